@@ -1,0 +1,1 @@
+"""The typed subset of Python in which the hot path is written, and its compiler."""
