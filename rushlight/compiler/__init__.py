@@ -1,0 +1,1 @@
+"""Graph to program: lowering, fusion and native code."""

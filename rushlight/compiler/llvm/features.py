@@ -1,0 +1,88 @@
+"""What the CPU can do, as far as code generation cares.
+
+`RUSHLIGHT_CPU` restricts it: `generic` (baseline instructions), `avx2`, `avx512` (no bfloat or integer dot products), or
+`native` (the default: everything the machine has).
+"""
+
+import functools
+import hashlib
+import os
+import platform
+from dataclasses import dataclass
+
+import llvmlite.binding as llvm
+
+_AVX2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16", "avx", "avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "movbe")
+_AVX512 = _AVX2 + ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+
+
+@dataclass(frozen=True)
+class Features:
+    """The target of code generation: LLVM's CPU name and feature string, and the vector width to write code for."""
+
+    level: str
+    cpu: str
+    text: str
+    width: int          # bits of the widest vector worth using: 512, 256 or 128
+    registers: int      # vector registers
+    is_x86: bool
+    fma: bool
+    f16c: bool
+    bf16: bool          # avx512_bf16: dot products of bfloat pairs
+    vnni: bool
+    amx_bf16: bool
+    amx_int8: bool
+
+    def lanes(self, itemsize):
+        """Lanes of the widest vector with elements of `itemsize` bytes.
+
+        Example:
+            >>> host().lanes(4) * 32 == host().width
+            True
+        """
+        return self.width // (8 * itemsize)
+
+    @functools.cached_property
+    def fingerprint(self):
+        """A short digest for cache keys: objects compiled for one fingerprint run on any machine that has it."""
+        return hashlib.sha256(f"{self.level} {self.cpu} {self.text}".encode()).hexdigest()[:12]
+
+
+def _x86(level, found):
+    """The features of an x86-64 CPU restricted to `level`."""
+    if level == "generic":
+        allowed, cpu = (), "x86-64"
+    elif level == "avx2":
+        allowed, cpu = _AVX2, "x86-64-v3"
+    elif level == "avx512":
+        allowed, cpu = _AVX512, "x86-64-v4"
+    else:
+        allowed, cpu = tuple(found), llvm.get_host_cpu_name()
+    have = {name for name in allowed if found.get(name)}
+    wide = {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= have
+    text = ",".join("+" + name for name in sorted(have))
+    if level == "native":
+        text += "," + ",".join("-" + name for name in sorted(found) if not found[name])
+        text += ",-prefer-256-bit"
+    return Features(
+        level=level, cpu=cpu, text=text,
+        width=512 if wide else 256 if "avx2" in have and "fma" in have else 128,
+        registers=32 if wide else 16, is_x86=True,
+        fma="fma" in have, f16c="f16c" in have,
+        bf16="avx512bf16" in have, vnni="avx512vnni" in have,
+        amx_bf16={"amx-tile", "amx-bf16"} <= have, amx_int8={"amx-tile", "amx-int8"} <= have)
+
+
+@functools.lru_cache(maxsize=None)
+def host():
+    """The features of this machine, restricted by `RUSHLIGHT_CPU` as it was at the first call."""
+    level = os.environ.get("RUSHLIGHT_CPU", "native").lower()
+    if level not in ("generic", "avx2", "avx512", "native"):
+        raise ValueError(f"RUSHLIGHT_CPU is {level!r}; it must be generic, avx2, avx512 or native")
+    found = dict(llvm.get_host_cpu_features())
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        return _x86(level, found)
+    text = ",".join(("+" if on else "-") + name for name, on in sorted(found.items())) if level == "native" else ""
+    cpu = llvm.get_host_cpu_name() if level == "native" else ""
+    return Features(level, cpu, text, width=128, registers=32, is_x86=False, fma=True, f16c=False,
+                    bf16=False, vnni=False, amx_bf16=False, amx_int8=False)

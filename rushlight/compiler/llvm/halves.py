@@ -1,0 +1,72 @@
+"""Conversion between floats, with exact roundings on CPUs that lack the instructions.
+
+Left to itself LLVM calls library routines for these, which a JIT process need not have.
+"""
+
+from .types import bf16, f16, f32, i16, i32
+
+
+def convert(b, a, target):
+    """The float `a` as element type `target`, rounded to nearest even.
+
+    Double to half rounds once more on the way, through float.
+    """
+    source = a.type.element
+    if source is target:
+        return a
+    if source is bf16:
+        return convert(b, _bfloat_to_float(b, a), target)
+    if source is f16 and not b.features.f16c and b.features.is_x86:
+        return convert(b, _half_to_float(b, a), target)
+    if target is bf16:
+        return _float_to_bfloat(b, convert(b, a, f32))
+    if target is f16 and b.features.is_x86:
+        a = convert(b, a, f32)
+        if not b.features.f16c:
+            return _float_to_half(b, a)
+    wider = target.bits > a.type.element.bits
+    return b.cast("fpext" if wider else "fptrunc", a, a.type.with_element(target))
+
+
+def _bfloat_to_float(b, a):
+    bits = b.cast("zext", b.bitcast(a, a.type.with_element(i16)), a.type.with_element(i32))
+    return b.bitcast(b.shl(bits, 16), a.type.with_element(f32))
+
+
+def _float_to_bfloat(b, a):
+    bits = b.bitcast(a, a.type.with_element(i32))
+    odd = b.and_(b.lshr(bits, 16), 1)
+    rounded = b.lshr(b.add(b.add(bits, odd), 0x7FFF), 16)
+    # a NaN whose payload sits in the dropped bits must not round to infinity
+    quiet = b.or_(b.lshr(bits, 16), 0x40)
+    narrow = b.cast("trunc", b.select(b.is_nan(a), quiet, rounded), a.type.with_element(i16))
+    return b.bitcast(narrow, a.type.with_element(bf16))
+
+
+def _half_to_float(b, a):
+    type = a.type.with_element(f32)
+    bits = b.cast("zext", b.bitcast(a, a.type.with_element(i16)), a.type.with_element(i32))
+    sign = b.shl(b.and_(bits, 0x8000), 16)
+    magnitude = b.shl(b.and_(bits, 0x7FFF), 13)
+    # scaling by 2^112 moves the exponent bias and makes subnormal halves normal floats
+    scaled = b.mul(b.bitcast(magnitude, type), 2.0 ** 112)
+    special = b.compare(">=", magnitude, 0x7C00 << 13)
+    infinite = b.or_(magnitude, 0x7F800000)
+    result = b.select(special, infinite, b.bitcast(scaled, magnitude.type))
+    return b.bitcast(b.or_(result, sign), type)
+
+
+def _float_to_half(b, a):
+    ints = a.type.with_element(i32)
+    bits = b.bitcast(a, ints)
+    sign = b.and_(b.lshr(bits, 16), 0x8000)
+    magnitude = b.and_(bits, 0x7FFFFFFF)
+    # subnormal results: adding 0.5 lines the half's last bit up with the float's, so the addition rounds for us
+    tiny = b.sub(b.bitcast(b.add(b.bitcast(magnitude, a.type), 0.5), ints), 0x3F000000)
+    odd = b.and_(b.lshr(magnitude, 13), 1)
+    normal = b.lshr(b.add(b.add(magnitude, odd), (-112 << 23) + 0xFFF), 13)
+    result = b.select(b.compare("<", magnitude, 113 << 23), tiny, normal)
+    result = b.select(b.compare(">=", magnitude, 0x477FF000), 0x7C00, result)
+    result = b.select(b.compare(">", magnitude, 0x7F800000), 0x7E00, result)
+    narrow = b.cast("trunc", b.or_(result, sign), a.type.with_element(i16))
+    return b.bitcast(narrow, a.type.with_element(f16))

@@ -1,0 +1,133 @@
+"""LLVM IR to machine code in this process.
+
+Text becomes an object file with code generation only (no mid-end passes: the builder writes final form), the object file is
+cached on disk, and ORC links it. Objects stay loaded for the life of the process.
+"""
+
+import ctypes
+import itertools
+import logging
+import threading
+import time
+
+import llvmlite.binding as llvm
+
+from .. import cache
+from .features import host
+
+assembly_log = logging.getLogger("rushlight.asm")
+timing_log = logging.getLogger("rushlight.timing")
+
+_lock = threading.RLock()
+_numbers = itertools.count()
+_built = {}
+_engine = None
+_machines = {}
+
+
+def _machine(level):
+    """A target machine that generates code at an optimisation level (0 to 3)."""
+    machine = _machines.get(level)
+    if machine is None:
+        machine = _machines[level] = _new_machine(level)
+    return machine
+
+
+def _new_machine(level):
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
+    features = host()
+    # position-independent: objects and the process may lie more than 2 GB apart
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=features.cpu, features=features.text, opt=level, reloc="pic", codemodel="jitdefault", jit=True)
+
+
+def _forever(thing):
+    """Keeps an llvmlite object past interpreter shutdown: unmapping code that a thread still runs would crash."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+    return thing
+
+
+def _linker():
+    global _engine
+    if _engine is None:
+        # the engine owns its machine: machines must not be shared with it
+        _engine = _forever(llvm.create_lljit_compiler(_new_machine(1), use_jit_link=True))
+    return _engine
+
+
+def compile_object(text, level=1, passes=None):
+    """Compiles LLVM IR to an object file's bytes; `passes` (1 to 3) runs the mid-end at that level first.
+
+    Raises RuntimeError, with LLVM's words, for malformed IR.
+    """
+    with _lock:
+        started = time.perf_counter()
+        machine = _machine(level)
+        module = llvm.parse_assembly(text)
+        if passes is not None:
+            tuning = llvm.create_pipeline_tuning_options(speed_level=passes)
+            builder = llvm.create_pass_builder(machine, tuning)
+            builder.getModulePassManager().run(module, builder)
+        if assembly_log.isEnabledFor(logging.DEBUG):
+            module.verify()
+            assembly_log.debug("%s", machine.emit_assembly(module))
+        image = machine.emit_object(module)
+        timing_log.debug("compiled %d bytes of IR to %d in %.1f ms", len(text), len(image),
+                         1e3 * (time.perf_counter() - started))
+        return image
+
+
+def link(image, exports, imports=None):
+    """Links an object file into this process; returns {exported name: address}.
+
+    `imports` maps symbols to addresses; other undefined symbols are looked up in the process. Raises RuntimeError for
+    symbols that are found nowhere (LLVM names them on standard error).
+    """
+    with _lock:
+        library = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
+        for name, address in (imports or {}).items():
+            library.import_symbol(name, address)
+        for name in exports:
+            library.export_symbol(name)
+        tracker = _forever(library.link(_linker(), f"rushlight{next(_numbers)}"))
+        return {name: tracker[name] for name in exports}
+
+
+def build(key, make_text, exports, imports=None, level=1):
+    """Addresses of compiled functions, from memory, from the disk cache, or from `make_text()`, which writes the IR.
+
+    `key` is text that names the IR completely, given this version of the package; the CPU is added here. Pass the IR itself
+    as the key when nothing shorter says it. Symbols of `imports` must mean the same for one key.
+
+    Example:
+        >>> from rushlight.compiler.llvm.builder import Module
+        >>> from rushlight.compiler.llvm.types import i64
+        >>> def text():
+        ...     module = Module()
+        ...     f = module.function("answer", [], i64)
+        ...     f.ret(f.add(40, f.parameters[0]) if f.parameters else constant(i64, 42))
+        ...     return module.text()
+        >>> from rushlight.compiler.llvm.builder import constant
+        >>> address = build("the answer", text, ["answer"])["answer"]
+        >>> ctypes.CFUNCTYPE(ctypes.c_int64)(address)()
+        42
+    """
+    found = _built.get(key)
+    if found is not None:
+        return found
+    with _lock:
+        found = _built.get(key)
+        if found is None:
+            found = _built[key] = _load(key, make_text, exports, imports, level)
+        return found
+
+
+def _load(key, make_text, exports, imports, level):
+    disk_key = f"{host().fingerprint} {level} {key}"
+    image = cache.get("object", disk_key)
+    if image is None:
+        image = compile_object(make_text(), level)
+        cache.put("object", disk_key, image)
+    return link(image, exports, imports)

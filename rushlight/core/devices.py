@@ -1,0 +1,73 @@
+"""Where a tensor lives."""
+from __future__ import annotations
+
+KNOWN = ("cpu", "meta", "cuda", "mps", "xpu")
+
+
+class device:
+    """A device type and an optional index: ``device("cpu")``, ``device("cuda:0")``, ``device("cuda", 0)``.  Interned."""
+
+    __slots__ = ("type", "index", "__weakref__")
+    _table: dict = {}
+
+    def __new__(cls, type="cpu", index=None):
+        if isinstance(type, device):
+            return type
+        if isinstance(type, int):
+            type, index = "cuda", type
+        if not isinstance(type, str):
+            raise TypeError(f"device(): expected a string such as 'cpu', not {type!r}")
+        if ":" in type and index is None:
+            type, _, number = type.partition(":")
+            if not number.isdigit():
+                raise RuntimeError(f"Invalid device string: '{type}:{number}' (after the colon comes an index, as in 'cpu:0')")
+            index = int(number)
+        if type not in KNOWN:
+            raise RuntimeError(f"Expected one of {', '.join(KNOWN)} device type at start of device string: {type}")
+        found = cls._table.get((type, index))
+        if found is None:
+            found = object.__new__(cls)
+            found.type, found.index = type, index
+            cls._table[type, index] = found
+        return found
+
+    def __repr__(self):
+        return f"device(type='{self.type}'" + (f", index={self.index})" if self.index is not None else ")")
+
+    def __str__(self):
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __reduce__(self):
+        return device, (self.type, self.index)
+
+    def __enter__(self):
+        Context.stack.append(Context.default)
+        Context.default = placed(self)
+        return self
+
+    def __exit__(self, *exception):
+        Context.default = Context.stack.pop()
+
+
+class Context:
+    """The device of factory functions that name none."""
+
+    default: device
+    stack: list = []
+
+
+cpu = device("cpu")
+meta = device("meta")
+Context.default = cpu
+
+
+def placed(where) -> device:
+    """The device that can hold tensors for what the user named; an absent accelerator is an error that says so."""
+    if where is None:
+        return Context.default
+    found = device(where)
+    if found.type == "cpu":
+        return cpu
+    if found.type == "meta":
+        return meta
+    raise RuntimeError(f"device '{found}' is not available: this build runs on 'cpu' and 'meta'")

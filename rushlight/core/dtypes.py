@@ -1,0 +1,152 @@
+"""Element types, their limits, and the rules by which they promote."""
+from __future__ import annotations
+
+import numpy as np
+
+BOOL, INTEGER, FLOATING, COMPLEX = range(4)
+
+
+class dtype:
+    """The type of a tensor's elements, for example ``float32``.
+
+    Attributes: ``name``, ``itemsize`` (bytes), ``category`` (BOOL, INTEGER, FLOATING or COMPLEX), ``numpy`` (the NumPy
+    dtype that stores the same bits: bfloat16 is stored as uint16), ``is_floating_point``, ``is_complex``, ``is_signed``.
+    """
+
+    __slots__ = ("name", "itemsize", "category", "numpy", "is_signed", "rank")
+
+    def __init__(self, name: str, category: int, storage: str, rank: int, is_signed: bool = True):
+        self.name, self.category, self.numpy = name, category, np.dtype(storage)
+        self.itemsize, self.is_signed, self.rank = self.numpy.itemsize, is_signed, rank
+
+    is_floating_point = property(lambda self: self.category == FLOATING)
+    is_complex = property(lambda self: self.category == COMPLEX)
+    is_half = property(lambda self: self.category == FLOATING and self.itemsize == 2)
+
+    def __repr__(self):
+        return f"torch.{self.name}"
+
+    def __reduce__(self):
+        return self.name
+
+    def to_real(self):
+        """The dtype of the real part; itself when not complex."""
+        return {"complex64": float32, "complex128": float64}.get(self.name, self)
+
+    def to_complex(self):
+        """The complex dtype of the same precision."""
+        return {"float64": complex128, "complex128": complex128}.get(self.name, complex64)
+
+
+bool_ = dtype("bool", BOOL, "bool", 0, is_signed=False)
+uint8 = dtype("uint8", INTEGER, "uint8", 1, is_signed=False)
+int8 = dtype("int8", INTEGER, "int8", 1)
+int16 = dtype("int16", INTEGER, "int16", 2)
+int32 = dtype("int32", INTEGER, "int32", 3)
+int64 = dtype("int64", INTEGER, "int64", 4)
+float16 = dtype("float16", FLOATING, "float16", 5)
+bfloat16 = dtype("bfloat16", FLOATING, "uint16", 5)
+float32 = dtype("float32", FLOATING, "float32", 6)
+float64 = dtype("float64", FLOATING, "float64", 7)
+complex64 = dtype("complex64", COMPLEX, "complex64", 8)
+complex128 = dtype("complex128", COMPLEX, "complex128", 9)
+
+ALL = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128)
+BY_NAME = {d.name: d for d in ALL}
+ALIASES = {"half": float16, "float": float32, "double": float64, "short": int16, "int": int32, "long": int64,
+           "cfloat": complex64, "cdouble": complex128}
+FROM_NUMPY = {d.numpy: d for d in ALL if d is not bfloat16}
+
+
+def promote(a: dtype, b: dtype) -> dtype:
+    """The smallest dtype that holds both, in PyTorch's lattice.
+
+    >>> promote(uint8, int8), promote(float16, bfloat16), promote(int64, float16)
+    (torch.int16, torch.float32, torch.float16)
+    """
+    if a is b:
+        return a
+    if a.category == b.category:
+        if a.rank == b.rank:  # uint8 with int8, float16 with bfloat16: the next wider one
+            return int16 if a.category == INTEGER else float32
+        return a if a.rank > b.rank else b
+    low, high = (a, b) if a.category < b.category else (b, a)
+    if high.category == COMPLEX and low is float64:
+        return complex128
+    return high
+
+
+class Defaults:
+    """The dtype that Python floats and factory functions take when none is given."""
+
+    floating = float32
+
+
+def default_of(category: int) -> dtype:
+    """The dtype a Python scalar of this category has before it meets a tensor."""
+    if category == FLOATING:
+        return Defaults.floating
+    return {BOOL: bool_, INTEGER: int64, COMPLEX: Defaults.floating.to_complex()}[category]
+
+
+def category_of(number) -> int:
+    """The category of a Python number."""
+    kind = type(number)
+    if kind is bool:
+        return BOOL
+    if issubclass(kind, complex):
+        return COMPLEX
+    return FLOATING if issubclass(kind, float) else INTEGER
+
+
+def result_type(dimensioned, zero_dim, categories) -> dtype:
+    """Promotion over three ranks: tensors with dimensions decide; 0-dim tensors, then Python numbers, count only by category.
+
+    ``dimensioned`` and ``zero_dim`` are dtypes, ``categories`` are the categories of Python numbers.
+    """
+    result = None
+    for group in (dimensioned, zero_dim, map(default_of, categories)):
+        best = None
+        for d in group:
+            best = d if best is None else promote(best, d)
+        if best is not None and (result is None or best.category > result.category):
+            result = best if result is None or result.category != COMPLEX else promote(result, best)
+    return result
+
+
+def can_cast(source: dtype, target: dtype) -> bool:
+    """Whether a result of ``source`` may be written into ``target`` (no fall in category)."""
+    return source.category <= target.category
+
+
+class finfo:
+    """Limits of a floating dtype: ``bits, eps, max, min, tiny, smallest_normal, resolution, dtype``."""
+
+    def __init__(self, type: dtype | None = None):
+        type = type or Defaults.floating
+        if type.category < FLOATING:
+            raise TypeError(f"finfo() wants a floating dtype; {type} is not one. iinfo() gives the limits of integers.")
+        real = type.to_real()
+        if real is bfloat16:
+            self.eps, self.max, self.tiny, self.resolution = 2.0**-7, 3.3895313892515355e38, 2.0**-126, 0.01
+        else:
+            info = np.finfo(real.numpy)
+            self.eps, self.max, self.tiny, self.resolution = map(float, (info.eps, info.max, info.tiny, info.resolution))
+        self.bits, self.min, self.smallest_normal, self.dtype = real.itemsize * 8, -self.max, self.tiny, real.name
+
+    def __repr__(self):
+        return (f"finfo(resolution={self.resolution}, min={self.min}, max={self.max}, eps={self.eps}, "
+                f"smallest_normal={self.smallest_normal}, tiny={self.tiny}, dtype={self.dtype})")
+
+
+class iinfo:
+    """Limits of an integer dtype: ``bits, max, min, dtype``."""
+
+    def __init__(self, type: dtype):
+        if type.category != INTEGER:
+            raise TypeError(f"iinfo() wants an integer dtype; {type} is not one. finfo() gives the limits of floats.")
+        info = np.iinfo(type.numpy)
+        self.bits, self.max, self.min, self.dtype = info.bits, int(info.max), int(info.min), type.name
+
+    def __repr__(self):
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"

@@ -1,0 +1,49 @@
+"""The stack of interpreters, and the one way an operator is called while any is active.
+
+An interpreter gives operators another meaning: writing them down (Trace), mapping over a batch, carrying tangents.  The one
+on top answers a call; while it does, it stands aside, so what it calls in turn goes to the one below.  With an empty
+stack an operator simply runs, by the plan cache of ``core/native/plans.py``.
+"""
+from __future__ import annotations
+
+from .native import state
+
+stack: list = []
+
+
+class Interpreter:
+    """One meaning of a program: ``call(op, args, kwargs)`` answers one operator call.  A context manager."""
+
+    def call(self, op, args, kwargs):
+        raise NotImplementedError
+
+    def __enter__(self):
+        stack.append(self)
+        state.interpreters = len(stack)
+        return self
+
+    def __exit__(self, *exception):
+        stack.remove(self)
+        state.interpreters = len(stack)
+
+
+class Suspended:
+    """Steps out of the interpreters from ``interpreter`` upwards for a block."""
+
+    def __init__(self, interpreter):
+        self.interpreter = interpreter
+
+    def __enter__(self):
+        at = stack.index(self.interpreter)
+        self.rest = stack[at:]
+        del stack[at:]
+        state.interpreters = len(stack)
+
+    def __exit__(self, *exception):
+        stack.extend(self.rest)
+        state.interpreters = len(stack)
+
+
+def dispatch(op, args, kwargs):
+    """Calls ``op`` under the interpreter on top of the stack."""
+    return stack[-1].call(op, args, kwargs)

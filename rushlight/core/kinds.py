@@ -1,0 +1,306 @@
+"""The kinds of primitive.  A kind answers every concern for all of its operators: metadata, gradient, lowering.
+
+Rules are called with the operator first.  ``meta`` works on Metas; ``vjp(op, g, y, *args, **params)`` works on values
+and returns one cotangent (or None) for each argument.  ``numpy`` is the operator's meaning on arrays.
+"""
+from __future__ import annotations
+
+from .meta import Meta, broadcast, dense_strides, is_one, row_major
+
+
+class Primitives:
+    """Every primitive by name; filled by ``ops/prims.py``, so that rules may use primitives."""
+
+
+P = Primitives()
+
+
+def is_tensor(value) -> bool:
+    """Whether a rule's argument is a tensor-like value rather than a Python number."""
+    return hasattr(value, "meta")
+
+
+def shape_of(value):
+    return value.shape if hasattr(value, "shape") else ()
+
+
+def sum_to(x, shape):
+    """Sums ``x`` down to ``shape``: the transpose of broadcasting."""
+    lead = len(x.shape) - len(shape)
+    dims = tuple(range(lead)) + tuple(
+        k + lead for k, size in enumerate(shape) if is_one(size) and not is_one(x.shape[k + lead]))
+    if dims:
+        x = P.sum(x, dims)
+    return P.reshape(x, tuple(shape)) if lead else x
+
+
+def layout_like(shape, metas):
+    """Strides of an elementwise result: as the first full-size input lies densely in memory, else row-major."""
+    for meta in metas:
+        if tuple(meta.shape) == tuple(shape):
+            if meta.contiguous:
+                return row_major(shape)
+            order = dense_strides(meta.shape, meta.strides)
+            if order is None:
+                continue
+            strides, step = [0] * len(shape), 1
+            for k in order:
+                strides[k] = step
+                step = step * shape[k]
+            for k, size in enumerate(shape):
+                if is_one(size):
+                    strides[k] = meta.strides[k]
+            return tuple(strides)
+    return row_major(shape)
+
+
+class Kind:
+    """What all primitives of a kind have in common."""
+
+    name = "kind"
+    lowers = True
+    arity: int | None = None  # how many leading parameters are values; the rest are static (None: all are values)
+
+    def meta(self, op, *args, **params):
+        raise NotImplementedError(f"{op.name}: metadata")
+
+    def vjp(self, op, g, y, *args, **params):
+        raise NotImplementedError(f"the derivative of {op.name} is not implemented")
+
+    def strided(self, op, meta, **params):
+        """For views: the Meta and element offset of the result if it can share memory, else None."""
+        return None
+
+
+class Elementwise(Kind):
+    """out[i] = scalar(x[i], y[i], ...), with broadcasting.
+
+    Facts: ``numpy``; ``partials(y, *args)`` gives d out / d arg for each argument (None: no gradient, a Python 1 or -1 for
+    plus or minus identity); ``result`` the dtype where it is not that of the arguments; ``scalar(*exprs)`` the Expr
+    where it is not the scalar operation of the same name.
+    """
+
+    name = "elementwise"
+
+    def __init__(self, numpy, partials=None, result=None, scalar=None):
+        self.numpy, self.partials, self.result, self.scalar = numpy, partials, result, scalar
+
+    def meta(self, op, *args, **params):
+        metas = [a for a in args if isinstance(a, Meta)]
+        if len(metas) == 1 and not callable(self.result):
+            only = metas[0]
+            return only.like(tuple(only.shape), layout_like(only.shape, metas), self.result or only.dtype)
+        shape = broadcast(*(m.shape for m in metas))
+        dtype = self.result(*args, **params) if callable(self.result) else self.result or metas[-1].dtype
+        device = metas[0].device
+        return Meta(shape, layout_like(shape, metas), dtype, device)
+
+    def vjp(self, op, g, y, *args, **params):
+        partials = self.partials(y, *args, **params)
+        return [None if p is None or not is_tensor(a) or not a.dtype.category >= 2 else sum_to(scale(g, p), a.shape)
+                for a, p in zip(args, partials)]
+
+
+def scale(g, partial):
+    """g * partial, conjugated where complex; ±1 cost nothing or a negation."""
+    if type(partial) is int:
+        return g if partial == 1 else P.neg(g)
+    if is_tensor(partial) and partial.dtype.is_complex:
+        partial = P.conj(partial)
+    return P.mul(g, partial)
+
+
+class Convert(Elementwise):
+    """out[i] = x[i] as another dtype."""
+
+    arity = 1
+
+    def __init__(self, numpy):
+        super().__init__(numpy)
+
+    def meta(self, op, x, dtype):
+        return x.like(tuple(x.shape), layout_like(x.shape, [x]), dtype)
+
+    def vjp(self, op, g, y, x, dtype):
+        if x.dtype.category < 2:
+            return [None]
+        if g.dtype.is_complex and not x.dtype.is_complex:
+            g = P.real(g)
+        return [P.convert(g, dtype=x.dtype)]
+
+
+class View(Kind):
+    """out[i] = x[source(i)], or ``value`` where the map leaves x.  Linear, so one ``transpose`` gives both gradients.
+
+    Facts: ``shape(shape, **params)``; ``source(index, shape, **params)`` -> (index, mask or None);
+    ``transpose(g, shape, **params)``; ``alias(meta, **params)`` -> (strides, offset) or None.
+    """
+
+    name = "view"
+    arity = 1
+
+    def __init__(self, numpy, shape, source, transpose, alias=None):
+        self.numpy, self.shape, self.source, self.transpose, self.alias = numpy, shape, source, transpose, alias
+
+    def meta(self, op, x, **params):
+        shared = self.strided(op, x, **params)
+        return shared[0] if shared else x.like(self.shape(x.shape, **params))
+
+    def strided(self, op, x, **params):
+        if self.alias is None:
+            return None
+        found = self.alias(x, **params)
+        return found and (x.like(self.shape(x.shape, **params), found[0]), found[1])
+
+    def vjp(self, op, g, y, x, **params):
+        return [self.transpose(g, x.shape, **params)]
+
+
+class Join(Kind):
+    """Several tensors side by side along ``dim``."""
+
+    name = "join"
+    arity = 1
+
+    def __init__(self, numpy):
+        self.numpy = numpy
+
+    def meta(self, op, tensors, dim):
+        first = tensors[0]
+        total = 0
+        for t in tensors:
+            total = t.shape[dim] + total
+        shape = tuple(first.shape[:dim]) + (total,) + tuple(first.shape[dim + 1:])
+        strides = row_major(shape)
+        if not any(t.contiguous for t in tensors):
+            order = dense_strides(first.shape, first.strides)
+            if order is not None and len(order) == len(shape):
+                step, found = 1, [0] * len(shape)
+                for k in order:
+                    found[k] = step
+                    step = step * shape[k]
+                strides = tuple(found)
+        return Meta(shape, strides, first.dtype, first.device)
+
+    def vjp(self, op, g, y, tensors, dim):
+        out, start = [], 0
+        for t in tensors:
+            starts = tuple(start if k == dim else 0 for k in range(len(t.shape)))
+            out.append(P.slice(g, starts=starts, steps=(1,) * len(t.shape), shape=tuple(t.shape)))
+            start = start + t.shape[dim]
+        return [out]
+
+
+class Reduce(Kind):
+    """Combines over ``dims`` (ascending), which stay as size 1.  Facts: ``combine``, ``numpy``, ``gradient(g, y, x, dims)``."""
+
+    name = "reduce"
+    arity = 1
+
+    def __init__(self, numpy, combine, gradient=None, result=None):
+        self.numpy, self.combine, self.gradient, self.result = numpy, combine, gradient, result
+
+    def meta(self, op, x, dims):
+        shape = tuple(1 if k in dims else size for k, size in enumerate(x.shape))
+        return Meta.of(shape, self.result or x.dtype, x.device)
+
+    def vjp(self, op, g, y, x, dims):
+        return [self.gradient(g, y, x, dims) if self.gradient else None]
+
+
+class Gather(Kind):
+    """Reads x at integer positions: ``take`` (index replaces a dimension) and ``gather`` (index along a dimension)."""
+
+    name = "gather"
+    arity = 2
+
+    def __init__(self, numpy, shape, transpose):
+        self.numpy, self.shape, self.transpose = numpy, shape, transpose
+
+    def meta(self, op, x, index, dim):
+        return x.like(self.shape(x.shape, index.shape, dim))
+
+    def vjp(self, op, g, y, x, index, dim):
+        return [self.transpose(g, x, index, dim), None]
+
+
+class Scatter(Kind):
+    """Writes ``source`` into a copy of x at integer positions; ``combine`` is set, add, mul, max or min."""
+
+    name = "scatter"
+    arity = 3
+
+    def __init__(self, numpy, read):
+        self.numpy, self.read = numpy, read
+
+    def meta(self, op, x, index, source, dim, combine):
+        return x.like(tuple(x.shape))
+
+    def vjp(self, op, g, y, x, index, source, dim, combine):
+        if combine == "add":
+            return [g, None, self.read(g, index, dim)]
+        if combine == "set":
+            kept = op(g, index, P.full(shape=tuple(source.shape), value=0, dtype=g.dtype), dim=dim, combine="set")
+            return [kept, None, self.read(g, index, dim)]
+        if combine in ("max", "min"):
+            hit_x = P.convert(P.eq(x, y), dtype=g.dtype)
+            hit_s = P.convert(P.eq(source, self.read(y, index, dim)), dtype=g.dtype)
+            count = op(hit_x, index, hit_s, dim=dim, combine="add")
+            share = P.div(g, count)
+            return [P.mul(share, hit_x), None, P.mul(self.read(share, index, dim), hit_s)]
+        return [P.div(P.mul(g, y), x), None, P.div(self.read(P.mul(g, y), index, dim), source)]
+
+
+class Create(Kind):
+    """No tensor inputs: constants, counting, the random stream.  Facts: ``numpy``, ``describe(**params)`` -> (shape, dtype)."""
+
+    name = "create"
+    arity = 0
+
+    def __init__(self, numpy, describe):
+        self.numpy, self.describe = numpy, describe
+
+    def meta(self, op, *args, **params):
+        shape, dtype = self.describe(**params)
+        return Meta.of(shape, dtype)
+
+    def vjp(self, op, g, y, *args, **params):
+        return [None] * len(args)
+
+
+class Contract(Kind):
+    """Sums of products over shared dimensions: matrix product, convolution.  Facts: ``numpy``, ``describe``, ``gradient``."""
+
+    name = "contract"
+    arity = 2
+
+    def __init__(self, numpy, describe, gradient):
+        self.numpy, self.describe, self.gradient = numpy, describe, gradient
+
+    def meta(self, op, *args, **params):
+        return args[0].like(self.describe(*args, **params))
+
+    def vjp(self, op, g, y, *args, **params):
+        return self.gradient(g, y, *args, **params)
+
+
+class Foreign(Kind):
+    """Computed by a library on whole arrays (LAPACK, FFT, sorting): it answers every concern itself.
+
+    Facts: ``numpy``; ``describe(*metas, **params)`` -> Meta, tuple of Metas, or None where sizes depend on data;
+    ``gradient(g, y, *args, **params)``.
+    """
+
+    name = "foreign"
+    lowers = False
+
+    def __init__(self, numpy, describe, gradient=None):
+        self.numpy, self.describe, self.gradient = numpy, describe, gradient
+
+    def meta(self, op, *args, **params):
+        return self.describe(*args, **params)
+
+    def vjp(self, op, g, y, *args, **params):
+        if self.gradient is None:
+            raise NotImplementedError(f"the derivative of {op.name} is not implemented")
+        return self.gradient(g, y, *args, **params)

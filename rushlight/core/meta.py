@@ -1,0 +1,198 @@
+"""Meta: what is known of a tensor without its data.  Interned, so "same metadata" is ``is``."""
+from __future__ import annotations
+
+from .devices import cpu, device
+from .dtypes import dtype
+
+
+class Size(tuple):
+    """A shape; sizes are ints, or Exprs while a program is traced for every size."""
+
+    __slots__ = ()
+
+    def numel(self):
+        return product(self)
+
+    def __repr__(self):
+        return f"torch.Size([{', '.join(map(str, self))}])"
+
+    def __getitem__(self, key):
+        item = tuple.__getitem__(self, key)
+        return Size(item) if isinstance(key, slice) else item
+
+    def __add__(self, other):
+        return Size(tuple.__add__(self, tuple(other)))
+
+    def __radd__(self, other):
+        return Size(tuple(other) + tuple(self))
+
+    def __reduce__(self):
+        return Size, (tuple(self),)
+
+
+def product(sizes):
+    """The product of sizes (1 of none)."""
+    out = 1
+    for size in sizes:
+        out = out * size
+    return out
+
+
+def row_major(shape) -> tuple:
+    """Strides, in elements, of a contiguous tensor of this shape."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step = step * size if size is not 0 else step  # noqa: F632 - sizes may be Exprs; only a literal zero is skipped
+    return tuple(reversed(strides))
+
+
+class Meta:
+    """Shape, strides (in elements), dtype and device of a tensor.  Equal metas are one object."""
+
+    __slots__ = ("shape", "strides", "dtype", "device", "numel", "nbytes", "contiguous", "itemsize")
+    _table: dict = {}
+
+    def __new__(cls, shape, strides, dtype: dtype, device: device = cpu):
+        key = (shape, strides, dtype, device)
+        found = cls._table.get(key)
+        if found is None:
+            found = cls._table[key] = object.__new__(cls)
+            found.shape, found.strides, found.dtype, found.device = Size(shape), strides, dtype, device
+            found.numel = product(shape)
+            found.itemsize = dtype.itemsize
+            found.contiguous = is_contiguous(shape, strides)
+            found.nbytes = span(shape, strides) * dtype.itemsize
+        return found
+
+    @classmethod
+    def of(cls, shape, dtype, device=cpu) -> "Meta":
+        """The contiguous meta of this shape."""
+        shape = tuple(shape)
+        return cls(shape, row_major(shape), dtype, device)
+
+    ndim = property(lambda self: len(self.shape))
+
+    def like(self, shape=None, strides=None, dtype=None) -> "Meta":
+        """This meta with some fields replaced; new shapes are contiguous unless strides are given."""
+        if shape is None:
+            return Meta(tuple(self.shape), strides or self.strides, dtype or self.dtype, self.device)
+        shape = tuple(shape)
+        return Meta(shape, row_major(shape) if strides is None else tuple(strides), dtype or self.dtype, self.device)
+
+    def __repr__(self):
+        layout = "" if self.contiguous else f" strides {list(self.strides)}"
+        return f"{self.dtype.name}[{', '.join(map(str, self.shape))}]{layout}"
+
+    def __reduce__(self):
+        return Meta, (tuple(self.shape), self.strides, self.dtype, self.device)
+
+
+def is_one(size) -> bool:
+    return type(size) is int and size == 1
+
+
+def is_contiguous(shape, strides) -> bool:
+    """Whether elements lie in row-major order without gaps; strides of size-1 dimensions do not matter."""
+    expected = 1
+    for size, stride in zip(reversed(shape), reversed(strides)):
+        if type(size) is int and size == 0:
+            return True
+        if is_one(size):
+            continue
+        if not same(stride, expected):
+            return False
+        expected = expected * size
+    return True
+
+
+def same(a, b) -> bool:
+    """Equality of sizes by identity of their normal form (never a guard)."""
+    return a is b or (type(a) is int and type(b) is int and a == b)
+
+
+def span(shape, strides):
+    """Elements from the first to the last one touched, both included."""
+    last = 1
+    for size, stride in zip(shape, strides):
+        if type(size) is int and size == 0:
+            return 0
+        last = last + (size - 1) * stride
+    return last
+
+
+def dense_strides(shape, strides):
+    """The dimensions from innermost to outermost if they tile memory without gaps or overlap, else None."""
+    left = [k for k, size in enumerate(shape) if not is_one(size)]
+    order, expected = [], 1
+    while left:
+        k = next((k for k in reversed(left) if same(strides[k], expected)), None)
+        if k is None:
+            return None
+        left.remove(k)
+        order.append(k)
+        expected = expected * shape[k]
+    return order
+
+
+def broadcast(*shapes) -> tuple:
+    """The shape that all of these expand to.
+
+    >>> broadcast((3, 1), (4,))
+    (3, 4)
+    """
+    rank = max(map(len, shapes), default=0)
+    out = [1] * rank
+    for shape in shapes:
+        lead = rank - len(shape)
+        for k, size in enumerate(shape):
+            at = lead + k
+            if is_one(out[at]):
+                out[at] = size
+            elif not is_one(size) and not (size is out[at] or size == out[at]):
+                raise RuntimeError(
+                    f"The size of tensor a ({out[at]}) must match the size of tensor b ({size}) at non-singleton dimension "
+                    f"{at}: shapes {', '.join(str(list(s)) for s in shapes)} do not broadcast")
+    return tuple(out)
+
+
+def reshaped_strides(shape, strides, new) -> tuple | None:
+    """Strides of a view of the same elements in another shape, or None where only a copy will do."""
+    if any(type(s) is int and s == 0 for s in shape):
+        return row_major(new)
+    groups, k = [], len(shape) - 1  # maximal runs of dimensions that step through memory as one
+    while k >= 0:
+        if is_one(shape[k]):
+            k -= 1
+            continue
+        size, step = shape[k], strides[k]
+        while k > 0 and (is_one(shape[k - 1]) or same(strides[k - 1], size * step)):
+            size, k = size * shape[k - 1], k - 1
+        groups.append((size, step))
+        k -= 1
+    out, step_inside, left = [], 1, list(groups)
+    room, step = left.pop(0) if left else (1, 1)
+    for size in reversed(new):
+        if is_one(size):
+            out.append(step)
+            continue
+        if is_one(room):
+            if not left:
+                return None
+            room, step = left.pop(0)
+        quotient = divide(room, size)
+        if quotient is None:
+            return None
+        out.append(step)
+        room, step = quotient, step * size
+    return tuple(reversed(out)) if is_one(room) and not left else None
+
+
+def divide(a, b):
+    """a / b where it is exact, else None."""
+    if type(a) is int and type(b) is int:
+        return a // b if b and a % b == 0 else None
+    if a is b:
+        return 1
+    quotient = a // b
+    return quotient if same(quotient * b, a) else None

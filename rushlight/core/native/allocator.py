@@ -1,0 +1,140 @@
+"""Memory for storages: free lists by size class, recycled so that pages stay warm.
+
+Blocks up to 64 KB come in multiples of 64 bytes and are cut from slabs.  Larger ones come in eight sizes per doubling, each
+block mapped on its own, and go back to the system when much more is cached than used.  Free blocks are chained through
+their first eight bytes.
+"""
+from __future__ import annotations
+
+from .language import blank, i64, native
+from .memory import allocate_pages, free_pages, load_i64, store_i64
+from .objects import Storage
+
+GRAIN = 64
+SMALL = 65536
+SLAB = 1048576
+CLASSES = 2048
+SLACK = 67108864  # bytes of large blocks that may always lie cached
+
+
+@native
+class Pool:
+    """The free lists and what is in them."""
+
+    heads: i64  # address of CLASSES list heads
+    live: i64  # bytes of large blocks in use
+    cached: i64  # bytes of large blocks on free lists
+    peak: i64
+    small: i64  # bytes of small blocks in use
+
+
+pool = blank(Pool)
+pool.heads = allocate_pages(CLASSES * 8)
+
+
+@native
+def size_class(nbytes: i64) -> i64:
+    """The free list that serves this size."""
+    if nbytes <= SMALL:
+        if nbytes <= 0:
+            return 1
+        return (nbytes + GRAIN - 1) // GRAIN
+    scaled = (nbytes - 1) >> 13  # 8 .. 15 once shifted down to its four leading bits
+    doublings = 0
+    while scaled >= 16:
+        scaled = scaled >> 1
+        doublings += 1
+    return 1024 + doublings * 8 + (scaled - 7)
+
+
+@native
+def class_bytes(index: i64) -> i64:
+    """The bytes of each block on this free list."""
+    if index <= 1024:
+        return index * GRAIN
+    step = index - 1025
+    return (8 + step % 8 + 1) << (13 + step // 8)
+
+
+@native
+def carve(index: i64) -> i64:
+    """Cuts a fresh slab into blocks of this class; returns one and lists the others."""
+    size = class_bytes(index)
+    total = SLAB
+    if size * 16 < SLAB:
+        total = SMALL * 2
+    first = allocate_pages(total)
+    if first == 0:
+        return 0
+    at = first + size
+    while at + size <= first + total:
+        store_i64(at, 0, load_i64(pool.heads, index))
+        store_i64(pool.heads, index, at)
+        at += size
+    return first
+
+
+@native
+def trim() -> None:
+    """Gives every cached large block back to the system."""
+    index = 1025
+    while index < CLASSES:
+        block = load_i64(pool.heads, index)
+        while block != 0:
+            following = load_i64(block, 0)
+            free_pages(block, class_bytes(index))
+            block = following
+        store_i64(pool.heads, index, 0)
+        index += 1
+    pool.cached = 0
+
+
+@native
+def acquire(nbytes: i64) -> i64:
+    """The address of at least ``nbytes`` bytes (contents undefined), or 0 if the system has no more."""
+    index = size_class(nbytes)
+    block = load_i64(pool.heads, index)
+    if block != 0:
+        store_i64(pool.heads, index, load_i64(block, 0))
+        if index > 1024:
+            pool.cached -= class_bytes(index)
+            pool.live += class_bytes(index)
+    elif index <= 1024:
+        block = carve(index)
+    else:
+        size = class_bytes(index)
+        if pool.cached > SLACK + pool.live // 8:
+            trim()
+        block = allocate_pages(size)
+        if block == 0:
+            trim()
+            block = allocate_pages(size)
+        if block != 0:
+            pool.live += size
+    if pool.live > pool.peak:
+        pool.peak = pool.live
+    return block
+
+
+@native
+def release(address: i64, capacity: i64) -> None:
+    """Takes a block back; ``capacity`` is that of its class."""
+    index = size_class(capacity)
+    store_i64(address, 0, load_i64(pool.heads, index))
+    store_i64(pool.heads, index, address)
+    if index > 1024:
+        pool.live -= capacity
+        pool.cached += capacity
+
+
+@native
+def allocate(nbytes: i64) -> Storage:
+    """A fresh storage of ``nbytes`` bytes, contents undefined.  MemoryError if the system has no more."""
+    address = acquire(nbytes)
+    if address == 0:
+        raise MemoryError(nbytes)
+    storage = blank(Storage)
+    storage.address = address
+    storage.nbytes = nbytes
+    storage.capacity = class_bytes(size_class(nbytes))
+    return storage

@@ -1,0 +1,332 @@
+"""Calling an operator: find the plan for what is known of the arguments, run it, remember how for the backward pass."""
+from __future__ import annotations
+
+from .allocator import allocate
+from .language import Args, blank, cast, i64, native, new_tuple, tuple_set, vectorcall
+from .memory import load_f64, load_i64, run_program, run_program_unlocked, stack, store_f64, store_i64
+from .objects import (ACCUMULATE, DERIVED, FLOAT_VALUE, INTEGER_VALUE, INTO, LAST, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, Plan,
+                      Step, Storage, Tensor, state)
+
+ROOM = 96  # values of one call: inputs, results, temporaries, random position, error flag
+MOST = 48  # values the arguments may give on the fast path
+
+
+@native
+class Op:
+    """An operator.  Called with tensors and numbers; as an attribute of Tensor it is a method."""
+
+    name: object
+    body: object  # the decomposition, or None for a primitive
+    kind: object  # the kind of a primitive, or None
+    signature: object
+    scalars: i64  # bit k: parameter k, where a number, is a run-time value
+    masks: dict  # names of keyword arguments -> bits, as in ``scalars``
+    plans: dict
+    families: dict
+    rules: dict
+    facts: dict
+    doc: object
+
+    @vectorcall(binds=True)
+    def call(self, args: Args, names: tuple):
+        if state.interpreters != 0:
+            return state.slow(self, collect(args), names)
+        count = len(args)
+        scalars = self.scalars
+        if names is not None:
+            positional = count - len(names)
+            found = self.masks.get(names)
+            if found is None:
+                found = state.keyword_mask(self, names)
+            named: i64 = found
+            scalars = (scalars & ((1 << positional) - 1)) | (named << positional)
+        key = new_tuple(count + 2)
+        values = stack(ROOM)
+        used = 0
+        mask = 0
+        bit = 1
+        for k in range(count):
+            argument = args[k]
+            kind = type(argument)
+            if kind is state.tensor or kind is state.parameter:
+                tensor = cast(Tensor, argument)
+                tuple_set(key, k, tensor.meta)
+                store_i64(values, used, tensor.storage.address + tensor.offset * tensor.itemsize)
+                if tensor.needs_grad:
+                    mask |= bit
+                bit = bit << 1
+                used += 1
+            elif kind is float:
+                if (scalars >> k) & 1:
+                    tuple_set(key, k, float)
+                    store_f64(values, used, argument)
+                    used += 1
+                else:
+                    tuple_set(key, k, (float, argument))
+            elif kind is int or kind is bool:
+                if (scalars >> k) & 1:
+                    tuple_set(key, k, kind)
+                    store_i64(values, used, argument)
+                    used += 1
+                else:
+                    tuple_set(key, k, argument)
+            elif kind is list or kind is tuple:
+                inner = list_key(argument, values, used, mask, bit)
+                if inner is None:
+                    return state.slow(self, collect(args), names)
+                tuple_set(key, k, inner)
+                used = state.used
+                mask = state.mask
+                bit = state.bit
+            elif argument is None or kind is str:
+                tuple_set(key, k, argument)
+            else:
+                return state.slow(self, collect(args), names)
+            if used > MOST:
+                return state.slow(self, collect(args), names)
+        if state.grad == 0:
+            mask = 0
+        tuple_set(key, count, names)
+        tuple_set(key, count + 1, mask)
+        found_plan = self.plans.get(key)
+        if found_plan is None:
+            found_plan = state.plan(self, collect(args), names, key, mask)
+        return run(cast(Plan, found_plan), args, names, values, used, mask)
+
+
+@native
+def collect(args: Args) -> tuple:
+    """The arguments as a tuple."""
+    count = len(args)
+    out = new_tuple(count)
+    for k in range(count):
+        tuple_set(out, k, args[k])
+    return out
+
+
+@native
+def list_key(items: object, values: i64, used: i64, mask: i64, bit: i64) -> object:
+    """The key of a list argument; its tensors' addresses go to ``values``.  None if the fast path can't take it.
+    The counters come back in ``state``."""
+    count: i64 = len(items)
+    key = new_tuple(count)
+    for k in range(count):
+        element = items[k]
+        kind = type(element)
+        if kind is state.tensor or kind is state.parameter:
+            if used >= MOST:
+                return None
+            tensor = cast(Tensor, element)
+            tuple_set(key, k, tensor.meta)
+            store_i64(values, used, tensor.storage.address + tensor.offset * tensor.itemsize)
+            if tensor.needs_grad:
+                mask |= bit
+            bit = bit << 1
+            used += 1
+        elif kind is int or element is None or kind is str:
+            tuple_set(key, k, element)
+        else:
+            return None
+    state.used = used
+    state.mask = mask
+    state.bit = bit
+    return key
+
+
+@native
+def tensor_argument(args: Args, index: i64) -> object:
+    """The ``index``-th tensor among the arguments, looking into lists."""
+    count = len(args)
+    for k in range(count):
+        argument = args[k]
+        kind = type(argument)
+        if kind is state.tensor or kind is state.parameter:
+            if index == 0:
+                return argument
+            index -= 1
+        elif kind is list or kind is tuple:
+            inner: i64 = len(argument)
+            for j in range(inner):
+                element = argument[j]
+                inner_kind = type(element)
+                if inner_kind is state.tensor or inner_kind is state.parameter:
+                    if index == 0:
+                        return element
+                    index -= 1
+    return None
+
+
+@native
+def wrap(storage: Storage, offset: i64, meta: object, itemsize: i64) -> Tensor:
+    """A tensor over this memory."""
+    tensor = blank(Tensor)
+    tensor.storage = storage
+    tensor.offset = offset
+    tensor.meta = meta
+    tensor.itemsize = itemsize
+    return tensor
+
+
+@native
+def run(plan: Plan, args: Args, names: tuple, values: i64, used: i64, mask: i64) -> object:
+    """Carries out a plan."""
+    kind = plan.kind
+    if kind == RUN:
+        return execute(plan, args, values, used, mask)
+    if kind == PYTHON:
+        return plan.function(collect(args), names)
+    target = cast(Tensor, tensor_argument(args, plan.source))
+    if kind == SAME:
+        return target
+    if kind == INTO:
+        return overwrite(plan, target, args, values, used, mask)
+    result = wrap(target.storage, target.offset + plan.offset, plan.outputs[0], plan.itemsizes[0])
+    result.base = target if target.base is None else target.base
+    result.seen = target.storage.version
+    if mask != 0:
+        record(plan, args, (result,), values)
+    return result
+
+
+@native
+def execute(plan: Plan, args: Args, values: i64, used: i64, mask: i64) -> object:
+    """Runs a plan's program into fresh memory."""
+    metas = plan.outputs
+    count = len(metas)
+    results = new_tuple(count)
+    for k in range(count):
+        nbytes: i64 = plan.sizes[k]
+        storage = allocate(nbytes)
+        tuple_set(results, k, wrap(storage, 0, metas[k], plan.itemsizes[k]))
+        store_i64(values, used, storage.address)
+        used += 1
+    launch(plan, args, values, used)
+    if mask != 0:
+        record(plan, args, results, values)
+    if plan.several != 0:
+        return results[: count - plan.extra]
+    return results[0]
+
+
+@native
+def overwrite(plan: Plan, target: Tensor, args: Args, values: i64, used: i64, mask: i64) -> object:
+    """Runs a plan whose result goes into an argument's memory, and returns that argument."""
+    if state.grad != 0 and (mask != 0 or target.needs_grad != 0):
+        return state.mutate(plan, target, collect(args), values, used)
+    launch(plan, args, values, used)
+    target.storage.version += 1
+    return target
+
+
+@native
+def launch(plan: Plan, args: Args, values: i64, used: i64) -> None:
+    """Adds temporaries, the random position and the error flag to ``values``, and runs the program."""
+    temporaries = plan.temporaries
+    workspace = new_tuple(len(temporaries))
+    for k in range(len(temporaries)):
+        nbytes: i64 = temporaries[k]
+        storage = allocate(nbytes)
+        tuple_set(workspace, k, storage)
+        store_i64(values, used, storage.address)
+        used += 1
+    if plan.random != 0:
+        store_i64(values, used, state.seed)
+        store_i64(values, used + 1, state.position)
+        state.drawn = state.position
+        state.position += plan.random
+        used += 2
+    store_i64(values, used, values + (used + 1) * 8)
+    store_i64(values, used + 1, 0)
+    if plan.long != 0:
+        run_program_unlocked(plan.code, values)
+    else:
+        run_program(plan.code, values)
+    if load_i64(values, used + 1) != 0:
+        state.out_of_range(plan, collect(args))
+
+
+@native
+def edge(tensor: Tensor) -> object:
+    """The step that a gradient of this tensor goes to; None if it wants none."""
+    if tensor.step is not None:
+        if tensor.base is not None and tensor.seen != tensor.storage.version:
+            return state.refresh(tensor)
+        return tensor.step
+    if tensor.needs_grad == 0:
+        return None
+    if tensor.accumulator is not None:
+        known = tensor.accumulator()
+        if known is not None:
+            return known
+    step = blank(Step)
+    step.kind = ACCUMULATE
+    step.variable = tensor
+    step.number = LAST
+    step.edges = ()
+    step.slots = ()
+    tensor.accumulator = state.weak(step)
+    return step
+
+
+@native
+def record(plan: Plan, args: Args, results: tuple, values: i64) -> None:
+    """Notes on the results how to find the gradients of the arguments."""
+    wanted = plan.wanted
+    count = len(wanted)
+    if count == 0:
+        return
+    step = blank(Step)
+    edges = new_tuple(count)
+    slots = new_tuple(count)
+    for k in range(count):
+        tensor = cast(Tensor, tensor_argument(args, wanted[k]))
+        tuple_set(edges, k, edge(tensor))
+        tuple_set(slots, k, tensor.output)
+    step.edges = edges
+    step.slots = slots
+    step.plan = plan
+    step.kind = DERIVED
+    state.sequence += 1
+    step.number = state.sequence
+    visible = len(plan.outputs) - plan.extra
+    for k in range(visible):
+        result = cast(Tensor, results[k])
+        if (plan.differentiable >> k) & 1:
+            result.step = step
+            result.output = k
+            result.needs_grad = 1
+    keep(step, plan, args, results, values)
+
+
+@native
+def keep(step: Step, plan: Plan, args: Args, results: tuple, values: i64) -> None:
+    """Saves what the backward will read, with the version it was read at."""
+    saves = plan.saves
+    count = len(saves)
+    saved = new_tuple(count)
+    versions = new_tuple(count)
+    for k in range(count):
+        code: i64 = saves[k]
+        version = 0
+        if code >= INTEGER_VALUE:
+            if code == SEED_VALUE:
+                tuple_set(saved, k, state.seed)
+            elif code == POSITION_VALUE:
+                tuple_set(saved, k, state.drawn)
+            else:
+                tuple_set(saved, k, load_i64(values, code - INTEGER_VALUE))
+        elif code >= FLOAT_VALUE:
+            tuple_set(saved, k, load_f64(values, code - FLOAT_VALUE))
+        elif code >= 0:
+            tensor = cast(Tensor, tensor_argument(args, code))
+            tuple_set(saved, k, tensor)
+            version = tensor.storage.version
+        else:
+            result = cast(Tensor, results[-1 - code])
+            alias = wrap(result.storage, result.offset, result.meta, result.itemsize)
+            alias.output = result.output
+            tuple_set(saved, k, alias)
+            version = result.storage.version
+        tuple_set(versions, k, version)
+    step.saved = saved
+    step.versions = versions

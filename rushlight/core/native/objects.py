@@ -1,0 +1,127 @@
+"""The objects of the hot path: storage, tensors, operators, plans, steps of the backward graph, and the state they share."""
+from __future__ import annotations
+
+from .language import Args, blank, i64, native, vectorcall  # noqa: F401
+
+
+@native
+class State:
+    """What every operator call looks at.  There is one of these."""
+
+    interpreters: i64  # how many interpreters are active: 0 means "just run"
+    grad: i64  # whether results record how they were made
+    inference: i64
+    sequence: i64  # number of the next backward step
+    tensor: object  # the classes whose instances take the fast path
+    parameter: object
+    seed: i64  # of the default random stream
+    position: i64  # next block of the default random stream
+    drawn: i64  # the block at which the last program began to draw
+    used: i64  # counters that a list argument hands back
+    mask: i64
+    bit: i64
+    slow: object  # (op, args, names): every call that is not plain tensors and numbers
+    plan: object  # (op, args, names, key, mask) -> Plan: on a miss
+    keyword_mask: object  # (op, names) -> bits
+    mutate: object  # (plan, target, args, values, used): in-place under autograd
+    refresh: object  # (view) -> its step, after the memory it shares was changed in place
+    out_of_range: object  # (plan, args): raises the IndexError
+    weak: object  # weakref.ref
+    add: object  # the operator that accumulates gradients
+
+
+state = blank(State)
+state.grad = 1
+
+
+@native(finalize=True)
+class Storage:
+    """Bytes with a version counter.  ``owner`` keeps foreign memory alive; without one the allocator takes the bytes back."""
+
+    address: i64
+    nbytes: i64
+    capacity: i64  # bytes really there; 0 when the memory is the owner's
+    version: i64
+    owner: object
+
+    def finalize(self):
+        if self.capacity != 0:
+            release(self.address, self.capacity)
+
+
+@native(subclassable=True, weakref=True, attributes=True)
+class Tensor:
+    """A strided array of elements of one dtype.  Its methods are attached in ``core/tensor.py``."""
+
+    storage: Storage
+    offset: i64  # in elements
+    itemsize: i64
+    meta: object
+    needs_grad: i64
+    output: i64  # which result of ``step`` this is
+    step: object  # how it was made, or None
+    gradient: object  # the accumulated gradient of a leaf
+    accumulator: object  # weak in spirit: the leaf's accumulation step
+    base: object  # the tensor this is a view of
+    seen: i64  # the storage version at which ``step`` of a view was made
+    hooks: object
+
+
+@native
+class Plan:
+    """How one operator runs on inputs of given metadata."""
+
+    kind: i64
+    outputs: tuple  # Metas of the results, those only for the backward last
+    sizes: tuple  # bytes of each
+    itemsizes: tuple
+    several: i64  # whether the operator returns a tuple
+    extra: i64  # how many trailing results exist only for the backward
+    code: i64  # address of the program
+    code_owner: object
+    temporaries: tuple  # bytes of each
+    random: i64  # blocks drawn from the random stream; 0 if none
+    long: i64  # 1 if worth releasing the interpreter lock
+    source: i64  # views and in-place: which tensor argument is viewed, or written
+    offset: i64  # views: in elements, relative
+    function: object  # PYTHON plans: called with (args, names)
+    wanted: tuple  # the tensor arguments that get gradients
+    differentiable: i64  # bit k: result k carries gradients
+    saves: tuple  # what the backward keeps: tensor argument k, ~k for result k, or a value (see below)
+    derived: object  # the backward operator: (*saved, *constants, *gradients) -> gradients of the wanted arguments
+    constants: tuple
+    op: object
+
+
+RUN, VIEW, SAME, PYTHON, INTO = 0, 1, 2, 3, 4  # kinds of plan
+FLOAT_VALUE, INTEGER_VALUE, SEED_VALUE, POSITION_VALUE = 1000, 2000, 3000, 3001  # codes in ``saves``
+
+
+@native(weakref=True)
+class Step:
+    """One backward step: how results were made from arguments.
+
+    ``edges[k]`` is the step that made wanted argument k (None: no gradient), ``slots[k]`` which of its results that was.
+    """
+
+    plan: Plan  # DERIVED steps
+    edges: tuple
+    slots: tuple
+    saved: tuple
+    versions: tuple
+    number: i64  # later steps run first
+    kind: i64
+    variable: object  # ACCUMULATE steps: the leaf
+    function: object  # FUNCTION steps: called with a list of gradients, returns one for each edge
+    outputs: tuple  # FUNCTION steps: Metas of the results
+    hooks: object  # a dict of functions on the incoming gradients
+    posthooks: object
+    pending: i64  # engine: results still awaited in this run
+    epoch: i64  # engine: the run that saw this step last
+    buffer: list  # engine: the gradient of each result
+    extra: object
+
+
+DERIVED, ACCUMULATE, FUNCTION = 0, 1, 2  # kinds of step
+LAST = 1 << 62  # accumulation runs as soon as it can
+

@@ -1,0 +1,103 @@
+"""What an operator is, and the registry of all of them.
+
+An operator is declared once, by its body: a function over simpler operators.  Its name, documentation, parameters and
+meaning come from that function.  A primitive has a kind (``core/kinds.py``) instead of a body.
+"""
+from __future__ import annotations
+
+import inspect
+
+from .native import Op
+
+OPS: dict[str, Op] = {}
+SCALAR = "Scalar"  # annotation of a parameter whose number is a run-time value, not part of the plan
+
+
+class Scalar:
+    """Annotation: a Python number or 0-dim tensor that varies from call to call without a new plan."""
+
+
+class Shape:
+    """Annotation: sizes, which a traced program takes as symbols."""
+
+
+class Sample:
+    """Arguments that show and test an operator: shapes stand for tensors."""
+
+    def __init__(self, *args, **kwargs):
+        self.args, self.kwargs = args, kwargs
+
+
+sample = Sample
+
+
+def parameters(function):
+    """The parameters of a body: names, and the bit mask of those that are run-time scalars."""
+    signature = inspect.signature(function)
+    mask = 0
+    for k, parameter in enumerate(signature.parameters.values()):
+        if SCALAR in str(parameter.annotation):
+            mask |= 1 << k
+    return signature, mask
+
+
+def declare(name, body=None, kind=None, signature=None, scalars=0, **facts) -> Op:
+    """Makes an operator and enters it in the registry (under a name not yet taken)."""
+    if name in OPS:
+        raise ValueError(f"operator {name!r} is declared twice")
+    made = make(name, body, kind, signature, scalars, **facts)
+    OPS[name] = made
+    return made
+
+
+def make(name, body=None, kind=None, signature=None, scalars=0, **facts) -> Op:
+    """An operator outside the registry (derived backwards, a user's compiled function)."""
+    made = Op()
+    made.name, made.body, made.kind = name, body, kind
+    made.signature, made.scalars = signature, scalars
+    made.rules = {}
+    made.facts = facts
+    made.plans, made.families, made.masks = {}, {}, {}
+    made.doc = inspect.getdoc(body) if body is not None else facts.get("doc")
+    return made
+
+
+def op(body=None, *, samples=(), namespace="", method=None, view=False, **facts):
+    """Declares an operator by its body.
+
+    ``namespace``: where users find it ("" for the top level, "nn.functional", "special", "linalg", "fft").
+    ``method``: whether it is a Tensor method too (default: when the first parameter is ``input`` at the top level).
+    ``view``: its result shares memory with its input where strides allow.
+    """
+    if body is None:
+        return lambda function: op(function, samples=samples, namespace=namespace, method=method, view=view, **facts)
+    signature, mask = parameters(body)
+    first = next(iter(signature.parameters), None)
+    if method is None:
+        method = namespace == "" and first == "input"
+    name = facts.pop("name", None) or body.__name__.rstrip("_") if not facts.pop("inplace", False) else body.__name__
+    qualified = name if not namespace else f"{namespace}.{name}"
+    return declare(qualified, body, None, signature, mask, samples=tuple(samples), namespace=namespace, method=method, view=view, **facts)
+
+
+def rule(operator: Op):
+    """Overrides one concern of an operator: ``@rule(softmax) def vjp(g, y, input, dim): ...``.
+
+    ``vjp(g, y, *args, **params)`` returns one cotangent (or None) for each tensor argument, in order.
+    """
+
+    def enter(function):
+        operator.rules[function.__name__] = function
+        return function
+
+    return enter
+
+
+def bind(operator: Op, args, kwargs):
+    """The arguments by parameter, defaults filled in: a dict in signature order.  TypeError on a mismatch."""
+    try:
+        bound = operator.signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{operator.name}(): {error}. Its parameters are {operator.signature}.") from None
+    bound.apply_defaults()
+    return bound.arguments

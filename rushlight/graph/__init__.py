@@ -1,0 +1,1 @@
+"""Programs written down: which tensors, computed by which operators, in which order."""

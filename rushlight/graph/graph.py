@@ -1,0 +1,136 @@
+"""Graph: an ordered list of operator calls on named tensors, printed as Python that runs."""
+from __future__ import annotations
+
+from ..core.meta import Meta
+
+
+class Node:
+    """One value of a program: an input (``op`` is None) or the result of ``op(*args, **params)``.
+
+    ``args`` hold Nodes, Python numbers and tuples of these; ``params`` are static.  ``meta`` is a Meta, or a tuple of
+    Metas where the operator returns several tensors (``item`` nodes then name the parts).  ``inside`` is the Graph of the
+    operator's own body where that was traced.
+    """
+
+    __slots__ = ("name", "op", "args", "params", "meta", "inside", "where", "weak")
+
+    def __init__(self, name, op, args=(), params=None, meta=None, inside=None, where=None, weak=False):
+        self.name, self.op, self.args, self.params, self.meta = name, op, args, params or {}, meta
+        self.inside, self.where, self.weak = inside, where, weak
+
+    shape = property(lambda self: self.meta.shape)
+    dtype = property(lambda self: self.meta.dtype)
+    is_scalar = property(lambda self: self.op is None and self.weak)
+
+    def __repr__(self):
+        return f"%{self.name}"
+
+
+def nodes_in(value):
+    """The Nodes within nested tuples and lists, in order."""
+    if isinstance(value, Node):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from nodes_in(item)
+
+
+def map_nodes(value, function):
+    """``value`` with each Node within nested tuples and lists replaced by ``function(node)``."""
+    if isinstance(value, Node):
+        return function(value)
+    if isinstance(value, (tuple, list)):
+        return type(value)(map_nodes(item, function) for item in value) if type(value) in (tuple, list) else value
+    return value
+
+
+class Store:
+    """A graph output written into an existing input's memory (in-place operators, ``out=``)."""
+
+    __slots__ = ("node", "into")
+
+    def __init__(self, node: Node, into: Node):
+        self.node, self.into = node, into
+
+    meta = property(lambda self: self.into.meta)
+
+    def __repr__(self):
+        return f"store({self.node.name}, into={self.into.name})"
+
+
+class Graph:
+    """``inputs`` (Nodes without op), ``nodes`` in order of execution, ``outputs`` (Nodes or Stores)."""
+
+    __slots__ = ("inputs", "nodes", "outputs")
+
+    def __init__(self, inputs=(), nodes=(), outputs=()):
+        self.inputs, self.nodes, self.outputs = list(inputs), list(nodes), list(outputs)
+
+    def result_nodes(self):
+        return [o.node if isinstance(o, Store) else o for o in self.outputs]
+
+    def prune(self) -> "Graph":
+        """The same program without values that no output needs."""
+        live = set(self.result_nodes())
+        kept = []
+        for node in reversed(self.nodes):
+            if node in live:
+                kept.append(node)
+                live.update(nodes_in(node.args))
+        return Graph(self.inputs, reversed(kept), self.outputs)
+
+    def run(self, values, call=None):
+        """The outputs for these input values; ``call(node, args)`` computes one node (default: calls its op)."""
+        call = call or (lambda node, args: node.op(*args, **node.params))
+        env = dict(zip(self.inputs, values))
+        for node in self.nodes:
+            env[node] = call(node, map_nodes(node.args, env.__getitem__))
+        return [env[n] for n in self.result_nodes()]
+
+    def __str__(self):
+        names = ", ".join(f'{n.name}: "{n.meta}"' for n in self.inputs)
+        lines = [f"def program({names}):"]
+        lines += [f"    {render(node)}" for node in self.nodes]
+        return "\n".join(lines + [f"    return {', '.join(map(render_output, self.outputs)) or 'None'}"])
+
+
+def render(node: Node) -> str:
+    """The node as a line of Python, with its metadata as a comment."""
+    arguments = [render_value(a) for a in node.args] + [f"{k}={v!r}" for k, v in node.params.items()]
+    return f"{node.name} = {node.op.name}({', '.join(arguments)})  # {node.meta}"
+
+
+def render_value(value) -> str:
+    if isinstance(value, Node):
+        return value.name
+    if isinstance(value, (tuple, list)):
+        return f"({', '.join(map(render_value, value))},)"
+    return repr(value)
+
+
+def render_output(output) -> str:
+    return output.name if isinstance(output, Node) else repr(output)
+
+
+def splice(graph: Graph) -> Graph:
+    """Opens every node that carries its body: before ``y = softmax(x)``, after the primitives of softmax's body."""
+    nodes, env = [], {n: n for n in graph.inputs}
+
+    def copy(inner: Graph, prefix: str):
+        for node in inner.nodes:
+            args = map_nodes(node.args, env.__getitem__)
+            if node.inside is not None:
+                flat = [env[n] for n in nodes_in(node.args)]
+                env.update(zip(node.inside.inputs, flat))
+                copy(node.inside, f"{prefix}{node.name}_")
+                results = [env[n] for n in node.inside.result_nodes()]
+                env[node] = results[0] if isinstance(node.meta, Meta) else tuple(results)
+            elif node.op.name == "item" and isinstance(args[0], tuple):
+                env[node] = args[0][args[1]]
+            else:
+                env[node] = Node(prefix + node.name, node.op, args, node.params, node.meta, where=node.where)
+                nodes.append(env[node])
+
+    copy(graph, "")
+    renamed = [Store(env[o.node], o.into) if isinstance(o, Store) else env[o] for o in graph.outputs]
+    return Graph(graph.inputs, nodes, renamed)

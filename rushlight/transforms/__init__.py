@@ -1,0 +1,1 @@
+"""Other meanings of a program, one interpreter a file."""

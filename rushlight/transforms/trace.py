@@ -1,0 +1,130 @@
+"""Trace: runs a body on values without data and writes down the operators it calls."""
+from __future__ import annotations
+
+from ..core.interpret import Interpreter, Suspended
+from ..core.kinds import P
+from ..core.meta import Meta
+from ..core.native import Op, blank
+from ..core.op import bind
+from ..core.tensor import Tensor
+from ..graph.graph import Graph, Node
+
+
+class Traced(Tensor):
+    """A tensor without data: a node of the program being written."""
+
+    node: Node
+
+    @property
+    def weak(self):
+        """Whether this stands for a run-time Python number."""
+        return self.node.weak
+
+    def __bool__(self):
+        raise TypeError("the value of a traced tensor is not known while its program is written down")
+
+    def __repr__(self):
+        return f"Traced({self.node.name}: {self.meta})"
+
+
+def traced(node: Node) -> Traced:
+    value = blank(Traced)
+    value.meta, value.node = node.meta, node
+    return value
+
+
+class Trace(Interpreter):
+    """Writes a program.  Primitives become nodes; an operator with a gradient rule becomes a node that carries its traced
+    body; every other operator is replaced by its body."""
+
+    def __init__(self, outer: "Trace | None" = None):
+        self.nodes, self.inputs = [], []
+        self.names = outer.names if outer else {}
+        self.random = outer.random if outer else []  # implicit scalar inputs: seed and offset of the random stream
+
+    def fresh(self, stem: str) -> str:
+        count = self.names[stem] = self.names.get(stem, -1) + 1
+        return f"{stem}{count}"
+
+    def input(self, meta: Meta, stem="x", weak=False) -> Traced:
+        node = Node(self.fresh(stem), None, meta=meta, weak=weak)
+        self.inputs.append(node)
+        return traced(node)
+
+    def call(self, op: Op, args, kwargs):
+        if op.kind is not None:
+            bound = bind(op, args, kwargs)
+            names, count = list(bound), op.facts["arity"]
+            return self.emit(op, tuple(bound[k] for k in names[:count]), {k: freeze(bound[k]) for k in names[count:]})
+        if "vjp" in op.rules:
+            return self.closed(op, args, kwargs)
+        return op.body(*args, **kwargs)
+
+    def emit(self, op: Op, args, params, inside=None, meta=None):
+        nodes = lower_values(args, self)
+        if meta is None:
+            meta = op.kind.meta(op, *metas_of(nodes), **params)
+        node = Node(self.fresh("t"), op, nodes, params, meta, inside)
+        self.nodes.append(node)
+        if isinstance(meta, tuple):
+            return tuple(self.emit(P.item, (traced_many(node),), {"index": k}, meta=m) for k, m in enumerate(meta))
+        return traced(node)
+
+    def closed(self, op: Op, args, kwargs):
+        """A node that carries the graph of its own body."""
+        bound = bind(op, args, kwargs)
+        inner = Trace(self)
+        outer_nodes = []
+
+        def enter(value):
+            if isinstance(value, Tensor):
+                outer_nodes.append(value)
+                return inner.input(value.meta, weak=getattr(value, "weak", False))
+            if isinstance(value, (list, tuple)):
+                return type(value)(map(enter, value)) if type(value) in (list, tuple) else value
+            return value
+
+        arguments = {k: enter(v) for k, v in bound.items()}
+        with Suspended(self), inner:
+            results = op.body(**arguments)
+        several = isinstance(results, (tuple, list))
+        outputs = [r.node for r in (results if several else [results])]
+        graph = Graph(inner.inputs, inner.nodes, outputs)
+        meta = tuple(n.meta for n in outputs) if several else outputs[0].meta
+        nodes = lower_values(tuple(bound.values()), self)
+        node = Node(self.fresh("t"), op, nodes, {}, meta, graph)
+        self.nodes.append(node)
+        if several:
+            return tuple(self.emit(P.item, (traced_many(node),), {"index": k}, meta=m) for k, m in enumerate(meta))
+        return traced(node)
+
+
+class traced_many:
+    """A reference to a node with several results."""
+
+    def __init__(self, node):
+        self.node = node
+
+
+def freeze(value):
+    return tuple(map(freeze, value)) if isinstance(value, (list, tuple)) else value
+
+
+def lower_values(value, trace):
+    """Traced values as their nodes, within tuples."""
+    if isinstance(value, (Traced, traced_many)):
+        return value.node
+    if isinstance(value, (tuple, list)):
+        return tuple(lower_values(v, trace) for v in value)
+    if isinstance(value, Tensor):
+        raise TypeError("an operator's body may not capture tensors from outside")
+    return value
+
+
+def metas_of(value):
+    """Nodes as their Metas, within tuples."""
+    if isinstance(value, Node):
+        return value.meta
+    if isinstance(value, tuple):
+        return tuple(map(metas_of, value))
+    return value

@@ -1,0 +1,114 @@
+"""Compiling, linking and the disk cache."""
+
+import ctypes
+import os
+import subprocess
+import sys
+
+import pytest
+
+from rushlight.compiler import cache
+from rushlight.compiler.llvm import jit
+from rushlight.compiler.llvm.builder import Module
+from rushlight.compiler.llvm.types import i64
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("RUSHLIGHT_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def adding(number):
+    module = Module()
+    f = module.function("add", [("x", i64)], i64)
+    f.ret(f.add(f.parameters[0], number))
+    return module.text()
+
+
+def call(addresses, x):
+    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(addresses["add"])(x)
+
+
+def test_build_remembers(folder):
+    texts = []
+
+    def text():
+        texts.append(1)
+        return adding(5)
+
+    assert call(jit.build("remembered", text, ["add"]), 2) == 7
+    jit.build("remembered", text, ["add"])
+    jit._built.pop("remembered")
+    assert call(jit.build("remembered", text, ["add"]), 2) == 7  # from disk
+    assert len(texts) == 1
+
+
+def test_imports_are_symbols():
+    inner = jit.build("inner", lambda: adding(1), ["add"])["add"]
+    module = Module()
+    f = module.function("add", [("x", i64)], i64)
+    f.ret(f.call("outside", [f.mul(f.parameters[0], 10)], i64))
+    text = module.text()
+    assert call(jit.build(text, lambda: text, ["add"], {"outside": inner}), 4) == 41
+
+
+def test_malformed_text_is_refused():
+    with pytest.raises(RuntimeError):
+        jit.compile_object("define nonsense")
+
+
+def test_unknown_symbol_is_refused(folder):
+    module = Module()
+    f = module.function("add", [("x", i64)], i64)
+    f.ret(f.call("no_such_function_anywhere", [f.parameters[0]], i64))
+    with pytest.raises(RuntimeError, match="materialize"):
+        jit.link(jit.compile_object(module.text()), ["add"])
+
+
+def entries(folder):
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def test_cache_round_trip(folder):
+    assert cache.get("plan", "k") is None
+    assert cache.put("plan", "k", b"value")
+    assert cache.get("plan", "k") == b"value"
+    assert cache.get("object", "k") is None
+    assert len(entries(folder)) == 1
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: b[:10] + b"x" + b[11:], lambda b: b"", lambda b: b + b"x"])
+def test_damaged_entries_are_dropped(folder, damage):
+    cache.put("plan", "k", b"value" * 10)
+    path, = entries(folder)
+    path.write_bytes(damage(path.read_bytes()))
+    assert cache.get("plan", "k") is None
+    assert cache.put("plan", "k", b"new") and cache.get("plan", "k") == b"new"
+
+
+def test_unwritable_folder_is_no_error(tmp_path, monkeypatch):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("RUSHLIGHT_CACHE", str(blocked))
+    assert not cache.put("plan", "k", b"value")
+    assert cache.get("plan", "k") is None
+
+
+def test_disabled(monkeypatch):
+    monkeypatch.setenv("RUSHLIGHT_CACHE", "0")
+    assert not cache.put("plan", "k", b"value") and cache.get("plan", "k") is None
+
+
+def test_processes_share_the_cache(folder):
+    program = ("from tests.compiler.test_jit import *; import rushlight.compiler.llvm.jit as jit\n"
+               "assert call(jit.build('shared', lambda: adding(3), ['add']), 1) == 4")
+    workers = [subprocess.Popen([sys.executable, "-c", program], env=os.environ, cwd=os.getcwd()) for _ in range(3)]
+    assert [worker.wait() for worker in workers] == [0, 0, 0]
+    assert len(entries(folder)) == 1
+
+
+def test_unknown_cpu_setting_is_refused():
+    program = "from rushlight.compiler.llvm.features import host; host()"
+    done = subprocess.run([sys.executable, "-c", program], env={**os.environ, "RUSHLIGHT_CPU": "fast"}, capture_output=True, text=True)
+    assert "RUSHLIGHT_CPU" in done.stderr
