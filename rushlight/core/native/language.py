@@ -18,7 +18,10 @@ from dataclasses import dataclass
 
 i64 = int
 f64 = float
-Args = tuple
+
+
+class Args(tuple):
+    """The type of a `@vectorcall` method's arguments: a tuple, or in compiled code the caller's own array."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +32,15 @@ class Traits:
     freelist: int = 0
     subclassable: bool = False
     binds: bool = False
+    attributes: bool = False
 
 
-def native(target=None, *, weakref=False, freelist=0, subclassable=False, binds=False):
+def native(target=None, *, weakref=False, freelist=0, subclassable=False, binds=False, attributes=False):
     """Mark a class or function for compilation; a class gets slots for its annotated fields, zero or None at first.
 
     `weakref`: instances may be weakly referenced. `freelist`: how many dead instances are kept for reuse. `subclassable`: Python classes
-    may derive from it. `binds`: instances found on a class bind like functions (the class needs a `@vectorcall` method).
+    may derive from it. `binds`: instances found on a class bind like functions (the class needs a `@vectorcall` method). `attributes`:
+    instances have a `__dict__`, and Python may set attributes of the class.
 
     >>> @native
     ... def double(n: i64) -> i64:
@@ -43,7 +48,7 @@ def native(target=None, *, weakref=False, freelist=0, subclassable=False, binds=
     >>> double(21)
     42
     """
-    traits = Traits(weakref, freelist, subclassable, binds)
+    traits = Traits(weakref, freelist, subclassable, binds, attributes)
 
     def mark(target):
         if isinstance(target, type):
@@ -71,6 +76,11 @@ def vectorcall(method):
     return method
 
 
+def cast(kind, value):
+    """`value`, of which the source knows that it is a `kind`; compiled code does not check."""
+    return value
+
+
 def inline(function):
     """Ask that calls from compiled code are always expanded in place; changes nothing else."""
     function.__inline__ = True
@@ -89,7 +99,7 @@ def _plain_class(source, traits):
     """The same class with slots, defaults, and the subset's special methods under their Python names."""
     fields = {name: _ZEROS.get(field_name(kind)) for name, kind in source.__annotations__.items()}
     body = {name: value for name, value in source.__dict__.items() if name not in ("__dict__", "__weakref__")}
-    body["__slots__"] = (*fields, "__weakref__") if traits.weakref else tuple(fields)
+    body["__slots__"] = (*fields, *["__weakref__"] * traits.weakref, *["__dict__"] * traits.attributes)
     body["__native__"] = traits
 
     def __new__(cls, *args, **names):

@@ -1,7 +1,8 @@
-"""The objects of the hot path: storage, tensors, operators, plans, steps of the backward graph, and the state they share."""
+"""The objects of the hot path: tensors, operators, plans, steps of the backward graph, and the state they share."""
 from __future__ import annotations
 
-from .language import Args, blank, i64, native, vectorcall  # noqa: F401
+from .allocator import Storage
+from .language import i64, native
 
 
 @native
@@ -28,25 +29,17 @@ class State:
     out_of_range: object  # (plan, args): raises the IndexError
     weak: object  # weakref.ref
     add: object  # the operator that accumulates gradients
+    accumulate: object  # (leaf, gradient, create): into .grad
+    run_hooks: object
+    run_posthooks: object
+    call_function: object  # (step, gradients, retain): a FUNCTION step
+    freed: object  # (step): raises, the saved values are gone
+    stale: object  # (step, k): raises, saved value k was modified in place
+    zeros: object  # (meta) -> tensor
 
 
-state = blank(State)
+state = State()
 state.grad = 1
-
-
-@native(finalize=True)
-class Storage:
-    """Bytes with a version counter.  ``owner`` keeps foreign memory alive; without one the allocator takes the bytes back."""
-
-    address: i64
-    nbytes: i64
-    capacity: i64  # bytes really there; 0 when the memory is the owner's
-    version: i64
-    owner: object
-
-    def finalize(self):
-        if self.capacity != 0:
-            release(self.address, self.capacity)
 
 
 @native(subclassable=True, weakref=True, attributes=True)
