@@ -4,9 +4,9 @@ from __future__ import annotations
 from ..core.interpret import Interpreter, Suspended
 from ..core.kinds import P
 from ..core.meta import Meta
-from ..core.native import Op, blank
+from ..core.native import Op
 from ..core.op import bind
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, blank
 from ..graph.graph import Graph, Node
 
 
@@ -67,7 +67,7 @@ class Trace(Interpreter):
         node = Node(self.fresh("t"), op, nodes, params, meta, inside)
         self.nodes.append(node)
         if isinstance(meta, tuple):
-            return tuple(self.emit(P.item, (traced_many(node),), {"index": k}, meta=m) for k, m in enumerate(meta))
+            return tuple(self.emit(P.item, (Several(node),), {"index": k}, meta=m) for k, m in enumerate(meta))
         return traced(node)
 
     def closed(self, op: Op, args, kwargs):
@@ -95,11 +95,11 @@ class Trace(Interpreter):
         node = Node(self.fresh("t"), op, nodes, {}, meta, graph)
         self.nodes.append(node)
         if several:
-            return tuple(self.emit(P.item, (traced_many(node),), {"index": k}, meta=m) for k, m in enumerate(meta))
+            return tuple(self.emit(P.item, (Several(node),), {"index": k}, meta=m) for k, m in enumerate(meta))
         return traced(node)
 
 
-class traced_many:
+class Several:
     """A reference to a node with several results."""
 
     def __init__(self, node):
@@ -112,7 +112,7 @@ def freeze(value):
 
 def lower_values(value, trace):
     """Traced values as their nodes, within tuples."""
-    if isinstance(value, (Traced, traced_many)):
+    if isinstance(value, (Traced, Several)):
         return value.node
     if isinstance(value, (tuple, list)):
         return tuple(lower_values(v, trace) for v in value)

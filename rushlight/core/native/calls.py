@@ -78,7 +78,7 @@ class Op:
                 used = state.used
                 mask = state.mask
                 bit = state.bit
-            elif argument is None or kind is str:
+            elif argument is None or kind is str or kind in state.static_types:
                 tuple_set(key, k, argument)
             else:
                 return state.slow(self, collect(args), names)
@@ -140,7 +140,7 @@ def tensor_argument(args: Args, index: i64) -> object:
     for k in range(count):
         argument = args[k]
         kind = type(argument)
-        if kind is state.tensor or kind is state.parameter:
+        if isinstance(argument, Tensor):
             if index == 0:
                 return argument
             index -= 1
@@ -148,8 +148,7 @@ def tensor_argument(args: Args, index: i64) -> object:
             inner: i64 = len(argument)
             for j in range(inner):
                 element = argument[j]
-                inner_kind = type(element)
-                if inner_kind is state.tensor or inner_kind is state.parameter:
+                if isinstance(element, Tensor):
                     if index == 0:
                         return element
                     index -= 1
@@ -288,13 +287,13 @@ def record(plan: Plan, args: Args, results: tuple, values: i64) -> None:
     step.kind = DERIVED
     state.sequence += 1
     step.number = state.sequence
-    visible = len(plan.outputs) - plan.extra
-    for k in range(visible):
-        result = cast(Tensor, results[k])
-        if (plan.differentiable >> k) & 1:
-            result.step = step
-            result.output = k
-            result.needs_grad = 1
+    carrying = plan.cotangents
+    for k in range(len(carrying)):
+        slot: i64 = carrying[k]
+        result = cast(Tensor, results[slot])
+        result.step = step
+        result.output = slot
+        result.needs_grad = 1
     keep(step, plan, args, results, values)
 
 

@@ -1,9 +1,8 @@
 """The backward engine: runs steps, latest first, each once all of its gradients have arrived."""
 from __future__ import annotations
 
-from .calls import wrap
 from .language import cast, i64, native, new_tuple, tuple_set
-from .objects import ACCUMULATE, DERIVED, SEED_VALUE, Step, Tensor, state
+from .objects import ACCUMULATE, DERIVED, Step, Tensor, state
 
 
 @native
@@ -139,10 +138,12 @@ def derive(run: Run, step: Step, gradients: list) -> tuple:
     saved = step.saved
     if saved is None:
         state.freed(step)
+    if run.create != 0:
+        return state.derive_recorded(step, gradients, run.retain)
     constants = plan.constants
-    visible = len(plan.outputs) - plan.extra
+    cotangents = plan.cotangents
     count = len(saved)
-    arguments = new_tuple(count + len(constants) + visible)
+    arguments = new_tuple(count + len(constants) + len(cotangents))
     at = 0
     for k in range(count):
         value = saved[k]
@@ -151,25 +152,18 @@ def derive(run: Run, step: Step, gradients: list) -> tuple:
             version: i64 = step.versions[k]
             if tensor.storage.version != version:
                 state.stale(step, k)
-            code: i64 = plan.saves[k]
-            if code < 0 and run.create != 0:
-                if (plan.differentiable >> (-1 - code)) & 1:
-                    linked = wrap(tensor.storage, tensor.offset, tensor.meta, tensor.itemsize)
-                    linked.step = step
-                    linked.output = tensor.output
-                    linked.needs_grad = 1
-                    value = linked
         tuple_set(arguments, at, value)
         at += 1
     for k in range(len(constants)):
         tuple_set(arguments, at, constants[k])
         at += 1
-    for k in range(visible):
+    for k in range(len(cotangents)):
         gradient: object = None
-        if k < len(gradients):
-            gradient = gradients[k]
+        slot: i64 = cotangents[k]
+        if slot < len(gradients):
+            gradient = gradients[slot]
         if gradient is None:
-            gradient = state.zeros(plan.outputs[k])
+            gradient = state.zeros(plan.outputs[slot])
         tuple_set(arguments, at, gradient)
         at += 1
     if run.retain == 0:

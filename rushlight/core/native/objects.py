@@ -36,6 +36,8 @@ class State:
     freed: object  # (step): raises, the saved values are gone
     stale: object  # (step, k): raises, saved value k was modified in place
     zeros: object  # (meta) -> tensor
+    derive_recorded: object  # (step, gradients, retain): a backward step that is itself recorded
+    static_types: object  # types whose values are static parameters as they are
 
 
 state = State()
@@ -79,7 +81,7 @@ class Plan:
     offset: i64  # views: in elements, relative
     function: object  # PYTHON plans: called with (args, names)
     wanted: tuple  # the tensor arguments that get gradients
-    differentiable: i64  # bit k: result k carries gradients
+    cotangents: tuple  # the results that carry gradients
     saves: tuple  # what the backward keeps: tensor argument k, ~k for result k, or a value (see below)
     derived: object  # the backward operator: (*saved, *constants, *gradients) -> gradients of the wanted arguments
     constants: tuple
