@@ -14,7 +14,7 @@ FREE_SLOT = 74  # Py_tp_free
 def text(program):
     """The IR of every class's functions."""
     classes = list(program.classes.values())
-    return "\n".join([_drain(classes), *(_Emitter(program, declared).text() for declared in classes)])
+    return "\n".join([_drain(classes) if classes else "", *(_Emitter(program, declared).text() for declared in classes)])
 
 
 def _drain(classes):

@@ -19,7 +19,7 @@ API = {
     "PyObject_IsInstance": "i32 ptr ptr", "PyObject_Format": "ptr ptr ptr", "PyObject_Repr": "ptr ptr", "PyObject_Str": "ptr ptr",
     "PyObject_ClearWeakRefs": "void ptr", "PyObject_GC_Track": "void ptr", "PyObject_GC_UnTrack": "void ptr", "PyObject_GC_Del": "void ptr",
     "PyObject_Free": "void ptr", "PyType_GenericAlloc": "ptr ptr i64", "PyType_IsSubtype": "i32 ptr ptr", "PyType_GetSlot": "ptr ptr i32",
-    "PyMethod_New": "ptr ptr ptr", "PyTuple_New": "ptr i64", "PyTuple_GetSlice": "ptr ptr i64 i64", "PyList_New": "ptr i64",
+    "PyMethod_New": "ptr ptr ptr", "PyTuple_New": "ptr i64", "PySequence_Tuple": "ptr ptr", "PyTuple_GetSlice": "ptr ptr i64 i64", "PyList_New": "ptr i64",
     "PyList_Append": "i32 ptr ptr", "PyList_GetSlice": "ptr ptr i64 i64", "PyList_SetItem": "i32 ptr i64 ptr",
     "PySlice_New": "ptr ptr ptr ptr", "PyDict_New": "ptr", "PyDict_GetItemWithError": "ptr ptr ptr", "PyDict_SetItem": "i32 ptr ptr ptr",
     "PyDict_DelItem": "i32 ptr ptr", "PyDict_Contains": "i32 ptr ptr", "PySequence_Contains": "i32 ptr ptr", "PyUnicode_Join": "ptr ptr ptr",
@@ -323,6 +323,17 @@ ask:
   ret ptr %s
 failed:
   ret ptr null
+}}
+define internal ptr @as_tuple(ptr %o) alwaysinline nounwind {{
+  %tuple = {constant("tuple")}
+  %exact = call i1 @is_exactly(ptr %o, ptr %tuple)
+  br i1 %exact, label %same, label %other
+same:
+  call void @incref(ptr %o)
+  ret ptr %o
+other:
+  %r = call ptr @PySequence_Tuple(ptr %o)
+  ret ptr %r
 }}
 define internal ptr @list_pop(ptr %o) nounwind {{
   %size.at = getelementptr i8, ptr %o, i64 {layout.SIZE}
