@@ -131,7 +131,7 @@ class Vector:
         return NotImplemented
     def __radd__(self, other):
         return "r", other
-    def __mul__(self, k: f64) -> Vector:
+    def __mul__(self, k: f64) -> "Vector":
         return vector(self.x * k, self.y * k)
     def __neg__(self):
         return vector(-self.x, -self.y)
@@ -349,12 +349,12 @@ def test_module_level_instances(module):
 
 
 def test_special_methods(module):
-    v, w = module.vector(1, 2), module.vector(3, 4)
-    assert repr(v + w) == "Vector(4.0, 6.0)" and repr(v * 2) == "Vector(2.0, 4.0)" and repr(-v) == "Vector(-1.0, -2.0)"
+    v, w = module.vector(1.0, 2.0), module.vector(3.0, 4.0)
+    assert repr(v + w) == "Vector(4.0, 6.0)" and repr(v * 2.0) == "Vector(2.0, 4.0)" and repr(-v) == "Vector(-1.0, -2.0)"
     assert 5 + v == ("r", 5) and outcome(lambda: v * "x") in (TypeError, str) and outcome(lambda: v + 1) is TypeError
     assert (len(v), bool(v), bool(module.Vector()), v[0], v[1], 2 in v, 5 in v) == (2, True, False, 1.0, 2.0, True, False)
     assert v == module.vector(1, 2) and v != w and v != 3 and hash(w) == 3
-    w[0] = 9
+    w[0] = 9.0
     w += 1
     assert w[0] == 109.0
     assert outcome(lambda: v < w) is TypeError
