@@ -153,7 +153,7 @@ def new_tuple(size: i64) -> tuple:
     >>> t = new_tuple(2); tuple_set(t, 0, "a"); tuple_set(t, 1, "b"); t
     ('a', 'b')
     """
-    return (None,) * size
+    return tuple([None] * size)  # a fresh one: repeating a tuple once gives that tuple
 
 
 _TUPLE_ITEMS = tuple.__basicsize__
