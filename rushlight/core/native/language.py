@@ -18,7 +18,10 @@ from dataclasses import dataclass
 
 i64 = int
 f64 = float
-Args = tuple
+
+
+class Args(tuple):
+    """The type of a `@vectorcall` method's arguments: a tuple, or in compiled code the caller's own array."""
 
 
 @dataclass(frozen=True)

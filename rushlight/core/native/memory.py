@@ -145,10 +145,21 @@ _kernel = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int6
 _program = (None, ctypes.c_void_p, ctypes.c_void_p)
 
 
+_runner_slots = []  # where compiled code looks for the runner
+
+
+def attach_runner(slot: int) -> None:
+    """Keep the address of the program runner at `slot` from now on."""
+    _runner_slots.append(slot)
+    ctypes.c_int64.from_address(slot).value = _runner_address
+
+
 def set_program_runner(address: int) -> None:
     """Tell where the native `void program_run(ptr code, ptr values)` is; `run_program` raises RuntimeError before."""
     global _runner, _runner_address
     _runner_address = address
+    for slot in _runner_slots:
+        ctypes.c_int64.from_address(slot).value = address
     _runner = (ctypes.PYFUNCTYPE(*_program)(address), ctypes.CFUNCTYPE(*_program)(address))
 
 
