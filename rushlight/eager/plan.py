@@ -6,20 +6,21 @@ plain tensors and numbers.
 from __future__ import annotations
 
 import ctypes
+import inspect
 import logging
 
-from ..aot.joint import carries_gradient, differentiate
+from ..aot.joint import active_nodes, carries_gradient, differentiate
 from ..aot.partition import partition
 from ..core import interpret
 from ..core.dtypes import Defaults, bool_, can_cast, float64, int64
 from ..core.kinds import P
 from ..core.meta import Meta, dense_strides, is_one
 from ..core.native import Op, Plan, Tensor, calls, state
-from ..core.native.objects import FLOAT_VALUE, INTEGER_VALUE, INTO, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, VIEW
+from ..core.native.objects import FLOAT_VALUE, INTEGER_VALUE, INTO, PYTHON, RUN, SAME, VIEW
 from ..core.op import bind, make
 from ..core.tensor import empty_of
 from ..graph.graph import Graph, Node, Store, splice
-from ..transforms.trace import Trace, Traced
+from ..transforms.trace import Trace, Traced, traced
 from .program import Code, assemble
 
 log = logging.getLogger("rushlight.plans")
@@ -135,15 +136,8 @@ def make_plan(op: Op, args, names, mask) -> Plan:
 def own(node: Node) -> Node:
     """The node itself if it can be written to memory of its own, else a copy of it."""
     if node.op is None or node.op.kind is not None and node.op.kind.name == "view":
-        copied = P.convert(Trace_value(node), dtype=node.dtype).node
-        return copied
+        return P.convert(traced(node), dtype=node.dtype).node
     return node
-
-
-def Trace_value(node):
-    from ..transforms.trace import traced
-
-    return traced(node)
 
 
 def dense(meta: Meta) -> Meta:
@@ -203,18 +197,11 @@ def run_plan(op, trace, arguments, outputs, several, mask) -> Plan:
         graph = Graph(trace.inputs, trace.nodes, outputs).prune()
     plan.extra = len(graph.outputs) - len(outputs)
     plan.several = int(several)
-    graph = Graph(inputs_of(trace), graph.nodes, graph.outputs)
-    install(plan, assemble(splice(graph), op.name, [dense(n.meta) for n in graph.outputs]), trace)
+    install(plan, assemble(splice(graph), op.name, [dense(n.meta) for n in graph.outputs]))
     return plan
 
 
-def inputs_of(trace: Trace):
-    """The program's inputs: the arguments in order, then the position of the random stream."""
-    drawn = {n for pair in trace.random for n in pair}
-    return [n for n in trace.inputs if n not in drawn] + [n for pair in trace.random for n in pair]
-
-
-def install(plan: Plan, code: Code, trace: Trace):
+def install(plan: Plan, code: Code):
     plan.outputs = tuple(code.outputs)
     for meta in code.outputs:
         if meta.nbytes >= 1 << 46:
@@ -223,7 +210,6 @@ def install(plan: Plan, code: Code, trace: Trace):
     plan.itemsizes = tuple(m.itemsize for m in code.outputs)
     plan.temporaries = tuple(code.temporaries)
     plan.code, plan.code_owner, plan.long = code.address, code, int(code.long)
-    plan.random = trace.blocks
 
 
 def into_plan(op, trace, arguments, result, mask, args) -> Plan:
@@ -248,8 +234,8 @@ def into_plan(op, trace, arguments, result, mask, args) -> Plan:
         graph = Graph(trace.inputs, trace.nodes, [stored]).prune()
     extras = graph.outputs[1:]
     plan.extra = len(extras)
-    graph = Graph(inputs_of(trace), graph.nodes, [Store(graph.outputs[0], target), *extras])
-    install(plan, assemble(splice(graph), op.name, [dense(n.meta) for n in extras]), trace)
+    graph = Graph(graph.inputs, graph.nodes, [Store(graph.outputs[0], target), *extras])
+    install(plan, assemble(splice(graph), op.name, [dense(n.meta) for n in extras]))
     return plan
 
 
@@ -267,8 +253,6 @@ def attach_backward(plan: Plan, op: Op, trace: Trace, arguments: Arguments, outp
     outputs, or None where no result carries a gradient."""
     sources = [n for k, n in enumerate(arguments.tensors) if mask >> k & 1 and carries_gradient(n.meta)]
     forward_nodes, forward_inputs = list(trace.nodes), list(trace.inputs)
-    from ..aot.joint import active_nodes
-
     active = active_nodes(forward_nodes, sources)
     carrying = [k for k, n in enumerate(outputs) if n in active]
     if not carrying:
@@ -278,18 +262,14 @@ def attach_backward(plan: Plan, op: Op, trace: Trace, arguments: Arguments, outp
     found = [(s, g.node) for s, g in zip(sources, gradients) if g is not None]
     if not found:
         return None
-    drawn = {n: code for pair in trace.random for n, code in zip(pair, (SEED_VALUE, POSITION_VALUE))}
     cot_nodes = [c.node for c in cotangents]
     cut = partition(forward_inputs, trace.nodes, outputs, cot_nodes, [g for _, g in found])
     plan.wanted = tuple(arguments.tensors.index(s) for s, _ in found)
     plan.cotangents = tuple(carrying)
-    given = [n for n in forward_inputs if n not in drawn]
-    values = {n: k for k, n in enumerate(given)}
+    values = {n: k for k, n in enumerate(forward_inputs)}
     results = {n: k for k, n in reversed(list(enumerate([*outputs, *cut.extras])))}
 
     def code(node):
-        if node in drawn:
-            return drawn[node]
         if node.is_scalar:
             return (FLOAT_VALUE if node.dtype is float64 else INTEGER_VALUE) + values[node]
         return arguments.tensors.index(node) if node in values else ~results[node]
@@ -316,14 +296,10 @@ def taking(operator: Op, given: int, used: int) -> Op:
 
 def backward_operator(name: str, graph: Graph) -> Op:
     """An operator that runs a backward program: residuals and cotangents in, gradients out."""
-    import inspect
-
     scalars = sum(1 << k for k, n in enumerate(graph.inputs) if n.weak)
 
     def body(*values):
-        from ..transforms.trace import traced_graph
-
-        return tuple(traced_graph(graph, values))
+        return tuple(graph.run(values))
 
     signature = inspect.Signature([inspect.Parameter(n.name, inspect.Parameter.POSITIONAL_ONLY) for n in graph.inputs])
     return make(name, body, None, signature, scalars, derived=graph)

@@ -24,7 +24,7 @@ class Code:
 def assemble(graph: Graph, name: str, outputs: list[Meta]) -> Code:
     """Code for a program whose fresh outputs have these Metas.
 
-    Its values are the inputs, the fresh outputs, temporaries, the position of the random stream, and the error flag.
+    Its values are the inputs, the fresh outputs, temporaries, and the error flag.
     """
     return reference_code(graph, outputs)
 
@@ -34,11 +34,8 @@ def reference_code(graph: Graph, outputs: list[Meta]) -> Code:
     fresh = iter(outputs)
     described = [o if isinstance(o, Store) else Output(o, next(fresh)) for o in graph.outputs]
     kernel = callback(graph, described)
-    drawn = [k for k, n in enumerate(graph.inputs) if n.weak and n.name.startswith("random")]
-    given = len(graph.inputs) - len(drawn)
-    count = len(outputs)
-    sources = list(range(given)) + [given + count + k for k in range(len(drawn))]
-    sources += [given + k for k in range(count)] + [given + count + len(drawn)]
+    given, count = len(graph.inputs), len(outputs)
+    sources = range(given + count + 1)
     words = [1, ctypes.cast(kernel, ctypes.c_void_p).value, 1, 1, len(sources)]
     for source in sources:
         words += [source, 0]

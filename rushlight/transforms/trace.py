@@ -10,6 +10,9 @@ from ..core.tensor import Tensor, blank
 from ..graph.graph import Graph, Node
 
 
+NUMBERS = (bool, int, float, complex)
+
+
 class Traced(Tensor):
     """A tensor without data: a node of the program being written."""
 
@@ -40,7 +43,6 @@ class Trace(Interpreter):
     def __init__(self, outer: "Trace | None" = None):
         self.nodes, self.inputs = [], []
         self.names = outer.names if outer else {}
-        self.random = outer.random if outer else []  # implicit scalar inputs: seed and offset of the random stream
 
     def fresh(self, stem: str) -> str:
         count = self.names[stem] = self.names.get(stem, -1) + 1
@@ -55,6 +57,8 @@ class Trace(Interpreter):
         if op.kind is not None:
             bound = bind(op, args, kwargs)
             names, count = list(bound), op.facts["arity"]
+            if op.kind.name == "elementwise" and all(isinstance(bound[k], NUMBERS) for k in names[:count]):
+                return op.kind.numpy(*(bound[k] for k in names[:count])).item()
             return self.emit(op, tuple(bound[k] for k in names[:count]), {k: freeze(bound[k]) for k in names[count:]})
         if "vjp" in op.rules:
             return self.closed(op, args, kwargs)
