@@ -52,7 +52,7 @@ def text(program):
     for declared in program.functions.values():
         parts.append(_entry(program, declared))
     for cls in program.classes.values():
-        parts += [_setter(program, cls, field) for field in cls.references]
+        parts += [_setter(program, cls, field) for field in cls.checked]
         for method in cls.methods.values():
             if method.is_property:
                 parts.append(_property(program, method))

@@ -103,7 +103,7 @@ class Function:
         for (live, handler), label in list(self.failures.items()):
             code.start(label)
             for reference in live:
-                code.call("void", "@decref", f"ptr {reference}")
+                code.call("void", "@decref_rarely", f"ptr {reference}")
             code.jump(handler)
         code.start(self.root)
         if self.result.is_reference:

@@ -6,13 +6,12 @@ import sys
 
 from .. import memory
 from . import entries
-from .types import BOOL, F64, I64
 
 _python = ctypes.pythonapi
 _alive = []  # what the interpreter keeps pointers to
 
 READ_ONLY = 1
-MEMBER = {"i64": 19, "f64": 4, "bool": 14}  # T_PYSSIZET, T_DOUBLE, T_BOOL
+MEMBER = {"i64": 19, "f64": 4, "bool": 14, "object": 6}  # T_PYSSIZET, T_DOUBLE, T_BOOL, T_OBJECT
 DEFAULT, BASE, GC, VECTORCALL, BINDS = 0, 1 << 10, 1 << 14, 1 << 11, 1 << 17
 SLOT = {"clear": 51, "dealloc": 52, "bind": 54, "doc": 56, "methods": 64, "tp_new": 65, "traverse": 71, "members": 72, "getset": 73, "call": 50}
 
@@ -143,7 +142,8 @@ def _is_attribute(method):
 
 
 def _members(declared):
-    rows = [(field.name.encode(), MEMBER[field.type.name], field.offset, 0, None) for field in declared.fields.values() if field.type in (I64, F64, BOOL)]
+    fields = [field for field in declared.fields.values() if field not in declared.checked]
+    rows = [(field.name.encode(), MEMBER[field.type.name], field.offset, 0, None) for field in fields]
     names = {"weaklist": b"__weaklistoffset__", "dict": b"__dictoffset__", "vectorcall": b"__vectorcalloffset__"}
     rows += [(names[kind], MEMBER["i64"], offset, READ_ONLY, None) for kind, offset in declared.extras.items()]
     return rows
@@ -153,7 +153,7 @@ def _properties(declared, addresses):
     symbol = declared.symbol
     rows = [
         (field.name.encode(), addresses[f"get.{symbol}.{field.name}"], addresses[f"set.{symbol}.{field.name}"], None, None)
-        for field in declared.references
+        for field in declared.checked
     ]
     rows += [
         (method.name.encode(), addresses[f"py.{method.symbol}"], None, method.doc.encode(), None)

@@ -48,7 +48,7 @@ def text(constants):
     """The IR of all helpers; they refer to their Python constants through `constants`."""
     constant = lambda name: f"load ptr, ptr {constants.address('builtin', name)}, {INVARIANT}"
     return "".join([
-        _COUNTING_IMMORTAL if layout.IMMORTAL else _COUNTING,
+        _COUNTING_IMMORTAL if layout.IMMORTAL else _COUNTING, _RARELY,
         _unboxing(constant), _truth(constant), _checks(constant), _items(constant), _arithmetic(constant), _raising(constant), _memory(constant),
     ])
 
@@ -79,6 +79,16 @@ count:
 done:
   ret void
 }}
+"""
+_RARELY = """
+define internal void @decref_rarely(ptr %o) cold noinline nounwind {
+  call void @decref(ptr %o)
+  ret void
+}
+define internal void @xdecref_rarely(ptr %o) cold noinline nounwind {
+  call void @xdecref(ptr %o)
+  ret void
+}
 """
 _COUNTING = f"""
 define internal void @incref(ptr %o) alwaysinline nounwind {{
