@@ -53,7 +53,9 @@ def exports(program):
 def _jit():
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    return llvm.create_lljit_compiler(_target_machine(), use_jit_link=sys.platform == "linux")
+    jit = llvm.create_lljit_compiler(_target_machine(), use_jit_link=sys.platform == "linux")
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(jit))
+    return jit
 
 
 def _target_machine():
@@ -89,11 +91,11 @@ def link(image, names):
     with _lock:
         link.count += 1
         tracker = library.link(_jit(), f"native{link.count}")
-    link.alive.append(tracker)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(tracker))  # objects outlive this module: their code is never unloaded
     return {name: tracker[name] for name in names}
 
 
-link.count, link.alive = 0, []
+link.count = 0
 
 
 def build(program):

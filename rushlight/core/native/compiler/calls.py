@@ -4,6 +4,7 @@ import ast
 
 from .. import language, memory
 from . import layout
+from .fields import read_field
 from .types import ARGS, BOOL, DICT, F64, FRAGILE, I64, LIST, NONE, OBJECT, OWNED, PERMANENT, SCALARS, SIZED, STABLE, STR, TUPLE, Value
 
 SPARE_SLOT = 1 << 63  # tells a callee that it may overwrite the entry before its arguments
@@ -88,9 +89,8 @@ def _call_method(f, node):
         f.require(base, attr)
         return call(f, cls.methods[attr], [base, *_arguments(f, node)])
     if cls and attr in cls.fields:
-        from .expressions import read_attribute
-
-        return call_object(f, f.keep(f.boxed(read_attribute(f, base, attr))), node)
+        f.require(base, attr)
+        return call_object(f, f.keep(f.boxed(read_field(f, base, cls.fields[attr]))), node)
     handler = METHODS.get((base.type, attr, len(node.args)))
     if handler and not node.keywords:
         f.require(base, attr)

@@ -7,8 +7,8 @@ from . import layout
 from .calls import call
 from .declarations import Parameter
 from .expressions import choose, item
+from .fields import write_reference
 from .function import Function
-from .statements import write_reference
 from .types import ARGS, I64, NONE, OBJECT, PERMANENT, TUPLE, Value
 
 NOARGS, ONE, FAST = 4, 8, 128  # METH_NOARGS, METH_O, METH_FASTCALL

@@ -5,6 +5,7 @@ import struct
 
 from . import layout
 from .calls import call, call_expression
+from .fields import borrowed_from, read_field
 from .types import ARGS, BOOL, BYTES, DICT, F64, FRAGILE, I64, LIST, NONE, OBJECT, OWNED, PERMANENT, SCALARS, SIZED, STABLE, STR, TUPLE, Value
 
 HANDLERS = {}
@@ -113,23 +114,6 @@ def read_attribute(f, base, attr):
     found = f.new_reference(OBJECT, f.code.call("ptr", "@PyObject_GetAttr", f"ptr {f.solid(base).ir}", f"ptr {f.literal(attr).ir}"))
     f.release(base)
     return found
-
-
-def read_field(f, base, field):
-    at = f.code.offset(base.ir, field.offset)
-    if field.type is BOOL:
-        value = Value(BOOL, f.code.op(f"icmp ne i8 {f.code.load('i8', at)}, 0"))
-    else:
-        value = Value(field.type, f.code.load(field.type.ir, at), FRAGILE, raw=field.type.is_reference)
-    return borrowed_from(f, base, value)
-
-
-def borrowed_from(f, base, value):
-    """A value read out of another: made to own its reference if its origin is about to be released."""
-    if base.hold == OWNED:
-        value = f.keep(value)
-        f.release(base)
-    return value
 
 
 @handles(ast.Subscript)

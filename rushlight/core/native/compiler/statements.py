@@ -4,6 +4,7 @@ import ast
 
 from . import layout
 from .expressions import apply, item, length, read_attribute
+from .fields import write_reference, write_scalar
 from .types import ARGS, BOOL, DICT, FRAGILE, I64, LIST, NONE, OBJECT, OWNED, SCALARS, STABLE, TUPLE, Value
 
 HANDLERS = {}
@@ -48,13 +49,13 @@ def give(f, node):
 
 
 def _moved(f, node):
-    """The value of a returned expression; a local variable gives up its reference instead of sharing it."""
-    if isinstance(node, ast.Name) and node.id in f.locals and node.id in f.known and f.locals[node.id].owned and not f.finalizers:
-        local = f.locals[node.id]
-        value = f.read(node)
-        f.code.store("ptr", "null", local.slot, None)
-        return f.own(value)
-    return f.value(node)
+    """The value of a returned expression; a local variable that nobody reads again gives up its reference instead of sharing it."""
+    local = f.locals.get(node.id) if isinstance(node, ast.Name) and node.id in f.known else None
+    if local is None or not local.owned or f.handler != f.root:
+        return f.value(node)
+    value = f.read(node)
+    f.code.store("ptr", "null", local.slot, None)
+    return f.own(value)
 
 
 # -- assignment
@@ -132,36 +133,6 @@ def write_attribute(f, base, attr, value):
     else:
         write_reference(f, base, field, f.convert(value, field.type, f"{cls.name}.{attr}"))
     f.release(base)
-
-
-def write_scalar(f, base, field, value):
-    at = f.code.offset(base.ir, field.offset)
-    if field.type is BOOL:
-        f.code.store("i8", f.code.op(f"zext i1 {value.ir} to i8"), at)
-    else:
-        f.code.store(field.type.ir, value.ir, at)
-
-
-def write_reference(f, base, field, value):
-    """Store in a field, where null means None; the old value goes last, since its end may run other code."""
-    base = f.keep(base)
-    at = f.code.offset(base.ir, field.offset)
-    if value.type is not OBJECT and not value.present and value.hold != OWNED:
-        new = value.ir if value.raw else f.code.select(f.is_none(value), "ptr", "null", value.ir)
-        if new != "null":
-            f.code.call("void", "@xincref", f"ptr {new}")
-    elif value.raw and value.ir == "null":
-        new = "null"
-    elif value.type is OBJECT or value.present:
-        new = f.take(value)
-    else:
-        none = f.is_none(value)
-        new = f.code.select(none, "ptr", "null", value.ir)
-        f.live.remove(value)
-        f.code.call("void", "@xdecref", f"ptr {f.code.select(none, 'ptr', value.ir, 'null')}")
-    old = f.code.load("ptr", at)
-    f.code.store("ptr", new, at)
-    f.code.call("void", "@xdecref", f"ptr {old}")
 
 
 def write_item(f, target, value):
