@@ -13,7 +13,7 @@ import threading
 import llvmlite
 import llvmlite.binding as llvm
 
-from . import entries, objects, runtime
+from . import capi, entries, objects, runtime
 from .function import compile_function
 from .ir import Module
 
@@ -25,8 +25,8 @@ _lock = threading.Lock()
 def emit(program):
     """The LLVM IR of a program, and the Python constants it needs in the order of their slots."""
     module = Module()
-    for name in runtime.API:
-        runtime.declare(module, name)
+    for name in capi.API:
+        capi.declare(module, name)
     for declared in program.everything():
         module.define(compile_function(program, declared.module, declared))
     module.define(entries.text(program))
@@ -81,8 +81,8 @@ def optimise(text):
 def link(image, names):
     """Load an object file into the process; the addresses of its exported symbols."""
     library = llvm.JITLibraryBuilder().add_object_img(image)
-    for name in runtime.API:
-        holder = _C_LIBRARY if name in runtime.FROM_C_LIBRARY else ctypes.pythonapi
+    for name in capi.API:
+        holder = _C_LIBRARY if name in capi.FROM_C_LIBRARY else ctypes.pythonapi
         library.import_symbol(name, ctypes.cast(getattr(holder, name), ctypes.c_void_p).value)
     for name in _MEMORY:
         library.import_symbol(name, ctypes.cast(getattr(_C_LIBRARY, name), ctypes.c_void_p).value)
