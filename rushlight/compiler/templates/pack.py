@@ -5,8 +5,8 @@ Quads are `[tile][k / 4][row][4]` words: the rows of A when neighbouring k are n
 k to a multiple of 4. Elements are converted to words on the way.
 """
 
-from ..llvm.builder import constant, constant_vector, zero
-from ..llvm.types import f64, i16, i32, i64, vector
+from ..llvm.builder import constant, zero
+from ..llvm.types import i16, i64, vector
 from .contraction import CHUNK
 
 
@@ -30,7 +30,7 @@ def load_words(b, numbers, pointer, k_stride, lane_stride, count, k_left):
     halves = vector(i16, numbers.lanes)
     low = b.cast("zext", b.bitcast(load(pointer, count), halves), numbers.words)
     paired = b.compare(">", k_left, 1)
-    second = b.select(paired, numbers.lanes if count is None else count, 0)
+    second = b.select(paired, constant(i64, numbers.lanes) if count is None else count, 0)
     high = b.cast("zext", b.bitcast(load(b.offset(pointer, k_stride), second), halves), numbers.words)
     return b.or_(low, b.shl(high, 16))
 
