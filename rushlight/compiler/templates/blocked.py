@@ -18,14 +18,16 @@ BATCH_DIMS = 3
 SLOTS = ("a", "b", "c", "scratch", "rows", "columns", "depth", "a_row", "a_k", "b_k", "b_column", "c_row",
          "block_rows", "block_columns", "block_depth", "row_blocks", "column_blocks",
          "batch_1", "batch_2", "a_batch_0", "a_batch_1", "a_batch_2", "b_batch_0", "b_batch_1", "b_batch_2",
-         "c_batch_0", "c_batch_1", "c_batch_2", "scratch_bytes", "panel_at", "partial_at", "panel_bytes")
+         "c_batch_0", "c_batch_1", "c_batch_2", "scratch_bytes", "panel_at", "partial_at", "panel_bytes",
+         "sums", "a_sum", "b_sum", "b_offsets")
 # The slots of the kernel that packs all of B.
 PACK_SLOTS = ("b", "packed", "columns", "depth", "b_k", "b_column", "panels", "batch_1", "batch_2",
               "b_batch_0", "b_batch_1", "b_batch_2", "panel_bytes")
 
 # How an operand's neighbours lie: along the tile's vector ("across"), along k ("along"), or nowhere ("apart").
 ACROSS, ALONG, APART = "across", "along", "apart"
-PACKED = "packed"
+PACKED = "packed"  # B has been packed by a step before
+TABLE = "table"    # B's columns lie along k, at byte offsets that a table gives
 
 
 class Slots:
@@ -54,10 +56,15 @@ def batch_offsets(b, batch, s, operands):
     return offsets
 
 
-def write_b_panel(b, numbers, layout, width, source, s, target, columns_left, k_count):
-    """Packs one panel of B from the layout it has."""
+def write_b_panel(b, numbers, layout, width, source, s, target, columns_left, k_count, column=None):
+    """Packs one panel of B from the layout it has; `column` is its first column, for a TABLE."""
     if layout == ALONG:
-        pack.write_transposed_panel(b, numbers, width, source, s.b_column, target, columns_left, k_count)
+        stride = s.b_column
+        pack.write_transposed_panel(b, numbers, width, source, lambda lane: b.mul(stride, lane), target, columns_left, k_count)
+    elif layout == TABLE:
+        offsets = b.offset(s.b_offsets, column, i64)
+        pack.write_transposed_panel(b, numbers, width, source, lambda lane: b.load(i64, b.offset(offsets, lane, i64)), target,
+                                    columns_left, k_count)
     else:
         lane_stride = None if layout == ACROSS else s.b_column
         pack.write_panel(b, numbers, width, source, s.b_k, lane_stride, target, columns_left, k_count)
@@ -103,7 +110,7 @@ def _block_text(numbers, out, a_layout, b_layout, rows, vectors, epilogue):
     tile = write_tile(module, "tile", numbers, rows, vectors, a_row, rows * CHUNK * word, store)
     f = module.function("block", KERNEL)
     args, begin, end, worker = f.parameters
-    s = Slots(f, args, SLOTS, ("a", "b", "c", "scratch"))
+    s = Slots(f, args, SLOTS, ("a", "b", "c", "scratch", "b_offsets"))
     writer = _Block(f, s, args, numbers, out, a_layout, b_layout, rows, vectors * numbers.lanes, tile)
     scratch = f.offset(s.scratch, f.mul(worker, s.scratch_bytes))
     f.loop(begin, end, 1, [], lambda unit, _: writer.unit(unit, scratch))
@@ -129,29 +136,31 @@ class _Block:
         self.block_columns = b.minimum(b.sub(s.columns, self.column), s.block_columns)
         a_offset, b_offset, c_offset = batch_offsets(b, self.batch, s, "abc")
         self.a = b.offset(b.offset(s.a, a_offset), b.mul(self.row, s.a_row))
+        self.b_block = b.offset(s.b, b_offset)
         if self.b_layout == PACKED:
-            panels = b.div(self.column, self.width)
-            self.b_block = b.offset(b.offset(s.b, b_offset), b.mul(panels, s.panel_bytes))
-        else:
-            self.b_block = b.offset(b.offset(s.b, b_offset), b.mul(self.column, s.b_column))
+            self.b_block = b.offset(self.b_block, b.mul(b.div(self.column, self.width), s.panel_bytes))
+        elif self.b_layout != TABLE:
+            self.b_block = b.offset(self.b_block, b.mul(self.column, s.b_column))
         c = b.offset(b.offset(s.c, c_offset), b.mul(self.row, s.c_row))
         self.c = b.offset(c, self.column, self.out)
         self.scratch = scratch
         # at least once: a product over no elements is zero, and has an epilogue too
-        b.loop(0, b.maximum(s.depth, 1), s.block_depth, [], self.depth_block)
+        depth = b.maximum(s.depth, 1)
+        b.loop(0, s.sums, 1, [], lambda n, _: b.loop(0, depth, s.block_depth, [], lambda k, _: self.depth_block(n, k)))
 
-    def depth_block(self, k, _):
-        """One block along k: pack, then run the tiles."""
+    def depth_block(self, n, k):
+        """One block along k of product n of those that are summed: pack, then run the tiles."""
         b, s, numbers = self.b, self.s, self.numbers
         count = b.minimum(b.sub(s.depth, k), s.block_depth)
         per_chunk = CHUNK * numbers.per_word
         chunks = b.div(b.add(count, per_chunk - 1), per_chunk)
-        self.pack_a(b.offset(self.a, b.mul(k, s.a_k)), count, chunks)
-        final = b.compare("==", b.add(k, count), s.depth)
-        stage = b.or_(b.select(b.compare("==", k, 0), constant(i64, FIRST), 0), b.select(final, constant(i64, LAST), 0))
+        self.pack_a(b.offset(self.a, b.add(b.mul(n, s.a_sum), b.mul(k, s.a_k))), count, chunks)
+        first = b.compare("==", b.or_(n, k), 0)
+        final = b.and_(b.compare("==", b.add(k, count), s.depth), b.compare("==", b.add(n, 1), s.sums))
+        stage = b.or_(b.select(first, constant(i64, FIRST), 0), b.select(final, constant(i64, LAST), 0))
 
         def panel(at, _):
-            panel = self.b_panel(at, k, count)
+            panel = self.b_panel(at, n, k, count)
             b.loop(0, self.block_rows, self.tile_rows, [], lambda r, _: self.one_tile(r, at, panel, chunks, stage))
 
         b.loop(0, self.block_columns, self.width, [], panel)
@@ -172,15 +181,18 @@ class _Block:
 
         b.loop(0, self.block_rows, self.tile_rows, [], tile)
 
-    def b_panel(self, at, k, count):
+    def b_panel(self, at, n, k, count):
         """The address of the packed panel at column `at` of the block, packing it now unless that was done before."""
         b, s, numbers = self.b, self.s, self.numbers
         if self.b_layout == PACKED:
             within = b.mul(b.div(k, numbers.per_word), self.width * numbers.word.bytes)
             return b.offset(b.offset(self.b_block, b.mul(b.div(at, self.width), s.panel_bytes)), within)
-        source = b.offset(b.offset(self.b_block, b.mul(at, s.b_column)), b.mul(k, s.b_k))
+        source = b.offset(self.b_block, b.add(b.mul(n, s.b_sum), b.mul(k, s.b_k)))
+        if self.b_layout != TABLE:
+            source = b.offset(source, b.mul(at, s.b_column))
         target = b.offset(self.scratch, s.panel_at)
-        write_b_panel(b, numbers, self.b_layout, self.width, source, s, target, b.sub(self.block_columns, at), count)
+        write_b_panel(b, numbers, self.b_layout, self.width, source, s, target, b.sub(self.block_columns, at), count,
+                      b.add(self.column, at))
         return target
 
     def one_tile(self, r, at, panel, chunks, stage):

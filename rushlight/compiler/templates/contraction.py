@@ -120,6 +120,7 @@ class Contraction:
 
     steps: tuple
     temporaries: dict
+    keep: tuple = ()  # tables that the slots point into
 
     def code(self, values):
         """The steps as words of a program; `values` gives the index of each operand and temporary in the value table.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..llvm import pool
 from ..llvm.features import host
 from . import blocked
-from .blocked import ACROSS, ALONG, APART, BATCH_DIMS, PACKED
+from .blocked import ACROSS, ALONG, APART, BATCH_DIMS, PACKED, TABLE
 from .contraction import CHUNK, ELEMENTS, NO_EPILOGUE, Contraction, Step, numbers
 
 
@@ -18,7 +18,8 @@ class Matmul:
     """A batched product C[batch, M, N] = A[batch, M, K] @ B[batch, K, N]; strides in elements, 0 where broadcast.
 
     `batch` is a tuple of sizes; `a`, `b` and `c` are strides: one per batch dimension, then the two of the matrix. C has unit
-    stride along its columns or along its rows.
+    stride along its columns. `sums` = (count, stride of A, stride of B) adds up that many products: a batch dimension that C
+    lacks.
     """
 
     batch: tuple
@@ -30,13 +31,14 @@ class Matmul:
     c: tuple
     dtype: str = "float32"
     out_dtype: str = ""
+    sums: tuple = (1, 0, 0)
 
 
 def plan_matmul(problem, epilogue=NO_EPILOGUE):
     """Plans a Matmul; operands are named "a", "b" and "c", and the epilogue's as its slots say.
 
-    Raises ValueError for dtypes without products, for more than three batch dimensions that do not merge, or when C has
-    no unit stride.
+    Raises ValueError for dtypes without products, for more than three batch dimensions that do not merge, or when
+    C has no unit stride along its columns.
 
     Example:
         >>> plan = plan_matmul(Matmul((), 4, 3, 5, (5, 1), (3, 1), (3, 1)))
@@ -67,7 +69,7 @@ def _normalised(p):
     batch = tuple(dim[0] for dim in merged)
     strides = [tuple(dim[k] for dim in merged) for k in (1, 2, 3)]
     return Matmul(batch, rows, p.columns, p.depth, strides[0] + tuple(a), strides[1] + tuple(b), strides[2] + tuple(c),
-                  p.dtype, p.out_dtype or p.dtype)
+                  p.dtype, p.out_dtype or p.dtype, p.sums)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -75,11 +77,10 @@ def _plan(p, epilogue, threads):
     if not p.rows or not p.columns or 0 in p.batch:
         return Contraction((), {})
     if p.c[-1] != 1 and p.columns > 1:
-        if p.c[-2] != 1 and p.rows > 1:
-            raise ValueError(f"the output of a product needs a unit stride; its strides are {p.c}")
-        raise ValueError("the output of a product must have unit stride along its columns; swap the operands for a transposed one")
+        raise ValueError(f"the output of a product needs unit stride along its columns; its strides are {p.c}. "
+                         "For a transposed one swap the operands")
     kind = numbers(p.dtype)
-    return _blocked_plan(p, kind, epilogue, threads)
+    return blocked_plan(p, kind, epilogue, threads)
 
 
 def layout(across, along, across_size, along_size):
@@ -101,7 +102,7 @@ class Choice:
     shared: bool
 
 
-def _tile(rows, columns, kind):
+def register_tile(rows, columns, kind):
     """The register tile for a count of rows: as many sums as the registers hold, few of them wasted."""
     vectors_there = -(-columns // kind.lanes)
     if host().registers == 16:
@@ -118,9 +119,9 @@ def _tile(rows, columns, kind):
     return min(options, key=cost)
 
 
-def choose(p, kind, threads):
-    """The Choice for a normalised Matmul."""
-    tile_rows, vectors = _tile(p.rows, p.columns, kind)
+def choose(p, kind, threads, gathered=False):
+    """The Choice for a normalised Matmul; `gathered`: B is read through a table, so it cannot be packed beforehand."""
+    tile_rows, vectors = register_tile(p.rows, p.columns, kind)
     width = vectors * kind.lanes
     word = kind.word.bytes
     batches = _product(p.batch)
@@ -134,7 +135,7 @@ def choose(p, kind, threads):
     # a block of A in half the second cache
     block_rows = max(tile_rows, min(448, (384 << 10) // (block_words * word)) // tile_rows * tile_rows)
     row_blocks = -(-p.rows // block_rows)
-    shared = row_blocks > 1
+    shared = row_blocks > 1 and p.sums[0] == 1 and not gathered
     wanted = 1 if threads == 1 else 4 * threads
     column_panels = -(-p.columns // width)
     if shared:
@@ -171,20 +172,23 @@ def _batch_slots(p, itemsizes):
     return slots
 
 
-def _blocked_plan(p, kind, epilogue, threads):
-    choice = choose(p, kind, threads)
+def blocked_plan(p, kind, epilogue, threads, b_offsets=None):
+    """The plan of a blocked product; with `b_offsets` (bytes, one a column), B's columns lie along k at these offsets."""
+    choice = choose(p, kind, threads, b_offsets is not None)
     out = ELEMENTS[p.out_dtype]
     size, word = kind.element.bytes, kind.word.bytes
     width = choice.vectors * kind.lanes
     batches = _product(p.batch)
     a_layout = layout(p.a[-2], p.a[-1], p.rows, p.depth)
-    b_layout = layout(p.b[-1], p.b[-2], p.columns, p.depth)
+    b_layout = layout(p.b[-1], p.b[-2], p.columns, p.depth) if b_offsets is None else TABLE
     row_blocks, column_blocks = -(-p.rows // choice.block_rows), -(-p.columns // choice.block_columns)
     slots = {
         "rows": p.rows, "columns": p.columns, "depth": p.depth,
         "a_row": p.a[-2] * size, "a_k": p.a[-1] * size, "b_k": p.b[-2] * size, "b_column": p.b[-1] * size,
         "c_row": p.c[-2] * out.bytes, "block_rows": choice.block_rows, "block_columns": choice.block_columns,
         "block_depth": choice.block_depth, "row_blocks": row_blocks, "column_blocks": column_blocks,
+        "sums": p.sums[0], "a_sum": p.sums[1] * size, "b_sum": p.sums[2] * size,
+        "b_offsets": 0 if b_offsets is None else b_offsets.ctypes.data,
         **_batch_slots(p, {"a": size, "b": size, "c": out.bytes}),
     }
     depth_words = _round_up(-(-choice.block_depth // kind.per_word), CHUNK) + kind.lanes
@@ -203,12 +207,12 @@ def _blocked_plan(p, kind, epilogue, threads):
                "b": ("temp", "packed", 0) if choice.shared else ("pointer", "b", 0)}
     units = batches * row_blocks * column_blocks
     steps.append(Step(kernel, units, _grain(p, units, threads), _slots(blocked.SLOTS, slots, sources) + epilogue.slots))
-    return Contraction(tuple(steps), temporaries)
+    return Contraction(tuple(steps), temporaries, () if b_offsets is None else (b_offsets,))
 
 
 def _grain(p, units, threads):
     """Units a chunk: enough that claiming it costs little, few enough that threads finish together."""
-    work = 2 * _product(p.batch) * p.rows * p.columns * max(p.depth, 8)
+    work = 2 * p.sums[0] * _product(p.batch) * p.rows * p.columns * max(p.depth, 8)
     if work < 400_000:
         return units  # waking others takes longer than the product
     per_unit = work / units

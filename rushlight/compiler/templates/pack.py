@@ -121,10 +121,10 @@ def _padded(b, words):
     return b.mul(b.div(b.add(words, CHUNK - 1), CHUNK), CHUNK)
 
 
-def write_transposed_panel(b, numbers, width, source, lane_stride, target, lanes_left, k_count):
+def write_transposed_panel(b, numbers, width, source, lane_offset, target, lanes_left, k_count):
     """Packs one panel from elements that are neighbours along k: squares of words are transposed in registers.
 
-    Up to a vector of rows past the padded end is overwritten.
+    `lane_offset(lane)` gives the byte offset of a lane's elements; lanes that are not there are not asked for. Up to a vector of rows past the padded end is overwritten.
     """
     lanes = numbers.lanes
     elements = lanes * numbers.per_word
@@ -132,9 +132,11 @@ def write_transposed_panel(b, numbers, width, source, lane_stride, target, lanes
     def square(k, to, group, full):
         rows = []
         for lane in range(lanes):
-            place = group * lanes + lane
-            at = b.offset(source, b.add(b.mul(lane_stride, place), b.mul(k, numbers.element.bytes)))
-            left = None if full else b.select(b.compare(">", lanes_left, place), b.sub(k_count, k), 0)
+            place = constant(i64, group * lanes + lane)
+            if not full:
+                place = b.minimum(place, b.sub(lanes_left, 1))
+            at = b.offset(source, b.add(lane_offset(place), b.mul(k, numbers.element.bytes)))
+            left = None if full else b.select(b.compare(">", lanes_left, group * lanes + lane), b.sub(k_count, k), 0)
             rows.append(load_run(b, numbers, at, left))
         for lane, row in enumerate(transpose(b, rows)):
             b.store(row, b.offset(to, (lane * width + group * lanes) * numbers.word.bytes), align=4)
