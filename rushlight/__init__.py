@@ -1,3 +1,29 @@
 """Rushlight: tensors, autograd and a compiler with PyTorch's programming model, in pure Python."""
 
 __version__ = "0.1.0"
+
+from .core import dtypes as _dtypes
+from .core.devices import device
+from .core.dtypes import ALIASES as _ALIASES, ALL as _ALL, dtype, finfo, iinfo
+from .core.meta import Size
+from .core.native import Tensor
+from .core import tensor as _tensor_members, exchange as _exchange, convert as _convert, printing as _printing
+from .core.convert import (channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, sparse_coo, sparse_csr, strided)
+from .core.exchange import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, scalar_tensor, tensor
+from .core.printing import set_printoptions
+from .core.random import (Generator, default_generator, fork_rng as _fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state)
+from .eager import plan as _plan
+
+_plan.activate()
+
+from .ops import library as _library
+from .autograd import backward as _backward
+
+from . import autograd
+from .autograd.backward import activate as _activate
+
+_activate()
+globals().update(_library.namespace(""))
+globals().update({("bool" if d.name == "bool" else d.name): d for d in _ALL})
+globals().update(_ALIASES)
+from .api import *  # noqa: F401,F403,E402

@@ -43,7 +43,7 @@ def row_major(shape) -> tuple:
     strides, step = [], 1
     for size in reversed(shape):
         strides.append(step)
-        step = step * size if size is not 0 else step  # noqa: F632 - sizes may be Exprs; only a literal zero is skipped
+        step = step * size
     return tuple(reversed(strides))
 
 

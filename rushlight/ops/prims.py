@@ -1,6 +1,7 @@
 """Every primitive: its name, its NumPy meaning, and the few facts its kind asks for."""
 from __future__ import annotations
 
+import builtins
 import inspect
 import math
 
@@ -184,6 +185,20 @@ def convert_numpy(x, dtype):
 
 convert = primitive("convert", Convert(convert_numpy), lambda x, dtype: 0)
 
+class Copy(Convert):
+    """out[i] = x[i], in row-major memory whatever the layout of x."""
+
+    arity = 1
+
+    def meta(self, op, x):
+        return x.like(tuple(x.shape))
+
+    def vjp(self, op, g, y, x):
+        return [g]
+
+
+copy = primitive("copy", Copy(lambda x: x), lambda x: 0)
+
 # --- elementwise: complex ------------------------------------------------------------------------------------------------
 real = unary("real", np.real, lambda y, x: None, real_result)
 imag = unary("imag", np.imag, lambda y, x: None, real_result)
@@ -353,7 +368,7 @@ def pad_source(index, shape, low, high, inner, value):
 
 
 def pad_transpose(g, s, low, high, inner, value):
-    if any(type(v) is int and v < 0 for v in (*low, *high)):  # cropped elements get nothing
+    if builtins.any(type(v) is int and v < 0 for v in (*low, *high)):  # cropped elements get nothing
         return P.pad(P.slice(g, starts=tuple(max(a, 0) for a in low), steps=tuple(k + 1 for k in inner),
                              shape=tuple(-(-(n - max(a, 0) - max(b, 0)) // (k + 1)) for n, a, b, k in zip(g.shape, low, high, inner))),
                      low=tuple(-min(a, 0) for a in low), high=tuple(-min(b, 0) for b in high), inner=(0,) * len(low), value=0)
@@ -382,14 +397,67 @@ def strided_transpose(g, s, shape, strides, offset):
     return P.reshape(flat, shape=tuple(s))
 
 
+def strided_shared(m, shape, strides, offset):
+    return tuple(strides), offset
+
+
 def strided_source(index, s, shape, strides, offset):
     return unravel(sum_products(index, strides) + offset, s), None
 
 
 # the element at `offset + sum(index * strides)` of x in row-major order; on memory: relative to x's first element
 strided = view("strided", View(strided_numpy, lambda s, shape, strides, offset: tuple(shape), strided_source, strided_transpose,
-                               lambda m, shape, strides, offset: (tuple(strides), offset) if m.contiguous else None),
+                               strided_shared),
                lambda x, shape, strides, offset: 0)
+
+def diagonal_alias(meta, row, column, length):
+    a, b = meta.strides[-2:]
+    return (*meta.strides[:-2], a + b), row * a + column * b
+
+
+def diagonal_transpose(g, s, row, column, length):
+    at = P.iota(size=length, dtype=int64)
+    position = P.add(P.mul(P.add(at, row), s[-1]), P.add(at, column))
+    lead = tuple(s[:-2])
+    flat = P.put(P.full(shape=(*lead, s[-2] * s[-1]), value=0, dtype=g.dtype), position, g, dim=len(lead), combine="add")
+    return P.reshape(flat, shape=tuple(s))
+
+
+diagonal = view("diagonal", View(
+    lambda x, row, column, length: np.stack([x[..., row + k, column + k] for k in range(length)], -1) if length else x[..., 0, :0],
+    lambda s, row, column, length: (*s[:-2], length),
+    lambda i, s, row, column, length: ((*i[:-1], i[-1] + row, i[-1] + column), None), diagonal_transpose, diagonal_alias),
+    lambda x, row, column, length: 0)
+
+
+def unfold_shape(s, dim, size, step):
+    if not s:
+        return (size,)
+    return (*s[:dim], (s[dim] - size) // step + 1, *s[dim + 1:], size)
+
+
+def unfold_numpy(x, dim, size, step):
+    if not x.ndim:
+        return x.reshape(1)[:size]
+    seen = np.lib.stride_tricks.sliding_window_view(x, size, dim)
+    return seen[tuple(np.s_[::step] if k == dim else np.s_[:] for k in range(x.ndim))]
+
+
+def unfold_transpose(g, s, dim, size, step):
+    if not s:
+        return P.reshape(g, shape=())
+    count = g.shape[dim]
+    index = P.add(P.mul(P.reshape(P.iota(size=count, dtype=int64), shape=(count, 1)), step), P.reshape(P.iota(size=size, dtype=int64), shape=(1, size)))
+    last = len(g.shape) - 1
+    moved = P.permute(g, dims=(*range(dim + 1), last, *range(dim + 1, last)))
+    return P.put(P.full(shape=tuple(s), value=0, dtype=g.dtype), index, moved, dim=dim, combine="add")
+
+
+unfold = view("unfold", View(
+    unfold_numpy, unfold_shape,
+    lambda i, s, dim, size, step: ((*i[:dim], i[dim] * step + i[-1], *i[dim + 1:-1]), None) if s else ((), None), unfold_transpose,
+    lambda m, dim, size, step: ((*m.strides[:dim], m.strides[dim] * step, *m.strides[dim + 1:], m.strides[dim]) if m.shape else (1,), 0)),
+    lambda x, dim, size, step: 0)
 
 cat = primitive("cat", Join(lambda tensors, dim: np.concatenate(tensors, dim)), lambda tensors, dim: 0)
 

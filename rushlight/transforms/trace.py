@@ -4,10 +4,13 @@ from __future__ import annotations
 from ..core.interpret import Interpreter, Suspended
 from ..core.kinds import P
 from ..core.meta import Meta
-from ..core.native import Op, blank
+from ..core.native import Op
 from ..core.op import bind
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, blank
 from ..graph.graph import Graph, Node
+
+
+NUMBERS = (bool, int, float, complex)
 
 
 class Traced(Tensor):
@@ -40,7 +43,6 @@ class Trace(Interpreter):
     def __init__(self, outer: "Trace | None" = None):
         self.nodes, self.inputs = [], []
         self.names = outer.names if outer else {}
-        self.random = outer.random if outer else []  # implicit scalar inputs: seed and offset of the random stream
 
     def fresh(self, stem: str) -> str:
         count = self.names[stem] = self.names.get(stem, -1) + 1
@@ -55,6 +57,8 @@ class Trace(Interpreter):
         if op.kind is not None:
             bound = bind(op, args, kwargs)
             names, count = list(bound), op.facts["arity"]
+            if op.kind.name == "elementwise" and all(isinstance(bound[k], NUMBERS) for k in names[:count]):
+                return op.kind.numpy(*(bound[k] for k in names[:count])).item()
             return self.emit(op, tuple(bound[k] for k in names[:count]), {k: freeze(bound[k]) for k in names[count:]})
         if "vjp" in op.rules:
             return self.closed(op, args, kwargs)
@@ -67,7 +71,7 @@ class Trace(Interpreter):
         node = Node(self.fresh("t"), op, nodes, params, meta, inside)
         self.nodes.append(node)
         if isinstance(meta, tuple):
-            return tuple(self.emit(P.item, (traced_many(node),), {"index": k}, meta=m) for k, m in enumerate(meta))
+            return tuple(self.emit(P.item, (Several(node),), {"index": k}, meta=m) for k, m in enumerate(meta))
         return traced(node)
 
     def closed(self, op: Op, args, kwargs):
@@ -95,11 +99,11 @@ class Trace(Interpreter):
         node = Node(self.fresh("t"), op, nodes, {}, meta, graph)
         self.nodes.append(node)
         if several:
-            return tuple(self.emit(P.item, (traced_many(node),), {"index": k}, meta=m) for k, m in enumerate(meta))
+            return tuple(self.emit(P.item, (Several(node),), {"index": k}, meta=m) for k, m in enumerate(meta))
         return traced(node)
 
 
-class traced_many:
+class Several:
     """A reference to a node with several results."""
 
     def __init__(self, node):
@@ -112,7 +116,7 @@ def freeze(value):
 
 def lower_values(value, trace):
     """Traced values as their nodes, within tuples."""
-    if isinstance(value, (Traced, traced_many)):
+    if isinstance(value, (Traced, Several)):
         return value.node
     if isinstance(value, (tuple, list)):
         return tuple(lower_values(v, trace) for v in value)

@@ -6,9 +6,8 @@ their first eight bytes.
 """
 from __future__ import annotations
 
-from .language import blank, i64, native
-from .memory import allocate_pages, free_pages, load_i64, store_i64
-from .objects import Storage
+from .language import i64, native
+from .memory import allocate_pages, fill_bytes, free_pages, load_i64, store_i64
 
 GRAIN = 64
 SMALL = 65536
@@ -28,8 +27,9 @@ class Pool:
     small: i64  # bytes of small blocks in use
 
 
-pool = blank(Pool)
+pool = Pool()
 pool.heads = allocate_pages(CLASSES * 8)
+fill_bytes(pool.heads, 0, CLASSES * 8)
 
 
 @native
@@ -64,8 +64,6 @@ def carve(index: i64) -> i64:
     if size * 16 < SLAB:
         total = SMALL * 2
     first = allocate_pages(total)
-    if first == 0:
-        return 0
     at = first + size
     while at + size <= first + total:
         store_i64(at, 0, load_i64(pool.heads, index))
@@ -82,7 +80,7 @@ def trim() -> None:
         block = load_i64(pool.heads, index)
         while block != 0:
             following = load_i64(block, 0)
-            free_pages(block, class_bytes(index))
+            free_pages(block)
             block = following
         store_i64(pool.heads, index, 0)
         index += 1
@@ -91,7 +89,7 @@ def trim() -> None:
 
 @native
 def acquire(nbytes: i64) -> i64:
-    """The address of at least ``nbytes`` bytes (contents undefined), or 0 if the system has no more."""
+    """The address of at least ``nbytes`` bytes, contents undefined.  MemoryError if the system has no more."""
     index = size_class(nbytes)
     block = load_i64(pool.heads, index)
     if block != 0:
@@ -106,11 +104,7 @@ def acquire(nbytes: i64) -> i64:
         if pool.cached > SLACK + pool.live // 8:
             trim()
         block = allocate_pages(size)
-        if block == 0:
-            trim()
-            block = allocate_pages(size)
-        if block != 0:
-            pool.live += size
+        pool.live += size
     if pool.live > pool.peak:
         pool.peak = pool.live
     return block
@@ -127,14 +121,26 @@ def release(address: i64, capacity: i64) -> None:
         pool.cached += capacity
 
 
+@native(freelist=256)
+class Storage:
+    """Bytes with a version counter.  ``owner`` keeps foreign memory alive; without one the allocator takes the bytes back."""
+
+    address: i64
+    nbytes: i64
+    capacity: i64  # bytes really there; 0 when the memory is the owner's
+    version: i64
+    owner: object
+
+    def finalize(self):
+        if self.capacity != 0:
+            release(self.address, self.capacity)
+
+
 @native
 def allocate(nbytes: i64) -> Storage:
     """A fresh storage of ``nbytes`` bytes, contents undefined.  MemoryError if the system has no more."""
-    address = acquire(nbytes)
-    if address == 0:
-        raise MemoryError(nbytes)
-    storage = blank(Storage)
-    storage.address = address
+    storage = Storage()
+    storage.address = acquire(nbytes)
     storage.nbytes = nbytes
     storage.capacity = class_bytes(size_class(nbytes))
     return storage

@@ -2,8 +2,8 @@
 from __future__ import annotations
 
 from .allocator import allocate
-from .language import Args, blank, cast, i64, native, new_tuple, tuple_set, vectorcall
-from .memory import load_f64, load_i64, run_program, run_program_unlocked, stack, store_f64, store_i64
+from .language import Args, cast, i64, native, new_tuple, tuple_set, vectorcall
+from .memory import load_f64, load_i64, run_program, run_program_nogil, stack, store_f64, store_i64
 from .objects import (ACCUMULATE, DERIVED, FLOAT_VALUE, INTEGER_VALUE, INTO, LAST, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, Plan,
                       Step, Storage, Tensor, state)
 
@@ -11,7 +11,7 @@ ROOM = 96  # values of one call: inputs, results, temporaries, random position, 
 MOST = 48  # values the arguments may give on the fast path
 
 
-@native
+@native(binds=True)
 class Op:
     """An operator.  Called with tensors and numbers; as an attribute of Tensor it is a method."""
 
@@ -27,8 +27,8 @@ class Op:
     facts: dict
     doc: object
 
-    @vectorcall(binds=True)
-    def call(self, args: Args, names: tuple):
+    @vectorcall
+    def call(self, args: Args, names: tuple) -> object:
         if state.interpreters != 0:
             return state.slow(self, collect(args), names)
         count = len(args)
@@ -78,7 +78,7 @@ class Op:
                 used = state.used
                 mask = state.mask
                 bit = state.bit
-            elif argument is None or kind is str:
+            elif argument is None or kind is str or kind in state.static_types:
                 tuple_set(key, k, argument)
             else:
                 return state.slow(self, collect(args), names)
@@ -140,7 +140,7 @@ def tensor_argument(args: Args, index: i64) -> object:
     for k in range(count):
         argument = args[k]
         kind = type(argument)
-        if kind is state.tensor or kind is state.parameter:
+        if isinstance(argument, Tensor):
             if index == 0:
                 return argument
             index -= 1
@@ -148,8 +148,7 @@ def tensor_argument(args: Args, index: i64) -> object:
             inner: i64 = len(argument)
             for j in range(inner):
                 element = argument[j]
-                inner_kind = type(element)
-                if inner_kind is state.tensor or inner_kind is state.parameter:
+                if isinstance(element, Tensor):
                     if index == 0:
                         return element
                     index -= 1
@@ -159,7 +158,7 @@ def tensor_argument(args: Args, index: i64) -> object:
 @native
 def wrap(storage: Storage, offset: i64, meta: object, itemsize: i64) -> Tensor:
     """A tensor over this memory."""
-    tensor = blank(Tensor)
+    tensor = Tensor()
     tensor.storage = storage
     tensor.offset = offset
     tensor.meta = meta
@@ -238,7 +237,7 @@ def launch(plan: Plan, args: Args, values: i64, used: i64) -> None:
     store_i64(values, used, values + (used + 1) * 8)
     store_i64(values, used + 1, 0)
     if plan.long != 0:
-        run_program_unlocked(plan.code, values)
+        run_program_nogil(plan.code, values)
     else:
         run_program(plan.code, values)
     if load_i64(values, used + 1) != 0:
@@ -258,7 +257,7 @@ def edge(tensor: Tensor) -> object:
         known = tensor.accumulator()
         if known is not None:
             return known
-    step = blank(Step)
+    step = Step()
     step.kind = ACCUMULATE
     step.variable = tensor
     step.number = LAST
@@ -275,7 +274,7 @@ def record(plan: Plan, args: Args, results: tuple, values: i64) -> None:
     count = len(wanted)
     if count == 0:
         return
-    step = blank(Step)
+    step = Step()
     edges = new_tuple(count)
     slots = new_tuple(count)
     for k in range(count):
@@ -288,13 +287,13 @@ def record(plan: Plan, args: Args, results: tuple, values: i64) -> None:
     step.kind = DERIVED
     state.sequence += 1
     step.number = state.sequence
-    visible = len(plan.outputs) - plan.extra
-    for k in range(visible):
-        result = cast(Tensor, results[k])
-        if (plan.differentiable >> k) & 1:
-            result.step = step
-            result.output = k
-            result.needs_grad = 1
+    carrying = plan.cotangents
+    for k in range(len(carrying)):
+        slot: i64 = carrying[k]
+        result = cast(Tensor, results[slot])
+        result.step = step
+        result.output = slot
+        result.needs_grad = 1
     keep(step, plan, args, results, values)
 
 

@@ -1,7 +1,8 @@
-"""The objects of the hot path: storage, tensors, operators, plans, steps of the backward graph, and the state they share."""
+"""The objects of the hot path: tensors, operators, plans, steps of the backward graph, and the state they share."""
 from __future__ import annotations
 
-from .language import Args, blank, i64, native, vectorcall  # noqa: F401
+from .allocator import Storage
+from .language import i64, native
 
 
 @native
@@ -28,25 +29,19 @@ class State:
     out_of_range: object  # (plan, args): raises the IndexError
     weak: object  # weakref.ref
     add: object  # the operator that accumulates gradients
+    accumulate: object  # (leaf, gradient, create): into .grad
+    run_hooks: object
+    run_posthooks: object
+    call_function: object  # (step, gradients, retain): a FUNCTION step
+    freed: object  # (step): raises, the saved values are gone
+    stale: object  # (step, k): raises, saved value k was modified in place
+    zeros: object  # (meta) -> tensor
+    derive_recorded: object  # (step, gradients, retain): a backward step that is itself recorded
+    static_types: object  # types whose values are static parameters as they are
 
 
-state = blank(State)
+state = State()
 state.grad = 1
-
-
-@native(finalize=True)
-class Storage:
-    """Bytes with a version counter.  ``owner`` keeps foreign memory alive; without one the allocator takes the bytes back."""
-
-    address: i64
-    nbytes: i64
-    capacity: i64  # bytes really there; 0 when the memory is the owner's
-    version: i64
-    owner: object
-
-    def finalize(self):
-        if self.capacity != 0:
-            release(self.address, self.capacity)
 
 
 @native(subclassable=True, weakref=True, attributes=True)
@@ -86,7 +81,7 @@ class Plan:
     offset: i64  # views: in elements, relative
     function: object  # PYTHON plans: called with (args, names)
     wanted: tuple  # the tensor arguments that get gradients
-    differentiable: i64  # bit k: result k carries gradients
+    cotangents: tuple  # the results that carry gradients
     saves: tuple  # what the backward keeps: tensor argument k, ~k for result k, or a value (see below)
     derived: object  # the backward operator: (*saved, *constants, *gradients) -> gradients of the wanted arguments
     constants: tuple

@@ -1,0 +1,1 @@
+"""Ahead-of-time autograd: a program and its derivative, as two programs."""

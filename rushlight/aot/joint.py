@@ -1,0 +1,82 @@
+"""Forward and backward in one program: reverse accumulation over the nodes that a trace wrote."""
+from __future__ import annotations
+
+from ..core.kinds import P
+from ..core.meta import Meta
+from ..graph.graph import Node, map_nodes, nodes_in
+from ..transforms.trace import Several, traced
+
+
+def active_nodes(nodes, sources) -> set:
+    """The nodes through which a gradient can flow from an output to one of ``sources``."""
+    active = set(sources)
+    for node in nodes:
+        if carries_gradient(node.meta) and any(n in active for n in nodes_in(node.args)):
+            active.add(node)
+    return active
+
+
+def carries_gradient(meta) -> bool:
+    if isinstance(meta, Meta):
+        return meta.dtype.category >= 2
+    return any(carries_gradient(m) for m in meta)
+
+
+def differentiate(nodes, outputs, cotangents, sources) -> list:
+    """Gradients of ``sources`` (nodes), given cotangents of ``outputs`` (nodes): Traced values, or None where there are none.
+
+    Called under the Trace that wrote ``nodes``; what the gradient rules compute is written after them.
+    """
+    active = active_nodes(nodes, sources)
+    gradients: dict = {}
+
+    def add(node, g):
+        if g is None or node not in active:
+            return
+        known = gradients.get(node)
+        gradients[node] = g if known is None else P.add(known, g)
+
+    for output, g in zip(outputs, cotangents):
+        add(output, g)
+    for node in reversed(list(nodes)):
+        g = gradients.get(node)
+        if g is None or node not in active:
+            continue
+        if node.op is P.item:
+            parent, index = node.args[0], node.params["index"]
+            parts = gradients.setdefault(parent, [None] * len(parent.meta))
+            parts[index] = g if parts[index] is None else P.add(parts[index], g)
+            continue
+        for argument, contribution in node_vjp(node, g):
+            add(argument, contribution)
+    return [gradients.get(source) for source in sources]
+
+
+def node_vjp(node: Node, g):
+    """Pairs of (argument node, its cotangent) for one node."""
+    rule = node.op.rules.get("vjp")
+    values = map_nodes(node.args, value_of)
+    y = value_of(node)
+    if node.inside is not None:
+        results = list(rule(g, y, *values))
+        arguments = list(nodes_in(node.args))
+        if len(results) != len(arguments):
+            raise TypeError(f"{node.op.name}: vjp returned {len(results)} cotangents for {len(arguments)} tensor arguments")
+        return zip(arguments, results)
+    results = rule(g, y, *values, **node.params) if rule else node.op.kind.vjp(node.op, g, y, *values, **node.params)
+    return pairs(node.args, results)
+
+
+def pairs(args, results):
+    for argument, result in zip(args, results):
+        if isinstance(argument, Node):
+            yield argument, result
+        elif isinstance(argument, tuple) and result is not None:
+            yield from pairs(argument, result)
+
+
+def value_of(node: Node):
+    """A node as a value for rules: several results become a tuple."""
+    if isinstance(node.meta, Meta):
+        return traced(node)
+    return tuple(P.item(Several(node), index=k) for k in range(len(node.meta)))

@@ -1,0 +1,108 @@
+"""The top-level functions that are not operators."""
+from __future__ import annotations
+
+from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
+from .core import devices, dtypes
+from .core.native import Tensor
+from .core.op import OPS
+from .ops.promotion import result_dtype
+
+__all__ = ["enable_grad", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "set_grad_enabled", "is_tensor", "is_floating_point",
+           "is_complex", "numel", "get_default_dtype", "set_default_dtype", "get_default_device", "set_default_device", "result_type", "promote_types", "can_cast",
+           "get_num_threads", "set_num_threads", "is_nonzero", "is_storage", "pi", "e", "inf", "nan", "broadcast_shapes", "is_same_size", "typename", "is_conj", "is_neg"]
+from math import e, inf, nan, pi  # noqa: E402
+
+
+def is_tensor(obj) -> bool:
+    """Whether an object is a tensor."""
+    return isinstance(obj, Tensor)
+
+
+def is_storage(obj) -> bool:
+    """Whether an object is a storage."""
+    from .core.convert import UntypedStorage
+    return isinstance(obj, UntypedStorage)
+
+
+def is_floating_point(input) -> bool:
+    return input.is_floating_point()
+
+
+def is_complex(input) -> bool:
+    return input.is_complex()
+
+
+def is_conj(input) -> bool:
+    return False
+
+
+def is_neg(input) -> bool:
+    return False
+
+
+def numel(input) -> int:
+    """The number of elements."""
+    return input.numel()
+
+
+def is_nonzero(input) -> bool:
+    """The truth of a tensor with one element."""
+    return bool(input)
+
+
+def is_same_size(input, other) -> bool:
+    return tuple(input.shape) == tuple(other.shape)
+
+
+def typename(obj) -> str:
+    return obj.type() if isinstance(obj, Tensor) else f"{type(obj).__module__}.{type(obj).__name__}"
+
+
+def get_default_dtype():
+    """The dtype of Python floats."""
+    return dtypes.Defaults.floating
+
+
+def set_default_dtype(d):
+    """Sets the dtype of Python floats; plans made under another default are dropped."""
+    if not d.is_floating_point:
+        raise TypeError(f"only floating-point types are supported as the default type, not {d}")
+    dtypes.Defaults.floating = d
+    for operator in OPS.values():
+        operator.plans.clear()
+
+
+def get_default_device():
+    """The device of factory functions that name none."""
+    return devices.Context.default
+
+
+def set_default_device(device):
+    """Sets the device of factory functions that name none."""
+    devices.Context.default = devices.cpu if device is None else devices.placed(device)
+
+
+def result_type(tensor1, tensor2):
+    """The dtype in which two operands meet."""
+    return result_dtype(tensor1, tensor2)
+
+
+promote_types, can_cast = dtypes.promote, dtypes.can_cast
+
+
+def broadcast_shapes(*shapes):
+    """The shape that shapes broadcast to."""
+    from .core.meta import Size, broadcast
+    return Size(broadcast(*((s,) if isinstance(s, int) else tuple(s) for s in shapes)))
+
+
+def get_num_threads() -> int:
+    """How many threads kernels run on."""
+    from .compiler.llvm import pool
+    return pool.get_num_threads()
+
+
+def set_num_threads(n: int):
+    """Sets how many threads kernels run on."""
+    from .compiler.llvm import pool
+    pool.set_num_threads(n)

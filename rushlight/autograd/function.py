@@ -1,0 +1,126 @@
+"""Functions with a gradient written by the user."""
+from __future__ import annotations
+
+from ..core.native import Step, Tensor, calls, state
+from ..core.native.objects import FUNCTION
+from ..core.tensor import alias
+
+
+class Context:
+    """What ``forward`` leaves for ``backward``: ``save_for_backward``, and any attribute."""
+
+    def __init__(self):
+        self._saved, self._dirty, self._constant, self._materialize = (), (), (), True
+        self.needs_input_grad = ()
+
+    def save_for_backward(self, *tensors):
+        """Keeps tensors for the backward pass, where ``saved_tensors`` gives them back."""
+        self._saved = tensors
+
+    save_for_forward = save_for_backward
+
+    @property
+    def saved_tensors(self):
+        """What was saved; an error if it was modified in place since."""
+        if self._saved is None:
+            from .backward import freed
+            freed(None)
+        for tensor, version in zip(self._saved, self._versions):
+            if tensor is not None and tensor._version != version:
+                raise RuntimeError(f"one of the variables needed for gradient computation has been modified by an inplace operation: "
+                                   f"[{tensor.dtype} {list(tensor.shape)}] is at version {tensor._version}; expected version {version} instead.")
+        return tuple(self._saved)
+
+    def mark_dirty(self, *tensors):
+        """Names inputs that ``forward`` modified in place."""
+        self._dirty = tensors
+
+    def mark_non_differentiable(self, *tensors):
+        """Names outputs that carry no gradient."""
+        self._constant = tensors
+
+    def set_materialize_grads(self, value):
+        """Whether missing gradients arrive as zeros (the default) or as None."""
+        self._materialize = value
+
+
+class Function:
+    """Subclass with static methods ``forward(ctx, *inputs)`` and ``backward(ctx, *gradients)``; call ``apply``."""
+
+    @staticmethod
+    def forward(*args, **kwargs):
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD.")
+
+    vjp = backward
+
+    @classmethod
+    def apply(cls, *args, **kwargs):
+        """Runs ``forward``, unrecorded, and records ``backward`` for its results."""
+        ctx = Context()
+        tensors = [a for a in args if isinstance(a, Tensor)]
+        recording = bool(state.grad) and any(t.needs_grad for t in tensors)
+        ctx.needs_input_grad = tuple(isinstance(a, Tensor) and bool(a.needs_grad) for a in args)
+        before = state.grad
+        state.grad = 0
+        try:
+            if "setup_context" in dir(cls):
+                results = cls.forward(*args, **kwargs)
+                cls.setup_context(ctx, args, results)
+            else:
+                results = cls.forward(ctx, *args, **kwargs)
+        finally:
+            state.grad = before
+        ctx._versions = tuple(None if t is None else t._version for t in ctx._saved)
+        return cls._record(ctx, args, results) if recording else results
+
+    @classmethod
+    def _record(cls, ctx, args, results):
+        several = isinstance(results, (tuple, list))
+        outputs = list(results) if several else [results]
+        step = Step()
+        step.kind, step.extra = FUNCTION, cls.__name__ + "Backward"
+        wanted = [k for k, a in enumerate(args) if isinstance(a, Tensor)]
+        step.edges = tuple(calls.edge(args[k]) for k in wanted)
+        step.slots = tuple(args[k].output for k in wanted)
+        state.sequence += 1
+        step.number = state.sequence
+        for k, out in enumerate(outputs):
+            if not isinstance(out, Tensor) or any(out is c for c in ctx._constant) or not out.dtype.category >= 2:
+                continue
+            if any(out is a for a in args) and not any(out is d for d in ctx._dirty):
+                out = outputs[k] = alias(out)
+            out.step, out.output, out.needs_grad = step, k, 1
+        metas = step.outputs = tuple(o.meta if isinstance(o, Tensor) else None for o in outputs)
+        backward = cls.backward if cls.backward is not Function.backward else cls.vjp
+
+        def function(*gradients):
+            from .backward import full_of
+            if ctx._materialize:
+                gradients = [full_of(m, 0) if g is None and m is not None else g for g, m in zip(gradients, metas)]
+            found = backward(ctx, *gradients)
+            found = found if isinstance(found, tuple) else (found,)
+            if len(found) < len(args) or any(g is not None for g in found[len(args):]):
+                raise RuntimeError(f"function {cls.__name__}Backward returned an incorrect number of gradients (expected {len(args)}, got {len(found)})")
+            return tuple(found[k] for k in wanted)
+
+        step.function = function
+        return (tuple(outputs) if isinstance(results, tuple) else outputs) if several else outputs[0]
+
+
+def once_differentiable(backward):
+    """Marks a backward that can't itself be differentiated."""
+    import functools
+
+    @functools.wraps(backward)
+    def run(ctx, *gradients):
+        before, state.grad = state.grad, 0
+        try:
+            return backward(ctx, *gradients)
+        finally:
+            state.grad = before
+
+    return run

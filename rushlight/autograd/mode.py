@@ -1,0 +1,136 @@
+"""Whether operators are recorded for the backward pass."""
+from __future__ import annotations
+
+import functools
+import inspect
+
+from ..core.native import state
+
+
+class GradMode:
+    """A context manager and decorator that sets recording on or off for a block or a function."""
+
+    enabled = False
+
+    def __init__(self):
+        self.before = []
+
+    def __enter__(self):
+        self.before.append(state.grad)
+        state.grad = int(self.enabled)
+        return self
+
+    def __exit__(self, *exception):
+        state.grad = self.before.pop()
+
+    def clone(self):
+        return type(self)()
+
+    def __call__(self, function):
+        if inspect.isclass(function):
+            function.__init__ = self(function.__init__)
+            return function
+        if inspect.isgeneratorfunction(function):
+            return self.around_generator(function)
+
+        @functools.wraps(function)
+        def run(*args, **kwargs):
+            with self.clone():
+                return function(*args, **kwargs)
+
+        return run
+
+    def around_generator(self, function):
+        @functools.wraps(function)
+        def run(*args, **kwargs):
+            steps = function(*args, **kwargs)
+            answer = None
+            while True:
+                with self.clone():
+                    try:
+                        value = steps.send(answer)
+                    except StopIteration as stop:
+                        return stop.value
+                answer = yield value
+
+        return run
+
+
+class no_grad(GradMode):
+    """Operators in the block are not recorded; usable as ``with no_grad():`` and ``@no_grad()``."""
+
+    def __new__(cls, function=None):
+        made = super().__new__(cls)
+        if function is not None:
+            made.before = []
+            return made(function)
+        return made
+
+    def __init__(self, function=None):
+        super().__init__()
+
+
+class enable_grad(no_grad):
+    """Operators in the block are recorded, also within ``no_grad``."""
+
+    enabled = True
+
+
+class inference_mode(GradMode):
+    """As ``no_grad``, for code that will never need gradients."""
+
+    def __new__(cls, mode=True):
+        made = super().__new__(cls)
+        if callable(mode):
+            made.before, made.mode = [], True
+            return made(mode)
+        return made
+
+    def __init__(self, mode=True):
+        super().__init__()
+        self.mode = mode
+
+    def clone(self):
+        return type(self)(self.mode)
+
+    def __enter__(self):
+        self.before.append((state.grad, state.inference))
+        if self.mode:
+            state.grad, state.inference = 0, 1
+        else:
+            state.inference = 0
+        return self
+
+    def __exit__(self, *exception):
+        state.grad, state.inference = self.before.pop()
+
+
+class set_grad_enabled(GradMode):
+    """Sets recording to ``mode``, at once and until the block (if any) ends."""
+
+    def __init__(self, mode: bool):
+        super().__init__()
+        self.enabled, self.previous = bool(mode), state.grad
+        state.grad = int(self.enabled)
+
+    def clone(self):
+        return type(self)(self.enabled)
+
+    def __enter__(self):
+        self.before.append(self.previous)
+        state.grad = int(self.enabled)
+        return self
+
+    def __call__(self, function):
+        state.grad = self.previous
+        return super().__call__(function)
+
+
+def is_grad_enabled() -> bool:
+    """Whether operators are being recorded."""
+    return bool(state.grad)
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether an ``inference_mode`` block is active."""
+    return bool(state.inference)

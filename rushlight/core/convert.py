@@ -1,0 +1,275 @@
+"""Conversions users call on tensors: ``to``, ``float()``, ``cpu()``, printing, pickling and the like."""
+from __future__ import annotations
+
+from . import devices, dtypes
+from .meta import Meta
+from .native import Tensor, state
+from .op import OPS
+from .tensor import alias, attach, blank, empty_of
+
+
+class memory_format:
+    """An order of dimensions in memory: ``contiguous_format``, ``channels_last``, ``channels_last_3d``, ``preserve_format``."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __repr__(self):
+        return f"torch.{self.name}"
+
+    def __reduce__(self):
+        return self.name
+
+
+contiguous_format, channels_last, channels_last_3d, preserve_format = map(
+    memory_format, ("contiguous_format", "channels_last", "channels_last_3d", "preserve_format"))
+
+
+class layout:
+    """How elements are laid out: only ``strided`` so far."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __repr__(self):
+        return f"torch.{self.name}"
+
+    def __reduce__(self):
+        return self.name
+
+
+strided, sparse_coo, sparse_csr = map(layout, ("strided", "sparse_coo", "sparse_csr"))
+Tensor.layout = strided
+
+
+@attach
+def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, memory_format=None):
+    """This tensor as another dtype, device or memory format; itself where nothing changes and ``copy`` is false."""
+    for value in args:
+        if isinstance(value, dtypes.dtype):
+            dtype = value
+        elif isinstance(value, Tensor):
+            dtype, device = value.dtype, value.device
+        elif isinstance(value, (str, devices.device)) or value is None:
+            device = value if value is not None else device
+        elif isinstance(value, (bool, int)):
+            pass
+        else:
+            raise TypeError(f"to() received an invalid argument of type {type(value).__name__}")
+    where = self.meta.device if device is None else devices.placed(device)
+    if where is not self.meta.device:
+        if self.meta.device.type == "meta":
+            raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+        return empty_of(Meta(tuple(self.shape), self.meta.strides, dtype or self.dtype, where))
+    out = self
+    if dtype is not None and dtype is not self.meta.dtype:
+        out = OPS["_to_dtype"](self, dtype)
+    if memory_format is not None and memory_format is not preserve_format:
+        out = OPS["contiguous"](out, memory_format)
+    return OPS["clone"](out) if copy and out is self else out
+
+
+def as_method(name, dtype):
+    def convert(self, memory_format=None):
+        return self.to(dtype)
+    convert.__name__, convert.__doc__ = name, f"This tensor as {dtype}."
+    attach(convert)
+
+
+for _name, _dtype in {"float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16", "long": "int64", "int": "int32", "short": "int16",
+                      "char": "int8", "byte": "uint8", "bool": "bool", "cfloat": "complex64", "cdouble": "complex128"}.items():
+    as_method(_name, dtypes.BY_NAME[_dtype])
+
+
+@attach
+def cpu(self, memory_format=None):
+    return self.to(devices.cpu)
+
+
+@attach
+def cuda(self, *args, **kwargs):
+    return self.to("cuda")
+
+
+@attach
+def pin_memory(self, device=None):
+    return self
+
+
+@attach
+def is_pinned(self, device=None):
+    return False
+
+
+@attach
+def share_memory_(self):
+    return self
+
+
+@attach
+def is_shared(self):
+    return False
+
+
+@attach
+def type(self, dtype=None, non_blocking=False):
+    """The legacy type's name, or a conversion to a dtype."""
+    from ..eager.plan import type_name
+    if dtype is None:
+        return f"torch.{type_name(self.dtype)}Tensor"
+    if isinstance(dtype, str):
+        dtype = next(d for d in dtypes.ALL if f"{type_name(d)}Tensor" == dtype.split(".")[-1])
+    return self.to(dtype)
+
+
+@attach
+def type_as(self, other):
+    return self.to(other.dtype)
+
+
+@attach
+def apply_(self, function):
+    """Applies a Python function to every element, in place."""
+    from .exchange import to_numpy
+    flat = to_numpy(self)
+    for index in __import__("numpy").ndindex(flat.shape):
+        flat[index] = function(flat[index].item())
+    return self
+
+
+@attach
+def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
+    from .exchange import tensor
+    return tensor(data, dtype=dtype or self.dtype, requires_grad=requires_grad)
+
+
+@attach
+def new(self, *args):
+    from .exchange import tensor
+    if len(args) == 1 and isinstance(args[0], (list, Tensor)):
+        return tensor(args[0], dtype=self.dtype)
+    return OPS["empty"](*args, dtype=self.dtype)
+
+
+def _data(self):
+    out = alias(self)
+    return out
+
+
+def _set_data(self, value):
+    if not isinstance(value, Tensor):
+        raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+    self.storage, self.offset, self.meta, self.itemsize = value.storage, value.offset, value.meta, value.itemsize
+
+
+Tensor.data = property(_data, _set_data)
+
+
+@attach
+def detach_(self):
+    """Cuts this tensor off from the gradient, in place."""
+    self.step, self.output, self.needs_grad = None, 0, 0
+    return self
+
+
+@attach
+def __iter__(self):
+    if not self.dim():
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(OPS["unbind"](self, 0))
+
+
+@attach
+def __reversed__(self):
+    return OPS["flip"](self, 0) if self.dim() else self
+
+
+@attach
+def __deepcopy__(self, memo):
+    if id(self) in memo:
+        return memo[id(self)]
+    if self.step is not None:
+        raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. If you were "
+                           "attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage")
+    before, state.grad = state.grad, 0
+    try:
+        copied = OPS["clone"](self)
+    finally:
+        state.grad = before
+    out = copied
+    if self.__class__ is not Tensor:
+        out = blank(self.__class__)
+        out.storage, out.offset, out.meta, out.itemsize = copied.storage, copied.offset, copied.meta, copied.itemsize
+    out.needs_grad = self.needs_grad
+    out.__dict__.update(__import__("copy").deepcopy(self.__dict__, memo))
+    if self.gradient is not None:
+        out.gradient = __deepcopy__(self.gradient, memo)
+    memo[id(self)] = out
+    return out
+
+
+def rebuild(kind, array, dtype, requires_grad, attributes):
+    """A tensor from what pickling kept of it."""
+    import numpy as np
+
+    from .exchange import from_numpy, view_memory
+    from .tensor import empty
+    made = empty(array.shape, dtype)
+    if array.size:
+        view_memory(made, dtype.numpy)[...] = array
+    out = made if kind is Tensor else blank(kind)
+    if out is not made:
+        out.storage, out.offset, out.meta, out.itemsize = made.storage, made.offset, made.meta, made.itemsize
+    out.needs_grad = requires_grad
+    out.__dict__.update(attributes)
+    return out
+
+
+@attach
+def __reduce_ex__(self, protocol):
+    from .exchange import view_memory
+    if self.step is not None:
+        raise RuntimeError("Pickling of non-leaf tensors is not supported: detach() first")
+    return rebuild, (self.__class__, view_memory(self, self.dtype.numpy).copy(), self.dtype, self.needs_grad, dict(self.__dict__))
+
+
+class UntypedStorage:
+    """The bytes under a tensor."""
+
+    def __init__(self, tensor):
+        self._tensor = tensor
+
+    def data_ptr(self):
+        return self._tensor.storage.address
+
+    def nbytes(self):
+        return self._tensor.storage.nbytes
+
+    size = __len__ = nbytes
+    device = property(lambda self: self._tensor.device)
+
+    def __eq__(self, other):
+        return isinstance(other, UntypedStorage) and other.data_ptr() == self.data_ptr()
+
+    __hash__ = None
+
+
+@attach
+def untyped_storage(self):
+    return UntypedStorage(self)
+
+
+def is_same_size(self, other):
+    return tuple(self.shape) == tuple(other.shape)
+
+
+attach(is_same_size)
+Tensor.is_set_to = lambda self, other: self.storage is other.storage and self.meta is other.meta and self.offset == other.offset
+Tensor.T = property(lambda self: OPS["permute"](self, tuple(reversed(range(self.dim())))))
+Tensor.mT = property(lambda self: OPS["transpose"](self, -2, -1))
+Tensor.H = property(lambda self: OPS["adjoint"](self) if self.dim() else self)
+Tensor.mH = property(lambda self: OPS["adjoint"](self))
+Tensor.real = property(lambda self: OPS["real"](self))
+Tensor.imag = property(lambda self: OPS["imag"](self))
+Tensor.is_conj = lambda self: False
+Tensor.is_neg = lambda self: False

@@ -1,0 +1,287 @@
+"""Values in and out: Python numbers and lists, NumPy arrays, DLPack."""
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+
+from . import devices, dtypes
+from .dtypes import bfloat16, bool_, complex64, complex128, float64, int64
+from .meta import Meta
+from .native import Storage, Tensor, wrap
+from .tensor import address, attach, empty
+
+
+class Memory:
+    """Keeps an object alive and shows a block of memory to NumPy."""
+
+    def __init__(self, owner, interface):
+        self.owner, self.__array_interface__ = owner, interface
+
+
+def from_numpy(array: np.ndarray) -> Tensor:
+    """A tensor that shares memory with an array.  TypeError for element types that tensors do not have."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+    dtype = dtypes.FROM_NUMPY.get(array.dtype)
+    if dtype is None:
+        raise TypeError(f"can't convert np.ndarray of type {array.dtype}. The supported types are: {', '.join(map(str, dtypes.FROM_NUMPY))}.")
+    if any(s < 0 for s in array.strides):
+        raise ValueError("At least one stride in the given numpy array is negative, and tensors with negative strides are not currently "
+                         "supported. (You can probably work around this by making a copy of your array  with array.copy().)")
+    if any(s % array.itemsize for s in array.strides):
+        raise ValueError("given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory.")
+    strides = tuple(s // array.itemsize for s in array.strides)
+    meta = Meta(tuple(array.shape), strides, dtype, devices.cpu)
+    storage = Storage()
+    storage.address, storage.nbytes, storage.owner = array.ctypes.data, meta.nbytes, array
+    return wrap(storage, 0, meta, meta.itemsize)
+
+
+def to_numpy(tensor: Tensor) -> np.ndarray:
+    """An array that shares memory with a tensor."""
+    meta = tensor.meta
+    if meta.dtype is bfloat16:
+        raise TypeError("Got unsupported ScalarType BFloat16: NumPy has no such type; use .float() or .view(torch.int16) first")
+    if meta.device.type == "meta":
+        raise TypeError("can't convert a tensor on the meta device to numpy: it has no data")
+    return view_memory(tensor, meta.dtype.numpy)
+
+
+def view_memory(tensor: Tensor, element) -> np.ndarray:
+    """The tensor's memory as an array, which keeps the storage alive."""
+    meta = tensor.meta
+    if meta.numel == 0:
+        return np.empty(meta.shape, element)
+    interface = {"version": 3, "shape": tuple(meta.shape), "typestr": element.str, "data": (address(tensor), False),
+                 "strides": tuple(s * meta.itemsize for s in meta.strides)}
+    return np.asarray(Memory(tensor.storage, interface))
+
+
+@attach
+def numpy(self, *, force=False) -> np.ndarray:
+    """The elements as an array that shares memory."""
+    if self.needs_grad and not force:
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+    return to_numpy(self)
+
+
+@attach
+def __array__(self, dtype=None, copy=None):
+    if self.needs_grad:
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+    array = to_numpy(self)
+    return array if dtype is None else array.astype(dtype, copy=False)
+
+
+def values_of(tensor: Tensor) -> np.ndarray:
+    """The elements as Python-convertible NumPy values (bfloat16 widened)."""
+    if tensor.meta.dtype is bfloat16:
+        raw = view_memory(tensor, np.dtype(np.uint16))
+        return (raw.astype(np.uint32) << 16).view(np.float32)
+    return to_numpy(tensor)
+
+
+@attach
+def item(self):
+    """The only element as a Python number."""
+    if self.meta.numel != 1:
+        raise RuntimeError(f"a Tensor with {self.meta.numel} elements cannot be converted to Scalar")
+    if self.meta.device.type == "meta":
+        raise RuntimeError("Tensor.item() cannot be called on meta tensors")
+    return values_of(self).reshape(-1)[0].item()
+
+
+@attach
+def tolist(self):
+    """The elements as nested lists of Python numbers."""
+    return values_of(self).tolist()
+
+
+@attach
+def __bool__(self):
+    if self.meta.numel > 1:
+        raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+    if self.meta.numel == 0:
+        raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
+    return bool(self.item())
+
+
+@attach
+def __int__(self):
+    return int(self.item())
+
+
+@attach
+def __float__(self):
+    return float(self.item())
+
+
+@attach
+def __complex__(self):
+    return complex(self.item())
+
+
+@attach
+def __index__(self):
+    value = self.item()
+    if not isinstance(value, int):
+        raise TypeError("only integer tensors of a single element can be converted to an index")
+    return int(value)
+
+
+@attach
+def __contains__(self, element):
+    if isinstance(element, (Tensor, int, float, bool, complex)):
+        return bool((self == element).any())
+    raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
+
+
+def deepest(data):
+    while isinstance(data, (list, tuple)) and data:
+        data = data[0]
+    return data
+
+
+def flat_values(data):
+    if isinstance(data, (list, tuple)):
+        for entry in data:
+            yield from flat_values(entry)
+    else:
+        yield data
+
+
+def array_of(data, dtype):
+    """Nested lists of numbers (or 0-dim tensors) as an array and the dtype they infer."""
+    if isinstance(data, (list, tuple)) and any(isinstance(v, (Tensor, np.ndarray)) for v in flat_values(data)):
+        data = plain(data)
+    kind = dtypes.BOOL
+    seen = False
+    for value in flat_values(data):
+        seen = True
+        if isinstance(value, (str, bytes)) or value is None:
+            raise TypeError(f"new(): invalid data type '{type(value).__name__}'")
+        if isinstance(value, np.generic):
+            value = value.item()
+        if not isinstance(value, (bool, int, float, complex)) and not hasattr(value, "__float__"):
+            raise TypeError(f"not a sequence or number: {type(value).__name__}")
+        kind = max(kind, dtypes.category_of(value))
+    inferred = dtype or (dtypes.default_of(kind) if seen else dtypes.Defaults.floating)
+    wide = {dtypes.BOOL: np.bool_, dtypes.INTEGER: np.int64, dtypes.FLOATING: np.float64, dtypes.COMPLEX: np.complex128}[kind]
+    try:
+        array = np.array(data, dtype=wide)
+    except OverflowError as error:
+        raise RuntimeError("Overflow when unpacking long") from error
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"expected sequence of equal lengths at every dimension: {error}") from None
+    return array, inferred
+
+
+def plain(data):
+    if isinstance(data, (Tensor, np.ndarray)):
+        return data.tolist()
+    return [plain(v) for v in data] if isinstance(data, (list, tuple)) else data
+
+
+def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False, names=None) -> Tensor:
+    """A tensor that copies ``data``: numbers, nested lists, an array or a tensor."""
+    if dtype is not None and not isinstance(dtype, dtypes.dtype):
+        raise TypeError(f"tensor(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
+    if isinstance(data, Tensor):
+        out = converted_copy(data.detach(), dtype)
+    elif isinstance(data, (np.ndarray, np.generic)):
+        out = converted_copy(from_numpy(np.array(data, copy=True)), dtype, shared=False)
+    else:
+        if hasattr(data, "__array__") and not isinstance(data, (list, tuple, int, float, bool, complex)):
+            return tensor(np.asarray(data), dtype=dtype, device=device, requires_grad=requires_grad)
+        if isinstance(data, (str, bytes)) or not (isinstance(data, (list, tuple, int, float, bool, complex)) or hasattr(data, "__len__")):
+            raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
+        if not isinstance(data, (list, tuple, int, float, bool, complex)):
+            data = list(data)
+        array, inferred = array_of(data, dtype)
+        out = from_array(array, inferred)
+    if device is not None and devices.placed(device).type == "meta":
+        out = empty(out.shape, out.dtype, device="meta")
+    if requires_grad:
+        out.requires_grad = True
+    return out
+
+
+def from_array(array: np.ndarray, dtype) -> Tensor:
+    """A fresh tensor of ``dtype`` with an array's values."""
+    out = empty(array.shape, dtype)
+    if array.size:
+        if dtype is bfloat16:
+            from ..eager.reference import narrow
+            view_memory(out, np.dtype(np.uint16))[...] = narrow(array.astype(np.float32), dtype)
+        else:
+            with np.errstate(all="ignore"):
+                if array.dtype.kind == "i" and dtype.category == dtypes.INTEGER and dtype is not int64:
+                    limits = np.iinfo(dtype.numpy)
+                    if array.min() < limits.min or array.max() > limits.max:
+                        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
+                view_memory(out, dtype.numpy)[...] = array.real if array.dtype.kind == "c" and not dtype.is_complex else array
+    return out
+
+
+def converted_copy(source: Tensor, dtype, shared=True) -> Tensor:
+    if dtype is not None and dtype is not source.dtype:
+        return source.to(dtype)
+    return source.clone() if shared else source
+
+
+def as_tensor(data, dtype=None, device=None) -> Tensor:
+    """A tensor of ``data``, sharing memory where it can."""
+    if isinstance(data, Tensor):
+        return data.to(dtype) if dtype is not None else data
+    if isinstance(data, np.ndarray):
+        found = from_numpy(data)
+        return found.to(dtype) if dtype is not None else found
+    return tensor(data, dtype=dtype, device=device)
+
+
+asarray = as_tensor
+
+
+def scalar_tensor(value, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+    """A 0-dim tensor of the default floating dtype."""
+    return tensor(value, dtype=dtype or dtypes.Defaults.floating, requires_grad=requires_grad)
+
+
+def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False) -> Tensor:
+    """A 1-dim tensor that shares memory with a buffer."""
+    size = memoryview(buffer).nbytes
+    if size == 0 or count == 0:
+        raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")
+    if not 0 <= offset < size:
+        raise ValueError(f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({size} bytes) minus 1")
+    if count < 0 and (size - offset) % dtype.itemsize:
+        raise ValueError(f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of element size ({dtype.itemsize})")
+    count = (size - offset) // dtype.itemsize if count < 0 else count
+    if offset + count * dtype.itemsize > size:
+        raise ValueError(f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset ({offset} bytes) must not be greater than actual buffer length ({size} bytes)")
+    array = np.frombuffer(buffer, np.uint8)
+    meta = Meta.of((count,), dtype)
+    storage = Storage()
+    storage.address, storage.nbytes, storage.owner = array.ctypes.data + offset, meta.nbytes, array
+    out = wrap(storage, 0, meta, meta.itemsize)
+    return out.requires_grad_() if requires_grad else out
+
+
+@attach
+def __dlpack__(self, stream=None, **kwargs):
+    if self.needs_grad:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    return to_numpy(self).__dlpack__()
+
+
+@attach
+def __dlpack_device__(self):
+    return (1, 0)
+
+
+def from_dlpack(source) -> Tensor:
+    """A tensor that shares memory with any object that speaks DLPack."""
+    array = np.from_dlpack(source)
+    array = array if array.flags.writeable else np.asarray(Memory(array, {**array.__array_interface__, "data": (array.ctypes.data, False)}))
+    return from_numpy(array)

@@ -1,0 +1,168 @@
+"""From a program to machine code in this process: IR, LLVM's optimiser, an object file kept on disk, and its addresses."""
+
+import ast
+import ctypes
+import functools
+import hashlib
+import os
+import pathlib
+import sys
+import tempfile
+import threading
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from . import entries, objects, runtime
+from .function import compile_function
+from .ir import Module
+
+_C_LIBRARY = ctypes.CDLL(None)
+_MEMORY = ("memcpy", "memmove", "memset")  # LLVM may call these on its own
+_lock = threading.Lock()
+
+
+def emit(program):
+    """The LLVM IR of a program, and the Python constants it needs in the order of their slots."""
+    module = Module()
+    for name in runtime.API:
+        runtime.declare(module, name)
+    for declared in program.everything():
+        module.define(compile_function(program, declared.module, declared))
+    module.define(entries.text(program))
+    module.define(objects.text(program))
+    module.define(objects.VISIT)
+    module.define(runtime.text(program.constants))
+    module.define(f"@objects = global [{len(program.constants.slots)} x ptr] zeroinitializer")
+    return str(module)
+
+
+def exports(program):
+    """The symbols that Python needs the addresses of."""
+    names = ["objects", "program_runner"]
+    names += [f"py.{declared.symbol}" for declared in program.everything()]
+    for declared in program.classes.values():
+        names += [f"{kind}.{declared.symbol}" for kind in ("tp_new", "dealloc", "clear", "traverse")]
+        names += [f"{kind}.{declared.symbol}.{field.name}" for kind in ("get", "set") for field in declared.references]
+        names += [f"slot.{declared.symbol}.{number}" for number, _ in entries.slots(program, declared)]
+        names += [f"bind.{declared.symbol}"] * declared.traits.binds
+    return names
+
+
+@functools.cache
+def _jit():
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.create_lljit_compiler(_target_machine(), use_jit_link=sys.platform == "linux")
+
+
+def _target_machine():
+    features = llvm.get_host_cpu_features().flatten()
+    target = llvm.Target.from_default_triple()
+    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, reloc="pic", codemodel="small", jit=True)
+
+
+def optimise(text):
+    """The object file of LLVM IR, after LLVM's optimisation pipeline."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    module = llvm.parse_assembly(text)
+    module.verify()
+    machine = _target_machine()
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = options.slp_vectorization = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return machine.emit_object(module)
+
+
+def link(image, names):
+    """Load an object file into the process; the addresses of its exported symbols."""
+    library = llvm.JITLibraryBuilder().add_object_img(image)
+    for name in runtime.API:
+        holder = _C_LIBRARY if name in runtime.FROM_C_LIBRARY else ctypes.pythonapi
+        library.import_symbol(name, ctypes.cast(getattr(holder, name), ctypes.c_void_p).value)
+    for name in _MEMORY:
+        library.import_symbol(name, ctypes.cast(getattr(_C_LIBRARY, name), ctypes.c_void_p).value)
+    for name in names:
+        library.export_symbol(name)
+    with _lock:
+        link.count += 1
+        tracker = library.link(_jit(), f"native{link.count}")
+    link.alive.append(tracker)
+    return {name: tracker[name] for name in names}
+
+
+link.count, link.alive = 0, []
+
+
+def build(program):
+    """The addresses of a program's exported symbols, from the cache or compiled now; fills `program.constants`."""
+    names = exports(program)
+    key = _key(program)
+    entry = _load(key)
+    if entry is not None and _holds(program, entry["assumptions"]):
+        program.constants.slots = {description: slot for slot, description in enumerate(entry["constants"])}
+        return link(entry["image"], names)
+    image = optimise(emit(program))
+    _save(key, {"constants": list(program.constants.slots), "assumptions": list(program.assumptions.items()), "image": image})
+    return link(image, names)
+
+
+def _key(program):
+    """What the machine code depends on: sources, this compiler, interpreter, LLVM and processor."""
+    here = sorted(pathlib.Path(__file__).parent.glob("*.py"))
+    sources = [pathlib.Path(module.__file__) for module in program.modules]
+    digest = hashlib.sha256()
+    for path in [*here, *sources, *(pathlib.Path(__file__).parent.parent / name for name in ("language.py", "memory.py"))]:
+        digest.update(path.read_bytes())
+    about = (sys.version, llvmlite.__version__, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+    digest.update(repr((about, [module.__name__ for module in program.modules])).encode())
+    return digest.hexdigest()
+
+
+def _holds(program, assumptions):
+    """Whether the numbers that were compiled into the code are still what the modules say."""
+    return all(_current(description) == value for description, value in assumptions)
+
+
+def _current(description):
+    _, module, *path = description
+    return functools.reduce(getattr, path, sys.modules[module])
+
+
+def _folder():
+    setting = os.environ.get("RUSHLIGHT_CACHE", "")
+    if setting == "0":
+        return None
+    return pathlib.Path(setting or pathlib.Path.home() / ".cache" / "rushlight") / "native"
+
+
+def _load(key):
+    """A cache entry, or None where there is none or it is damaged: header text, checksum and object image."""
+    folder = _folder()
+    try:
+        content = (folder / key).read_bytes() if folder else b""
+    except OSError:
+        return None
+    checksum, _, body = content.partition(b"\n")
+    if not body or hashlib.sha256(body).hexdigest().encode() != checksum:
+        return None
+    header, _, image = body.partition(b"\n")
+    constants, assumptions = ast.literal_eval(header.decode())
+    return {"constants": constants, "assumptions": assumptions, "image": image}
+
+
+def _save(key, entry):
+    """Write a cache entry in one step; a folder that can't be written to only costs time at the next start."""
+    folder = _folder()
+    if folder is None:
+        return
+    body = repr((entry["constants"], entry["assumptions"])).encode() + b"\n" + entry["image"]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+            file.write(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+        os.replace(file.name, folder / key)
+    except OSError:
+        return

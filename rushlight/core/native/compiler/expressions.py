@@ -1,0 +1,544 @@
+"""Compiling expressions: each handler takes the function being compiled and a syntax node, and gives a `Value`."""
+
+import ast
+import struct
+
+from . import layout
+from .calls import call, call_expression
+from .types import ARGS, BOOL, BYTES, DICT, F64, FRAGILE, I64, LIST, NONE, OBJECT, OWNED, PERMANENT, SCALARS, SIZED, STABLE, STR, TUPLE, Value
+
+HANDLERS = {}
+
+
+def handles(*kinds):
+    """Register a handler for kinds of syntax node."""
+
+    def register(handler):
+        HANDLERS.update(dict.fromkeys(kinds, handler))
+        return handler
+
+    return register
+
+
+def evaluate(f, node):
+    """The value of an expression."""
+    handler = HANDLERS.get(type(node))
+    if handler is None:
+        raise f.unsupported(node, f"{type(node).__name__} as an expression")
+    return handler(f, node)
+
+
+def is_simple(node):
+    """Whether evaluating an expression can run no other code, so that references read before it stay valid."""
+    return isinstance(node, (ast.Name, ast.Constant))
+
+
+def operands(f, *nodes):
+    """The values of several expressions, each valid until all have been used."""
+    values = []
+    for position, node in enumerate(nodes):
+        value = f.value(node)
+        values.append(value if all(is_simple(later) for later in nodes[position + 1 :]) else f.keep(value))
+    return values
+
+
+@handles(ast.Constant)
+def constant(f, node):
+    value = node.value
+    if value is None:
+        return f.none()
+    if isinstance(value, bool):
+        return Value(BOOL, str(value).lower(), constant=value)
+    if isinstance(value, int):
+        if -(2**63) <= value < 2**63:
+            return Value(I64, str(value), constant=value)
+        return f.literal(value)
+    if isinstance(value, float):
+        return Value(F64, f64_text(value), constant=value)
+    kind = {str: STR, bytes: BYTES}.get(type(value), OBJECT)
+    return f.object("literal", repr(value), type=kind)
+
+
+def f64_text(value):
+    """A double as LLVM writes it: the hexadecimal form of its bits."""
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+
+@handles(ast.Name)
+def name(f, node):
+    if node.id in f.values or node.id in f.locals:
+        return f.read(node)
+    if node.id in f.assigned:
+        raise f.unsupported(node, f"reading {node.id!r} where it may have no value")
+    return global_object(f, node)
+
+
+def global_object(f, node):
+    """A global: numbers, texts and flags become part of the code, other objects are found again when the code is linked."""
+    found = f.program.find(f.module, node)
+    if found is None:
+        raise f.unsupported(node, f"the unknown name {ast.unparse(node)}")
+    value, description = found
+    if type(value) in (int, float, bool) and description[0] == "global":
+        f.program.assumptions[description] = value
+        if type(value) is not int or -(2**63) <= value < 2**63:
+            return constant(f, ast.Constant(value))
+    kind = f.program.static_type(type(value))
+    return f.object(*description, type=kind if kind.is_reference else OBJECT)
+
+
+@handles(ast.Attribute)
+def attribute(f, node):
+    if f.program.find(f.module, node) and isinstance(root(node), ast.Name) and root(node).id not in f.assigned:
+        return global_object(f, node)
+    return read_attribute(f, f.value(node.value), node.attr)
+
+
+def root(node):
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node
+
+
+def read_attribute(f, base, attr):
+    """`base.attr`: a field in place, a native property directly, anything else through getattr."""
+    cls = base.type.cls
+    if cls and attr in cls.fields:
+        f.require(base, attr)
+        return read_field(f, base, cls.fields[attr])
+    if cls and attr in cls.methods and cls.methods[attr].is_property:
+        f.require(base, attr)
+        return call(f, cls.methods[attr], [base])
+    base = f.keep(f.boxed(base))
+    found = f.new_reference(OBJECT, f.code.call("ptr", "@PyObject_GetAttr", f"ptr {f.solid(base).ir}", f"ptr {f.literal(attr).ir}"))
+    f.release(base)
+    return found
+
+
+def read_field(f, base, field):
+    at = f.code.offset(base.ir, field.offset)
+    if field.type is BOOL:
+        value = Value(BOOL, f.code.op(f"icmp ne i8 {f.code.load('i8', at)}, 0"))
+    else:
+        value = Value(field.type, f.code.load(field.type.ir, at), FRAGILE, raw=field.type.is_reference)
+    return borrowed_from(f, base, value)
+
+
+def borrowed_from(f, base, value):
+    """A value read out of another: made to own its reference if its origin is about to be released."""
+    if base.hold == OWNED:
+        value = f.keep(value)
+        f.release(base)
+    return value
+
+
+@handles(ast.Subscript)
+def subscript(f, node):
+    if isinstance(node.slice, ast.Slice):
+        return read_slice(f, node)
+    base, index = operands(f, node.value, node.slice)
+    if base.type is OBJECT and index.type is I64:
+        base = f.keep(base)
+        found = f.new_reference(OBJECT, f.code.call("ptr", "@item", f"ptr {f.solid(base).ir}", f"i64 {index.ir}"))
+        f.release(base)
+        return found
+    if base.type is DICT:
+        return dict_item(f, base, index)
+    if base.type in (TUPLE, LIST, ARGS) and index.type is not TUPLE:
+        return item(f, base, f.convert(index, I64, "an index"))
+    base, index = f.keep(base), f.boxed(index)
+    arguments = (f"ptr {f.solid(base).ir}", f"ptr {f.solid(index).ir}")
+    found = f.new_reference(OBJECT, f.code.call("ptr", "@PyObject_GetItem", *arguments))
+    f.release(index, base)
+    return found
+
+
+def item(f, base, index):
+    """One entry of a tuple, list or Args, with its bounds checked."""
+    f.require(base, "__getitem__")
+    size = length(f, base)
+    negative = index.constant is None or index.constant < 0
+    place = f.code.call("i64", "@place", f"i64 {index.ir}", f"i64 {size}") if negative else index.ir
+    f.raise_if(f.code.op(f"icmp uge i64 {place}, {size}"), "raise_index")
+    value = Value(OBJECT, f.code.load("ptr", f.code.item(items(f, base), place)), base.hold if base.hold != OWNED else FRAGILE)
+    if base.type is LIST:
+        value.hold = FRAGILE
+    elif base.type is ARGS:
+        value.hold = base.hold
+    return borrowed_from(f, base, value)
+
+
+def items(f, base):
+    """Where the entries of a tuple, list or Args start."""
+    if base.type is ARGS:
+        return base.ir
+    if base.type is TUPLE:
+        return f.code.offset(base.ir, layout.TUPLE_ITEMS)
+    return f.code.load("ptr", f.code.offset(base.ir, layout.LIST_ITEMS))
+
+
+def length(f, base):
+    """The number of entries of a sized built-in that is not None."""
+    return base.length if base.type is ARGS else f.code.load("i64", f.code.offset(base.ir, layout.SIZE))
+
+
+def dict_item(f, base, key):
+    f.require(base, "__getitem__")
+    base, key = f.keep(base), f.keep(f.boxed(key))
+    found = f.code.call("ptr", "@dict_item", f"ptr {base.ir}", f"ptr {f.solid(key).ir}")
+    f.fail_if(f.code.op(f"icmp eq ptr {found}, null"))
+    value = f.keep(Value(OBJECT, found, FRAGILE))
+    f.release(key, base)
+    return value
+
+
+def read_slice(f, node):
+    base = f.keep(f.value(node.value))
+    if base.type in (TUPLE, LIST, ARGS) and node.slice.step is None:
+        f.require(base, "__getitem__")
+        size = length(f, base)
+        start = bound(f, node.slice.lower, size, "0")
+        stop = bound(f, node.slice.upper, size, size)
+        if base.type is ARGS:
+            some = f.code.call("i64", "@llvm.smax.i64", f"i64 {f.code.op(f'sub i64 {stop}, {start}')}", "i64 0")
+            return f.convert(Value(ARGS, f.code.item(base.ir, start), STABLE, length=some), TUPLE, "a slice")
+        maker = "@PyTuple_GetSlice" if base.type is TUPLE else "@PyList_GetSlice"
+        found = f.new_reference(base.type, f.code.call("ptr", maker, f"ptr {base.ir}", f"i64 {start}", f"i64 {stop}"))
+    else:
+        base = f.keep(f.boxed(base))
+        parts = [f.keep(f.boxed(f.value(part) if part else f.none())) for part in (node.slice.lower, node.slice.upper, node.slice.step)]
+        index = f.new_reference(OBJECT, f.code.call("ptr", "@PySlice_New", *(f"ptr {f.solid(part).ir}" for part in parts)))
+        found = f.new_reference(OBJECT, f.code.call("ptr", "@PyObject_GetItem", f"ptr {f.solid(base).ir}", f"ptr {index.ir}"))
+        f.release(index, *reversed(parts))
+    f.release(base)
+    return found
+
+
+def bound(f, node, size, default):
+    if node is None:
+        return default
+    index = f.convert(f.value(node), I64, "a slice bound")
+    return f.code.call("i64", "@bound", f"i64 {index.ir}", f"i64 {size}")
+
+
+@handles(ast.Tuple)
+def tuple_display(f, node):
+    if all(isinstance(element, ast.Constant) for element in node.elts):
+        return f.object("literal", ast.unparse(node), type=TUPLE)
+    return make_tuple(f, [f.keep(f.boxed(f.value(element))) for element in _plain_elements(f, node)])
+
+
+def _plain_elements(f, node):
+    for element in node.elts:
+        if isinstance(element, ast.Starred):
+            raise f.unsupported(element, "* in a display")
+        yield element
+
+
+def make_tuple(f, values):
+    """A new tuple of boxed values, which it takes."""
+    made = f.new_reference(TUPLE, f.code.call("ptr", "@PyTuple_New", f"i64 {len(values)}"))
+    made.present = True
+    for position, value in enumerate(values):
+        f.code.store("ptr", f.take(value), f.code.offset(made.ir, layout.TUPLE_ITEMS + 8 * position))
+    return made
+
+
+@handles(ast.List)
+def list_display(f, node):
+    values = [f.keep(f.boxed(f.value(element))) for element in _plain_elements(f, node)]
+    made = f.new_reference(LIST, f.code.call("ptr", "@PyList_New", f"i64 {len(values)}"))
+    made.present = True
+    if values:
+        start = items(f, made)
+        for position, value in enumerate(values):
+            f.code.store("ptr", f.take(value), f.code.offset(start, 8 * position))
+    return made
+
+
+@handles(ast.Dict)
+def dict_display(f, node):
+    made = f.new_reference(DICT, f.code.call("ptr", "@PyDict_New"))
+    made.present = True
+    for key_node, value_node in zip(node.keys, node.values):
+        if key_node is None:
+            raise f.unsupported(node, "** in a display")
+        key = f.keep(f.boxed(f.value(key_node)))
+        value = f.keep(f.boxed(f.value(value_node)))
+        f.check_status(f.code.call("i32", "@PyDict_SetItem", f"ptr {made.ir}", f"ptr {f.solid(key).ir}", f"ptr {f.solid(value).ir}"))
+        f.release(value, key)
+    return made
+
+
+@handles(ast.JoinedStr)
+def formatted(f, node):
+    pieces = make_tuple(f, [_piece(f, piece) for piece in node.values])
+    joined = f.new_reference(STR, f.code.call("ptr", "@PyUnicode_Join", f"ptr {f.literal('').ir}", f"ptr {pieces.ir}"))
+    f.release(pieces)
+    return joined
+
+
+def _piece(f, piece):
+    if isinstance(piece, ast.Constant):
+        return f.literal(piece.value)
+    value = f.keep(f.boxed(f.value(piece.value)))
+    if piece.conversion != -1:
+        helper = {"r": "@PyObject_Repr", "s": "@PyObject_Str"}.get(chr(piece.conversion))
+        if helper is None:
+            raise f.unsupported(piece, "the !a conversion")
+        shown = f.new_reference(OBJECT, f.code.call("ptr", helper, f"ptr {f.solid(value).ir}"))
+        f.release(value)
+        value = shown
+    style = f.value(piece.format_spec) if piece.format_spec else f.literal("")
+    text = f.new_reference(OBJECT, f.code.call("ptr", "@PyObject_Format", f"ptr {f.solid(value).ir}", f"ptr {style.ir}"))
+    f.release(style, value)
+    return text
+
+
+# -- operators
+
+NUMBER = {
+    ast.Add: "Add", ast.Sub: "Subtract", ast.Mult: "Multiply", ast.MatMult: "MatrixMultiply", ast.Div: "TrueDivide", ast.FloorDiv: "FloorDivide",
+    ast.Mod: "Remainder", ast.BitAnd: "And", ast.BitOr: "Or", ast.BitXor: "Xor", ast.LShift: "Lshift", ast.RShift: "Rshift", ast.Pow: "Power",
+}
+INTEGER = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor"}
+DOUBLE = {ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul"}
+
+
+@handles(ast.BinOp)
+def binary(f, node):
+    return apply(f, node, node.op, *operands(f, node.left, node.right))
+
+
+def apply(f, node, operator, left, right, in_place=False):
+    """A binary operator on two values."""
+    if left.type in SCALARS and right.type in SCALARS:
+        return arithmetic(f, node, operator, left, right)
+    left = f.keep(f.boxed(left))
+    right = f.keep(f.boxed(right))
+    arguments = [f"ptr {f.solid(left).ir}", f"ptr {f.solid(right).ir}"]
+    helper = f"@PyNumber_{'InPlace' * (in_place and not isinstance(operator, ast.Pow))}{NUMBER[type(operator)]}"
+    if isinstance(operator, ast.Pow):
+        arguments.append(f"ptr {f.builtin('None').ir}")
+    result = f.new_reference(OBJECT, f.code.call("ptr", helper, *arguments))
+    f.release(right, left)
+    return result
+
+
+def arithmetic(f, node, operator, left, right):
+    """An operator on machine numbers; integers wrap at 64 bits."""
+    kind = type(operator)
+    if F64 in (left.type, right.type) or kind is ast.Div:
+        left, right = f.convert(left, F64, "an operand"), f.convert(right, F64, "an operand")
+        if kind in DOUBLE:
+            return Value(F64, f.code.op(f"{DOUBLE[kind]} double {left.ir}, {right.ir}"))
+        helper = {ast.Div: "true_divide", ast.FloorDiv: "floor_divide_f64", ast.Mod: "remainder_f64"}.get(kind)
+        if helper is None:
+            raise f.unsupported(node, f"{kind.__name__} of machine numbers")
+        return f.flagged(F64, f.code.call("{double, i1}", f"@{helper}", f"double {left.ir}", f"double {right.ir}"))
+    if left.type is BOOL and right.type is BOOL and kind in (ast.BitAnd, ast.BitOr, ast.BitXor):
+        return Value(BOOL, f.code.op(f"{INTEGER[kind]} i1 {left.ir}, {right.ir}"))
+    left, right = f.convert(left, I64, "an operand"), f.convert(right, I64, "an operand")
+    if kind in INTEGER:
+        return Value(I64, f.code.op(f"{INTEGER[kind]} i64 {left.ir}, {right.ir}"))
+    if kind in (ast.LShift, ast.RShift):
+        return shift(f, kind, left, right)
+    helper = {ast.FloorDiv: "floor_divide", ast.Mod: "remainder"}.get(kind)
+    if helper is None:
+        raise f.unsupported(node, f"{kind.__name__} of machine integers")
+    return f.flagged(I64, f.code.call("{i64, i1}", f"@{helper}", f"i64 {left.ir}", f"i64 {right.ir}"))
+
+
+def shift(f, kind, left, right):
+    if right.constant is None:
+        f.raise_if(f.code.op(f"icmp slt i64 {right.ir}, 0"), "raise_shift")
+    elif right.constant < 0:
+        raise f.unsupported(f.node, "a negative shift count")
+    if kind is ast.RShift:
+        count = f.code.call("i64", "@llvm.smin.i64", f"i64 {right.ir}", "i64 63")
+        return Value(I64, f.code.op(f"ashr i64 {left.ir}, {count}"))
+    count = f.code.call("i64", "@llvm.smin.i64", f"i64 {right.ir}", "i64 63")
+    moved = f.code.op(f"shl i64 {left.ir}, {count}")
+    return Value(I64, f.code.select(f.code.op(f"icmp sgt i64 {right.ir}, 63"), "i64", "0", moved))
+
+
+@handles(ast.UnaryOp)
+def unary(f, node):
+    value = f.value(node.operand)
+    if isinstance(node.op, ast.Not):
+        return Value(BOOL, f.code.op(f"xor i1 {f.truth(value).ir}, true"))
+    if value.type is F64 and isinstance(node.op, (ast.USub, ast.UAdd)):
+        return Value(F64, f.code.op(f"fneg double {value.ir}")) if isinstance(node.op, ast.USub) else value
+    if value.type in (I64, BOOL):
+        if isinstance(value.constant, int) and isinstance(node.op, ast.USub):
+            return constant(f, ast.Constant(-value.constant))
+        number = f.convert(value, I64, "an operand")
+        text = {ast.USub: f"sub i64 0, {number.ir}", ast.Invert: f"xor i64 {number.ir}, -1", ast.UAdd: f"add i64 {number.ir}, 0"}[type(node.op)]
+        return Value(I64, f.code.op(text))
+    helper = {ast.USub: "Negative", ast.UAdd: "Positive", ast.Invert: "Invert"}[type(node.op)]
+    value = f.keep(f.boxed(value))
+    result = f.new_reference(OBJECT, f.code.call("ptr", f"@PyNumber_{helper}", f"ptr {f.solid(value).ir}"))
+    f.release(value)
+    return result
+
+
+# -- choices
+
+@handles(ast.BoolOp)
+def deciding(f, node):
+    """The value that decides an `and` or `or`."""
+    result = f.value(node.values[0])
+    for other in node.values[1:]:
+        kept = f.keep(result)
+        test = f.truth(_borrow(kept)).ir
+        more, stay = (lambda other=other: f.value(other)), (lambda kept=kept: kept)
+        result = choose(f, test, *((more, stay) if isinstance(node.op, ast.And) else (stay, more)), pending=kept)
+    return result
+
+
+def condition(f, node):
+    """An i1: the truth of an expression, short-circuiting."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return f.code.op(f"xor i1 {condition(f, node.operand)}, true")
+    if not isinstance(node, ast.BoolOp):
+        return f.truth(f.value(node)).ir
+    out, done = f.code.slot("i1", "choice"), f.code.label("done")
+    for position, part in enumerate(node.values):
+        answer = condition(f, part)
+        f.code.store("i1", answer, out, None)
+        more = f.code.label("more") if position + 1 < len(node.values) else done
+        if more != done:
+            f.code.branch(answer, *((more, done) if isinstance(node.op, ast.And) else (done, more)))
+        f.code.start(more)
+    return f.code.load("i1", out, None)
+
+
+def _borrow(value):
+    """A view of a value that does not own it."""
+    return Value(**{**vars(value), "hold": STABLE if value.hold == OWNED else value.hold})
+
+
+def choose(f, test, yes, no, pending=None):
+    """The value of one of two computations. `pending` is a live value that one of them gives; the other path drops it."""
+    labels = [f.code.label(hint) for hint in ("yes", "no", "chosen")]
+    f.code.branch(test, *labels[:2])
+    before, ends = f.live, []
+    for label, compute in zip(labels, (yes, no)):
+        f.code.start(label)
+        f.live = list(before)
+        value = compute()
+        if pending is not None and value is not pending:
+            f.release(pending)
+        ends.append((value, f.code.suspend(), f.live))
+    kind = _common([value.type for value, _, _ in ends])
+    owned = kind.is_reference and any(value.hold != PERMANENT or value.type in SCALARS for value, _, _ in ends)
+    out = f.code.slot(kind.ir, "choice")
+    for value, block, f.live in ends:
+        f.code.resume(block)
+        value = f.convert(value, kind, "a conditional expression")
+        f.code.store(kind.ir, f.take(value) if owned else f.solid(value).ir, out, None)
+        f.code.jump(labels[2])
+    f.live = [value for value in before if value is not pending]
+    f.code.start(labels[2])
+    result = Value(kind, f.code.load(kind.ir, out, None))
+    return f.own(result) if owned else result
+
+
+def _common(kinds):
+    kinds = set(kinds)
+    if len(kinds) == 1 and kinds != {NONE}:
+        return kinds.pop()
+    if kinds <= {I64, F64}:
+        return F64
+    if kinds <= {I64, BOOL}:
+        return OBJECT
+    references = kinds - {NONE}
+    if len(references) == 1 and not references & set(SCALARS):
+        return references.pop()
+    return OBJECT
+
+
+@handles(ast.IfExp)
+def conditional(f, node):
+    return choose(f, condition(f, node.test), lambda: f.value(node.body), lambda: f.value(node.orelse))
+
+
+# -- comparisons
+
+RICH = {ast.Lt: 0, ast.LtE: 1, ast.Eq: 2, ast.NotEq: 3, ast.Gt: 4, ast.GtE: 5}
+SIGNED = {ast.Lt: "slt", ast.LtE: "sle", ast.Eq: "eq", ast.NotEq: "ne", ast.Gt: "sgt", ast.GtE: "sge"}
+ORDERED = {ast.Lt: "olt", ast.LtE: "ole", ast.Eq: "oeq", ast.NotEq: "une", ast.Gt: "ogt", ast.GtE: "oge"}
+
+
+@handles(ast.Compare)
+def comparison(f, node):
+    if len(node.ops) == 1:
+        return compare(f, node, node.left, node.ops[0], node.comparators[0])
+    if not all(is_simple(middle) for middle in node.comparators[:-1]):
+        raise f.unsupported(node, "a chain of comparisons around anything but a name")
+    lefts = [node.left, *node.comparators[:-1]]
+    links = [ast.copy_location(ast.Compare(a, [op], [b]), node) for a, op, b in zip(lefts, node.ops, node.comparators)]
+    return Value(BOOL, condition(f, ast.copy_location(ast.BoolOp(ast.And(), links), node)))
+
+
+def compare(f, node, left_node, operator, right_node):
+    if isinstance(operator, (ast.In, ast.NotIn)):
+        return _negate_if(f, isinstance(operator, ast.NotIn), contains(f, node, left_node, right_node))
+    left, right = operands(f, left_node, right_node)
+    if isinstance(operator, (ast.Is, ast.IsNot)):
+        return _negate_if(f, isinstance(operator, ast.IsNot), identity(f, left, right))
+    if left.type in SCALARS and right.type in SCALARS:
+        return compare_scalars(f, type(operator), left, right)
+    left = f.keep(f.boxed(left))
+    right = f.keep(f.boxed(right))
+    how = RICH[type(operator)]
+    helper = "@equal" if how in (2, 3) and left.type.cls is None else "@compare"
+    answer = f.truth_value(f.code.call("i8", helper, f"ptr {f.solid(left).ir}", f"ptr {f.solid(right).ir}", f"i32 {how}"))
+    f.release(right, left)
+    return answer
+
+
+def compare_scalars(f, kind, left, right):
+    if F64 in (left.type, right.type):
+        left, right = f.convert(left, F64, "an operand"), f.convert(right, F64, "an operand")
+        return Value(BOOL, f.code.op(f"fcmp {ORDERED[kind]} double {left.ir}, {right.ir}"))
+    left, right = f.convert(left, I64, "an operand"), f.convert(right, I64, "an operand")
+    return Value(BOOL, f.code.op(f"icmp {SIGNED[kind]} i64 {left.ir}, {right.ir}"))
+
+
+def identity(f, left, right):
+    for one, other in ((left, right), (right, left)):
+        if other.type is NONE:
+            answer = Value(BOOL, "true" if one.type is NONE else "false" if one.type in SCALARS else f.is_none(one))
+            f.release(*([one] if one.type.is_reference else []))
+            return answer
+    left, right = f.boxed(left), f.boxed(right)
+    answer = Value(BOOL, f.code.op(f"icmp eq ptr {f.solid(left).ir}, {f.solid(right).ir}"))
+    f.release(right, left)
+    return answer
+
+
+def contains(f, node, left_node, right_node):
+    if isinstance(right_node, (ast.Tuple, ast.List)) and is_simple(left_node):
+        links = [ast.copy_location(ast.Compare(left_node, [ast.Eq()], [element]), node) for element in right_node.elts]
+        if not links:
+            return Value(BOOL, "false")
+        return Value(BOOL, condition(f, ast.copy_location(ast.BoolOp(ast.Or(), links), node)))
+    element, container = operands(f, left_node, right_node)
+    element, container = f.keep(f.boxed(element)), f.keep(container)
+    helper = "@PySequence_Contains"
+    if container.type is DICT:
+        f.require(container, "__contains__")
+        helper = "@PyDict_Contains"
+    container = f.keep(f.boxed(container)) if container.type is ARGS else container
+    found = f.code.call("i32", helper, f"ptr {f.solid(container).ir}", f"ptr {f.solid(element).ir}")
+    f.check_status(found)
+    f.release(container, element)
+    return Value(BOOL, f.code.op(f"icmp ne i32 {found}, 0"))
+
+
+def _negate_if(f, wanted, value):
+    return Value(BOOL, f.code.op(f"xor i1 {value.ir}, true")) if wanted else value
+
+
+HANDLERS[ast.Call] = call_expression

@@ -1,0 +1,196 @@
+"""Making compiled code visible: real types and built-in functions take the place of the plain ones in their modules."""
+
+import ctypes
+import functools
+import sys
+
+from .. import memory
+from . import entries
+from .types import BOOL, F64, I64
+
+_python = ctypes.pythonapi
+_alive = []  # what the interpreter keeps pointers to
+
+READ_ONLY = 1
+MEMBER = {"i64": 19, "f64": 4, "bool": 14}  # T_PYSSIZET, T_DOUBLE, T_BOOL
+DEFAULT, BASE, GC, VECTORCALL, BINDS = 0, 1 << 10, 1 << 14, 1 << 11, 1 << 17
+SLOT = {"clear": 51, "dealloc": 52, "bind": 54, "doc": 56, "methods": 64, "tp_new": 65, "traverse": 71, "members": 72, "getset": 73, "call": 50}
+
+
+class _Member(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("type", ctypes.c_int), ("offset", ctypes.c_ssize_t), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
+
+
+class _Property(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_char_p if name in ("name", "doc") else ctypes.c_void_p) for name in ("name", "get", "set", "doc", "closure")]
+
+
+class _Method(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("code", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
+
+
+class _Slot(ctypes.Structure):
+    _fields_ = [("number", ctypes.c_int), ("value", ctypes.c_void_p)]
+
+
+class _Spec(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p), ("size", ctypes.c_int), ("item_size", ctypes.c_int), ("flags", ctypes.c_uint),
+        ("slots", ctypes.POINTER(_Slot)),
+    ]
+
+
+_python.PyType_FromSpec.restype = ctypes.py_object
+_python.PyType_FromSpec.argtypes = (ctypes.c_void_p,)
+_python.PyCFunction_NewEx.restype = ctypes.py_object
+_python.PyCFunction_NewEx.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.py_object)
+_python.Py_IncRef.argtypes = (ctypes.py_object,)
+
+
+def publish(program, addresses):
+    """Replace the plain classes, functions and instances in the namespaces of the program's modules by native ones."""
+    replaced = {}
+    for declared in program.classes.values():
+        replaced[id(declared.plain)] = _type(program, declared, addresses)
+    for declared in program.functions.values():
+        replaced[id(declared.plain)] = _function(declared, addresses)
+    instances = _instances(program, replaced)
+    for module in program.modules:
+        for name, value in list(vars(module).items()):
+            if id(value) in replaced:
+                setattr(module, name, replaced[id(value)])
+    _fill(program, addresses["objects"])
+    for plain, native in instances:
+        for field in plain.__slots__:
+            if field not in ("__dict__", "__weakref__"):
+                value = getattr(plain, field)
+                setattr(native, field, replaced.get(id(value), value))
+    for declared in program.classes.values():
+        if declared.finalizer is not None:
+            del declared.plain.__del__
+    memory.attach_runner(addresses["program_runner"])
+    _alive.append((program, replaced))
+
+
+def _instances(program, replaced):
+    """A blank native instance for each plain one that a module holds; entered into `replaced`."""
+    found = []
+    for module in program.modules:
+        for value in vars(module).values():
+            if id(type(value)) in program.classes and id(value) not in replaced:
+                native = replaced[id(type(value))]
+                replaced[id(value)] = None
+                found.append((value, native))
+    pairs = []
+    for plain, native in found:
+        instance = _blank(native)
+        replaced[id(plain)] = instance
+        pairs.append((plain, instance))
+    return pairs
+
+
+_python.PyType_GenericAlloc.restype = ctypes.py_object
+_python.PyType_GenericAlloc.argtypes = (ctypes.py_object, ctypes.c_ssize_t)
+
+
+def _blank(native):
+    return _python.PyType_GenericAlloc(native, 0)
+
+
+def _fill(program, table):
+    """Put the constants where the code looks for them; they are never freed."""
+    for description, slot in program.constants.slots.items():
+        value = _constant(description)
+        _python.Py_IncRef(value)
+        ctypes.c_void_p.from_address(table + 8 * slot).value = id(value)
+
+
+def _constant(description):
+    kind, *rest = description
+    if kind == "builtin":
+        return getattr(sys.modules["builtins"], rest[0]) if rest[0] not in ("None", "True", "False") else eval(rest[0])
+    if kind == "literal":
+        value = eval(rest[0])
+        return sys.intern(value) if isinstance(value, str) else value
+    module, *path = rest
+    return functools.reduce(getattr, path, sys.modules[module])
+
+
+def _array(kind, rows):
+    array = (kind * (len(rows) + 1))(*(kind(*row) for row in rows))
+    _alive.append(array)
+    return ctypes.addressof(array)
+
+
+def _type(program, declared, addresses):
+    symbol = declared.symbol
+    slots = [(SLOT["tp_new"], addresses[f"tp_new.{symbol}"]), (SLOT["dealloc"], addresses[f"dealloc.{symbol}"])]
+    flags = DEFAULT | (BASE if declared.traits.subclassable else 0)
+    if declared.collected:
+        flags |= GC
+        slots += [(SLOT[kind], addresses[f"{kind}.{symbol}"]) for kind in ("traverse", "clear")]
+    if declared.call is not None:
+        flags |= VECTORCALL | (BINDS if declared.traits.binds else 0)
+        slots.append((SLOT["call"], ctypes.cast(_python.PyVectorcall_Call, ctypes.c_void_p).value))
+    if declared.traits.binds:
+        slots.append((SLOT["bind"], addresses[f"bind.{symbol}"]))
+    slots += [(number, addresses[f"slot.{symbol}.{number}"]) for number, _ in entries.slots(program, declared)]
+    slots.append((SLOT["members"], _array(_Member, _members(declared))))
+    slots.append((SLOT["getset"], _array(_Property, _properties(declared, addresses))))
+    slots.append((SLOT["methods"], _array(_Method, [_method(method, addresses) for method in declared.methods.values() if _is_attribute(method)])))
+    doc = ctypes.create_string_buffer(declared.doc.encode())
+    slots.append((SLOT["doc"], ctypes.addressof(doc)))
+    table = (_Slot * (len(slots) + 1))(*(_Slot(*slot) for slot in slots))
+    name = f"{declared.module.__name__}.{declared.name}".encode()
+    spec = _Spec(name, declared.size, 0, flags, table)
+    _alive.extend((doc, table, spec, name))
+    return _python.PyType_FromSpec(ctypes.addressof(spec))
+
+
+def _is_attribute(method):
+    return not (method.is_property or method.vectorcall or entries.is_special(method.name) or method.name == "finalize")
+
+
+def _members(declared):
+    rows = [(field.name.encode(), MEMBER[field.type.name], field.offset, 0, None) for field in declared.fields.values() if field.type in (I64, F64, BOOL)]
+    names = {"weaklist": b"__weaklistoffset__", "dict": b"__dictoffset__", "vectorcall": b"__vectorcalloffset__"}
+    rows += [(names[kind], MEMBER["i64"], offset, READ_ONLY, None) for kind, offset in declared.extras.items()]
+    return rows
+
+
+def _properties(declared, addresses):
+    symbol = declared.symbol
+    rows = [
+        (field.name.encode(), addresses[f"get.{symbol}.{field.name}"], addresses[f"set.{symbol}.{field.name}"], None, None)
+        for field in declared.references
+    ]
+    rows += [
+        (method.name.encode(), addresses[f"py.{method.symbol}"], None, method.doc.encode(), None)
+        for method in declared.methods.values() if method.is_property
+    ]
+    if "dict" in declared.extras:
+        pair = (ctypes.cast(getattr(_python, f"PyObject_Generic{kind}Dict"), ctypes.c_void_p).value for kind in ("Get", "Set"))
+        rows.append((b"__dict__", *pair, None, None))
+    return rows
+
+
+def _method(declared, addresses):
+    parameters = ["$self"] * bool(declared.owner) + [_shown(parameter) for parameter in declared.visible] + ["/"] * bool(declared.visible)
+    if not declared.owner:
+        parameters.insert(0, "$module")
+    if declared.star:
+        parameters.append(f"*{declared.parameters[-1].name}")
+    doc = f"{declared.name}({', '.join(parameters)})\n--\n\n{declared.doc}"
+    row = (declared.name.encode(), addresses[f"py.{declared.symbol}"], entries.convention(declared), doc.encode())
+    _alive.append(row)
+    return row
+
+
+def _shown(parameter):
+    return parameter.name if parameter.default is None else f"{parameter.name}={getattr(parameter.default, 'value', '...')!r}"
+
+
+def _function(declared, addresses):
+    method = _Method(*_method(declared, addresses))
+    _alive.append(method)
+    return _python.PyCFunction_NewEx(ctypes.addressof(method), None, declared.module.__name__)

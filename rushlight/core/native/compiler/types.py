@@ -1,0 +1,63 @@
+"""The static types of the subset, and values of those types during compilation."""
+
+from dataclasses import dataclass, field
+
+from . import layout
+
+
+class Unsupported(SyntaxError):
+    """A construct outside the typed subset; names the file, the line and the construct."""
+
+
+@dataclass(frozen=True, eq=False)
+class Type:
+    """A static type: its name in messages, its LLVM type, and for built-in classes the flag their type objects carry."""
+
+    name: str
+    ir: str
+    flag: int = 0
+    cls: object = None  # the ClassDeclaration of a native class
+
+    @property
+    def is_reference(self):
+        return self.ir == "ptr" and self is not ARGS
+
+    def __repr__(self):
+        return self.name
+
+
+I64 = Type("i64", "i64")
+F64 = Type("f64", "double")
+BOOL = Type("bool", "i1")
+NONE = Type("None", "ptr")  # of the constant None, and of functions that return nothing
+OBJECT = Type("object", "ptr")
+TUPLE = Type("tuple", "ptr", layout.TUPLE)
+LIST = Type("list", "ptr", layout.LIST)
+DICT = Type("dict", "ptr", layout.DICT)
+STR = Type("str", "ptr", layout.STR)
+BYTES = Type("bytes", "ptr", layout.BYTES)
+ARGS = Type("Args", "ptr")  # a C array of borrowed references and its length
+SCALARS = (I64, F64, BOOL)
+SIZED = (TUPLE, LIST, DICT, BYTES)  # their length is stored at layout.SIZE
+BUILTINS = {int: I64, float: F64, bool: BOOL, object: OBJECT, tuple: TUPLE, list: LIST, dict: DICT, str: STR, bytes: BYTES}
+FLAGS = {int: layout.INT, **{kind: type.flag for kind, type in BUILTINS.items() if type.flag}}
+
+# How long a reference stays valid. OWNED: until released, by whoever has it. FRAGILE: until other code runs, since it was read from a
+# field or a list. STABLE: until the end of the expression. PERMANENT: until the function returns.
+FRAGILE, STABLE, PERMANENT, OWNED = range(4)
+
+
+@dataclass(eq=False)
+class Value:
+    """A value being computed: its type, its LLVM name, how long its reference lasts, and what is known about None.
+
+    `raw`: as stored in a field, where a null pointer means None. `present`: known not to be None.
+    """
+
+    type: Type
+    ir: str
+    hold: int = PERMANENT
+    raw: bool = False
+    present: bool = False
+    length: str = field(default=None)  # of Args
+    constant: object = field(default=None)  # the Python value of a literal scalar

@@ -1,0 +1,175 @@
+"""The backward engine: runs steps, latest first, each once all of its gradients have arrived."""
+from __future__ import annotations
+
+from .language import cast, i64, native, new_tuple, tuple_set
+from .objects import ACCUMULATE, DERIVED, Step, Tensor, state
+
+
+@native
+class Run:
+    """What one backward pass knows."""
+
+    epoch: i64
+    retain: i64  # keep what steps saved
+    create: i64  # record the backward itself
+    captures: dict  # step -> list of (slot, place in ``captured``), for ``autograd.grad``
+    captured: list
+    accumulate: i64  # write gradients into leaves
+    queue: list  # ready steps, the one to run next last
+    needed: object  # a set of steps worth running, or None for all
+
+
+counter = Run()
+
+
+@native
+def count_pending(roots: list) -> i64:
+    """Counts, for every step reachable from the roots, the gradients it will get; returns the number of this run."""
+    counter.epoch += 1
+    epoch = counter.epoch
+    pending: list = []
+    for k in range(len(roots)):
+        root = cast(Step, roots[k])
+        if root.epoch != epoch:
+            root.epoch = epoch
+            root.pending = 0
+            root.buffer = None
+            pending.append(root)
+    while len(pending) > 0:
+        step = cast(Step, pending.pop())
+        edges = step.edges
+        for k in range(len(edges)):
+            if edges[k] is not None:
+                following = cast(Step, edges[k])
+                if following.epoch != epoch:
+                    following.epoch = epoch
+                    following.pending = 1
+                    following.buffer = None
+                    pending.append(following)
+                else:
+                    following.pending += 1
+    return epoch
+
+
+@native
+def push(queue: list, step: Step) -> None:
+    """Enters a ready step so that the queue stays ordered, the latest step last."""
+    queue.append(step)
+    k = len(queue) - 1
+    while k > 0:
+        before = cast(Step, queue[k - 1])
+        if before.number <= step.number:
+            return
+        queue[k] = before
+        queue[k - 1] = step
+        k -= 1
+
+
+@native
+def deliver(step: Step, slot: i64, gradient: object) -> None:
+    """Adds a gradient of result ``slot`` to what the step has received."""
+    if step.buffer is None:
+        step.buffer = []
+    while len(step.buffer) <= slot:
+        step.buffer.append(None)
+    known = step.buffer[slot]
+    if known is None:
+        step.buffer[slot] = gradient
+    else:
+        step.buffer[slot] = state.add(known, gradient)
+
+
+@native
+def drive(run: Run, roots: list) -> None:
+    """Runs every step reachable from the roots, whose buffers hold the gradients to start from."""
+    queue = run.queue
+    for k in range(len(roots)):
+        root = cast(Step, roots[k])
+        if root.pending == 0:
+            root.pending = -1
+            push(queue, root)
+    while len(queue) > 0:
+        step = cast(Step, queue.pop())
+        gradients = step.buffer
+        step.buffer = None
+        results: tuple = None
+        wanted = run.needed is None
+        if not wanted:
+            wanted = step in run.needed
+        if gradients is not None:
+            if step.hooks is not None:
+                gradients = state.run_hooks(step, gradients)
+            if run.captures is not None:
+                found = run.captures.get(step)
+                if found is not None:
+                    for k in range(len(found)):
+                        slot: i64 = found[k][0]
+                        if slot < len(gradients):
+                            place: i64 = found[k][1]
+                            run.captured[place] = gradients[slot]
+            if step.kind == ACCUMULATE:
+                if run.accumulate != 0:
+                    state.accumulate(step.variable, gradients[0], run.create)
+            elif wanted:
+                if step.kind == DERIVED:
+                    results = derive(run, step, gradients)
+                else:
+                    results = state.call_function(step, gradients, run.retain)
+                if step.posthooks is not None:
+                    results = state.run_posthooks(step, results, gradients)
+        edges = step.edges
+        slots = step.slots
+        for k in range(len(edges)):
+            if edges[k] is not None:
+                following = cast(Step, edges[k])
+                if results is not None:
+                    if results[k] is not None:
+                        slot = slots[k]
+                        deliver(following, slot, results[k])
+                following.pending -= 1
+                if following.pending == 0:
+                    push(queue, following)
+
+
+@native
+def derive(run: Run, step: Step, gradients: list) -> tuple:
+    """The gradients of a step's arguments, from the derived backward operator of its plan."""
+    plan = step.plan
+    saved = step.saved
+    if saved is None:
+        state.freed(step)
+    if run.create != 0:
+        return state.derive_recorded(step, gradients, run.retain)
+    constants = plan.constants
+    cotangents = plan.cotangents
+    count = len(saved)
+    arguments = new_tuple(count + len(constants) + len(cotangents))
+    at = 0
+    for k in range(count):
+        value = saved[k]
+        if type(value) is state.tensor or type(value) is state.parameter:
+            tensor = cast(Tensor, value)
+            version: i64 = step.versions[k]
+            if tensor.storage.version != version:
+                state.stale(step, k)
+        tuple_set(arguments, at, value)
+        at += 1
+    for k in range(len(constants)):
+        tuple_set(arguments, at, constants[k])
+        at += 1
+    for k in range(len(cotangents)):
+        gradient: object = None
+        slot: i64 = cotangents[k]
+        if slot < len(gradients):
+            gradient = gradients[slot]
+        if gradient is None:
+            gradient = state.zeros(plan.outputs[slot])
+        tuple_set(arguments, at, gradient)
+        at += 1
+    if run.retain == 0:
+        step.saved = None
+    derived = plan.derived
+    results = derived(*arguments)
+    if type(results) is tuple:
+        return results
+    return (results,)

@@ -1,0 +1,174 @@
+"""The words of the typed subset, in their plain Python meaning.
+
+Modules of the framework's hot path are ordinary Python that runs anywhere. Where `rushlight.core.native.activate` compiles them, these markers
+say what to compile and with which types; without compilation they only give the source its meaning: slots with defaults, `__call__`, `__del__`.
+
+    >>> @native
+    ... class Point:
+    ...     x: i64
+    ...     label: object
+    >>> p = Point()
+    >>> (p.x, p.label)
+    (0, None)
+"""
+
+import ctypes
+import types
+from dataclasses import dataclass
+
+i64 = int
+f64 = float
+
+
+class Args(tuple):
+    """The type of a `@vectorcall` method's arguments: a tuple, or in compiled code the caller's own array."""
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What `@native(...)` asks of a class; functions carry the defaults."""
+
+    weakref: bool = False
+    freelist: int = 0
+    subclassable: bool = False
+    binds: bool = False
+    attributes: bool = False
+
+
+def native(target=None, *, weakref=False, freelist=0, subclassable=False, binds=False, attributes=False):
+    """Mark a class or function for compilation; a class gets slots for its annotated fields, zero or None at first.
+
+    `weakref`: instances may be weakly referenced. `freelist`: how many dead instances are kept for reuse. `subclassable`: Python classes
+    may derive from it. `binds`: instances found on a class bind like functions (the class needs a `@vectorcall` method). `attributes`:
+    instances have a `__dict__`, and Python may set attributes of the class.
+
+    >>> @native
+    ... def double(n: i64) -> i64:
+    ...     return n * 2
+    >>> double(21)
+    42
+    """
+    traits = Traits(weakref, freelist, subclassable, binds, attributes)
+
+    def mark(target):
+        if isinstance(target, type):
+            return _plain_class(target, traits)
+        target.__native__ = traits
+        return target
+
+    return mark if target is None else mark(target)
+
+
+def vectorcall(method):
+    """Make `def call(self, args: Args, names: tuple)` what calling an instance does.
+
+    `args` holds the positional values, then the keyword values; `names` is the tuple of keyword names, or None when there are none.
+
+    >>> @native
+    ... class Echo:
+    ...     @vectorcall
+    ...     def call(self, args: Args, names: tuple) -> object:
+    ...         return args[0]
+    >>> Echo()("hello")
+    'hello'
+    """
+    method.__vectorcall__ = True
+    return method
+
+
+def cast(kind, value):
+    """`value`, of which the source knows that it is a `kind`; compiled code does not check."""
+    return value
+
+
+def inline(function):
+    """Ask that calls from compiled code are always expanded in place; changes nothing else."""
+    function.__inline__ = True
+    return function
+
+
+_ZEROS = {"i64": 0, "int": 0, "f64": 0.0, "float": 0.0, "bool": False}
+
+
+def field_name(annotation):
+    """The written form of an annotation, which may be a type or (postponed or quoted) its name."""
+    return annotation.strip("'\"") if isinstance(annotation, str) else annotation.__name__
+
+
+def _plain_class(source, traits):
+    """The same class with slots, defaults, and the subset's special methods under their Python names."""
+    fields = {name: _ZEROS.get(field_name(kind)) for name, kind in source.__annotations__.items()}
+    body = {name: value for name, value in source.__dict__.items() if name not in ("__dict__", "__weakref__")}
+    body["__slots__"] = (*fields, *["__weakref__"] * traits.weakref, *["__dict__"] * traits.attributes)
+    body["__native__"] = traits
+
+    def __new__(cls, *args, **names):
+        if cls is made and (args or names):
+            raise TypeError(f"{cls.__name__}() takes no arguments")
+        instance = object.__new__(cls)
+        for name, zero in fields.items():
+            setattr(instance, name, zero)
+        return instance
+
+    body["__new__"] = __new__
+    if "finalize" in body:
+        body["__del__"] = body["finalize"]
+    for name, value in list(body.items()):
+        if getattr(value, "__vectorcall__", False):
+            body["__call__"] = _call_through(name)
+    if traits.binds:
+        body["__get__"] = _bind
+    made = type(source.__name__, source.__bases__, body)
+    return made
+
+
+def _call_through(name):
+    def __call__(self, /, *args, **names):
+        return getattr(self, name)(args + tuple(names.values()), tuple(names) or None)
+
+    return __call__
+
+
+def _bind(self, instance, owner=None):
+    return self if instance is None else types.MethodType(self, instance)
+
+
+def forward(function, args: Args, names: tuple):
+    """Call `function` with what a `@vectorcall` method received.
+
+    >>> forward(dict, (1, 2), ("a", "b"))
+    {'a': 1, 'b': 2}
+    """
+    if names is None:
+        return function(*args)
+    positional = len(args) - len(names)
+    return function(*args[:positional], **dict(zip(names, args[positional:])))
+
+
+def forward_with(function, first, args: Args, names: tuple):
+    """Call `function` with `first` before what a `@vectorcall` method received."""
+    return forward(function, (first, *args), names)
+
+
+def new_tuple(size: i64) -> tuple:
+    """A fresh tuple of `size` entries to fill with `tuple_set` before anything else sees it.
+
+    >>> t = new_tuple(2); tuple_set(t, 0, "a"); tuple_set(t, 1, "b"); t
+    ('a', 'b')
+    """
+    return tuple([None] * size)  # a fresh one: repeating a tuple once gives that tuple
+
+
+_TUPLE_ITEMS = tuple.__basicsize__
+_python = ctypes.pythonapi
+
+
+def tuple_set(target: tuple, index: i64, value) -> None:
+    """Store `value` in a tuple made by `new_tuple`; an index out of range raises IndexError."""
+    if not 0 <= index < len(target):
+        raise IndexError(f"tuple index {index} out of range for {len(target)} entries")
+    slot = ctypes.c_void_p.from_address(id(target) + _TUPLE_ITEMS + 8 * index)
+    old = slot.value
+    _python.Py_IncRef(ctypes.py_object(value))
+    slot.value = id(value)
+    _python.Py_DecRef(ctypes.c_void_p(old))

@@ -1,0 +1,202 @@
+"""Raw memory, native calls and threads for the typed subset, in their plain Python meaning (through ctypes).
+
+Addresses are plain integers. Compiled code turns each of these calls into one or two machine instructions; nothing checks an address.
+
+    >>> a = stack(2)
+    >>> store_i64(a, 1, 7)
+    >>> load_i64(a, 1)
+    7
+"""
+
+import ctypes
+
+_python = ctypes.pythonapi
+_process = ctypes.CDLL(None)
+
+CACHE_LINE = 64
+HUGE_PAGE = 2 << 20
+_MADV_HUGEPAGE = 14
+
+
+class StackAddress(int):
+    """The address of a block that lives as long as this integer does."""
+
+
+def stack(slots: int) -> int:
+    """The address of `slots` zeroed 8-byte slots that live until the calling function returns (keep the result in a local)."""
+    block = (ctypes.c_int64 * slots)()
+    address = StackAddress(ctypes.addressof(block))
+    address.block = block
+    return address
+
+
+def load_i64(address: int, index: int) -> int:
+    """The 64-bit integer at `address + 8 * index`."""
+    return ctypes.c_int64.from_address(address + 8 * index).value
+
+
+def store_i64(address: int, index: int, value: int) -> None:
+    """Store a 64-bit integer at `address + 8 * index`."""
+    ctypes.c_int64.from_address(address + 8 * index).value = value
+
+
+def load_f64(address: int, index: int) -> float:
+    """The double at `address + 8 * index`."""
+    return ctypes.c_double.from_address(address + 8 * index).value
+
+
+def store_f64(address: int, index: int, value: float) -> None:
+    """Store a double at `address + 8 * index`."""
+    ctypes.c_double.from_address(address + 8 * index).value = value
+
+
+def load_f32(address: int, index: int) -> float:
+    """The single-precision float at `address + 4 * index`."""
+    return ctypes.c_float.from_address(address + 4 * index).value
+
+
+def store_f32(address: int, index: int, value: float) -> None:
+    """Store `value`, rounded to single precision, at `address + 4 * index`."""
+    ctypes.c_float.from_address(address + 4 * index).value = value
+
+
+def load_i32(address: int, index: int) -> int:
+    """The signed 32-bit integer at `address + 4 * index`."""
+    return ctypes.c_int32.from_address(address + 4 * index).value
+
+
+def store_i32(address: int, index: int, value: int) -> None:
+    """Store the low 32 bits of `value` at `address + 4 * index`."""
+    ctypes.c_int32.from_address(address + 4 * index).value = value
+
+
+def load_i16(address: int, index: int) -> int:
+    """The signed 16-bit integer at `address + 2 * index`."""
+    return ctypes.c_int16.from_address(address + 2 * index).value
+
+
+def store_i16(address: int, index: int, value: int) -> None:
+    """Store the low 16 bits of `value` at `address + 2 * index`."""
+    ctypes.c_int16.from_address(address + 2 * index).value = value
+
+
+def load_u8(address: int, index: int) -> int:
+    """The unsigned byte at `address + index`."""
+    return ctypes.c_uint8.from_address(address + index).value
+
+
+def store_u8(address: int, index: int, value: int) -> None:
+    """Store the low 8 bits of `value` at `address + index`."""
+    ctypes.c_uint8.from_address(address + index).value = value & 255
+
+
+def f64_bits(value: float) -> int:
+    """The bits of a double as an integer, the form in which a kernel takes a scalar.
+
+    >>> hex(f64_bits(1.0))
+    '0x3ff0000000000000'
+    """
+    return ctypes.c_int64.from_buffer(ctypes.c_double(value)).value
+
+
+def f64_from_bits(bits: int) -> float:
+    """The double with the given bits."""
+    return ctypes.c_double.from_buffer(ctypes.c_int64(bits)).value
+
+
+def copy_bytes(target: int, source: int, nbytes: int) -> None:
+    """Copy `nbytes` bytes; the blocks may overlap."""
+    ctypes.memmove(target, source, nbytes)
+
+
+def fill_bytes(target: int, value: int, nbytes: int) -> None:
+    """Set `nbytes` bytes to the low 8 bits of `value`."""
+    ctypes.memset(target, value & 255, nbytes)
+
+
+_process.aligned_alloc.restype = ctypes.c_void_p
+_process.aligned_alloc.argtypes = (ctypes.c_size_t, ctypes.c_size_t)
+_process.free.argtypes = (ctypes.c_void_p,)
+_madvise = getattr(_process, "madvise", None)
+if _madvise is not None:
+    _madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+
+
+def allocate_pages(nbytes: int) -> int:
+    """The address of at least `nbytes` bytes on a cache line; from 2 MB on a huge page. Raises MemoryError."""
+    alignment = HUGE_PAGE if nbytes >= HUGE_PAGE else CACHE_LINE
+    rounded = max(nbytes + alignment - 1 & -alignment, alignment)
+    address = _process.aligned_alloc(alignment, rounded) if nbytes >= 0 else None
+    if not address:
+        raise MemoryError(f"no memory for a block of {nbytes} bytes")
+    if alignment == HUGE_PAGE and _madvise is not None:
+        _madvise(address, rounded, _MADV_HUGEPAGE)
+    return address
+
+
+def free_pages(address: int) -> None:
+    """Give a block of `allocate_pages` back."""
+    _process.free(address)
+
+
+_runner = None
+_runner_address = 0
+_kernel = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+_program = (None, ctypes.c_void_p, ctypes.c_void_p)
+
+
+_runner_slots = []  # where compiled code looks for the runner
+
+
+def attach_runner(slot: int) -> None:
+    """Keep the address of the program runner at `slot` from now on."""
+    _runner_slots.append(slot)
+    ctypes.c_int64.from_address(slot).value = _runner_address
+
+
+def set_program_runner(address: int) -> None:
+    """Tell where the native `void program_run(ptr code, ptr values)` is; `run_program` raises RuntimeError before."""
+    global _runner, _runner_address
+    _runner_address = address
+    for slot in _runner_slots:
+        ctypes.c_int64.from_address(slot).value = address
+    _runner = (ctypes.PYFUNCTYPE(*_program)(address), ctypes.CFUNCTYPE(*_program)(address))
+
+
+def program_runner() -> int:
+    """The address given to `set_program_runner`; raises RuntimeError when there is none yet."""
+    if _runner is None:
+        raise RuntimeError("no program runner was set: call memory.set_program_runner(address) first")
+    return _runner_address
+
+
+def run_program(code: int, values: int) -> None:
+    """Run the program at `code` on the 8-byte `values`, holding the interpreter lock (right for small programs)."""
+    program_runner()
+    _runner[0](code, values)
+
+
+def run_program_nogil(code: int, values: int) -> None:
+    """Run the program at `code` on the 8-byte `values` while other Python threads may run."""
+    program_runner()
+    _runner[1](code, values)
+
+
+def call_kernel(kernel: int, args: int, begin: int, end: int) -> None:
+    """Call one `void kernel(ptr args, i64 begin, i64 end, i64 worker)` as worker 0, without the pool."""
+    _kernel(kernel)(args, begin, end, 0)
+
+
+_python.PyThreadState_Get.restype = ctypes.c_void_p
+_python.PyThreadState_GetID.restype = ctypes.c_int64
+_python.PyThreadState_GetID.argtypes = (ctypes.c_void_p,)
+
+
+def thread_id() -> int:
+    """A number for the calling Python thread that no other thread of this process ever had or gets."""
+    return _python.PyThreadState_GetID(_python.PyThreadState_Get())
+
+
+def address_of(value: object) -> int:
+    """The identity of an object as an integer: what `id` gives, valid as long as the object lives."""
+    return id(value)

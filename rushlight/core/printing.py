@@ -1,0 +1,152 @@
+"""How tensors print."""
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from . import dtypes
+from .native import Tensor
+from .tensor import attach
+
+
+class Options:
+    """What ``set_printoptions`` sets."""
+
+    precision, threshold, edgeitems, linewidth, sci_mode = 4, 1000, 3, 80, None
+
+
+PROFILES = {"default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80), "full": (4, math.inf, 3, 80)}
+
+
+def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None):
+    """How many digits, elements and columns tensors print with."""
+    if profile is not None:
+        Options.precision, Options.threshold, Options.edgeitems, Options.linewidth = PROFILES[profile]
+    for name, value in {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}.items():
+        if value is not None:
+            setattr(Options, name, value)
+    Options.sci_mode = sci_mode
+
+
+class Formatter:
+    """One format for all elements of a tensor: integers, decimals or scientific."""
+
+    def __init__(self, values: np.ndarray):
+        self.floating = values.dtype.kind == "f"
+        self.integral, self.scientific, self.width = True, False, 1
+        if not self.floating:
+            self.width = max([1, *(len(str(v)) for v in values.reshape(-1).tolist())])
+            return
+        plain = np.abs(values[np.isfinite(values) & (values != 0)]).astype(np.float64)
+        if plain.size:
+            high, low = plain.max(), plain.min()
+            self.integral = bool((values[np.isfinite(values)] == np.ceil(values[np.isfinite(values)])).all())
+            self.scientific = bool(high / low > 1000 or high > 1e8 or (low < 1e-4 and not self.integral))
+            if self.integral and high / low <= 1000 and high <= 1e8:
+                self.scientific = False
+        if Options.sci_mode is not None:
+            self.scientific = Options.sci_mode
+        self.width = max([1, *(len(self.text(v)) for v in values.reshape(-1).tolist())])
+
+    def text(self, value) -> str:
+        if not self.floating:
+            return str(value)
+        if self.scientific:
+            return f"{value:.{Options.precision}e}"
+        if self.integral:
+            return f"{value:.0f}." if math.isfinite(value) else f"{value}"
+        return f"{value:.{Options.precision}f}"
+
+    def __call__(self, value) -> str:
+        return self.text(value).rjust(self.width)
+
+
+class ComplexFormatter:
+    """Real and imaginary parts, each in its own format."""
+
+    def __init__(self, values):
+        self.real, self.imag = Formatter(values.real), Formatter(values.imag)
+        self.width = self.real.width + self.imag.width + 2
+
+    def __call__(self, value):
+        return f"{self.real(value.real)}{'+' if value.imag >= 0 or value.imag != value.imag else '-'}{self.imag.text(abs(value.imag))}j"
+
+
+def shown(values: np.ndarray) -> np.ndarray:
+    """The elements that will be printed."""
+    edge = Options.edgeitems
+    for k in range(values.ndim):
+        if values.shape[k] > 2 * edge:
+            values = np.concatenate([values.take(range(edge), k), values.take(range(values.shape[k] - edge, values.shape[k]), k)], k)
+    return values
+
+
+def render(values, formatter, indent, short) -> str:
+    if values.ndim == 0:
+        return formatter(values.item())
+    edge = Options.edgeitems
+    cut = short and len(values) > 2 * edge
+    if values.ndim == 1:
+        per_line = max(1, int((Options.linewidth - indent) // (formatter.width + 2)))
+        items = [formatter(v) for v in (values[:edge] if cut else values).tolist()]
+        if cut:
+            items += [" ..."] + [formatter(v) for v in values[-edge:].tolist()]
+        lines = [", ".join(items[k:k + per_line]) for k in range(0, len(items), per_line)]
+        return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
+    rows = [render(v, formatter, indent + 1, short) for v in (values[:edge] if cut else values)]
+    if cut:
+        rows += ["..."] + [render(v, formatter, indent + 1, short) for v in values[-edge:]]
+    return "[" + ("," + "\n" * (values.ndim - 1) + " " * (indent + 1)).join(rows) + "]"
+
+
+@attach
+def __repr__(self, *, tensor_contents=None):
+    from .exchange import values_of
+    prefix = "tensor("
+    suffixes = []
+    if self.meta.device.type == "meta":
+        body = "..."
+        suffixes += ["device='meta'", f"size={tuple(self.shape)}"]
+        if self.dtype is not dtypes.Defaults.floating:
+            suffixes.append(f"dtype={self.dtype}")
+    elif self.numel() == 0:
+        body = "[]"
+        if self.dim() != 1:
+            suffixes.append(f"size={tuple(self.shape)}")
+        if self.dtype is not dtypes.Defaults.floating:
+            suffixes.append(f"dtype={self.dtype}")
+    else:
+        values = values_of(self)
+        short = self.numel() > Options.threshold
+        sample = shown(values) if short else values
+        formatter = ComplexFormatter(sample) if self.dtype.is_complex else Formatter(sample.astype(np.float64) if sample.dtype.kind == "f" else sample)
+        body = render(values, formatter, len(prefix), short)
+        usual = (dtypes.Defaults.floating, dtypes.int64, dtypes.bool_, dtypes.Defaults.floating.to_complex())
+        if self.dtype not in usual:
+            suffixes.append(f"dtype={self.dtype}")
+    if self.step is not None:
+        suffixes.append(f"grad_fn=<{repr(self.grad_fn).split()[0][1:]}>")
+    elif self.needs_grad:
+        suffixes.append("requires_grad=True")
+    return add_suffixes(prefix + body, suffixes, len(prefix))
+
+
+def add_suffixes(text, suffixes, indent):
+    last = len(text.rsplit("\n", 1)[-1])
+    for suffix in suffixes:
+        if last + len(suffix) + 2 > Options.linewidth:
+            text, last = text + ",\n" + " " * indent + suffix, indent + len(suffix)
+        else:
+            text, last = text + ", " + suffix, last + len(suffix) + 2
+    return text + ")"
+
+
+@attach
+def __format__(self, spec):
+    if not self.dim():
+        return self.item().__format__(spec)
+    return object.__format__(self, spec)
+
+
+Tensor.__str__ = lambda self: repr(self)

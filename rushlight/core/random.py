@@ -1,0 +1,122 @@
+"""The counter-based random stream: what number comes next depends only on the seed and how many were drawn."""
+from __future__ import annotations
+
+import secrets
+
+import numpy as np
+
+from .native import state
+
+
+class Generator:
+    """A random stream of its own: ``manual_seed``, ``seed``, ``initial_seed``, ``get_state``, ``set_state``."""
+
+    def __init__(self, device="cpu"):
+        from .devices import device as Device
+
+        self.device = Device(device)
+        self._seed, self._position = 67280421310721, 0
+
+    def manual_seed(self, seed: int) -> "Generator":
+        """Starts the stream of this seed."""
+        seed = int(seed)
+        if not -(1 << 63) <= seed < 1 << 64:
+            raise RuntimeError(f"Overflow when unpacking long: the seed {seed} does not fit 64 bits")
+        self._place(seed - (1 << 64) if seed >= 1 << 63 else seed, 0)
+        return self
+
+    def _place(self, seed, position):
+        self._seed, self._position = seed, position
+
+    def seed(self) -> int:
+        """Starts the stream of a seed from the system's randomness, which is returned."""
+        seed = secrets.randbits(63)
+        self.manual_seed(seed)
+        return seed
+
+    def initial_seed(self) -> int:
+        return self.place[0]
+
+    @property
+    def place(self):
+        return self._seed, self._position
+
+    def get_state(self):
+        """The seed and the position as 16 bytes (uint8)."""
+        from .exchange import from_numpy
+
+        return from_numpy(np.array(self.place, np.int64).view(np.uint8).copy())
+
+    def set_state(self, new_state):
+        """Goes to where ``get_state`` was."""
+        if new_state.dtype.name != "uint8" or new_state.numel() != 16:
+            raise RuntimeError("RNG state must be a torch.ByteTensor of 16 elements")
+        seed, position = new_state.numpy().copy().view(np.int64).tolist()
+        self._place(seed, position)
+
+    def clone_state(self):
+        made = Generator()
+        made._place(*self.place)
+        return made
+
+    def reserve(self, blocks: int) -> tuple:
+        """Takes the next ``blocks`` blocks of four words: (seed, first block)."""
+        seed, position = self.place
+        self._place(seed, position + blocks)
+        return seed, position
+
+
+class DefaultGenerator(Generator):
+    """The stream that operators draw from when none is given; it lives in the hot path's state."""
+
+    def _place(self, seed, position):
+        state.seed, state.position = seed, position
+
+    def __init__(self):
+        super().__init__()
+        self._place(67280421310721, 0)
+
+    place = property(lambda self: (state.seed, state.position))
+
+
+default_generator = DefaultGenerator()
+
+
+def manual_seed(seed) -> Generator:
+    """Starts the default stream of this seed."""
+    return default_generator.manual_seed(seed)
+
+
+def seed() -> int:
+    """Starts the default stream from the system's randomness."""
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """The seed of the default stream."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state():
+    """Where the default stream is."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state):
+    """Puts the default stream where it was."""
+    default_generator.set_state(new_state)
+
+
+class fork_rng:
+    """The block draws from the default stream; afterwards the stream is where it was before."""
+
+    def __init__(self, devices=None, enabled=True, **_):
+        self.enabled = enabled
+
+    def __enter__(self):
+        self.place = default_generator.place
+        return self
+
+    def __exit__(self, *exception):
+        if self.enabled:
+            default_generator._place(*self.place)

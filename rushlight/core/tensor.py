@@ -1,0 +1,268 @@
+"""Tensor: what a user sees of one, beyond the operators that the registry attaches as methods."""
+from __future__ import annotations
+
+from . import dtypes
+from .devices import device as Device
+from .meta import Meta, Size
+from .native import Tensor, state, wrap
+from .native.allocator import allocate
+
+blank = Tensor.__new__  # makes an instance of Tensor or a subclass with empty fields
+
+
+def attach(function):
+    """Makes a function or property a member of Tensor."""
+    name = function.fget.__name__ if isinstance(function, property) else function.__name__
+    setattr(Tensor, name, function)
+    return function
+
+
+def empty(shape, dtype, strides=None, device=None) -> Tensor:
+    """A tensor with undefined contents."""
+    from .devices import placed
+
+    shape = tuple(shape)
+    if any(size < 0 for size in shape):
+        raise RuntimeError(f"a size is negative in {list(shape)}")
+    where = placed(device)
+    meta = Meta.of(shape, dtype, where) if strides is None else Meta(shape, tuple(strides), dtype, where)
+    return empty_of(meta)
+
+
+def empty_of(meta: Meta) -> Tensor:
+    """A tensor with this metadata and undefined contents."""
+    if meta.nbytes >= 1 << 46:
+        raise RuntimeError(f"can't allocate {meta.nbytes} bytes for a tensor of shape {list(meta.shape)}")
+    try:
+        storage = allocate(0 if meta.device.type == "meta" else meta.nbytes)
+    except MemoryError:
+        raise RuntimeError(f"can't allocate memory: {meta.nbytes} bytes for a tensor of shape {list(meta.shape)}") from None
+    if meta.device.type == "meta":
+        storage.nbytes = meta.nbytes
+    return wrap(storage, 0, meta, meta.itemsize)
+
+
+def alias(tensor: Tensor, meta: Meta | None = None, offset: int | None = None) -> Tensor:
+    """Another tensor over the same memory, without history."""
+    meta = meta or tensor.meta
+    return wrap(tensor.storage, tensor.offset if offset is None else offset, meta, meta.itemsize)
+
+
+def address(tensor: Tensor) -> int:
+    """Where the first element lies."""
+    return tensor.storage.address + tensor.offset * tensor.itemsize
+
+
+# --- metadata ------------------------------------------------------------------------------------------------------------------
+@attach
+@property
+def shape(self) -> Size:
+    return self.meta.shape
+
+
+@attach
+@property
+def dtype(self) -> dtypes.dtype:
+    return self.meta.dtype
+
+
+@attach
+@property
+def device(self) -> Device:
+    return self.meta.device
+
+
+@attach
+@property
+def ndim(self) -> int:
+    return len(self.meta.shape)
+
+
+@attach
+def dim(self) -> int:
+    return len(self.meta.shape)
+
+
+@attach
+def size(self, dim=None):
+    """The shape, or the size of one dimension."""
+    if dim is None:
+        return self.meta.shape
+    return self.meta.shape[wrapped(dim, len(self.meta.shape))]
+
+
+def wrapped(dim: int, rank: int) -> int:
+    """A dimension counted from the front; IndexError where there is none."""
+    low = max(rank, 1)
+    if not isinstance(dim, int):
+        if not hasattr(dim, "__index__"):
+            raise TypeError(f"a dimension is an int, not {type(dim).__name__}")
+        dim = dim.__index__()
+    if not -low <= dim < low:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-low}, {low - 1}], but got {dim})")
+    return dim % low
+
+
+@attach
+def stride(self, dim=None):
+    """Strides in elements, or that of one dimension."""
+    if dim is None:
+        return tuple(self.meta.strides)
+    return self.meta.strides[wrapped(dim, len(self.meta.shape))]
+
+
+@attach
+def numel(self) -> int:
+    return self.meta.numel
+
+
+Tensor.nelement = numel
+
+
+@attach
+def element_size(self) -> int:
+    """Bytes of one element."""
+    return self.meta.itemsize
+
+
+@attach
+@property
+def nbytes(self) -> int:
+    return self.meta.numel * self.meta.itemsize
+
+
+Tensor.itemsize_ = property(lambda self: self.meta.itemsize)
+
+
+@attach
+def storage_offset(self) -> int:
+    return self.offset
+
+
+@attach
+def data_ptr(self) -> int:
+    """The address of the first element; 0 for an empty tensor."""
+    return address(self) if self.meta.numel and self.meta.device.type != "meta" else 0
+
+
+@attach
+def is_contiguous(self, memory_format=None) -> bool:
+    """Whether elements lie in row-major order, or in the order of ``memory_format``."""
+    if memory_format is not None and memory_format.name.startswith("channels_last"):
+        rank = 4 if memory_format.name == "channels_last" else 5
+        return self.ndim == rank and is_channels_last(self.meta)
+    return self.meta.contiguous
+
+
+def is_channels_last(meta: Meta) -> bool:
+    """Whether the second dimension lies innermost and the rest in order."""
+    order = (0, *range(2, len(meta.shape)), 1)
+    from .meta import is_contiguous as rows
+
+    return rows(tuple(meta.shape[k] for k in order), tuple(meta.strides[k] for k in order))
+
+
+@attach
+def is_floating_point(self) -> bool:
+    return self.meta.dtype.is_floating_point
+
+
+@attach
+def is_complex(self) -> bool:
+    return self.meta.dtype.is_complex
+
+
+@attach
+def is_signed(self) -> bool:
+    return self.meta.dtype.is_signed
+
+
+@attach
+def get_device(self) -> int:
+    return -1
+
+
+@attach
+def is_inference(self) -> bool:
+    return False
+
+
+for _name in ("is_cuda", "is_sparse", "is_quantized", "is_mkldnn", "is_mps", "is_xpu", "is_nested", "is_sparse_csr", "is_vulkan"):
+    setattr(Tensor, _name, False)
+Tensor.is_cpu = property(lambda self: self.meta.device.type == "cpu")
+Tensor.is_meta = property(lambda self: self.meta.device.type == "meta")
+Tensor.names = property(lambda self: (None,) * self.ndim)
+Tensor._version = property(lambda self: self.storage.version)
+Tensor.__array_priority__ = 1000
+
+
+# --- autograd ---------------------------------------------------------------------------------------------------------------------
+@attach
+@property
+def requires_grad(self) -> bool:
+    """Whether operators on this tensor are recorded for the backward pass."""
+    return bool(self.needs_grad)
+
+
+def _set_requires_grad(self, value):
+    if value and not (self.meta.dtype.is_floating_point or self.meta.dtype.is_complex):
+        raise RuntimeError(f"only Tensors of floating point and complex dtype can require gradients; this one is {self.meta.dtype}")
+    if self.step is not None:
+        if not value:
+            raise RuntimeError("you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
+                               "subgraph that doesn't require differentiation use var_no_grad = var.detach().")
+        return
+    self.needs_grad = 1 if value else 0
+
+
+Tensor.requires_grad = Tensor.requires_grad.setter(_set_requires_grad)
+
+
+@attach
+def requires_grad_(self, requires_grad=True):
+    """Sets ``requires_grad`` in place."""
+    self.requires_grad = requires_grad
+    return self
+
+
+@attach
+@property
+def is_leaf(self) -> bool:
+    return self.step is None
+
+
+Tensor.retains_grad = property(lambda self: self.step is not None and self.gradient_hook is not None)
+Tensor.gradient_hook = None
+
+
+@attach
+@property
+def grad(self):
+    """The gradient that backward passes have accumulated, or None."""
+    return self.gradient
+
+
+def _set_grad(self, value):
+    if value is not None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+        if tuple(value.shape) != tuple(self.shape):
+            raise RuntimeError(f"assigned grad has data of a different size: {list(value.shape)}, expected {list(self.shape)}")
+        if value.dtype is not self.dtype:
+            raise RuntimeError(f"assigned grad has data of a different type: {value.dtype}, expected {self.dtype}")
+    self.gradient = value
+
+
+Tensor.grad = Tensor.grad.setter(_set_grad)
+
+
+@attach
+def __len__(self):
+    if not self.meta.shape:
+        raise TypeError("len() of a 0-d tensor")
+    return self.meta.shape[0]
+
+
+@attach
+def __hash__(self):
+    return id(self)

@@ -1,0 +1,437 @@
+"""Plans: from one operator call to native code, made once for what is known of the arguments.
+
+``core/native/calls.py`` looks plans up and runs them; this file makes them on a miss, and answers the calls that are not
+plain tensors and numbers.
+"""
+from __future__ import annotations
+
+import ctypes
+import inspect
+import logging
+
+from ..aot.joint import active_nodes, carries_gradient, differentiate
+from ..aot.partition import partition
+from ..core import interpret
+from ..core.dtypes import Defaults, bool_, can_cast, float64, int64
+from ..core.kinds import P
+from ..core.meta import Meta, dense_strides, is_one
+from ..core.native import Op, Plan, Tensor, calls, state
+from ..core.native.objects import FLOAT_VALUE, INTEGER_VALUE, INTO, PYTHON, RUN, SAME, VIEW
+from ..core.op import bind, make
+from ..core.tensor import empty_of
+from ..graph.graph import Graph, Node, Store, splice
+from ..transforms.trace import Trace, Traced, traced
+from .program import Code, assemble
+
+log = logging.getLogger("rushlight.plans")
+NUMBER_METAS = {float: Meta.of((), float64), int: Meta.of((), int64), bool: Meta.of((), bool_)}
+MOST_PLANS = 8192  # of one operator: beyond this the oldest are dropped
+
+
+class Arguments:
+    """The arguments of one call as a trace sees them: each tensor and run-time number an input, in order."""
+
+    def __init__(self, op: Op, args, names, trace: Trace):
+        self.trace, self.inputs, self.tensors = trace, [], []
+        positional = len(args) - len(names or ())
+        masks = calls_mask(op, names, positional)
+        values = [self.enter(a, masks >> k & 1) for k, a in enumerate(args)]
+        self.args, self.kwargs = values[:positional], dict(zip(names or (), values[positional:]))
+
+    def enter(self, value, scalar):
+        if isinstance(value, Tensor):
+            entered = self.trace.input(value.meta)
+            self.tensors.append(entered.node)
+            return entered
+        if scalar and type(value) in NUMBER_METAS:
+            return self.trace.input(NUMBER_METAS[type(value)], "s", weak=True)
+        if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
+            return type(value)(self.enter(v, 0) for v in value)
+        return value
+
+
+def calls_mask(op: Op, names, positional: int) -> int:
+    """The bits of arguments that are run-time numbers, for a call with these keyword names."""
+    if not names:
+        return op.scalars
+    return op.scalars & ((1 << positional) - 1) | keyword_mask(op, names) << positional
+
+
+def keyword_mask(op: Op, names) -> int:
+    found = op.masks.get(names)
+    if found is None:
+        order = list(op.signature.parameters)
+        bits = [op.scalars >> order.index(n) & 1 if n in order else 0 for n in names]
+        found = op.masks[names] = sum(bit << k for k, bit in enumerate(bits))
+    return found
+
+
+def plan_for(op: Op, args, names, key, mask) -> Plan:
+    """Makes and remembers the plan of a call that was not seen before."""
+    made = make_plan(op, args, names, mask)
+    if len(op.plans) >= MOST_PLANS:
+        op.plans.clear()
+    op.plans[key] = made
+    log.debug("%s: %s", op.name, describe(made))
+    return made
+
+
+def describe(plan: Plan) -> str:
+    kind = {RUN: "program", VIEW: "view", SAME: "same tensor", PYTHON: "python", INTO: "in place"}[plan.kind]
+    return f"{kind} -> {', '.join(map(str, plan.outputs or ()))}"
+
+
+def blank_plan(op: Op, kind: int) -> Plan:
+    plan = Plan()
+    plan.kind, plan.op = kind, op
+    plan.outputs = plan.sizes = plan.itemsizes = plan.temporaries = ()
+    plan.wanted = plan.cotangents = plan.saves = plan.constants = ()
+    return plan
+
+
+def python_plan(op: Op, function) -> Plan:
+    plan = blank_plan(op, PYTHON)
+    plan.function = function
+    return plan
+
+
+def call_body(op: Op):
+    """Runs a composite operator's body on the tensors themselves."""
+    def run(args, names):
+        positional = len(args) - len(names or ())
+        return op.body(*args[:positional], **dict(zip(names or (), args[positional:])))
+    return run
+
+
+def make_plan(op: Op, args, names, mask) -> Plan:
+    if op.facts.get("composite"):
+        return python_plan(op, call_body(op))
+    trace = Trace()
+    arguments = Arguments(op, args, names, trace)
+    with trace:
+        if op.kind is None and not (mask and "vjp" in op.rules):
+            results = op.body(*arguments.args, **arguments.kwargs)
+        else:
+            results = trace.call(op, arguments.args, arguments.kwargs)
+        several = isinstance(results, (tuple, list))
+        results = list(results) if several else [results]
+        if not all(isinstance(r, Traced) for r in results):
+            raise TypeError(f"{op.name}: its body returned {results}, not tensors")
+        if any(m.meta.device.type == "meta" for m in arguments.tensors):
+            return meta_plan(op, arguments, results, several)
+        into = op.facts.get("into")
+        if into is not None:
+            return into_plan(op, trace, arguments, results[0], mask, args)
+        outputs = [r.node for r in results]
+        if not several and outputs[0] in arguments.tensors:
+            return same_plan(op, arguments, outputs[0])
+        if op.facts.get("view") and not several:
+            source, offset = alias_of(outputs[0], arguments.tensors)
+            if source is not None:
+                return view_plan(op, trace, arguments, outputs[0], source, offset, mask)
+        outputs = [own(node) for node in outputs]
+        return run_plan(op, trace, arguments, outputs, several, mask)
+
+
+def own(node: Node) -> Node:
+    """The node itself if it can be written to memory of its own, else a copy of it."""
+    if node.op is None or node.op.kind is not None and node.op.kind.name == "view":
+        return P.convert(traced(node), dtype=node.dtype).node
+    return node
+
+
+def dense(meta: Meta) -> Meta:
+    """The metadata a result gets in memory of its own."""
+    return meta if meta.contiguous or dense_strides(meta.shape, meta.strides) is not None else meta.like(tuple(meta.shape))
+
+
+def same_plan(op, arguments, node) -> Plan:
+    plan = blank_plan(op, SAME)
+    plan.source = arguments.tensors.index(node)
+    return plan
+
+
+def meta_plan(op, arguments, results, several) -> Plan:
+    from ..core.devices import meta as meta_device
+
+    metas = [Meta(tuple(r.meta.shape), dense(r.meta).strides, r.meta.dtype, meta_device) for r in results]
+    if op.facts.get("into") is not None:
+        return python_plan(op, lambda args, names: args[0])
+
+    def run(args, names):
+        made = tuple(empty_of(m) for m in metas)
+        return made if several else made[0]
+
+    return python_plan(op, run)
+
+
+def alias_of(node: Node, tensors):
+    """The input that a chain of views starts from, and the element offset; (None, 0) where a copy is needed."""
+    offset = 0
+    while node.op is not None:
+        if node.op.kind is None or node.op.kind.name != "view":
+            return None, 0
+        found = node.op.kind.strided(node.op, node.args[0].meta, **node.params)
+        if found is None:
+            return None, 0
+        offset += found[1]
+        node = node.args[0]
+    return (node, offset) if node in tensors else (None, 0)
+
+
+def view_plan(op, trace, arguments, node, source, offset, mask) -> Plan:
+    plan = blank_plan(op, VIEW)
+    plan.source, plan.offset = arguments.tensors.index(source), offset
+    plan.outputs, plan.itemsizes = (node.meta,), (node.meta.itemsize,)
+    if mask and not op.facts.get("detaches"):
+        attach_backward(plan, op, trace, arguments, [node], mask)
+    return plan
+
+
+def run_plan(op, trace, arguments, outputs, several, mask) -> Plan:
+    plan = blank_plan(op, RUN)
+    graph = None
+    if mask and not op.facts.get("detaches"):
+        graph = attach_backward(plan, op, trace, arguments, outputs, mask)
+    if graph is None:
+        graph = Graph(trace.inputs, trace.nodes, outputs).prune()
+    plan.extra = len(graph.outputs) - len(outputs)
+    plan.several = int(several)
+    install(plan, assemble(splice(graph), op.name, [dense(n.meta) for n in graph.outputs]))
+    return plan
+
+
+def install(plan: Plan, code: Code):
+    plan.outputs = tuple(code.outputs)
+    for meta in code.outputs:
+        if meta.nbytes >= 1 << 46:
+            raise RuntimeError(f"can't allocate {meta.nbytes} bytes for a result of shape {list(meta.shape)}")
+    plan.sizes = tuple(m.nbytes for m in code.outputs)
+    plan.itemsizes = tuple(m.itemsize for m in code.outputs)
+    plan.temporaries = tuple(code.temporaries)
+    plan.code, plan.code_owner, plan.long = code.address, code, int(code.long)
+
+
+def into_plan(op, trace, arguments, result, mask, args) -> Plan:
+    """In place: the result goes into the memory of the first tensor argument."""
+    target = arguments.tensors[op.facts["into"]]
+    if tuple(result.meta.shape) != tuple(target.meta.shape):
+        raise RuntimeError(f"output with shape {list(target.meta.shape)} doesn't match the broadcast shape {list(result.meta.shape)}")
+    if not can_cast(result.meta.dtype, target.dtype):
+        raise RuntimeError(f"result type {type_name(result.meta.dtype)} can't be cast to the desired output type {type_name(target.dtype)}")
+    if any(stride == 0 and not is_one(size) and size != 0 for size, stride in zip(target.shape, target.meta.strides)):
+        raise RuntimeError(f"{op.name}: unsupported operation: more than one element of the written-to tensor refers to a single memory "
+                           "location. Please clone() the tensor before performing the operation.")
+    plan = blank_plan(op, INTO)
+    plan.source = op.facts["into"]
+    stored = result.node
+    if stored.dtype is not target.dtype or stored is target:
+        stored = P.convert(result, dtype=target.dtype).node
+    graph = None
+    if mask:
+        graph = attach_backward(plan, op, trace, arguments, [stored], mask)
+    if graph is None:
+        graph = Graph(trace.inputs, trace.nodes, [stored]).prune()
+    extras = graph.outputs[1:]
+    plan.extra = len(extras)
+    graph = Graph(graph.inputs, graph.nodes, [Store(graph.outputs[0], target), *extras])
+    install(plan, assemble(splice(graph), op.name, [dense(n.meta) for n in extras]))
+    return plan
+
+
+NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long", "int32": "Int", "int16": "Short",
+         "int8": "Char", "uint8": "Byte", "bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble"}
+
+
+def type_name(dtype) -> str:
+    return NAMES[dtype.name]
+
+
+# --- the derived backward -------------------------------------------------------------------------------------------------------
+def attach_backward(plan: Plan, op: Op, trace: Trace, arguments: Arguments, outputs, mask):
+    """Derives the backward operator of a traced call.  Returns the forward program with what the backward needs as extra
+    outputs, or None where no result carries a gradient."""
+    sources = [n for k, n in enumerate(arguments.tensors) if mask >> k & 1 and carries_gradient(n.meta)]
+    forward_nodes, forward_inputs = list(trace.nodes), list(trace.inputs)
+    active = active_nodes(forward_nodes, sources)
+    carrying = [k for k, n in enumerate(outputs) if n in active]
+    if not carrying:
+        return None
+    cotangents = [trace.input(dense(outputs[k].meta), "g") for k in carrying]
+    gradients = differentiate(forward_nodes, [outputs[k] for k in carrying], cotangents, sources)
+    found = [(s, g.node) for s, g in zip(sources, gradients) if g is not None]
+    if not found:
+        return None
+    cot_nodes = [c.node for c in cotangents]
+    cut = partition(forward_inputs, trace.nodes, outputs, cot_nodes, [g for _, g in found])
+    plan.wanted = tuple(arguments.tensors.index(s) for s, _ in found)
+    plan.cotangents = tuple(carrying)
+    values = {n: k for k, n in enumerate(forward_inputs)}
+    results = {n: k for k, n in reversed(list(enumerate([*outputs, *cut.extras])))}
+
+    def code(node):
+        if node.is_scalar:
+            return (FLOAT_VALUE if node.dtype is float64 else INTEGER_VALUE) + values[node]
+        return arguments.tensors.index(node) if node in values else ~results[node]
+
+    plan.saves = tuple(map(code, cut.residuals))
+    plan.derived = backward_operator(f"{op.name}.backward", cut.backward)
+    if cut.extras:
+        pure = partition(forward_inputs, trace.nodes, outputs, cot_nodes, [g for _, g in found], keep_extras=False)
+        plan.saves += tuple(c for c in map(code, pure.residuals) if c not in plan.saves)
+        whole = list(plan.saves)
+        plan.derived.facts["recorded"] = backward_operator(f"{op.name}.backward", pure.backward), [whole.index(code(n)) for n in pure.residuals]
+        plan.derived.facts["residuals"] = len(cut.residuals)
+        if len(whole) > len(cut.residuals):
+            plan.derived = taking(plan.derived, len(whole), len(cut.residuals))
+    return cut.forward
+
+
+def taking(operator: Op, given: int, used: int) -> Op:
+    """The same backward operator for callers that pass more residuals than it reads."""
+    inner = operator.body
+    wider = make(operator.name, lambda *values: inner(*values[:used], *values[given:]), None, operator.signature, operator.scalars, **operator.facts)
+    return wider
+
+
+def backward_operator(name: str, graph: Graph) -> Op:
+    """An operator that runs a backward program: residuals and cotangents in, gradients out."""
+    scalars = sum(1 << k for k, n in enumerate(graph.inputs) if n.weak)
+
+    def body(*values):
+        return tuple(graph.run(values))
+
+    signature = inspect.Signature([inspect.Parameter(n.name, inspect.Parameter.POSITIONAL_ONLY) for n in graph.inputs])
+    return make(name, body, None, signature, scalars, derived=graph)
+
+
+# --- calls that are not plain tensors and numbers ------------------------------------------------------------------------------------
+def slow(op: Op, args, names):
+    """Every call that the hot path does not take."""
+    positional = len(args) - len(names or ())
+    if interpret.stack:
+        return interpret.dispatch(op, args[:positional], dict(zip(names or (), args[positional:])))
+    if names and "out" in names:
+        return into_out(op, args, names)
+    overriding = [a for a in flat(args) if isinstance(a, Tensor) and overrides(type(a))]
+    if overriding:
+        kwargs = dict(zip(names or (), args[positional:]))
+        kinds = tuple(dict.fromkeys(map(type, overriding)))
+        for kind in kinds:
+            result = kind.__torch_function__(op, kinds, args[:positional], kwargs)
+            if result is not NotImplemented:
+                return result
+        raise TypeError(f"no implementation of {op.name} for {', '.join(k.__name__ for k in kinds)}")
+    args = tuple(map(normalise, args))
+    masks = calls_mask(op, names, positional)
+    metas, numbers, mask, tensors = [], [], 0, 0
+
+    def key_of(value, scalar):
+        nonlocal mask, tensors
+        if isinstance(value, Tensor):
+            numbers.append(address_bits(value))
+            if value.needs_grad:
+                mask |= 1 << tensors
+            tensors += 1
+            return value.meta
+        kind = type(value)
+        if scalar and kind in NUMBER_METAS:
+            numbers.append(float_bits(value) if kind is float else int(value))
+            return kind
+        if kind is float:
+            return float, value
+        if kind in (list, tuple):
+            return tuple(key_of(v, 0) for v in value)
+        try:
+            hash(value)
+        except TypeError:
+            raise TypeError(f"{op.name}: unexpected argument of type {kind.__name__}") from None
+        return value
+
+    key = tuple(key_of(a, masks >> k & 1) for k, a in enumerate(args))
+    if not state.grad:
+        mask = 0
+    key = (*key, names, mask)
+    plan = op.plans.get(key) or plan_for(op, args, names, key, mask)
+    room = len(numbers) + len(plan.outputs) + len(plan.temporaries) + 8
+    values = (ctypes.c_int64 * room)(*numbers)
+    return calls.run(plan, args, names, ctypes.addressof(values), len(numbers), mask)
+
+
+def flat(values):
+    for v in values:
+        if type(v) in (list, tuple):
+            yield from flat(v)
+        else:
+            yield v
+
+
+def overrides(kind) -> bool:
+    return kind is not Tensor and "__torch_function__" in dir(kind) and kind.__torch_function__ is not getattr(Tensor, "__torch_function__", None)
+
+
+def address_bits(tensor: Tensor) -> int:
+    return tensor.storage.address + tensor.offset * tensor.itemsize
+
+
+def float_bits(value: float) -> int:
+    return ctypes.c_int64.from_buffer(ctypes.c_double(value)).value
+
+
+def normalise(value):
+    """NumPy scalars as Python numbers, sizes as tuples, nested lists as tuples."""
+    if type(value) is list:
+        return tuple(map(normalise, value))
+    if type(value).__module__ == "numpy" and hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+        return value.item()
+    return value
+
+
+def into_out(op: Op, args, names):
+    """``out=``: computes, then writes the results into the given tensors."""
+    at = len(args) - len(names) + names.index("out")
+    out = args[at]
+    rest, rest_names = args[:at] + args[at + 1:], tuple(n for n in names if n != "out") or None
+    result = op.call(rest, rest_names)
+    if out is None:
+        return result
+    if isinstance(out, Tensor) and out.needs_grad and state.grad or any(isinstance(a, Tensor) and a.needs_grad for a in flat(rest)) and state.grad:
+        raise RuntimeError(f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+                           "requires grad.")
+    if isinstance(out, Tensor):
+        return write_out(op, out, result)
+    for one, value in zip(out, result):
+        write_out(op, one, value)
+    return tuple(out)
+
+
+def write_out(op: Op, out: Tensor, result: Tensor) -> Tensor:
+    if not can_cast(result.dtype, out.dtype):
+        raise RuntimeError(f"result type {type_name(result.dtype)} can't be cast to the desired output type {type_name(out.dtype)}")
+    if tuple(out.shape) != tuple(result.shape):
+        out.resize_(result.shape)
+    return out.copy_(result)
+
+
+def out_of_range(plan: Plan, args):
+    """Raises what a program reported: an error inside a NumPy step, or an index out of range."""
+    from .reference import failures
+
+    pending, failures.pending = failures.pending, None
+    if pending is not None:
+        raise pending
+    raise IndexError(f"{plan.op.name}: an index is out of range")
+
+
+def activate():
+    """Connects the hot path with what answers its misses."""
+    import weakref
+
+    from ..core.devices import device
+    from ..core.dtypes import dtype
+    from ..core.meta import Size
+
+    state.tensor = state.parameter = Tensor
+    state.slow, state.plan, state.keyword_mask, state.out_of_range = slow, plan_for, keyword_mask, out_of_range
+    state.weak = weakref.ref
+    state.static_types = frozenset({dtype, device, Size})

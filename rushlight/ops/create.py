@@ -1,0 +1,285 @@
+"""Tensors from nothing: constants, ranges, random numbers."""
+from __future__ import annotations
+
+import math
+
+from ..core import devices, dtypes
+from ..core.dtypes import FLOATING, bool_, float32, float64, int64
+from ..core.kinds import P
+from ..core.op import Scalar, op, sample
+from ..core.tensor import Tensor, empty as empty_tensor, empty_of
+from .promotion import as_dtype
+from .shape import sizes_of
+
+
+@op(method=False, name="_filled")
+def filled(value: Scalar, size, dtype):
+    """A tensor full of one value."""
+    value = as_dtype(value, dtype)
+    if isinstance(value, Tensor):
+        return P.copy(P.expand(value, shape=tuple(size)))
+    return P.full(shape=tuple(size), value=value, dtype=dtype)
+
+
+@op(method=False, name="_range")
+def spaced(start: Scalar, step: Scalar, count, dtype):
+    """start + k * step for k below count."""
+    wide = dtype if dtype.category != FLOATING or dtype is float64 else float64
+    k = P.iota(size=count, dtype=wide)
+    out = P.add(P.mul(k, as_dtype(step, wide)), as_dtype(start, wide))
+    return out if wide is dtype else P.convert(out, dtype=dtype)
+
+
+def checked_sizes(size):
+    out = tuple(int(s) for s in sizes_of(size))
+    for s in out:
+        if s < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {s}: {list(out)}")
+    return out
+
+
+def finished(tensor, requires_grad):
+    return tensor.requires_grad_() if requires_grad else tensor
+
+
+def constant(size, value, dtype, device, requires_grad):
+    dtype = dtype or dtypes.default_of(dtypes.category_of(value))
+    if devices.placed(device).type == "meta":
+        return finished(empty_tensor(size, dtype, device="meta"), requires_grad)
+    return finished(filled(value, size, dtype), requires_grad)
+
+
+@op(composite=True, method=False)
+def zeros(*size, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, names=None):
+    """A tensor of zeros."""
+    return constant(checked_sizes(size), 0.0, dtype, device, requires_grad)
+
+
+@op(composite=True, method=False)
+def ones(*size, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, names=None):
+    """A tensor of ones."""
+    return constant(checked_sizes(size), 1.0, dtype, device, requires_grad)
+
+
+@op(composite=True, method=False)
+def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, names=None):
+    """A tensor full of one value; its dtype is the value's unless given."""
+    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    return constant(checked_sizes((size,)), value, dtype, device, requires_grad)
+
+
+@op(composite=True, method=False)
+def empty(*size, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None, names=None):
+    """A tensor with undefined contents."""
+    return finished(empty_tensor(checked_sizes(size), dtype or dtypes.Defaults.floating, device=device), requires_grad)
+
+
+@op(composite=True, method=False)
+def empty_strided(size, stride, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+    """A tensor with undefined contents and the given strides."""
+    if len(size) != len(stride):
+        raise RuntimeError(f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})")
+    return finished(empty_tensor(checked_sizes((size,)), dtype or dtypes.Defaults.floating, stride, device), requires_grad)
+
+
+@op(composite=True, method=False)
+def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+    """A tensor with undefined contents whose dimensions lie in memory in the given order, outermost first."""
+    from ..core.meta import row_major
+    if sorted(physical_layout) != list(range(len(size))):
+        raise RuntimeError(f"Number of dimensions in size does not match the length of the physical_layout; or {list(physical_layout)} is not a permutation")
+    inner = row_major(tuple(size[k] for k in physical_layout))
+    strides = [0] * len(size)
+    for k, s in zip(physical_layout, inner):
+        strides[k] = s
+    return empty_strided(size, strides, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def layout_of(input, shape):
+    from ..core.kinds import layout_like
+    return layout_like(shape, [input.meta])
+
+
+@op(composite=True, method=False)
+def empty_like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None):
+    """Undefined contents, in the shape and layout of input."""
+    if memory_format is not None and memory_format.name == "contiguous_format":
+        strides = None
+    elif memory_format is not None and memory_format.name == "channels_last":
+        n, c, h, w = input.shape
+        strides = (h * w * c, 1, w * c, c)
+    else:
+        strides = layout_of(input, input.shape)
+    return finished(empty_tensor(input.shape, dtype or input.dtype, strides, device or input.device), requires_grad)
+
+
+def like(name, value):
+    def body(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None):
+        out = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
+        return finished(fill_with(out, value), requires_grad)
+    body.__name__, body.__doc__ = name, f"{name.split('_')[0]}, in the shape and layout of input."
+    return op(body, composite=True, method=False)
+
+
+def fill_with(out, value):
+    from .inplace import fill_
+    return fill_(out, value) if out.device.type != "meta" else out
+
+
+zeros_like, ones_like = like("zeros_like", 0), like("ones_like", 1)
+
+
+@op(composite=True, method=False)
+def full_like(input, fill_value, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None):
+    """One value, in the shape and layout of input."""
+    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    return finished(fill_with(empty_like(input, dtype=dtype, device=device, memory_format=memory_format), value), requires_grad)
+
+
+def new(name, function):
+    def body(input, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False, **more):
+        if "fill_value" in more:
+            size = (*size, more.pop("fill_value"))
+        return function(*size, **more, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+    body.__name__, body.__doc__ = name, f"As {name[4:]}, with the dtype and device of this tensor."
+    made = op(body, composite=True)
+    made.facts["method_only"] = True
+    return made
+
+
+for _name, _function in {"new_zeros": zeros, "new_ones": ones, "new_full": full, "new_empty": empty, "new_empty_strided": empty_strided}.items():
+    globals()[_name] = new(_name, _function)
+
+
+@op(composite=True, method=False)
+def arange(start, end=None, step=1, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+    """start, start + step, ... below end."""
+    if end is None:
+        start, end = 0, start
+    start, end, step = (v.item() if isinstance(v, Tensor) else v for v in (start, end, step))
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if not all(math.isfinite(v) for v in (start, end)):
+        raise RuntimeError(f"unsupported range: {start} -> {end}")
+    if (end - start) * step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    if dtype is None:
+        dtype = int64 if all(isinstance(v, int) for v in (start, end, step)) else dtypes.Defaults.floating
+    count = -(-(end - start) // step) if all(isinstance(v, int) for v in (start, end, step)) else math.ceil((end - start) / step)
+    if devices.placed(device).type == "meta":
+        return empty_tensor((int(count),), dtype, device="meta")
+    return finished(spaced(start, step, int(count), dtype), requires_grad)
+
+
+@op(composite=True, method=False)
+def range(start, end=None, step=1, *, dtype=None, device=None, requires_grad=False, layout=None):
+    """start, start + step, ... up to and including end."""
+    if end is None:
+        start, end = 0, start
+    if step == 0 or (end - start) * step < 0:
+        raise RuntimeError("upper bound and larger bound inconsistent with step sign" if step else "step must be nonzero")
+    return finished(spaced(start, step, int((end - start) / step) + 1, dtype or dtypes.Defaults.floating), requires_grad)
+
+
+def point_count(steps):
+    steps = steps.item() if isinstance(steps, Tensor) else steps
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    return int(steps)
+
+
+@op(method=False, name="_linspace")
+def evenly(start, end, count, dtype):
+    """``count`` points from start to end, both included; symmetric in rounding."""
+    wide = float64 if dtype.category <= FLOATING and not dtype.is_complex else dtype
+    k = P.iota(size=count, dtype=float64)
+    if wide is not float64:
+        k = P.convert(k, dtype=wide)
+    step = (end - start) / builtin_max(count - 1, 1)
+    low, high = P.add(P.mul(k, step), start), P.sub(end, P.mul(P.sub(count - 1.0, k) if wide is float64 else P.sub(complex(count - 1), k), step))
+    first = P.lt(P.iota(size=count, dtype=int64), count // 2 if count > 1 else 1)
+    out = P.where(first, low, high)
+    return P.convert(out, dtype=dtype) if out.dtype is not dtype else out
+
+
+builtin_max = max
+
+
+@op(composite=True, method=False)
+def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+    """``steps`` evenly spaced points, both ends included."""
+    start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
+    if dtype is None:
+        dtype = dtypes.Defaults.floating.to_complex() if any(isinstance(v, complex) for v in (start, end)) else dtypes.Defaults.floating
+    count = point_count(steps)
+    if devices.placed(device).type == "meta":
+        return empty_tensor((count,), dtype, device="meta")
+    if dtype.is_complex:
+        return finished(evenly(complex(start), complex(end), count, dtype), requires_grad)
+    return finished(evenly(float(start), float(end), count, dtype), requires_grad)
+
+
+@op(composite=True, method=False)
+def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+    """base ** linspace(start, end, steps)."""
+    from .elementwise import rpow
+    start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
+    dtype = dtype or dtypes.Defaults.floating
+    wide = dtype if dtype.is_complex else float64
+    points = linspace(start, end, steps, dtype=wide)
+    return finished(to_dtype(rpow(points, base), dtype), requires_grad)
+
+
+@op(composite=True, method=False)
+def eye(n, m=None, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+    """Ones on the diagonal."""
+    if n < 0 or (m is not None and m < 0):
+        raise RuntimeError(f"n must be greater or equal to 0, got {n if n < 0 else m}")
+    if devices.placed(device).type == "meta":
+        return empty_tensor((n, n if m is None else m), dtype or dtypes.Defaults.floating, device="meta")
+    return finished(identity(n, n if m is None else m, dtype or dtypes.Defaults.floating), requires_grad)
+
+
+@op(method=False, name="_eye")
+def identity(n, m, dtype):
+    """Ones where row and column are equal."""
+    rows, columns = P.reshape(P.iota(size=n, dtype=int64), shape=(n, 1)), P.reshape(P.iota(size=m, dtype=int64), shape=(1, m))
+    return P.convert(P.eq(rows, columns), dtype=dtype)
+
+
+from .shape import to_dtype  # noqa: E402
+
+
+@op(composite=True, method=False)
+def tril_indices(row, col, offset=0, *, dtype=int64, device=None, layout=None, pin_memory=False):
+    """Row and column of every element of the lower triangle: [2, n]."""
+    return triangle_indices(row, col, lambda r, c: c - r <= offset, dtype)
+
+
+@op(composite=True, method=False)
+def triu_indices(row, col, offset=0, *, dtype=int64, device=None, layout=None, pin_memory=False):
+    """Row and column of every element of the upper triangle: [2, n]."""
+    return triangle_indices(row, col, lambda r, c: c - r >= offset, dtype)
+
+
+def triangle_indices(rows, columns, keep, dtype):
+    if rows < 0 or columns < 0:
+        raise RuntimeError(f"{'row' if rows < 0 else 'col'} must be non-negative, got {rows if rows < 0 else columns}")
+    import numpy as np
+    from ..core.exchange import from_numpy
+    r, c = np.indices((rows, columns))
+    hit = keep(r, c)
+    return to_dtype(from_numpy(np.stack([r[hit], c[hit]]).astype(np.int64)), dtype)
+
+
+@op(composite=True, method=False)
+def vander(x, N=None, increasing=False):
+    """Columns of powers of a vector."""
+    if x.dim() != 1:
+        raise RuntimeError("x must be a one-dimensional tensor.")
+    count = x.size(0) if N is None else N
+    if count < 0:
+        raise RuntimeError("N must be non-negative.")
+    powers = arange(count)
+    out = x.unsqueeze(-1) ** (powers if increasing else count - 1 - powers)
+    return out

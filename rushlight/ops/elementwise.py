@@ -1,0 +1,604 @@
+"""Arithmetic, comparison, logic and elementary functions, element by element with broadcasting."""
+from __future__ import annotations
+
+import math
+
+from ..core.dtypes import COMPLEX, FLOATING, INTEGER, bool_, float32, promote
+from ..core.kinds import P
+from ..core.op import Scalar, op, sample
+from ..core.tensor import Tensor
+from .promotion import as_dtype, floating, is_number, promoted, result_dtype
+
+PAIR = (sample((3, 4), (3, 4)), sample((3, 4), (4,)), sample((2, 1, 3), (4, 1)), sample((3,), 2.5), sample((), (2, 3)))
+ONE = (sample((3, 4)), sample(()), sample((2, 0)))
+
+
+def refuse_bool(name, *values):
+    if all((v.dtype is bool_ if isinstance(v, Tensor) else isinstance(v, bool)) for v in values):
+        raise RuntimeError(f"{name} with bool operands is not supported; use logical operators such as ^ or ~, or convert first")
+
+
+@op(samples=PAIR, inplace_too=True, operator="add")
+def add(input, other: Scalar, *, alpha: Scalar = 1):
+    """input + alpha * other.  [*], [*] -> [*] broadcast and promoted."""
+    x, y = promoted(input, other)
+    if not is_number(alpha) or alpha != 1:
+        y = P.mul(y, as_dtype(alpha, x.dtype if isinstance(x, Tensor) else y.dtype)) if isinstance(y, Tensor) or isinstance(alpha, Tensor) else y * alpha
+    return P.logical_or(x, y) if result_dtype(x, y) is bool_ else P.add(x, y)
+
+
+@op(samples=PAIR, inplace_too=True, operator="sub")
+def sub(input, other: Scalar, *, alpha: Scalar = 1):
+    """input - alpha * other.  [*], [*] -> [*] broadcast and promoted."""
+    refuse_bool("subtraction", input) if isinstance(input, Tensor) and input.dtype is bool_ and not is_number(other) and other.dtype is bool_ else None
+    x, y = promoted(input, other)
+    if isinstance(alpha, Tensor) or alpha != 1:
+        y = P.mul(y, as_dtype(alpha, x.dtype)) if isinstance(y, Tensor) or isinstance(alpha, Tensor) else y * alpha
+    return P.sub(x, y)
+
+
+@op(samples=PAIR)
+def rsub(input, other: Scalar, *, alpha: Scalar = 1):
+    """other - alpha * input."""
+    x, y = promoted(input, other)
+    if isinstance(alpha, Tensor) or alpha != 1:
+        x = P.mul(x, as_dtype(alpha, x.dtype))
+    return P.sub(y, x)
+
+
+@op(samples=PAIR, inplace_too=True, operator="mul")
+def mul(input, other: Scalar):
+    """input * other.  [*], [*] -> [*] broadcast and promoted."""
+    x, y = promoted(input, other)
+    return P.logical_and(x, y) if result_dtype(x, y) is bool_ else P.mul(x, y)
+
+
+@op(samples=PAIR, inplace_too=True, operator="truediv")
+def div(input, other: Scalar, *, rounding_mode=None):
+    """input / other; with ``rounding_mode`` "trunc" or "floor" the rounded quotient in the operands' dtype."""
+    if rounding_mode is None:
+        x, y = promoted(input, other, floating=True)
+        return P.div(x, y)
+    if rounding_mode not in ("trunc", "floor"):
+        raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
+    x, y = promoted(input, other)
+    if rounding_mode == "floor":
+        return floor_quotient(x, y)
+    if result_dtype(x, y).category == FLOATING:
+        return P.trunc(P.div(x, y))
+    q = P.floor_divide(x, y)
+    exact_or_same_sign = P.logical_or(P.ge(q, 0), P.eq(P.mul(q, y), x))
+    return P.where(exact_or_same_sign, q, P.add(q, 1))
+
+
+def floor_quotient(x, y):
+    if result_dtype(x, y).category != FLOATING:
+        return P.floor_divide(x, y)
+    rest = P.fmod(x, y)
+    differs = P.logical_and(P.ne(rest, 0), P.ne(P.lt(rest, 0), P.lt(y, 0) if isinstance(y, Tensor) else bool(y < 0)))
+    whole = P.div(P.sub(x, rest), y)
+    whole = P.where(differs, P.sub(whole, 1.0), whole)
+    near = P.floor(whole)
+    near = P.where(P.gt(P.sub(whole, near), 0.5), P.add(near, 1.0), near)
+    near = P.where(P.eq(whole, 0), P.copysign(P.mul(near, 0), P.div(x, y)), near)
+    return P.where(P.eq(y, 0), P.div(x, y), near) if isinstance(y, Tensor) else near if y != 0 else P.div(x, y)
+
+
+@op(samples=PAIR, inplace_too=True, operator="floordiv")
+def floor_divide(input, other: Scalar):
+    """The quotient rounded down."""
+    return floor_quotient(*promoted(input, other))
+
+
+@op(samples=PAIR, inplace_too=True, operator="mod")
+def remainder(input, other: Scalar):
+    """The remainder with the sign of the divisor, as Python's %."""
+    x, y = promoted(input, other)
+    return P.remainder(x, y)
+
+
+@op(samples=PAIR, inplace_too=True)
+def fmod(input, other: Scalar):
+    """The remainder with the sign of the dividend, as C's fmod."""
+    return P.fmod(*promoted(input, other))
+
+
+@op(samples=PAIR, inplace_too=True, operator="pow")
+def pow(input, exponent):
+    """input ** exponent."""
+    x, y = promoted(input, exponent)
+    if not isinstance(y, Tensor) and isinstance(x, Tensor):
+        if y == 2:
+            return P.mul(x, x)
+        if y == 1:
+            return P.mul(x, 1)
+        if y == 0:
+            return P.add(P.mul(x, 0), 1) if x.dtype.category < FLOATING else P.where(P.eq(x, x), P.full(shape=(), value=1, dtype=x.dtype), 1)
+        if y == 0.5 and x.dtype.category >= FLOATING:
+            return P.sqrt(x)
+        if y == 3:
+            return P.mul(P.mul(x, x), x)
+        if y == -1 and x.dtype.category >= FLOATING:
+            return P.reciprocal(x)
+        if x.dtype.category == INTEGER and y < 0:
+            raise RuntimeError("Integers to negative integer powers are not allowed.")
+    return P.pow(x, y)
+
+
+@op(samples=PAIR, method=False)
+def rpow(input, other):
+    """other ** input."""
+    x, y = promoted(input, other)
+    return P.pow(y, x)
+
+
+def comparison(name, text):
+    def body(input, other: Scalar):
+        x, y = promoted(input, other)
+        return getattr(P, name)(x, y)
+    body.__name__, body.__doc__ = name, f"Where input {text} other: a bool tensor."
+    return op(body, samples=PAIR, operator=name, inplace_too=True)
+
+
+eq, ne = comparison("eq", "=="), comparison("ne", "!=")
+lt, le, gt, ge = comparison("lt", "<"), comparison("le", "<="), comparison("gt", ">"), comparison("ge", ">=")
+
+
+def extreme(name, text):
+    def body(input, other):
+        x, y = promoted(input, other)
+        if x.dtype.is_complex:
+            raise RuntimeError(f"{name} is not defined for complex tensors")
+        return getattr(P, name)(x, y)
+    body.__name__, body.__doc__ = name, f"The {text} of the two, element by element; NaN wins."
+    return op(body, samples=PAIR[:3])
+
+
+maximum, minimum = extreme("maximum", "larger"), extreme("minimum", "smaller")
+
+
+@op(samples=PAIR[:3])
+def fmax(input, other):
+    """The larger of the two; a number wins over NaN."""
+    x, y = promoted(input, other)
+    return P.where(P.ne(y, y), x, P.where(P.ne(x, x), y, P.maximum(x, y))) if x.dtype.is_floating_point else P.maximum(x, y)
+
+
+@op(samples=PAIR[:3])
+def fmin(input, other):
+    """The smaller of the two; a number wins over NaN."""
+    x, y = promoted(input, other)
+    return P.where(P.ne(y, y), x, P.where(P.ne(x, x), y, P.minimum(x, y))) if x.dtype.is_floating_point else P.minimum(x, y)
+
+
+@op(samples=PAIR[:3], inplace_too=True)
+def atan2(input, other):
+    """The angle of the point (other, input), in radians."""
+    return P.atan2(*promoted(input, other, floating=True))
+
+
+@op(samples=PAIR[:3], inplace_too=True)
+def copysign(input, other: Scalar):
+    """The magnitude of input with the sign of other."""
+    return P.copysign(*promoted(input, other, floating=True))
+
+
+@op(samples=PAIR[:3], inplace_too=True)
+def hypot(input, other):
+    """sqrt(input**2 + other**2)."""
+    return P.hypot(*promoted(input, other))
+
+
+@op(samples=PAIR[:2], inplace_too=True)
+def nextafter(input, other):
+    """The next floating number from input towards other."""
+    return P.nextafter(*promoted(input, other))
+
+
+@op(samples=PAIR[:3])
+def logaddexp(input, other):
+    """log(exp(input) + exp(other)), without overflow."""
+    x, y = promoted(input, other)
+    big = P.maximum(x, y)
+    same = P.logical_and(P.eq(x, y), P.eq(P.abs(x), math.inf))
+    return P.where(same, x, P.add(big, P.log1p(P.exp(P.neg(P.abs(P.sub(x, y)))))))
+
+
+@op(samples=PAIR[:3])
+def logaddexp2(input, other):
+    """log2(2**input + 2**other), without overflow."""
+    x, y = promoted(input, other)
+    big = P.maximum(x, y)
+    same = P.logical_and(P.eq(x, y), P.eq(P.abs(x), math.inf))
+    return P.where(same, x, P.add(big, P.mul(P.log1p(P.exp2(P.neg(P.abs(P.sub(x, y))))), 1 / math.log(2))))
+
+
+@op(samples=PAIR[:3])
+def xlogy(input, other: Scalar):
+    """input * log(other), 0 where input is 0."""
+    x, y = promoted(input, other, floating=True)
+    product = P.mul(x, P.log(y)) if isinstance(y, Tensor) else P.mul(x, math.log(y) if y > 0 else -math.inf if y == 0 else math.nan)
+    zero = P.eq(x, 0) if isinstance(x, Tensor) else bool(x == 0)
+    nan = P.ne(y, y) if isinstance(y, Tensor) else bool(y != y)
+    return P.where(nan, math.nan, P.where(zero, 0.0, product))
+
+
+def logical(name):
+    def body(input, other):
+        x, y = (v if not isinstance(v, Tensor) or v.dtype is bool_ else P.ne(v, 0) for v in (input, other))
+        return getattr(P, name)(x, y)
+    body.__name__, body.__doc__ = name, f"{name.split('_')[1]} of the truth of each element."
+    return op(body, samples=PAIR[:3], inplace_too=True)
+
+
+logical_and, logical_or, logical_xor = logical("logical_and"), logical("logical_or"), logical("logical_xor")
+
+
+@op(samples=ONE, inplace_too=True)
+def logical_not(input):
+    """Where the element is zero."""
+    return P.logical_not(input) if input.dtype is bool_ else P.eq(input, 0)
+
+
+def bitwise(name, logic, operator):
+    def body(input, other: Scalar):
+        x, y = promoted(input, other)
+        dtype = result_dtype(x, y)
+        if dtype.category >= FLOATING:
+            raise RuntimeError(f"{name} is not implemented for {dtype}: it wants integers or bools")
+        return getattr(P, logic if dtype is bool_ else name)(x, y)
+    body.__name__, body.__doc__ = name, f"{name.split('_')[1]} of the bits of each pair of elements."
+    return op(body, operator=operator, inplace_too=True)
+
+
+bitwise_and, bitwise_or = bitwise("bitwise_and", "logical_and", "and"), bitwise("bitwise_or", "logical_or", "or")
+bitwise_xor = bitwise("bitwise_xor", "logical_xor", "xor")
+
+
+@op(inplace_too=True)
+def bitwise_not(input):
+    """Every bit turned; logical negation of bools."""
+    if input.dtype.category >= FLOATING:
+        raise RuntimeError(f"bitwise_not is not implemented for {input.dtype}: it wants integers or bools")
+    return P.logical_not(input) if input.dtype is bool_ else P.bitwise_not(input)
+
+
+def shift(name, operator):
+    def body(input, other: Scalar):
+        return getattr(P, name.replace("bitwise_", ""))(*promoted(input, other))
+    body.__name__, body.__doc__ = name, f"Bits moved {name.split('_')[1]} by other."
+    return op(body, operator=operator, inplace_too=True)
+
+
+bitwise_left_shift, bitwise_right_shift = shift("bitwise_left_shift", "lshift"), shift("bitwise_right_shift", "rshift")
+
+
+def mathematical(name, doc, inplace_too=True, namespace=""):
+    def body(input):
+        return getattr(P, name)(floating(input))
+    body.__name__, body.__doc__ = name, doc
+    return op(body, samples=ONE, inplace_too=inplace_too, namespace=namespace)
+
+
+for _name, _doc in {
+        "exp": "e ** x.", "exp2": "2 ** x.", "expm1": "exp(x) - 1, exact near 0.", "log": "The natural logarithm.",
+        "log2": "The logarithm to base 2.", "log10": "The logarithm to base 10.", "log1p": "log(1 + x), exact near 0.",
+        "sqrt": "The square root.", "rsqrt": "1 / sqrt(x).", "sin": "The sine.", "cos": "The cosine.", "tan": "The tangent.",
+        "asin": "The arc sine.", "acos": "The arc cosine.", "atan": "The arc tangent.", "sinh": "The hyperbolic sine.",
+        "cosh": "The hyperbolic cosine.", "tanh": "The hyperbolic tangent.", "asinh": "The inverse hyperbolic sine.",
+        "acosh": "The inverse hyperbolic cosine.", "atanh": "The inverse hyperbolic tangent.", "erf": "The error function.",
+        "erfc": "1 - erf(x).", "erfinv": "The inverse of erf.", "lgamma": "log |Gamma(x)|.", "digamma": "The derivative of lgamma.",
+        "sigmoid": "1 / (1 + exp(-x)).", "reciprocal": "1 / x."}.items():
+    globals()[_name] = mathematical(_name, _doc)
+
+
+def rounding(name, doc):
+    def body(input):
+        return getattr(P, name)(input) if input.dtype.category >= FLOATING else P.mul(input, 1)
+    body.__name__, body.__doc__ = name, doc
+    return op(body, samples=ONE, inplace_too=True)
+
+
+floor, ceil, trunc = rounding("floor", "Rounded down."), rounding("ceil", "Rounded up."), rounding("trunc", "Rounded towards zero.")
+
+
+@op(samples=ONE, inplace_too=True)
+def round(input, *, decimals=0):
+    """Rounded to the nearest even integer, or to ``decimals`` digits after the point."""
+    if input.dtype.category < FLOATING:
+        return P.mul(input, 1)
+    if decimals == 0:
+        return P.round(input)
+    scale = 10.0 ** abs_(decimals)
+    if decimals > 0:
+        return P.div(P.round(P.mul(input, scale)), scale)
+    return P.mul(P.round(P.div(input, scale)), scale)
+
+
+abs_ = math.fabs
+
+
+@op(samples=ONE, inplace_too=True)
+def frac(input):
+    """The part after the point: x - trunc(x)."""
+    return P.sub(input, P.trunc(input))
+
+
+@op(samples=ONE, inplace_too=True, operator="neg")
+def neg(input):
+    """-x."""
+    if input.dtype is bool_:
+        raise RuntimeError("Negation, the `-` operator, on a bool tensor is not supported. Use `~` or `logical_not()` instead.")
+    return P.neg(input)
+
+
+@op(samples=ONE)
+def positive(input):
+    """x itself."""
+    if input.dtype is bool_:
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return input
+
+
+@op(samples=ONE, inplace_too=True, operator="abs")
+def abs(input):
+    """|x|; of a complex number its modulus."""
+    return P.abs(input)
+
+
+@op(samples=ONE, inplace_too=True)
+def sign(input):
+    """-1, 0 or 1."""
+    if input.dtype.is_complex:
+        raise RuntimeError("Unlike NumPy, torch.sign doesn't allow complex inputs. Use torch.sgn() instead.")
+    return input if input.dtype is bool_ else P.sign(input)
+
+
+@op(samples=ONE, inplace_too=True)
+def sgn(input):
+    """The sign; of a complex number x / |x|."""
+    return P.sgn(input) if input.dtype.is_complex else input if input.dtype is bool_ else P.sign(input)
+
+
+@op(samples=ONE)
+def signbit(input):
+    """Where the sign bit is set."""
+    if input.dtype is bool_ or not input.dtype.is_signed:
+        return P.lt(P.mul(input, 1), 0) if input.dtype is not bool_ else P.logical_and(input, False)
+    return P.lt(P.copysign(1.0, input), 0) if input.dtype.is_floating_point else P.lt(input, 0)
+
+
+@op(samples=ONE, inplace_too=True)
+def square(input):
+    """x * x."""
+    return P.mul(input, input)
+
+
+@op(samples=ONE)
+def deg2rad(input):
+    """Degrees to radians."""
+    return P.mul(floating(input), math.pi / 180)
+
+
+@op(samples=ONE)
+def rad2deg(input):
+    """Radians to degrees."""
+    return P.mul(floating(input), 180 / math.pi)
+
+
+@op(samples=ONE, inplace_too=True)
+def logit(input, eps=None):
+    """log(x / (1 - x)), x first clamped to [eps, 1 - eps]."""
+    x = floating(input)
+    if eps is not None:
+        x = P.minimum(P.maximum(x, eps), 1 - eps)
+    return P.log(P.div(x, P.sub(1.0, x)))
+
+
+@op(samples=ONE, inplace_too=True)
+def sinc(input):
+    """sin(pi x) / (pi x), 1 at 0."""
+    x = P.mul(floating(input), math.pi)
+    zero = P.eq(x, 0)
+    return P.where(zero, 1.0, P.div(P.sin(x), P.where(zero, 1.0, x)))
+
+
+@op(samples=ONE)
+def isnan(input):
+    """Where the element is not a number."""
+    return P.ne(input, input)
+
+
+@op(samples=ONE)
+def isinf(input):
+    """Where the element is infinite."""
+    if input.dtype.is_complex:
+        return P.logical_or(P.eq(P.abs(P.real(input)), math.inf), P.eq(P.abs(P.imag(input)), math.inf))
+    return P.eq(P.abs(input), math.inf) if input.dtype.is_floating_point else P.ne(input, input)
+
+
+@op(samples=ONE)
+def isfinite(input):
+    """Where the element is a finite number."""
+    if input.dtype.is_complex:
+        input = P.add(P.mul(P.real(input), 0), P.mul(P.imag(input), 0))
+        return P.eq(input, input)
+    return P.lt(P.abs(input), math.inf) if input.dtype.is_floating_point else P.eq(input, input)
+
+
+@op(samples=ONE)
+def isposinf(input):
+    """Where the element is +infinity."""
+    return P.eq(input, math.inf) if input.dtype.is_floating_point else P.ne(input, input)
+
+
+@op(samples=ONE)
+def isneginf(input):
+    """Where the element is -infinity."""
+    return P.eq(input, -math.inf) if input.dtype.is_floating_point else P.ne(input, input)
+
+
+@op(samples=ONE)
+def isreal(input):
+    """Where the imaginary part is zero."""
+    return P.eq(P.imag(input), 0) if input.dtype.is_complex else P.logical_or(P.eq(input, input), True)
+
+
+@op(inplace_too=True)
+def nan_to_num(input, nan=0.0, posinf=None, neginf=None):
+    """NaN and infinities replaced (by default by 0 and the largest finite numbers)."""
+    from ..core.dtypes import finfo
+    if not input.dtype.is_floating_point:
+        return P.mul(input, 1) if input.dtype is not bool_ else P.logical_and(input, True)
+    limits = finfo(input.dtype)
+    x = P.where(P.ne(input, input), float(nan or 0.0), input)
+    x = P.where(P.eq(input, math.inf), limits.max if posinf is None else float(posinf), x)
+    return P.where(P.eq(input, -math.inf), limits.min if neginf is None else float(neginf), x)
+
+
+@op(samples=(sample((3, 4), -0.5, 0.5),), inplace_too=True)
+def clamp(input, min=None, max=None):
+    """Each element limited to [min, max]; either may be None, a number or a tensor."""
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    dtype = result_dtype(*[v for v in (input, min, max) if v is not None])
+    x = as_dtype(input, dtype)
+    if min is not None:
+        x = keep_gradient(P.maximum, P.lt, x, as_dtype(min, dtype))
+    return x if max is None else keep_gradient(P.minimum, P.gt, x, as_dtype(max, dtype))
+
+
+def keep_gradient(pick, beyond, x, bound):
+    """Limits x so that an element equal to the bound still gets the whole gradient."""
+    if isinstance(bound, Tensor):
+        limited = P.where(beyond(x, bound), bound, x)
+        return limited if not x.dtype.is_floating_point else P.where(P.ne(bound, bound), bound, limited)
+    return P.where(beyond(x, bound), bound, x)
+
+
+@op(inplace_too=True)
+def clamp_min(input, min):
+    """Each element at least ``min``."""
+    return clamp.body(input, min)
+
+
+@op(inplace_too=True)
+def clamp_max(input, max):
+    """Each element at most ``max``."""
+    return clamp.body(input, None, max)
+
+
+@op(samples=(sample((2, 3), (2, 3), 0.5),), inplace_too=True)
+def lerp(input, end, weight: Scalar):
+    """input + weight * (end - input)."""
+    if input.dtype is not end.dtype:
+        raise RuntimeError(f"expected dtype {input.dtype} for `end` but got dtype {end.dtype}")
+    weight = as_dtype(weight, input.dtype)
+    difference = P.sub(end, input)
+    low = P.add(input, P.mul(difference, weight))
+    if not isinstance(weight, Tensor):
+        return low if weight < 0.5 else P.sub(end, P.mul(difference, 1 - weight))
+    high = P.sub(end, P.mul(difference, P.sub(1.0, weight)))
+    return P.where(P.lt(P.abs(weight) if weight.dtype.is_complex else weight, 0.5), low, high)
+
+
+@op(samples=(sample((2, 3), (2, 3), (3,)),), inplace_too=True)
+def addcmul(input, tensor1, tensor2, *, value: Scalar = 1):
+    """input + value * tensor1 * tensor2."""
+    x, a, b = promoted(input, tensor1, tensor2)
+    product = P.mul(a, b)
+    return P.add(x, product if not isinstance(value, Tensor) and value == 1 else P.mul(product, as_dtype(value, product.dtype)))
+
+
+@op(samples=(sample((2, 3), (2, 3), (3,)),), inplace_too=True)
+def addcdiv(input, tensor1, tensor2, *, value: Scalar = 1):
+    """input + value * tensor1 / tensor2."""
+    x, a, b = promoted(input, tensor1, tensor2)
+    if x.dtype.category < FLOATING:
+        raise RuntimeError("Integer division with addcdiv is no longer supported; convert to a floating dtype first")
+    if not isinstance(value, Tensor) and value == 1:
+        return P.add(x, P.div(a, b))
+    return P.add(x, P.mul(P.div(a, b), as_dtype(value, x.dtype)))
+
+
+@op(samples=(sample((2, 3), (3,), (2, 1)),), name="where")
+def where_(condition, input, other):
+    """input where condition holds, else other."""
+    x, y = promoted(input, other)
+    c = condition if condition.dtype is bool_ else P.ne(condition, 0)
+    return P.where(c, x, y)
+
+
+@op(samples=(sample((2, 3), (3,)),), inplace_too=True)
+def heaviside(input, values):
+    """0 for negative x, 1 for positive, ``values`` at 0."""
+    if input.dtype is not values.dtype:
+        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
+    return P.where(P.eq(input, 0), values, P.convert(P.gt(input, 0), dtype=input.dtype))
+
+
+@op
+def real(input):
+    """The real part; a real tensor itself."""
+    return P.real(input) if input.dtype.is_complex else input
+
+
+@op
+def imag(input):
+    """The imaginary part."""
+    if not input.dtype.is_complex:
+        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+    return P.imag(input)
+
+
+@op
+def conj(input):
+    """The complex conjugate; a real tensor itself."""
+    return P.conj(input) if input.dtype.is_complex else input
+
+
+@op
+def conj_physical(input):
+    """The complex conjugate, in memory of its own."""
+    return P.conj(input) if input.dtype.is_complex else P.mul(input, 1)
+
+
+@op
+def resolve_conj(input):
+    """x itself: conjugation is never left pending."""
+    return input
+
+
+@op
+def resolve_neg(input):
+    """x itself: negation is never left pending."""
+    return input
+
+
+@op
+def angle(input):
+    """The argument of a complex number; pi for negative reals, 0 for others."""
+    if input.dtype.is_complex:
+        return P.angle(input)
+    x = floating(input)
+    return P.where(P.ne(x, x), x, P.where(P.lt(x, 0), math.pi, 0.0))
+
+
+@op(method=False)
+def complex(real, imag):
+    """real + i imag."""
+    return P.complex(real, imag)
+
+
+@op(method=False)
+def polar(abs, angle):
+    """abs * exp(i angle)."""
+    return P.complex(P.mul(abs, P.cos(angle)), P.mul(abs, P.sin(angle)))
+
+
+@op(samples=ONE)
+def float_power(input, exponent):
+    """input ** exponent in double precision."""
+    from ..core.dtypes import complex128, float64
+    dtype = complex128 if result_dtype(input, exponent).is_complex else float64
+    return pow.body(as_dtype(input, dtype), as_dtype(exponent, dtype))

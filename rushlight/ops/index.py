@@ -1,0 +1,497 @@
+"""Indexing, gathering and scattering."""
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.dtypes import bool_, int32, int64, uint8
+from ..core.kinds import P
+from ..core.meta import broadcast, product
+from ..core.native import state
+from ..core.op import Scalar, op, sample
+from ..core.tensor import Tensor, attach, wrapped
+from .promotion import as_dtype, is_number
+from .shape import index_basic, narrow
+
+INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
+
+
+def parse(tensor, key):
+    """An index as a list with one entry for each dimension of the input or None: ints, slices, None, tensors (bool masks kept)."""
+    key = key if isinstance(key, tuple) else (key,)
+    entries, used = [], 0
+    for k in key:
+        if isinstance(k, (list, np.ndarray)) or (isinstance(k, (tuple, range)) and not isinstance(k, str)):
+            from ..core.exchange import as_tensor, tensor as make
+            k = as_tensor(k) if isinstance(k, np.ndarray) else make(list(k)) if len(k) else make([], dtype=int64)
+        elif isinstance(k, Tensor) and not k.dim() and k.dtype.name in INTEGERS and k.dtype is not uint8 and not k.needs_grad and not state.interpreters:
+            pass
+        elif hasattr(k, "__index__") and not isinstance(k, (bool, int, Tensor)):
+            k = k.__index__()
+        entries.append(k)
+        used += k.dim() if isinstance(k, Tensor) and k.dtype in (bool_, uint8) else 0 if k is None or k is Ellipsis or isinstance(k, bool) else 1
+    if used > tensor.dim():
+        raise IndexError(f"too many indices for tensor of dimension {tensor.dim()}")
+    if sum(1 for k in entries if k is Ellipsis) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    rest = [slice(None)] * (tensor.dim() - used)
+    at = next((j for j, k in enumerate(entries) if k is Ellipsis), None)
+    return entries + rest if at is None else entries[:at] + rest + entries[at + 1:]
+
+
+def slice_entry(k):
+    def whole(v):
+        return v if v is None or type(v) is int else v.__index__()
+    step = whole(k.step)
+    if step is not None and step <= 0:
+        raise ValueError("step must be greater than zero")
+    return "slice", whole(k.start), whole(k.stop), step
+
+
+def static(entries):
+    """Entries as the static parameter of ``index_basic``; advanced ones become full slices."""
+    return tuple(slice_entry(k) if isinstance(k, slice) else ("slice", None, None, None) if isinstance(k, Tensor) else k for k in entries)
+
+
+@attach
+def __getitem__(self, key):
+    if type(key) is int and self.dim():
+        return index_basic(self, (key,) + (("slice", None, None, None),) * (self.dim() - 1))
+    entries = parse(self, key)
+    if any(isinstance(k, bool) for k in entries):
+        from ..core.exchange import tensor as make
+        entries = [make(k) if isinstance(k, bool) else k for k in entries]
+    advanced = [k for k in entries if isinstance(k, Tensor)]
+    if not advanced:
+        return index_basic(self, static(entries))
+    x, indices = prepared(self, entries)
+    return index(x, indices)
+
+
+def prepared(x, entries):
+    """The basic part of an index applied, and the tensors by the dimension they index (None elsewhere)."""
+    masks = []
+    for k in entries:
+        if isinstance(k, Tensor) and k.dtype in (bool_, uint8):
+            masks += [k] if k.dim() else [k]
+    flat = []  # one entry for each input dimension that remains
+    basic = []
+    for k in entries:
+        if isinstance(k, Tensor):
+            if k.dtype in (bool_, uint8):
+                if k.dim() == 0:
+                    basic.append(None)
+                    flat.append(k)
+                else:
+                    basic += [slice(None)] * k.dim()
+                    flat.append(k)
+            else:
+                basic.append(slice(None))
+                flat.append(k)
+        else:
+            basic.append(k)
+            if not type(k) is int:
+                flat.append(None)
+    start = index_basic(x, static(basic)) if any(not (isinstance(b, slice) and b == slice(None)) for b in basic) else x
+    indices, dim = [], 0
+    for k in flat:
+        if k is None:
+            indices.append(None)
+            dim += 1
+        elif k.dtype in (bool_, uint8):
+            if k.dim() == 0:
+                indices.append(nonzero_vector(k))
+                dim += 1
+                continue
+            for j in range(k.dim()):
+                if k.size(j) != start.size(dim + j):
+                    raise IndexError(f"The shape of the mask {list(k.shape)} at index {j} does not match the shape of the indexed tensor {list(x.shape)} at index {dim + j}")
+            indices += list(nonzero(k, as_tuple=True))
+            dim += k.dim()
+        else:
+            if k.dtype.name not in INTEGERS:
+                raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+            indices.append(k)
+            dim += 1
+    return start, indices
+
+
+def nonzero_vector(flag):
+    from ..core.exchange import tensor as make
+    return make([0] if bool(flag) else [], dtype=int64)
+
+
+def positions(x, indices):
+    """The indexed dimensions brought to the front, and the position in them of each looked-up element.
+
+    Returns (x permuted, how many dimensions are indexed, the index into their product, where the result's index dimensions go).
+    """
+    dims = [k for k, i in enumerate(indices) if i is not None]
+    tensors = [indices[k] for k in dims]
+    rest = [k for k in range(len(x.shape)) if k not in dims]
+    adjacent = dims == list(range(dims[0], dims[0] + len(dims)))
+    order = (*dims, *rest)
+    try:
+        shape = broadcast(*(i.shape for i in tensors))
+    except RuntimeError:
+        raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {', '.join(str(list(i.shape)) for i in tensors)}") from None
+    at = None
+    for k, i in zip(dims, tensors):
+        size = x.shape[k]
+        i = as_dtype(i, int64)
+        i = P.where(P.lt(i, 0), P.add(i, size), i)
+        if len(dims) > 1:  # a wrong index must not be hidden by the others
+            i = P.where(P.logical_or(P.lt(i, 0), P.ge(i, size)), -(1 << 40), i)
+        at = i if at is None else P.add(P.mul(at, size), i)
+    at = P.expand(at, shape=shape) if tuple(at.shape) != shape else at
+    moved = P.permute(x, dims=order) if order != tuple(range(len(order))) else x
+    return moved, len(dims), at, dims[0] if adjacent else 0
+
+
+@op(method=False, name="_index")
+def index_rows(input, indices):
+    """input[indices] with a tensor or None for each dimension."""
+    x, count, at, place = positions(input, indices)
+    lead = product(x.shape[:count])
+    flat = P.reshape(x, shape=(lead, *x.shape[count:]))
+    out = P.take(flat, at, dim=0)
+    if place:
+        rank, depth = len(out.shape), len(at.shape)
+        order = (*range(depth, depth + place), *range(depth), *range(depth + place, rank))
+        out = P.permute(out, dims=order)
+    return out
+
+
+@op(composite=True, method=False)
+def index(input, indices):
+    """input[indices]."""
+    indices = list(indices) + [None] * (input.dim() - len(indices))
+    return index_rows(input, tuple(indices))
+
+
+@op(method=False, name="_index_put")
+def put_rows(input, indices, values, accumulate):
+    """input with input[indices] = values (or += with ``accumulate``)."""
+    x, count, at, place = positions(input, indices)
+    shape = tuple(x.shape)
+    flat = P.reshape(x, shape=(product(shape[:count]), *shape[count:]))
+    depth = len(at.shape)
+    rest = shape[count:]
+    target = (*rest[:place], *at.shape, *rest[place:])
+    values = as_dtype(values, input.dtype)
+    if broadcast(tuple(values.shape), target) != target:
+        raise RuntimeError(f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of shape {list(target)}")
+    values = P.expand(values, shape=target)
+    if place:
+        values = P.permute(values, dims=(*range(place, place + depth), *range(place), *range(place + depth, len(target))))
+    out = P.put(flat, at, values, dim=0, combine="add" if accumulate else "set")
+    out = P.reshape(out, shape=shape)
+    dims = [k for k, i in enumerate(indices) if i is not None]
+    order = (*dims, *[k for k in range(len(shape)) if k not in dims])
+    back = [0] * len(order)
+    for k, d in enumerate(order):
+        back[d] = k
+    return P.permute(out, dims=tuple(back))
+
+
+@op(composite=True)
+def index_put(input, indices, values, accumulate=False):
+    """input with input[indices] = values (or +=)."""
+    if values.dtype is not input.dtype:
+        raise RuntimeError(f"Index put requires the source and destination dtypes match, got {input.dtype} for the destination and {values.dtype} for the source.")
+    x, found = prepared(input, parse(input, tuple(i if i is not None else slice(None) for i in indices)))
+    return put_rows(x, tuple(found), values, accumulate)
+
+
+@op(composite=True, inplace=True)
+def index_put_(input, indices, values, accumulate=False):
+    """In place: input[indices] = values (or +=)."""
+    return input.copy_(index_put(input, indices, values, accumulate))
+
+
+@attach
+def __setitem__(self, key, value):
+    entries = parse(self, key)
+    if any(isinstance(k, bool) for k in entries):
+        from ..core.exchange import tensor as make
+        entries = [make(k) if isinstance(k, bool) else k for k in entries]
+    if not any(isinstance(k, Tensor) for k in entries):
+        target = index_basic(self, static(entries))
+        if isinstance(value, Tensor):
+            while value.dim() > target.dim() and value.size(0) == 1:
+                value = value.squeeze(0)
+            target.copy_(value)
+        else:
+            target.fill_(as_scalar(value, self))
+        return
+    if not isinstance(value, Tensor):
+        from ..core.exchange import tensor as make
+        value = make(value, dtype=self.dtype)
+    value = value.to(self.dtype)
+    x, indices = prepared(self, entries)
+    x.copy_(put_rows(x, tuple(indices), value, False))
+
+
+def as_scalar(value, target):
+    if isinstance(value, (int, float, bool, complex)):
+        return value
+    from ..core.exchange import tensor as make
+    return make(value, dtype=target.dtype)
+
+
+def index_of(name, dim, input, index):
+    at = wrapped(dim, len(input.shape))
+    if index.dtype not in (int64, int32):
+        raise (IndexError if name.startswith("index_select") else RuntimeError)(f"{name}(): Expected dtype int32/int64 for index but got {index.dtype}")
+    return at, as_dtype(index, int64)
+
+
+@op(samples=())
+def index_select(input, dim, index):
+    """The slices at the positions of a vector along a dimension."""
+    at, index = index_of("index_select", dim, input, index)
+    if len(index.shape) > 1:
+        raise IndexError("index_select(): Index is supposed to be a vector")
+    if not len(index.shape):
+        index = P.reshape(index, shape=(1,))
+    if not input.shape:
+        return P.reshape(P.take(P.reshape(input, shape=(1,)), index, dim=0), shape=())
+    return P.take(input, index, dim=at)
+
+
+@op
+def gather(input, dim, index, *, sparse_grad=False):
+    """out[i][j] = input[index[i][j]][j] (for dim 0): elements picked along a dimension."""
+    at = wrapped(dim, len(input.shape))
+    if index.dtype not in (int64, int32):
+        raise RuntimeError("gather(): Expected dtype int32/int64 for index")
+    if len(input.shape) != len(index.shape) and product(index.shape) != 0 and input.shape and index.shape:
+        raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
+    if not input.shape or not index.shape:
+        x = P.reshape(input, shape=(1,)) if not input.shape else input
+        i = P.reshape(as_dtype(index, int64), shape=(1,)) if not index.shape else as_dtype(index, int64)
+        return P.reshape(P.gather(x, i, dim=0), shape=tuple(index.shape))
+    for k, (a, b) in enumerate(zip(input.shape, index.shape)):
+        if k != at and b > a:
+            raise RuntimeError(f"Size does not match at dimension {k} expected index {list(index.shape)} to be no larger than self {list(input.shape)} apart from dimension {at}")
+    return P.gather(input, as_dtype(index, int64), dim=at)
+
+
+@op
+def take_along_dim(input, indices, dim=None):
+    """Elements picked along a dimension, with broadcasting."""
+    if indices.dtype is not int64:
+        raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype}")
+    if dim is None:
+        return P.gather(P.reshape(input, shape=(product(input.shape),)), P.reshape(indices, shape=(product(indices.shape),)), dim=0)
+    if len(input.shape) != len(indices.shape):
+        raise RuntimeError(f"torch.take_along_dim(): input and indices should have the same number of dimensions, but got {len(input.shape)} dimensions for input, and {len(indices.shape)} dimensions for indices")
+    at = wrapped(dim, len(input.shape))
+    rest = broadcast(tuple(1 if k == at else s for k, s in enumerate(input.shape)), tuple(1 if k == at else s for k, s in enumerate(indices.shape)))
+    x = P.expand(input, shape=tuple(input.shape[at] if k == at else s for k, s in enumerate(rest)))
+    i = P.expand(indices, shape=tuple(indices.shape[at] if k == at else s for k, s in enumerate(rest)))
+    return P.gather(x, i, dim=at)
+
+
+@op
+def take(input, index):
+    """Elements at positions in row-major order; negative ones count from the end."""
+    if index.dtype is not int64:
+        raise RuntimeError(f"take(): Expected a long tensor for index, but got {index.dtype}")
+    size = product(input.shape)
+    at = P.where(P.lt(index, 0), P.add(index, size), index)
+    return P.take(P.reshape(input, shape=(size,)), at, dim=0)
+
+
+def scatter_arguments(name, input, dim, index, src):
+    at = wrapped(dim, len(input.shape))
+    if index.dtype not in (int64, int32):
+        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
+    index = as_dtype(index, int64)
+    if isinstance(src, Tensor) and not is_number(src):
+        if src.dtype is not input.dtype:
+            raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
+        if index.shape and product(index.shape) != 0 and len(src.shape) != len(index.shape):
+            raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
+        for k, (a, b) in enumerate(zip(src.shape, index.shape)):
+            if b > a:
+                raise RuntimeError(f"Expected index {list(index.shape)} to be no larger than src {list(src.shape)}")
+    if input.shape and index.shape and len(index.shape) != len(input.shape) and product(index.shape) != 0:
+        raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
+    for k, (a, b) in enumerate(zip(input.shape, index.shape)):
+        if k != at and b > a:
+            raise RuntimeError(f"Expected index {list(index.shape)} to be no larger than self {list(input.shape)} apart from dimension {at}")
+    if not isinstance(src, Tensor) or is_number(src):
+        value = as_dtype(src, input.dtype)
+        src = P.expand(value, shape=tuple(index.shape)) if isinstance(value, Tensor) else P.full(shape=tuple(index.shape), value=value, dtype=input.dtype)
+    elif tuple(src.shape) != tuple(index.shape):
+        src = P.slice(src, starts=(0,) * len(index.shape), steps=(1,) * len(index.shape), shape=tuple(index.shape))
+    return at, index, src
+
+
+def scattered(input, at, index, src, combine):
+    if not input.shape or not index.shape:
+        vectors = [P.reshape(x, shape=(1,)) if not x.shape else x for x in (input, index, src)]
+        return P.reshape(P.scatter(*vectors, dim=0, combine=combine), shape=tuple(input.shape))
+    return P.scatter(input, index, src, dim=at, combine=combine)
+
+
+@op(inplace_too=True)
+def scatter(input, dim, index, src: Scalar = None, *, reduce=None, value: Scalar = None):
+    """A copy of input with src written at the positions of index along a dimension."""
+    if reduce not in (None, "add", "multiply"):
+        raise RuntimeError("reduce argument must be either add or multiply.")
+    at, index, source = scatter_arguments("scatter", input, dim, index, value if src is None else src)
+    return scattered(input, at, index, source, {None: "set", "add": "add", "multiply": "mul"}[reduce])
+
+
+@op(inplace_too=True)
+def scatter_add(input, dim, index, src):
+    """A copy of input with src added at the positions of index along a dimension."""
+    at, index, source = scatter_arguments("scatter_add", input, dim, index, src)
+    return scattered(input, at, index, source, "add")
+
+
+@op(inplace_too=True)
+def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
+    """src combined into a copy of input along a dimension: sum, prod, mean, amax or amin."""
+    combine = {"sum": "add", "prod": "mul", "mean": "add", "amax": "max", "amin": "min"}.get(reduce)
+    if combine is None:
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}.")
+    at, index, source = scatter_arguments("scatter_reduce", input, dim, index, src)
+    ones = P.full(shape=tuple(index.shape), value=1, dtype=input.dtype)
+    base = input
+    if not include_self:
+        neutral = neutral_of(combine, input.dtype)
+        hit = scattered(P.mul(P.convert(input, dtype=input.dtype), 0) if input.dtype is not bool_ else input, at, index, ones, "set")
+        touched = scattered(P.full(shape=tuple(input.shape), value=0, dtype=input.dtype), at, index, ones, "set")
+        base = P.where(P.ne(touched, 0), neutral, input)
+        del hit
+    out = scattered(base, at, index, source, combine)
+    if reduce != "mean":
+        return out
+    start = P.full(shape=tuple(input.shape), value=1 if include_self else 0, dtype=input.dtype)
+    count = scattered(start, at, index, ones, "add")
+    count = P.where(P.eq(count, 0), 1, count)
+    return P.div(out, count) if input.dtype.category >= 2 else P.floor_divide(out, count)
+
+
+def neutral_of(combine, dtype):
+    import math
+    from ..core.dtypes import iinfo
+    if combine in ("add", "mul"):
+        return 0 if combine == "add" else 1
+    if dtype.category >= 2:
+        return -math.inf if combine == "max" else math.inf
+    limits = iinfo(dtype)
+    return limits.min if combine == "max" else limits.max
+
+
+def along(name, combine):
+    def body(input, dim, index, source, *, alpha: Scalar = 1):
+        at, index = index_of(name, dim, input, index)
+        if len(index.shape) > 1:
+            raise IndexError(f"{name}(): Index should have dimension 1 or 0 (got {len(index.shape)})")
+        if isinstance(alpha, Tensor) or alpha != 1:
+            source = P.mul(source, as_dtype(alpha, source.dtype))
+        if source.dtype is not input.dtype:
+            raise RuntimeError(f"{name}(): self ({input.dtype}) and source ({source.dtype}) must have the same scalar type")
+        index = index if index.shape else P.reshape(index, shape=(1,))
+        if not input.shape:
+            return P.reshape(P.put(P.reshape(input, shape=(1,)), index, P.reshape(source, shape=(1,)), dim=0, combine=combine), shape=())
+        if not source.shape:
+            source = P.expand(source, shape=tuple(index.shape[0] if k == at else s for k, s in enumerate(input.shape)))
+        if source.shape[at] != index.shape[0]:
+            raise IndexError(f"{name}(): Number of indices ({index.shape[0]}) should be equal to source.size(dim): ({source.shape[at]}), for dim: {dim}")
+        return P.put(input, index, source, dim=at, combine=combine)
+    body.__name__, body.__doc__ = name, "A copy of input with slices of source combined at the positions of index."
+    return op(body, inplace_too=True)
+
+
+index_add, index_copy = along("index_add", "add"), along("index_copy", "set")
+
+
+@op(inplace_too=True)
+def index_fill(input, dim, index, value: Scalar):
+    """A copy of input with slices along a dimension set to one value."""
+    at, index = index_of("index_fill", dim, input, index)
+    if isinstance(value, Tensor) and not is_number(value) and value.shape:
+        raise RuntimeError(f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {len(value.shape)} dimension(s).")
+    x = input if input.shape else P.reshape(input, shape=(1,))
+    index = index if index.shape else P.reshape(index, shape=(1,))
+    shape = tuple(index.shape[0] if k == at else s for k, s in enumerate(x.shape))
+    value = as_dtype(value, input.dtype)
+    source = P.expand(value, shape=shape) if isinstance(value, Tensor) else P.full(shape=shape, value=value, dtype=input.dtype)
+    return P.reshape(P.put(x, index, source, dim=at, combine="set"), shape=tuple(input.shape))
+
+
+@op(composite=True)
+def nonzero(input, *, as_tuple=False):
+    """The indices of elements that are not zero: [n, dims] int64, or a tuple of vectors."""
+    from ..core.exchange import from_numpy, values_of
+    found = np.nonzero(np.atleast_1d(values_of(input.detach())))
+    if as_tuple:
+        return tuple(from_numpy(np.ascontiguousarray(f)) for f in found)
+    return from_numpy(np.ascontiguousarray(np.stack(found, -1) if input.dim() else np.zeros((len(found[0]), 0), np.int64)))
+
+
+@op(composite=True)
+def argwhere(input):
+    """The indices of elements that are not zero, [n, dims]."""
+    return nonzero(input)
+
+
+@op(composite=True)
+def masked_select(input, mask):
+    """The elements where mask holds, in one dimension."""
+    if mask.dtype is not bool_:
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    shape = broadcast(tuple(input.shape), tuple(mask.shape))
+    return input.expand(shape).reshape(-1)[mask.expand(shape).reshape(-1)]
+
+
+@op(composite=True, inplace_too=True)
+def masked_scatter(input, mask, source):
+    """Elements of source, in order, written where mask holds."""
+    shape = broadcast(tuple(input.shape), tuple(mask.shape))
+    if input.dtype is not source.dtype:
+        raise RuntimeError(f"masked_scatter: expected self and source to have same dtypes but got {input.dtype} and {source.dtype}")
+    at = nonzero(mask.expand(shape).reshape(-1)).reshape(-1)
+    if at.numel() > source.numel():
+        raise RuntimeError(f"masked_scatter: expected source to have at least {at.numel()} elements")
+    out = index_copy(input.expand(shape).reshape(-1), 0, at, source.reshape(-1)[:at.numel()])
+    return out.reshape(shape)
+
+
+@op(composite=True, inplace_too=True)
+def put(input, index, source, accumulate=False):
+    """A copy of input with source written at positions in row-major order."""
+    if index.numel() != source.numel():
+        raise RuntimeError(f"put_(): Expected source and index to have the same number of elements, but got source.numel() = {source.numel()}, index.numel() = {index.numel()}")
+    if input.dtype is not source.dtype:
+        raise RuntimeError(f"put_(): self and source expected to have the same dtype, but got self.dtype = {input.dtype} and source.dtype = {source.dtype}")
+    return index_put(input.reshape(-1), (index.reshape(-1),), source.reshape(-1), accumulate).reshape(input.shape)
+
+
+def region(name, view):
+    def body(input, src, *args, **kwargs):
+        out = input.clone()
+        target = view(out, *args, **kwargs)
+        if tuple(target.shape) != tuple(src.shape):
+            raise RuntimeError(f"expected src to have a size equal to the {name.split('_')[0]} of self. src size = {list(src.shape)}, expected {list(target.shape)}")
+        target.copy_(src)
+        return out
+    body.__name__, body.__doc__ = name, f"A copy of input with src in place of its {name.split('_')[0]}."
+    return op(body, composite=True)
+
+
+def sliced_view(x, dim=0, start=None, end=None, step=1):
+    return x[tuple(slice(start, end, step) if k == wrapped(dim, x.dim()) else slice(None) for k in range(x.dim()))]
+
+
+def _register_regions():
+    from .shape import diagonal, select
+    return region("select_scatter", select), region("slice_scatter", sliced_view), region("diagonal_scatter", diagonal), region(
+        "as_strided_scatter", lambda x, *a, **k: x.as_strided(*a, **k))
+
+
+select_scatter, slice_scatter, diagonal_scatter, as_strided_scatter = _register_regions()

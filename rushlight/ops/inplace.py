@@ -1,0 +1,101 @@
+"""Operators that write into an argument: ``foo_`` derived from ``foo``, and those with no other form."""
+from __future__ import annotations
+
+from ..core.dtypes import bool_
+from ..core.kinds import P
+from ..core.meta import broadcast
+from ..core.native import Tensor, state
+from ..core.op import OPS, Scalar, declare, op
+from ..core.tensor import empty_of
+from .promotion import as_dtype, is_number
+
+
+def derive():
+    """Declares ``foo_`` for every operator that has an in-place form: the body of ``foo``, written into its first argument."""
+    for operator in list(OPS.values()):
+        if operator.facts.get("inplace_too"):
+            if operator.facts.get("composite"):
+                derive_composite(operator)
+                continue
+            declare(operator.name + "_", operator.body, None, operator.signature, operator.scalars, into=0, method=True, namespace="",
+                    samples=(), doc=f"In-place {operator.name}.")
+            OPS[operator.name + "_"].rules.update(operator.rules)
+
+
+def derive_composite(operator):
+    def body(input, *args, **kwargs):
+        return input.copy_(operator.body(input, *args, **kwargs))
+    body.__name__ = operator.name + "_"
+    op(body, composite=True, inplace=True)
+
+
+@op(into=0, inplace=True)
+def fill_(input, value: Scalar):
+    """Every element set to one value."""
+    if isinstance(value, Tensor) and not is_number(value):
+        if value.shape:
+            raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {len(value.shape)} dimensions.")
+    value = as_dtype(value, input.dtype)
+    return P.expand(value, shape=tuple(input.shape)) if isinstance(value, Tensor) else P.full(shape=tuple(input.shape), value=value, dtype=input.dtype)
+
+
+@op(into=0, inplace=True)
+def zero_(input):
+    """Every element set to zero."""
+    return P.full(shape=tuple(input.shape), value=0, dtype=input.dtype)
+
+
+@op(into=0, inplace=True)
+def copy_(input, src, non_blocking=False):
+    """The elements of src, converted and broadcast, written here."""
+    if broadcast(tuple(input.shape), tuple(src.shape)) != tuple(input.shape):
+        raise RuntimeError(f"The size of tensor a ({list(input.shape)}) must match the size of tensor b ({list(src.shape)})")
+    x = as_dtype(src, input.dtype)
+    return P.expand(x, shape=tuple(input.shape)) if tuple(x.shape) != tuple(input.shape) else x
+
+
+@op(into=0, inplace=True)
+def masked_fill_(input, mask, value: Scalar):
+    """``value`` written where mask holds."""
+    return masked_fill.body(input, mask, value)
+
+
+@op
+def masked_fill(input, mask, value: Scalar):
+    """``value`` where mask holds, else the input."""
+    if mask.dtype is not bool_:
+        raise RuntimeError("masked_fill only supports boolean masks, but got mask of dtype " + str(mask.dtype))
+    if isinstance(value, Tensor) and not is_number(value) and value.shape:
+        raise RuntimeError(f"masked_fill only supports a 0-dimensional value tensor, but got tensor with {len(value.shape)} dimension(s).")
+    return P.where(mask, as_dtype(value, input.dtype), input)
+
+
+@op(composite=True, inplace=True)
+def resize_(input, *sizes, memory_format=None):
+    """Another shape for the same storage, which grows where it must (new elements undefined)."""
+    from .shape import sizes_of
+    meta = input.meta.like(tuple(sizes_of(sizes)))
+    if input.needs_grad:
+        raise RuntimeError("cannot resize variables that require grad")
+    if (input.offset * input.itemsize) + meta.nbytes > input.storage.nbytes:
+        from ..core.native.memory import copy_bytes
+        fresh = empty_of(meta)
+        copy_bytes(fresh.storage.address, input.storage.address + input.offset * input.itemsize, min(input.meta.nbytes, meta.nbytes))
+        input.storage, input.offset = fresh.storage, 0
+    input.meta = meta
+    return input
+
+
+@op(composite=True, inplace=True)
+def resize_as_(input, the_template, memory_format=None):
+    """Resized to the shape of another tensor."""
+    return resize_(input, tuple(the_template.shape))
+
+
+@op(composite=True, inplace=True)
+def set_(input, source=None, storage_offset=0, size=(), stride=()):
+    """The storage, shape and strides of another tensor taken over."""
+    if source is None:
+        source = empty_of(input.meta.like((0,)))
+    input.storage, input.offset, input.meta, input.itemsize = source.storage, source.offset, source.meta, source.itemsize
+    return input

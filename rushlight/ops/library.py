@@ -1,0 +1,80 @@
+"""Loads every declaration, derives the in-place forms, and puts operators where users find them."""
+from __future__ import annotations
+
+from ..core.native import Op, Tensor
+from ..core.op import OPS
+from . import prims, elementwise, shape, reduce, scan, matmul, create, index, random, sort, inplace  # noqa: F401
+from . import activation, attention, conv, linalg, loss, norm, pool  # noqa: F401
+
+inplace.derive()
+
+ALIASES = {  # PyTorch's other names for one operator
+    "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "negative": "neg", "absolute": "abs", "greater": "gt",
+    "greater_equal": "ge", "less": "lt", "less_equal": "le", "not_equal": "ne", "arccos": "acos", "arcsin": "asin", "arctan": "atan",
+    "arctan2": "atan2", "arccosh": "acosh", "arcsinh": "asinh", "arctanh": "atanh", "clip": "clamp", "fix": "trunc", "concat": "cat", "concatenate": "cat",
+    "swapaxes": "transpose", "swapdims": "transpose", "moveaxis": "movedim", "row_stack": "vstack", "mvlgamma": "special.multigammaln"}
+OPERATORS = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide", "mod": "remainder", "pow": "pow", "matmul": "matmul",
+             "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift"}
+
+
+def guarded(operator):
+    """A Python operator: what is neither tensor nor number is left to the other operand."""
+    def call(self, other):
+        if other is None or isinstance(other, (str, dict, set)):
+            return NotImplemented
+        return operator(self, other)
+    call.__name__ = operator.name
+    return call
+
+
+def swapped(operator):
+    def call(self, other):
+        if isinstance(other, (int, float, bool, complex)) and operator is not OPS["pow"]:
+            other = self.new_full((), other, dtype=None) if False else OPS["full"]((), other)
+            from ..core.dtypes import category_of
+            if self.dtype.category >= other.dtype.category:
+                other = other.to(self.dtype)
+        return operator(other, self)
+    return call
+
+
+def attach_methods():
+    """Operators as methods of Tensor, and Python's operators."""
+    for name, operator in OPS.items():
+        if operator.facts.get("method"):
+            setattr(Tensor, name, operator)
+    for alias, name in ALIASES.items():
+        if name in OPS:
+            for ending in ("", "_"):
+                if name + ending in OPS and OPS[name + ending].facts.get("method"):
+                    setattr(Tensor, alias + ending, OPS[name + ending])
+    for symbol, name in OPERATORS.items():
+        setattr(Tensor, f"__{symbol}__", OPS[name])
+        if f"{name}_" in OPS:
+            setattr(Tensor, f"__i{symbol}__", OPS[f"{name}_"])
+        setattr(Tensor, f"__r{symbol}__", swapped(OPS[name]))
+    for name in ("add", "mul", "bitwise_and", "bitwise_or", "bitwise_xor"):
+        symbol = next(s for s, n in OPERATORS.items() if n == name)
+        setattr(Tensor, f"__r{symbol}__", OPS[name])
+    Tensor.__rsub__ = OPS["rsub"]
+    Tensor.__rpow__ = OPS["rpow"]
+    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
+        setattr(Tensor, f"__{name}__", guarded(OPS[name]))
+    Tensor.__neg__, Tensor.__abs__, Tensor.__invert__, Tensor.__pos__ = OPS["neg"], OPS["abs"], OPS["bitwise_not"], OPS["positive"]
+    Tensor.where = lambda self, condition, other: OPS["where"](condition, self, other)
+
+
+def namespace(prefix: str) -> dict:
+    """The operators that users find under a dotted prefix ("" for the top level)."""
+    found = {}
+    for name, operator in OPS.items():
+        where, _, last = name.rpartition(".")
+        if where == prefix and (prefix or not operator.facts.get("method_only")):
+            found[last] = operator
+    if not prefix:
+        found.update({alias: OPS[name] for alias, name in ALIASES.items() if name in OPS})
+        found.update({alias + "_": OPS[name + "_"] for alias, name in ALIASES.items() if name + "_" in OPS})
+    return found
+
+
+attach_methods()

@@ -1,0 +1,152 @@
+"""Matrix products."""
+from __future__ import annotations
+
+from ..core.dtypes import FLOATING
+from ..core.kinds import P
+from ..core.meta import broadcast, product
+from ..core.op import Scalar, op, sample
+from ..core.tensor import Tensor
+from .promotion import as_dtype
+
+
+def one_dtype(name, *tensors):
+    if any(x.dtype is not tensors[0].dtype for x in tensors):
+        raise RuntimeError(f"{name}: expected m1 and m2 to have the same dtype, but got: {' != '.join(str(x.dtype) for x in tensors)}")
+
+
+def multiply(a, b):
+    """[m, k] @ [k, n] or batches of them."""
+    if a.shape[-1] != b.shape[-2]:
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({a.shape[-2]}x{a.shape[-1]} and {b.shape[-2]}x{b.shape[-1]})")
+    return P.matmul(a, b)
+
+
+@op(samples=(sample((3, 4), (4, 5)), sample((4,), (4,)), sample((2, 3, 4), (4, 5)), sample((2, 1, 3, 4), (5, 4, 2))), operator="matmul")
+def matmul(input, other):
+    """The matrix product, with broadcast batch dimensions; vectors as rows or columns."""
+    a, b = input, other
+    if not a.shape or not b.shape:
+        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {len(a.shape)}D and {len(b.shape)}D")
+    one_dtype("matmul", a, b)
+    if len(a.shape) == 1 and len(b.shape) == 1 and a.shape[0] != b.shape[0]:
+        raise RuntimeError(f"inconsistent tensor size, expected tensor {list(a.shape)} and src {list(b.shape)} to have the same number of elements, but got {a.shape[0]} and {b.shape[0]} elements respectively")
+    left, right = len(a.shape) == 1, len(b.shape) == 1
+    a = P.reshape(a, shape=(1, *a.shape)) if left else a
+    b = P.reshape(b, shape=(*b.shape, 1)) if right else b
+    if len(b.shape) == 2 and len(a.shape) > 2:  # one matrix for all of the batch: fold the batch into the rows
+        out = multiply(P.reshape(a, shape=(product(a.shape[:-1]), a.shape[-1])), b)
+        out = P.reshape(out, shape=(*a.shape[:-1], b.shape[-1]))
+    elif len(a.shape) == 2 and len(b.shape) == 2:
+        out = multiply(a, b)
+    else:
+        batch = broadcast(a.shape[:-2], b.shape[:-2])
+        a = P.expand(a, shape=(*batch, *a.shape[-2:])) if tuple(a.shape[:-2]) != batch else a
+        b = P.expand(b, shape=(*batch, *b.shape[-2:])) if tuple(b.shape[:-2]) != batch else b
+        out = multiply(a, b)
+    if left:
+        out = P.reshape(out, shape=(*out.shape[:-2], out.shape[-1]))
+    return P.reshape(out, shape=tuple(out.shape[:-1])) if right else out
+
+
+def of_rank(name, first, second):
+    def body(input, mat2):
+        for x, rank in ((input, first), (mat2, second)):
+            if len(x.shape) != rank:
+                raise RuntimeError(f"{name}: expected {'a vector' if rank == 1 else f'a {rank}-D tensor'}, got {len(x.shape)}-D")
+        if name == "bmm" and input.shape[0] != mat2.shape[0]:
+            raise RuntimeError(f"batch1 and batch2 must have same number of batches, got {input.shape[0]} and {mat2.shape[0]}")
+        return matmul.body(input, mat2)
+    body.__name__, body.__doc__ = name, "A matrix product of operands of fixed rank."
+    return op(body)
+
+
+mm, mv, bmm = of_rank("mm", 2, 2), of_rank("mv", 2, 1), of_rank("bmm", 3, 3)
+
+
+@op(samples=(sample((4,), (4,)),))
+def dot(input, tensor):
+    """The dot product of vectors."""
+    if len(input.shape) != 1 or len(tensor.shape) != 1:
+        raise RuntimeError(f"1D tensors expected, but got {len(input.shape)}D and {len(tensor.shape)}D tensors")
+    if input.dtype is not tensor.dtype:
+        raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {input.dtype} and {tensor.dtype}")
+    if input.shape[0] != tensor.shape[0]:
+        raise RuntimeError(f"inconsistent tensor size, expected tensor {list(input.shape)} and src {list(tensor.shape)} to have the same number of elements")
+    return P.reshape(P.sum(P.mul(input, tensor), (0,)), shape=())
+
+
+@op
+def vdot(input, other):
+    """The dot product, the first vector conjugated."""
+    return dot.body(P.conj(input) if input.dtype.is_complex else input, other)
+
+
+@op
+def inner(input, other):
+    """Sums of products over the last dimensions."""
+    if not input.shape or not other.shape:
+        return P.mul(input, other)
+    if input.shape[-1] != other.shape[-1]:
+        raise RuntimeError(f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and {list(other.shape)}")
+    a = P.reshape(input, shape=(product(input.shape[:-1]), input.shape[-1]))
+    b = P.reshape(other, shape=(product(other.shape[:-1]), other.shape[-1]))
+    return P.reshape(P.matmul(a, P.permute(b, dims=(1, 0))), shape=(*input.shape[:-1], *other.shape[:-1]))
+
+
+@op
+def outer(input, vec2):
+    """All products of two vectors' elements."""
+    if len(input.shape) != 1 or len(vec2.shape) != 1:
+        raise RuntimeError(f"outer: Expected 1-D arguments, but got {len(input.shape)}D and {len(vec2.shape)}D")
+    from .promotion import promoted
+    a, b = promoted(input, vec2)
+    return P.mul(P.reshape(a, shape=(*a.shape, 1)), P.reshape(b, shape=(1, *b.shape)))
+
+
+ger = op(lambda input, vec2: outer.body(input, vec2), name="ger")
+
+
+def plus(name, product_of, ranks):
+    def body(input, mat1, mat2, *, beta: Scalar = 1, alpha: Scalar = 1):
+        for x, rank in zip((mat1, mat2), ranks):
+            if len(x.shape) != rank:
+                raise RuntimeError(f"{name}: expected {rank}-D operands, got {len(mat1.shape)}-D and {len(mat2.shape)}-D")
+        one_dtype(name, mat1, mat2)
+        out = product_of(mat1, mat2)
+        if broadcast(tuple(input.shape), tuple(out.shape)) != tuple(out.shape):
+            raise RuntimeError(f"{name}: input of shape {list(input.shape)} does not expand to {list(out.shape)}")
+        if isinstance(alpha, Tensor) or alpha != 1:
+            out = P.mul(out, as_dtype(alpha, out.dtype))
+        if not isinstance(beta, Tensor) and beta == 0:
+            return out
+        if isinstance(beta, Tensor) or beta != 1:
+            input = P.mul(input, as_dtype(beta, out.dtype))
+        return P.add(input, out)
+    body.__name__, body.__doc__ = name, "beta * input + alpha * (mat1 @ mat2)."
+    return op(body, inplace_too=True)
+
+
+def summed(a, b):
+    out = matmul.body(a, b)
+    return P.reshape(P.sum(out, (0,)), shape=tuple(out.shape[1:]))
+
+
+addmm, baddbmm = plus("addmm", matmul.body, (2, 2)), plus("baddbmm", matmul.body, (3, 3))
+addmv, addr = plus("addmv", matmul.body, (2, 1)), plus("addr", outer.body, (1, 1))
+addbmm = plus("addbmm", summed, (3, 3))
+
+
+@op(samples=(sample((2, 3, 4), (5, 4), (5,)), sample((4,), (5, 4))), namespace="nn.functional")
+def linear(input, weight, bias=None):
+    """input @ weight.T + bias.  [*, in], [out, in], [out] -> [*, out]."""
+    if len(weight.shape) == 1:
+        out = matmul.body(input, weight)
+        return out if bias is None else P.add(out, bias)
+    one_dtype("linear", input, weight)
+    rows = product(input.shape[:-1])
+    if input.shape[-1] != weight.shape[-1]:
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({rows}x{input.shape[-1]} and {weight.shape[-1]}x{weight.shape[0]})")
+    flat = P.reshape(input, shape=(rows, input.shape[-1])) if len(input.shape) != 2 else input
+    out = P.matmul(flat, P.permute(weight, dims=(1, 0)))
+    out = out if bias is None else P.add(out, bias)
+    return P.reshape(out, shape=(*input.shape[:-1], weight.shape[0])) if len(input.shape) != 2 else out

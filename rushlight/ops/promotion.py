@@ -1,0 +1,57 @@
+"""Bringing operands to one dtype, by PyTorch's rules."""
+from __future__ import annotations
+
+from ..core import dtypes
+from ..core.kinds import P
+from ..core.tensor import Tensor
+
+
+def is_number(value) -> bool:
+    """Whether a value promotes like a Python number: one, or a run-time scalar of a traced program."""
+    return not isinstance(value, Tensor) or getattr(value, "weak", False)
+
+
+def number_category(value) -> int:
+    return value.dtype.category if isinstance(value, Tensor) else dtypes.category_of(value)
+
+
+def result_dtype(*values) -> dtypes.dtype:
+    """The dtype in which these tensors and numbers meet."""
+    dimensioned = [v.dtype for v in values if not is_number(v) and len(v.shape)]
+    zero_dim = [v.dtype for v in values if not is_number(v) and not len(v.shape)]
+    return dtypes.result_type(dimensioned, zero_dim, [number_category(v) for v in values if is_number(v)])
+
+
+def as_dtype(value, dtype: dtypes.dtype):
+    """A tensor converted (itself where it has the dtype already), or a number as Python's number of that category."""
+    if isinstance(value, Tensor):
+        return value if value.dtype is dtype and not getattr(value, "weak", False) else P.convert(value, dtype=dtype)
+    if dtype.category == dtypes.FLOATING:
+        return float(value)
+    if dtype.category == dtypes.COMPLEX:
+        return complex(value)
+    return bool(value) if dtype is dtypes.bool_ else int(value)
+
+
+def promoted(*values, floating=False, dtype=None):
+    """The values in their common dtype; with ``floating``, integers become the default floating dtype.
+
+    At least one of the results is a tensor: numbers alone become 0-dim tensors.
+    """
+    dtype = dtype or result_dtype(*values)
+    if floating and dtype.category < dtypes.FLOATING:
+        dtype = dtypes.Defaults.floating
+    out = [as_dtype(v, dtype) for v in values]
+    if not any(isinstance(v, Tensor) for v in out):
+        out[0] = P.full(shape=(), value=out[0], dtype=dtype)
+    return out if len(out) > 1 else out[0]
+
+
+def floating(value):
+    """A tensor of a floating or complex dtype: integers become the default floating dtype."""
+    return promoted(value, floating=True)
+
+
+def wide(value):
+    """Half precision as float32, so that a body rounds once, at its end; other dtypes as they are."""
+    return P.convert(value, dtype=dtypes.float32) if value.dtype.is_half else value

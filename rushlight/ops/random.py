@@ -1,0 +1,276 @@
+"""Random numbers from the counter-based stream."""
+from __future__ import annotations
+
+import math
+
+from ..core import dtypes
+from ..core.dtypes import FLOATING, bool_, float32, float64, iinfo, int64
+from ..core.kinds import P
+from ..core.meta import product
+from ..core.op import Scalar, op
+from ..core.random import default_generator
+from ..core.tensor import Tensor, empty_of
+from .create import checked_sizes, finished
+from .inplace import copy_
+
+
+def draw(generator, count, words=1):
+    """Reserves stream for ``count`` elements of ``words`` words each: (seed, block)."""
+    return (generator or default_generator).reserve((count * words + 3) // 4)
+
+
+@op(method=False, name="_uniform")
+def uniform_at(seed: Scalar, offset: Scalar, size, dtype):
+    """Uniform in [0, 1) with the full precision of ``dtype``."""
+    if dtype is float64:
+        bits = P.random_bits(seed, offset, shape=(2, *size))
+        high, low = (P.convert(P.reshape(part, shape=tuple(size)), dtype=float64) for part in halves(bits, size))
+        high = P.floor(P.mul(high, 2.0**-5))
+        low = P.floor(P.mul(low, 2.0**-6))
+        return P.mul(P.add(P.mul(high, 2.0**26), low), 2.0**-53)
+    bits = P.random_bits(seed, offset, shape=tuple(size))
+    places = {"float32": 24, "float16": 11, "bfloat16": 8}[dtype.name]
+    whole = P.convert(P.right_shift(bits, 32 - places), dtype=float32)
+    out = P.mul(whole, 2.0**-places)
+    return out if dtype is float32 else P.convert(out, dtype=dtype)
+
+
+def halves(bits, size):
+    rank = len(size) + 1
+    for k in range(2):
+        yield P.slice(bits, starts=(k,) + (0,) * (rank - 1), steps=(1,) * rank, shape=(1, *size))
+
+
+@op(method=False, name="_normal")
+def normal_at(seed: Scalar, offset: Scalar, size, dtype):
+    """Standard normal, by the transform of Box and Muller (1958)."""
+    wide = float64 if dtype is float64 else float32
+    bits = P.random_bits(seed, offset, shape=(2, *size))
+    first, second = (P.convert(P.reshape(part, shape=tuple(size)), dtype=wide) for part in halves(bits, size))
+    radius = P.sqrt(P.mul(P.log(P.mul(P.add(first, 1.0), 2.0**-32)), -2.0))
+    radius = P.maximum(radius, 0.0)
+    out = P.mul(radius, P.cos(P.mul(second, 2 * math.pi * 2.0**-32)))
+    return out if dtype is wide else P.convert(out, dtype=dtype)
+
+
+@op(method=False, name="_integers")
+def integers_at(seed: Scalar, offset: Scalar, low: Scalar, span: Scalar, size, dtype):
+    """Integers in [low, low + span)."""
+    bits = P.random_bits(seed, offset, shape=(2, *size))
+    high, less = (P.reshape(part, shape=tuple(size)) for part in halves(bits, size))
+    wide = P.bitwise_xor(P.left_shift(P.right_shift(high, 1), 32), less)
+    out = P.add(P.remainder(wide, span), low)
+    return P.convert(out, dtype=dtype) if dtype is not int64 else out
+
+
+def uniform_tensor(size, dtype, generator=None):
+    seed, block = draw(generator, product(size), 2 if dtype is float64 else 1)
+    return uniform_at(seed, block, tuple(size), dtype)
+
+
+def normal_tensor(size, dtype, generator=None):
+    seed, block = draw(generator, product(size), 2)
+    return normal_at(seed, block, tuple(size), dtype)
+
+
+def integer_tensor(low, high, size, dtype, generator=None):
+    seed, block = draw(generator, product(size), 2)
+    return integers_at(seed, block, low, high - low, tuple(size), dtype)
+
+
+def sampled(name, make, doc):
+    def body(*size, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, names=None):
+        dtype = dtype or dtypes.Defaults.floating
+        if dtype.category < FLOATING:
+            raise RuntimeError(f'"{name}" is not implemented for {dtype}')
+        size = checked_sizes(size)
+        if dtype.is_complex:
+            from .elementwise import complex as join
+            scale = 0.5**0.5 if make is normal_tensor else 1.0
+            return finished(join(make(size, dtype.to_real(), generator) * scale, make(size, dtype.to_real(), generator) * scale), requires_grad)
+        return finished(make(size, dtype, generator), requires_grad)
+    body.__name__, body.__doc__ = name, doc
+    return op(body, composite=True, method=False)
+
+
+rand = sampled("rand", uniform_tensor, "Uniform in [0, 1).")
+randn = sampled("randn", normal_tensor, "Standard normal.")
+
+
+@op(composite=True, method=False)
+def randint(low, high=None, size=None, *, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+    """Integers in [low, high); ``randint(high, size)`` starts at 0."""
+    if size is None and isinstance(high, (tuple, list)):
+        low, high, size = 0, low, high
+    if high is None:
+        low, high = 0, low
+    if low >= high:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    return finished(integer_tensor(int(low), int(high), checked_sizes((size,)), dtype or int64, generator), requires_grad)
+
+
+@op(composite=True, method=False)
+def randperm(n, *, generator=None, out=None, dtype=int64, layout=None, device=None, requires_grad=False, pin_memory=False):
+    """The integers below n in random order."""
+    import numpy as np
+    from ..core.exchange import from_numpy
+    from .shape import to_dtype
+    if n < 0:
+        raise RuntimeError(f"n must be non-negative, got {n}")
+    keys = integer_tensor(0, 1 << 62, (n,), int64, generator).numpy()
+    return to_dtype(from_numpy(np.argsort(keys, kind="stable")), dtype)
+
+
+def as_like(name, make):
+    def body(input, *args, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None, generator=None, pin_memory=False, **more):
+        dtype = dtype or input.dtype
+        return finished(make(*args, size=tuple(input.shape), dtype=dtype, generator=generator, **more), requires_grad)
+    body.__name__, body.__doc__ = name, f"As {name[:-5]}, in the shape of input."
+    return op(body, composite=True, method=False)
+
+
+rand_like = as_like("rand_like", lambda size, dtype, generator: rand(size, dtype=dtype, generator=generator))
+randn_like = as_like("randn_like", lambda size, dtype, generator: randn(size, dtype=dtype, generator=generator))
+randint_like = as_like("randint_like", lambda low, high=None, *, size, dtype, generator: randint(low if high is not None else 0, high if high is not None else low, size, dtype=dtype, generator=generator))
+
+
+@op(composite=True)
+def bernoulli(input, p=None, *, generator=None, out=None):
+    """1 with the given probability (each element's, or p), else 0."""
+    if not input.is_floating_point():
+        raise RuntimeError(f"bernoulli is not implemented for {input.dtype}")
+    chance = input if p is None else p
+    uniform = uniform_tensor(tuple(input.shape), float32, generator)
+    return (uniform < chance).to(input.dtype)
+
+
+@op(composite=True, inplace=True)
+def bernoulli_(input, p=0.5, *, generator=None):
+    """In place: 1 with probability p, else 0."""
+    if not isinstance(p, Tensor) and not 0 <= p <= 1:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
+    return unrecorded(input, (uniform_tensor(tuple(input.shape), float32, generator) < p))
+
+
+def unrecorded(target, values):
+    """Writes into a tensor (possibly a leaf) without history when it needs none."""
+    return copy_(target, values)
+
+
+@op(composite=True, inplace=True)
+def uniform_(input, a=0.0, b=1.0, *, generator=None, **named):
+    """In place: uniform in [a, b)."""
+    a, b = named.get("from", a), named.get("to", b)
+    if a > b:
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={a} > to={b}")
+    wide = float64 if input.dtype is float64 else float32
+    return unrecorded(input, uniform_tensor(tuple(input.shape), wide, generator) * (b - a) + a)
+
+
+@op(composite=True, inplace=True)
+def normal_(input, mean=0.0, std=1.0, *, generator=None):
+    """In place: normal with a mean and a standard deviation."""
+    if std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+    wide = float64 if input.dtype is float64 else float32
+    return unrecorded(input, normal_tensor(tuple(input.shape), wide, generator) * std + mean)
+
+
+@op(composite=True, method=False)
+def normal(mean, std=1.0, size=None, *, generator=None, out=None, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+    """Normal with the given means and standard deviations (tensors or numbers)."""
+    if size is not None:
+        return finished(normal_tensor(checked_sizes((size,)), dtype or dtypes.Defaults.floating, generator) * std + mean, requires_grad)
+    from ..core.meta import broadcast
+    if isinstance(std, Tensor) and bool((std < 0).any()) or not isinstance(std, Tensor) and std < 0:
+        raise RuntimeError("normal expects all elements of std >= 0.0")
+    shapes = [v.shape for v in (mean, std) if isinstance(v, Tensor)]
+    like = mean if isinstance(mean, Tensor) else std
+    return normal_tensor(broadcast(*shapes), like.dtype, generator) * std + mean
+
+
+@op(composite=True, inplace=True)
+def random_(input, a=None, b=None, *, generator=None, **named):
+    """In place: integers in [from, to), by default all that the dtype holds exactly."""
+    a, b = named.get("from", a), named.get("to", b)
+    if b is None:
+        a, b = (0, a) if a is not None else (0, 2 if input.dtype is bool_ else 1 << {"float32": 24, "float64": 53, "float16": 11, "bfloat16": 8}[input.dtype.name]
+                                            if input.dtype.is_floating_point else min(iinfo(input.dtype).max, (1 << 62)))
+    if a >= b:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={a} >= to={b}")
+    return unrecorded(input, integer_tensor(int(a), int(b), tuple(input.shape), int64, generator))
+
+
+def transformed(name, make):
+    def body(input, *args, generator=None, **kwargs):
+        wide = float64 if input.dtype is float64 else float32
+        u = uniform_tensor(tuple(input.shape), wide, generator)
+        return unrecorded(input, make(u, *args, **kwargs))
+    body.__name__, body.__doc__ = name, f"In place: random numbers of the {name.strip('_').replace('_', ' ')} distribution."
+    return op(body, composite=True, inplace=True)
+
+
+def positive(name, what, value):
+    if not value > 0:
+        raise RuntimeError(f"{name} expects {what} > 0.0, but found {what}={value}")
+
+
+def exponential_of(u, lambd=1.0):
+    positive("exponential_", "lambda", lambd)
+    return -((1 - u).log()) / lambd
+
+
+def cauchy_of(u, median=0.0, sigma=1.0):
+    positive("cauchy_", "sigma", sigma)
+    return median + sigma * ((u - 0.5) * math.pi).tan()
+
+
+def geometric_of(u, p):
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+    return ((1 - u).log() / math.log1p(-p)).floor() + 1
+
+
+exponential_, cauchy_, geometric_ = (transformed(n, f) for n, f in (("exponential_", exponential_of), ("cauchy_", cauchy_of), ("geometric_", geometric_of)))
+
+
+@op(composite=True, inplace=True)
+def log_normal_(input, mean=1.0, std=2.0, *, generator=None):
+    """In place: exp of a normal variable."""
+    positive("log_normal_", "std", std)
+    return unrecorded(input, (normal_tensor(tuple(input.shape), float64 if input.dtype is float64 else float32, generator) * std + mean).exp())
+
+
+@op(composite=True)
+def multinomial(input, num_samples, replacement=False, *, generator=None):
+    """Indices drawn with probabilities proportional to each row."""
+    if not 0 < input.dim() <= 2:
+        raise RuntimeError("prob_dist must be 1 or 2 dim")
+    if num_samples <= 0:
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
+    if not input.is_floating_point():
+        raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {input.dtype}")
+    if not replacement and num_samples > input.size(-1):
+        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    p = input.detach()
+    if not bool(((p >= 0) & (p < math.inf)).all()):
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if bool((p.sum(-1) == 0).any()):
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    if replacement:
+        edges = p.double().cumsum(-1)
+        u = uniform_tensor((*p.shape[:-1], num_samples), float64, generator) * edges[..., -1:]
+        return (u.unsqueeze(-1) >= edges.unsqueeze(-2)).sum(-1).clamp(max=p.size(-1) - 1)
+    noise = exponential_of(uniform_tensor(tuple(p.shape), float64, generator))
+    from .sort import topk
+    return topk(p.double() / noise, num_samples, -1)[1]
+
+
+@op(composite=True)
+def poisson(input, generator=None):
+    """Poisson variables with the given rates (by inversion)."""
+    import numpy as np
+    from ..core.exchange import from_array, values_of
+    seed, block = draw(generator, max(input.numel(), 1), 2)
+    stream = np.random.Generator(np.random.Philox(key=seed & ((1 << 64) - 1), counter=block))
+    return from_array(stream.poisson(values_of(input.detach())).astype(np.float64), input.dtype)

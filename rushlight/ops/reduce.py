@@ -1,0 +1,388 @@
+"""Reductions over dimensions, and statistics made of them."""
+from __future__ import annotations
+
+import math
+
+from ..core import dtypes
+from ..core.dtypes import FLOATING, bool_, int64, uint8
+from ..core.kinds import P
+from ..core.meta import is_one, product
+from ..core.op import op, rule, sample
+from ..core.tensor import Tensor, wrapped
+from .promotion import floating, wide
+
+SAMPLES = (sample((3, 4)), sample((3, 4), 0), sample((2, 3, 4), (0, 2), keepdim=True), sample(()))
+
+
+def dims_of(input, dim) -> tuple:
+    """Dimensions to reduce, ascending; None and () mean all."""
+    rank = len(input.shape)
+    if dim is None or (isinstance(dim, (tuple, list)) and not dim):
+        return tuple(range(rank))
+    dims = [wrapped(d, rank) for d in ((dim,) if not isinstance(dim, (tuple, list)) else dim)]
+    if len(set(dims)) != len(dims):
+        raise RuntimeError(f"dim {dims[0]} appears multiple times in the list of dims")
+    return tuple(sorted(dims)) if rank else ()
+
+
+def drop(x, dims, keepdim):
+    """Removes reduced dimensions unless they are to be kept."""
+    if keepdim or not dims:
+        return x
+    return P.reshape(x, shape=tuple(s for k, s in enumerate(x.shape) if k not in dims))
+
+
+def reduced(primitive, x, dims, keepdim):
+    return drop(primitive(x, dims), dims, keepdim) if dims else P.mul(x, 1) if x.dtype is not bool_ else P.logical_and(x, True)
+
+
+def count_of(input, dims):
+    return product(input.shape[d] for d in dims)
+
+
+@op(samples=SAMPLES)
+def sum(input, dim=None, keepdim=False, *, dtype=None):
+    """The sum over dimensions; integers add up as int64."""
+    dtype = dtype or (int64 if input.dtype.category < FLOATING else input.dtype)
+    x = input if input.dtype is dtype else P.convert(input, dtype=dtype)
+    return reduced(P.sum, x, dims_of(input, dim), keepdim)
+
+
+@op(samples=SAMPLES)
+def nansum(input, dim=None, keepdim=False, *, dtype=None):
+    """The sum with NaN counted as 0."""
+    if input.dtype.is_floating_point:
+        input = P.where(P.ne(input, input), 0.0, input)
+    return sum.body(input, dim, keepdim, dtype=dtype)
+
+
+@op(samples=SAMPLES)
+def mean(input, dim=None, keepdim=False, *, dtype=None):
+    """The arithmetic mean over dimensions."""
+    dtype = dtype or input.dtype
+    if dtype.category < FLOATING:
+        raise RuntimeError(f"mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {dtype}")
+    x = wide(input if input.dtype is dtype else P.convert(input, dtype=dtype))
+    dims = dims_of(input, dim)
+    out = P.div(reduced(P.sum, x, dims, keepdim), count_of(input, dims))
+    return P.convert(out, dtype=dtype) if dtype.is_half else out
+
+
+@op(composite=True)
+def nanmean(input, dim=None, keepdim=False, *, dtype=None):
+    """The mean of what is not NaN."""
+    from .elementwise import isnan, logical_not
+    present = logical_not(isnan(input))
+    return nansum(input, dim, keepdim, dtype=dtype) / present.sum(dim, keepdim)
+
+
+@op(samples=SAMPLES[:2])
+def prod(input, dim=None, keepdim=False, *, dtype=None):
+    """The product over a dimension (default: all)."""
+    dtype = dtype or (int64 if input.dtype.category < FLOATING else input.dtype)
+    x = input if input.dtype is dtype else P.convert(input, dtype=dtype)
+    return reduced(P.prod, x, dims_of(input, dim), keepdim)
+
+
+@rule(P.prod)
+def vjp(g, y, x, dims):
+    """Division where no element is zero; else the product of the others, from running products on either side."""
+    moved, back, shape = flatten_dims(x, dims)
+    last = len(moved.shape) - 1
+    left = P.cumprod(P.cat((ones_slice(moved), P.slice(moved, starts=(0,) * (last + 1), steps=(1,) * (last + 1),
+                                                       shape=(*moved.shape[:-1], moved.shape[-1] - 1))), dim=last), dim=last)
+    turned = P.flip(moved, dims=(last,))
+    right = P.flip(P.cumprod(P.cat((ones_slice(turned), P.slice(turned, starts=(0,) * (last + 1), steps=(1,) * (last + 1),
+                                                                shape=(*moved.shape[:-1], moved.shape[-1] - 1))), dim=last), dim=last), dims=(last,))
+    others = P.mul(left, right)
+    if others.dtype.is_complex:
+        others = P.conj(others)
+    return [P.mul(g, back(others))]
+
+
+def ones_slice(x):
+    return P.full(shape=(*x.shape[:-1], 1), value=1, dtype=x.dtype)
+
+
+def flatten_dims(x, dims):
+    """x with ``dims`` joined as the last dimension, and the way back."""
+    rank = len(x.shape)
+    rest = [k for k in range(rank) if k not in dims]
+    order = (*rest, *dims)
+    moved = P.permute(x, dims=order)
+    inner = tuple(moved.shape)
+    joined = P.reshape(moved, shape=(*inner[:len(rest)], product(inner[len(rest):])))
+    inverse = tuple(order.index(k) for k in range(rank))
+    return joined, lambda y: P.permute(P.reshape(y, shape=inner), dims=inverse), inner
+
+
+def nonempty(name, input, dims):
+    for d in dims:
+        if type(input.shape[d]) is int and input.shape[d] == 0:
+            raise (IndexError if len(dims) == 1 else RuntimeError)(
+                f"{name}(): Expected reduction dim {d} to have non-zero size.")
+
+
+@op(samples=SAMPLES)
+def amax(input, dim=(), keepdim=False):
+    """The largest element over dimensions; ties share the gradient."""
+    dims = dims_of(input, dim)
+    nonempty("amax", input, dims)
+    return reduced(P.amax, input, dims, keepdim)
+
+
+@op(samples=SAMPLES)
+def amin(input, dim=(), keepdim=False):
+    """The smallest element over dimensions; ties share the gradient."""
+    dims = dims_of(input, dim)
+    nonempty("amin", input, dims)
+    return reduced(P.amin, input, dims, keepdim)
+
+
+@op(composite=True)
+def aminmax(input, *, dim=None, keepdim=False):
+    """The smallest and the largest element."""
+    from ..core.results import named
+    return named("aminmax", min=amin(input, () if dim is None else dim, keepdim), max=amax(input, () if dim is None else dim, keepdim))
+
+
+def position(name, primitive):
+    def body(input, dim=None, keepdim=False):
+        if input.dtype.is_complex or input.dtype is bool_:
+            raise RuntimeError(f'"{name}_cpu" not implemented for {input.dtype}')
+        rank = len(input.shape)
+        if dim is None:
+            if type(input.numel()) is int and input.numel() == 0:
+                raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
+            out = primitive(P.reshape(input, shape=(input.numel(),)), (0,))
+            return P.reshape(out, shape=(1,) * rank if keepdim else ())
+        at = wrapped(dim, rank)
+        if not rank:
+            return P.reshape(primitive(P.reshape(input, shape=(1,)), (0,)), shape=())
+        nonempty(name, input, (at,))
+        return drop(primitive(input, (at,)), (at,), keepdim)
+    body.__name__, body.__doc__ = name, f"The index of the first {name[3:]}imum, as int64 (over all elements without ``dim``)."
+    return op(body, samples=SAMPLES[:2])
+
+
+argmax, argmin = position("argmax", P.argmax), position("argmin", P.argmin)
+
+
+@op(method=False)
+def extreme_along(input, dim, keepdim, largest):
+    """The largest (smallest) element along a dimension, and its index: the gradient goes to that element alone."""
+    rank = len(input.shape)
+    x = input if rank else P.reshape(input, shape=(1,))
+    at = wrapped(dim, rank)
+    nonempty("max" if largest else "min", x, (at,))
+    plain = P.convert(x, dtype=uint8) if x.dtype is bool_ else x
+    index = (P.argmax if largest else P.argmin)(plain, (at,))
+    value = P.gather(x, index, dim=at)
+    if not rank:
+        return P.reshape(value, shape=()), P.reshape(index, shape=())
+    return drop(value, (at,), keepdim), drop(index, (at,), keepdim)
+
+
+def overloaded(name, largest):
+    def body(input, *args, **kwargs):
+        from ..core.results import named
+        from .elementwise import maximum, minimum
+        other = args[0] if args else kwargs.get("other", kwargs.get("dim"))
+        if other is None:
+            return (amax if largest else amin)(input) if input.numel() else empty_error(name)
+        if isinstance(other, Tensor):
+            return (maximum if largest else minimum)(input, other)
+        keepdim = args[1] if len(args) > 1 else kwargs.get("keepdim", False)
+        if input.is_complex():
+            raise RuntimeError(f"{name}(): does not support complex input")
+        values, indices = extreme_along(input, other, keepdim, largest)
+        return named(name, values=values, indices=indices)
+    body.__name__, body.__doc__ = name, f"The {name}imum of all elements, along a dimension (values, indices), or of two tensors."
+    return op(body, composite=True)
+
+
+def empty_error(name):
+    raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
+
+
+max, min = overloaded("max", True), overloaded("min", False)
+
+
+def truth(name):
+    def body(input, dim=None, keepdim=False):
+        x = input if input.dtype is bool_ else P.ne(input, 0)
+        out = reduced(getattr(P, name), x, dims_of(input, dim) if dim != () else (), keepdim)
+        return P.convert(out, dtype=uint8) if input.dtype is uint8 else out
+    body.__name__, body.__doc__ = name, f"Whether {name} element(s) over dimensions are true."
+    return op(body, samples=SAMPLES)
+
+
+any, all = truth("any"), truth("all")
+
+
+@op(samples=SAMPLES[:3])
+def count_nonzero(input, dim=None):
+    """How many elements are not zero."""
+    dims = dims_of(input, dim)
+    return reduced(P.sum, P.convert(P.ne(input, 0), dtype=int64), dims, False)
+
+
+def moments(x, dims, correction):
+    """Mean (kept) and variance (kept) in two passes."""
+    count = count_of(x, dims)
+    center = P.div(P.sum(x, dims) if dims else x, count)
+    away = P.sub(x, center)
+    square = P.mul(away, away) if not x.dtype.is_complex else P.convert(P.real(P.mul(away, P.conj(away))), dtype=x.dtype.to_real())
+    total = P.sum(square, dims) if dims else square
+    below = count - correction
+    return center, P.div(total, below if type(below) is not int else float(builtin_max(below, 0)))
+
+
+builtin_max = __builtins__["max"] if isinstance(__builtins__, dict) else __builtins__.max
+
+
+def variance(name, finish):
+    def body(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
+        if isinstance(dim, bool):
+            dim, unbiased = None, dim
+        if input.dtype.category < FLOATING:
+            raise RuntimeError(f"{name} only support floating point and complex dtypes")
+        correction = correction if correction is not None else 0 if unbiased is False else 1
+        dims = dims_of(input, dim)
+        center, spread = moments(wide(input), dims, correction)
+        out = [drop(v, dims, keepdim) for v in finish(spread, center)]
+        out = [P.convert(v, dtype=input.dtype) if input.dtype.is_half else v for v in out]
+        return out[0] if len(out) == 1 else tuple(out)
+    body.__name__, body.__doc__ = name, f"{name.replace('_', ' and ')} over dimensions, dividing by the count less ``correction`` (1)."
+    return op(body, samples=SAMPLES[:3])
+
+
+var, std = variance("var", lambda v, m: (v,)), variance("std", lambda v, m: (P.sqrt(v),))
+var_mean, std_mean = variance("var_mean", lambda v, m: (v, m)), variance("std_mean", lambda v, m: (P.sqrt(v), m))
+
+
+@rule(P.sqrt)
+def vjp(g, y, x):  # noqa: F811 - the root of a zero variance gets no infinite gradient times zero
+    return [P.div(g, P.mul(y, 2.0)) if not y.dtype.is_complex else P.div(g, P.conj(P.mul(y, 2.0)))]
+
+
+@op(samples=SAMPLES[1:3])
+def logsumexp(input, dim, keepdim=False):
+    """log(sum(exp(x))), without overflow."""
+    x = floating(input)
+    dims = dims_of(input, dim)
+    if not dims:
+        return P.mul(x, 1)
+    high = P.amax(x, dims) if builtin_all(not (type(x.shape[d]) is int and x.shape[d] == 0) for d in dims) else P.sum(x, dims)
+    high = P.where(P.eq(P.abs(high), math.inf), 0.0, high)
+    return drop(P.add(P.log(P.sum(P.exp(P.sub(x, high)), dims)), high), dims, keepdim)
+
+
+def builtin_all(items):
+    for item in items:
+        if not item:
+            return False
+    return True
+
+
+@rule(logsumexp)
+def vjp(g, y, input, dim, keepdim=False):  # noqa: F811
+    dims = dims_of(input, dim)
+    if not dims:
+        return [g]
+    kept = tuple(1 if k in dims else s for k, s in enumerate(input.shape))
+    y, g = P.reshape(y, shape=kept), P.reshape(g, shape=kept)
+    return [P.mul(P.exp(P.sub(floating(input), P.where(P.eq(P.abs(y), math.inf), 0.0, y))), g)]
+
+
+@op(samples=(sample((3, 4), 2), sample((3, 4), 1, 0)), name="_norm", method=False)
+def vector_norm(input, ord, dims, keepdim=False, dtype=None):
+    """(sum |x| ** ord) ** (1 / ord) over dimensions; inf and -inf give the extreme, 0 the count of non-zeros."""
+    x = input if dtype is None else P.convert(input, dtype=dtype)
+    result = x.dtype.to_real()
+    x = wide(P.abs(x) if x.dtype.is_complex or ord != 2 else x)
+    if ord == 2:
+        out = P.sqrt(P.sum(P.mul(x, x), dims) if dims else P.mul(x, x))
+    elif ord == math.inf:
+        out = P.amax(x, dims) if dims else x
+    elif ord == -math.inf:
+        out = P.amin(x, dims) if dims else x
+    elif ord == 0:
+        ones = P.convert(P.ne(x, 0), dtype=x.dtype)
+        out = P.sum(ones, dims) if dims else ones
+    elif ord == 1:
+        out = P.sum(x, dims) if dims else P.mul(x, 1)
+    else:
+        powered = P.pow(x, float(ord))
+        out = P.pow(P.sum(powered, dims) if dims else powered, 1.0 / ord)
+    out = drop(out, dims, keepdim)
+    return out if out.dtype is result else P.convert(out, dtype=result)
+
+
+@rule(vector_norm)
+def vjp(g, y, input, ord, dims, keepdim=False, dtype=None):  # noqa: F811
+    """Zero where the norm is zero."""
+    kept = tuple(1 if k in dims else s for k, s in enumerate(input.shape))
+    y, g = P.reshape(y, shape=kept), P.reshape(g, shape=kept)
+    x = input if dtype is None else P.convert(input, dtype=dtype)
+    if x.dtype.is_complex:
+        return [P.convert(complex_norm_vjp(g, y, x, ord, dims), dtype=input.dtype)]
+    out = norm_slope(g, y, x, ord, dims, P.abs(x), P.sign(x))
+    return [P.convert(out, dtype=input.dtype) if out.dtype is not input.dtype else out]
+
+
+def complex_norm_vjp(g, y, x, ord, dims):
+    slope = norm_slope(g, y, P.abs(x), ord, dims, P.abs(x), P.full(shape=(), value=1, dtype=y.dtype))
+    return P.mul(P.convert(slope, dtype=x.dtype), P.sgn(x))
+
+
+def norm_slope(g, y, x, ord, dims, size, sign):
+    if ord == 0:
+        return P.mul(x, 0)
+    if ord == 1:
+        return P.mul(g, sign)
+    if ord == 2:
+        return P.mul(g, P.where(P.eq(y, 0), 0.0, P.div(x, y)))
+    if ord in (math.inf, -math.inf):
+        hit = P.convert(P.logical_or(P.eq(size, y), P.logical_and(P.ne(y, y), P.ne(size, size))), dtype=x.dtype)
+        return P.mul(P.mul(sign, hit), P.div(g, P.sum(hit, dims) if dims else hit))
+    if ord < 1:
+        scaled = P.mul(sign, P.where(P.eq(size, 0), 0.0, P.pow(size, ord - 1.0)))
+        return P.mul(scaled, P.mul(g, P.pow(y, 1.0 - ord)))
+    return P.mul(P.mul(sign, P.pow(size, ord - 1.0)), P.where(P.eq(y, 0), 0.0, P.div(g, P.pow(y, ord - 1.0))))
+
+
+@op(composite=True)
+def norm(input, p="fro", dim=None, keepdim=False, dtype=None):
+    """A vector norm over all elements or dimensions (matrix norms: linalg.norm)."""
+    if p == "nuc":
+        from .linalg import matrix_norm
+        return matrix_norm(input, "nuc", dim or (-2, -1), keepdim, dtype=dtype)
+    ord = 2.0 if p in ("fro", None) else float(p)
+    dims = tuple(range(input.dim())) if dim is None else tuple(sorted(wrapped(d, input.dim()) for d in ((dim,) if isinstance(dim, int) else dim)))
+    if not input.dim():
+        dims = ()
+    if dtype is None and input.dtype.category < FLOATING:
+        raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {input.dtype}")
+    return vector_norm(input, ord, dims, keepdim, dtype)
+
+
+@op(composite=True)
+def dist(input, other, p=2):
+    """The p-norm of the difference."""
+    return norm(input - other, p)
+
+
+@op(composite=True, inplace_too=True)
+def renorm(input, p, dim, maxnorm):
+    """Sub-tensors along ``dim`` scaled down to a p-norm of at most ``maxnorm``."""
+    if p <= 0:
+        raise RuntimeError("renorm: non-positive-norm not supported")
+    if input.dim() < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.dim()} dimensions")
+    if maxnorm < 0:
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+    at = wrapped(dim, input.dim())
+    size = norm(input, p, tuple(k for k in range(input.dim()) if k != at), keepdim=True)
+    from .elementwise import where_
+    return input * where_(size > maxnorm, maxnorm / (size + 1e-7), 1.0)

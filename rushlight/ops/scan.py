@@ -1,0 +1,132 @@
+"""Running sums, products and extremes along a dimension."""
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.dtypes import FLOATING, int64
+from ..core.kinds import Foreign, P
+from ..core.op import op, rule, sample
+from ..core.tensor import wrapped
+from .prims import primitive
+
+
+def same_meta(x, dim):
+    return x.like(tuple(x.shape))
+
+
+def cumsum_gradient(g, y, x, dim):
+    return [P.flip(P.cumsum(P.flip(g, dims=(dim,)), dim=dim), dims=(dim,))]
+
+
+def cumprod_gradient(g, y, x, dim):
+    """sum over later outputs of g * y / x; zeros of x are handled by summing products around them."""
+    size = x.shape[dim]
+    rank = len(x.shape)
+    total = None
+    for k in range(size):  # the product with element k left out, from position k on
+        one = tuple(k if d == dim else 0 for d in range(rank))
+        before = tuple(k if d == dim else s for d, s in enumerate(x.shape))
+        after = tuple(size - k - 1 if d == dim else s for d, s in enumerate(x.shape))
+        unit = tuple(1 if d == dim else s for d, s in enumerate(x.shape))
+        steps = (1,) * rank
+        left = P.prod(P.slice(x, starts=(0,) * rank, steps=steps, shape=before), (dim,)) if k else P.full(shape=unit, value=1, dtype=x.dtype)
+        tail = [left]
+        if k + 1 < size:
+            rest = P.slice(x, starts=tuple(k + 1 if d == dim else 0 for d in range(rank)), steps=steps, shape=after)
+            tail.append(P.mul(P.cumprod(rest, dim=dim), left))
+        around = P.cat(tuple(tail), dim=dim) if len(tail) > 1 else left
+        if around.dtype.is_complex:
+            around = P.conj(around)
+        later = P.slice(g, starts=one, steps=steps, shape=tuple(size - k if d == dim else s for d, s in enumerate(x.shape)))
+        part = P.sum(P.mul(later, around), (dim,))
+        total = part if total is None else P.cat((total, part), dim=dim)
+    return [total if total is not None else g]
+
+
+P_cumsum = primitive("cumsum", Foreign(lambda x, dim: np.cumsum(x, dim, dtype=x.dtype), same_meta, cumsum_gradient), lambda x, dim: 0, arity=1)
+P_cumprod = primitive("cumprod", Foreign(lambda x, dim: np.cumprod(x, dim, dtype=x.dtype), same_meta, cumprod_gradient), lambda x, dim: 0, arity=1)
+
+
+def running_extreme(pick, better):
+    def run(x, dim):
+        values = pick.accumulate(x, dim)
+        moved, best = np.moveaxis(x, dim, 0), np.moveaxis(values, dim, 0)
+        index = np.zeros(best.shape, np.int64)
+        for k in range(1, len(moved)):
+            with np.errstate(invalid="ignore"):
+                hit = better(moved[k], best[k - 1]) | (moved[k] == best[k - 1]) | np.isnan(moved[k]) if moved.dtype.kind == "f" else better(moved[k], best[k - 1]) | (moved[k] == best[k - 1])
+            index[k] = np.where(hit, k, index[k - 1])
+        return values, np.moveaxis(index, 0, dim)
+    return run
+
+
+def extreme_meta(x, dim):
+    return x.like(tuple(x.shape)), x.like(tuple(x.shape), dtype=int64) if False else x.like(tuple(x.shape)).like(dtype=int64)
+
+
+def extreme_gradient(g, y, x, dim):
+    zeros = P.full(shape=tuple(x.shape), value=0, dtype=x.dtype)
+    return [P.scatter(zeros, y[1], g[0], dim=dim, combine="add")]
+
+
+P_cummax = primitive("cummax", Foreign(running_extreme(np.maximum, np.greater), extreme_meta, extreme_gradient), lambda x, dim: 0, arity=1)
+P_cummin = primitive("cummin", Foreign(running_extreme(np.minimum, np.less), extreme_meta, extreme_gradient), lambda x, dim: 0, arity=1)
+
+
+def running(name, primitive_):
+    def body(input, dim, *, dtype=None):
+        dtype = dtype or (int64 if input.dtype.category < FLOATING else input.dtype)
+        x = P.convert(input, dtype=dtype) if input.dtype is not dtype else input
+        at = wrapped(dim, len(input.shape))
+        return primitive_(x, dim=at) if input.shape else P.mul(x, 1)
+    body.__name__, body.__doc__ = name, f"The running {'sum' if name == 'cumsum' else 'product'} along a dimension."
+    return op(body, samples=(sample((3, 4), 1),), inplace_too=True)
+
+
+cumsum, cumprod = running("cumsum", P_cumsum), running("cumprod", P_cumprod)
+
+
+@op(name="_running_extreme", method=False)
+def running_extreme_(input, dim, largest):
+    """The running maximum (minimum) and the index of its last occurrence."""
+    at = wrapped(dim, len(input.shape))
+    x = input if input.shape else P.reshape(input, shape=(1,))
+    values, indices = (P.cummax if largest else P.cummin)(x, dim=at)
+    if input.shape:
+        return values, indices
+    return P.reshape(values, shape=()), P.reshape(indices, shape=())
+
+
+@op(composite=True)
+def cummax(input, dim):
+    """The running maximum along a dimension, and where it was last met."""
+    from ..core.results import named
+    values, indices = running_extreme_(input, dim, True)
+    return named("cummax", values=values, indices=indices)
+
+
+@op(composite=True)
+def cummin(input, dim):
+    """The running minimum along a dimension, and where it was last met."""
+    from ..core.results import named
+    values, indices = running_extreme_(input, dim, False)
+    return named("cummin", values=values, indices=indices)
+
+
+@op
+def diff(input, n=1, dim=-1, prepend=None, append=None):
+    """Differences of neighbours along a dimension, n times."""
+    at = wrapped(dim, len(input.shape))
+    if not input.shape:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    parts = [p for p in (prepend, input, append) if p is not None]
+    x = P.cat(tuple(parts), dim=at) if len(parts) > 1 and n else input
+    rank = len(x.shape)
+    for _ in range(min(n, x.shape[at])):
+        shape = tuple(s - 1 if d == at else s for d, s in enumerate(x.shape))
+        ahead = P.slice(x, starts=tuple(int(d == at) for d in range(rank)), steps=(1,) * rank, shape=shape)
+        behind = P.slice(x, starts=(0,) * rank, steps=(1,) * rank, shape=shape)
+        x = P.logical_xor(ahead, behind) if x.dtype.name == "bool" else P.sub(ahead, behind)
+    return x if x is not input else P.copy(x)

@@ -1,0 +1,742 @@
+"""Views and rearrangements: the same elements under other indices."""
+from __future__ import annotations
+
+from ..core.dtypes import int64
+from ..core.kinds import P
+from ..core.meta import broadcast, is_one, product, reshaped_strides, row_major
+from ..core.op import op, sample
+from ..core.tensor import Tensor, wrapped
+from .promotion import promoted
+
+
+def sizes_of(size):
+    """Sizes given one by one or as one sequence."""
+    return tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else tuple(size)
+
+
+def inferred(shape, numel):
+    """A shape with its -1 worked out."""
+    if -1 not in [s for s in shape if type(s) is int]:
+        if product(shape) != numel:
+            raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")
+        return tuple(shape)
+    rest = product(s for s in shape if not (type(s) is int and s == -1))
+    if sum(1 for s in shape if type(s) is int and s == -1) > 1:
+        raise RuntimeError("only one dimension can be inferred")
+    if any(type(s) is int and s < -1 for s in shape):
+        raise RuntimeError(f"invalid shape dimension in {list(shape)}")
+    if rest == 0:
+        raise RuntimeError(f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified dimension size -1 can be any value and is ambiguous")
+    if numel % rest != 0:
+        raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")
+    return tuple(numel // rest if type(s) is int and s == -1 else s for s in shape)
+
+
+@op(view=True, samples=(sample((2, 6), (3, 4)), sample((2, 6), (-1,))))
+def reshape(input, *shape):
+    """The elements in row-major order in another shape; a view where strides allow, else a copy."""
+    return P.reshape(input, shape=inferred(sizes_of(shape), input.numel()))
+
+
+@op(view=True, samples=(sample((2, 6), 3, 4),))
+def view(input, *shape):
+    """A view in another shape (or, given a dtype, of the same bytes as that dtype).  RuntimeError where only a copy would do."""
+    if len(shape) == 1 and not isinstance(shape[0], (int, tuple, list)):
+        return view_dtype.body(input, shape[0])
+    shape = inferred(sizes_of(shape), input.numel())
+    if reshaped_strides(input.meta.shape, input.meta.strides, shape) is None:
+        raise RuntimeError("view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous "
+                           "subspaces). Use .reshape(...) instead.")
+    return P.reshape(input, shape=shape)
+
+
+@op(view=True)
+def view_as(input, other):
+    """A view in the shape of other."""
+    return view.body(input, tuple(other.shape))
+
+
+@op(view=True)
+def reshape_as(input, other):
+    """Reshaped as other."""
+    return reshape.body(input, tuple(other.shape))
+
+
+@op(view=True)
+def permute(input, *dims):
+    """The dimensions in another order."""
+    dims = sizes_of(dims)
+    if len(dims) != len(input.shape):
+        raise RuntimeError(f"permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of dimensions i.e. input.dim() = {len(input.shape)} is not equal to len(dims) = {len(dims)}")
+    order = tuple(wrapped(d, len(input.shape)) for d in dims)
+    if len(set(order)) != len(order):
+        raise RuntimeError("permute(): duplicate dims are not allowed.")
+    return P.permute(input, dims=order)
+
+
+@op(view=True, samples=(sample((2, 3, 4), 0, 2),), inplace_view=True)
+def transpose(input, dim0, dim1):
+    """Two dimensions exchanged."""
+    rank = len(input.shape)
+    a, b = wrapped(dim0, rank), wrapped(dim1, rank)
+    order = list(range(rank))
+    if rank:
+        order[a], order[b] = order[b], order[a]
+    return P.permute(input, dims=tuple(order))
+
+
+@op(view=True, inplace_view=True)
+def t(input):
+    """A matrix transposed; vectors as they are."""
+    if len(input.shape) > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {len(input.shape)}D")
+    return transpose.body(input, 0, 1) if len(input.shape) == 2 else P.permute(input, dims=tuple(range(len(input.shape))))
+
+
+@op(view=True)
+def adjoint(input):
+    """The last two dimensions exchanged, conjugated."""
+    out = transpose.body(input, -2, -1)
+    return P.conj(out) if input.dtype.is_complex else out
+
+
+@op(view=True)
+def movedim(input, source, destination):
+    """Dimensions moved to other places, the rest in order."""
+    rank = len(input.shape)
+    source = [wrapped(d, rank) for d in ((source,) if isinstance(source, int) else source)]
+    destination = [wrapped(d, rank) for d in ((destination,) if isinstance(destination, int) else destination)]
+    if len(source) != len(destination):
+        raise RuntimeError(f"movedim: Invalid source or destination dims: source ({source} dims) should contain the same number of dims as destination ({destination} dims)")
+    if len(set(source)) != len(source) or len(set(destination)) != len(destination):
+        raise RuntimeError("movedim: repeated dim in `source` or `destination`")
+    rest = [d for d in range(rank) if d not in source]
+    order = [None] * rank
+    for s, d in zip(source, destination):
+        order[d] = s
+    return P.permute(input, dims=tuple(rest.pop(0) if d is None else d for d in order))
+
+
+@op(view=True, inplace_view=True)
+def squeeze(input, dim=None):
+    """Dimensions of size 1 removed: all of them, or those in ``dim``."""
+    rank = len(input.shape)
+    dims = range(rank) if dim is None else [wrapped(d, rank) for d in ((dim,) if isinstance(dim, int) else dim)]
+    kept = tuple(s for k, s in enumerate(input.shape) if not (k in dims and is_one(s)))
+    return P.reshape(input, shape=kept)
+
+
+@op(view=True, inplace_view=True)
+def unsqueeze(input, dim):
+    """A dimension of size 1 inserted."""
+    at = wrapped(dim, len(input.shape) + 1)
+    return P.reshape(input, shape=(*input.shape[:at], 1, *input.shape[at:]))
+
+
+@op(view=True)
+def flatten(input, start_dim=0, end_dim=-1):
+    """Dimensions start..end joined into one."""
+    rank = len(input.shape)
+    if not rank:
+        return P.reshape(input, shape=(1,))
+    a, b = wrapped(start_dim, rank), wrapped(end_dim, rank)
+    if a > b:
+        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    if a == b:
+        return input
+    return P.reshape(input, shape=(*input.shape[:a], product(input.shape[a:b + 1]), *input.shape[b + 1:]))
+
+
+@op(view=True)
+def ravel(input):
+    """All elements in one dimension."""
+    return P.reshape(input, shape=(input.numel(),))
+
+
+@op(view=True)
+def unflatten(input, dim, sizes):
+    """One dimension split into several."""
+    at = wrapped(dim, len(input.shape))
+    try:
+        sizes = inferred(tuple(sizes), input.shape[at])
+    except RuntimeError:
+        raise RuntimeError(f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} ({input.shape[at]}) in the input tensor") from None
+    return P.reshape(input, shape=(*input.shape[:at], *sizes, *input.shape[at + 1:]))
+
+
+def expanded(shape, wanted):
+    lead = len(wanted) - len(shape)
+    if lead < 0:
+        raise RuntimeError(f"expand: the number of sizes provided ({len(wanted)}) must be greater or equal to the number of dimensions in the tensor ({len(shape)})")
+    out = []
+    for k, size in enumerate(wanted):
+        own = shape[k - lead] if k >= lead else 1
+        if type(size) is int and size == -1 and k >= lead:
+            size = own
+        if type(size) is int and size < 0:
+            raise RuntimeError(f"The expanded size of the tensor ({size}) isn't allowed in a leading, non-existing dimension {k}")
+        if not is_one(own) and own != size:
+            raise RuntimeError(f"The expanded size of the tensor ({size}) must match the existing size ({own}) at non-singleton dimension {k}.  "
+                               f"Target sizes: {list(wanted)}.  Tensor sizes: {list(shape)}")
+        out.append(size)
+    return tuple(out)
+
+
+@op(view=True)
+def expand(input, *size, implicit=False):
+    """Dimensions of size 1 repeated without copying."""
+    return P.expand(input, shape=expanded(input.shape, sizes_of(size)))
+
+
+@op(view=True)
+def expand_as(input, other):
+    """Expanded to the shape of other."""
+    return P.expand(input, shape=expanded(input.shape, tuple(other.shape)))
+
+
+@op(view=True)
+def broadcast_to(input, size):
+    """Expanded to a shape."""
+    return P.expand(input, shape=expanded(input.shape, tuple(size)))
+
+
+@op(view=True)
+def narrow(input, dim, start, length):
+    """``length`` elements from ``start`` along a dimension."""
+    at = wrapped(dim, len(input.shape))
+    if not input.shape:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    size = input.shape[at]
+    start = int(start.item()) if isinstance(start, Tensor) else start
+    if length < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
+    if not -size <= start <= size:
+        raise IndexError(f"start out of range (expected to be in range of [-{size}, {size}], but got {start})")
+    start = start + size if start < 0 else start
+    if start + length > size:
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
+    return sliced(input, at, start, 1, length)
+
+
+def sliced(input, at, start, step, length):
+    """A strided range of one dimension."""
+    rank = len(input.shape)
+    return P.slice(input, starts=tuple(start if k == at else 0 for k in range(rank)), steps=tuple(step if k == at else 1 for k in range(rank)),
+                   shape=tuple(length if k == at else s for k, s in enumerate(input.shape)))
+
+
+@op(view=True)
+def select(input, dim, index):
+    """The slice at one index of a dimension, which goes away."""
+    if not input.shape:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    at = wrapped(dim, len(input.shape))
+    size = input.shape[at]
+    if not -size <= index < size:
+        raise IndexError(f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {at}")
+    part = sliced(input, at, index + size if index < 0 else index, 1, 1)
+    return P.reshape(part, shape=(*input.shape[:at], *input.shape[at + 1:]))
+
+
+@op(view=True, method=False)
+def index_basic(input, index):
+    """Indexing by integers, slices (as ("slice", start, stop, step)), None and Ellipsis, already one entry a dimension."""
+    out, dim = input, 0
+    for entry in index:
+        if entry is None:
+            out = P.reshape(out, shape=(*out.shape[:dim], 1, *out.shape[dim:]))
+            dim += 1
+        elif isinstance(entry, tuple):
+            start, stop, step = slice(*entry[1:]).indices(out.shape[dim])
+            length = max(0, -(-(stop - start) // step))
+            if (start, step, length) != (0, 1, out.shape[dim]):
+                out = sliced(out, dim, start if length else 0, step, length)
+            dim += 1
+        else:
+            size = out.shape[dim]
+            if not -size <= entry < size:
+                raise IndexError(f"index {entry} is out of bounds for dimension {dim} with size {size}")
+            out = sliced(out, dim, entry % size, 1, 1)
+            out = P.reshape(out, shape=(*out.shape[:dim], *out.shape[dim + 1:]))
+    return out if out is not input else P.permute(input, dims=tuple(range(len(input.shape))))
+
+
+@op(view=True)
+def diagonal(input, offset=0, dim1=0, dim2=1):
+    """The diagonal of two dimensions, which become one at the end."""
+    rank = len(input.shape)
+    a, b = wrapped(dim1, rank), wrapped(dim2, rank)
+    if a == b:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    rest = [k for k in range(rank) if k not in (a, b)]
+    x = P.permute(input, dims=(*rest, a, b))
+    rows, columns = x.shape[-2:]
+    start = (0, offset) if offset >= 0 else (-offset, 0)
+    length = max(0, min(rows - start[0], columns - start[1]))
+    return P.diagonal(x, row=start[0] if length else 0, column=start[1] if length else 0, length=length)
+
+
+@op(view=True)
+def unfold(input, dimension, size, step):
+    """Every window of ``size`` elements along a dimension, ``step`` apart; windows become the last dimension."""
+    if not input.shape:
+        raise RuntimeError("unfold of a 0-dim tensor is not supported") if size > 1 else None
+    at = wrapped(dimension, len(input.shape))
+    length = input.shape[at] if input.shape else 1
+    if size > length or size < 0:
+        raise RuntimeError(f"maximum size for tensor at dimension {at} is {length} but size is {size}")
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    return P.unfold(input, dim=at, size=size, step=step)
+
+
+@op(view=True)
+def as_strided(input, size, stride, storage_offset=None):
+    """The storage seen with any sizes and strides."""
+    size, stride = tuple(size), tuple(stride)
+    if len(size) != len(stride):
+        raise RuntimeError("mismatch in length of strides and shape")
+    if any(s < 0 for s in stride):
+        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
+    return P.strided(input, shape=size, strides=stride, offset=storage_offset or 0)
+
+
+@op(view=True, method=False, detaches=True)
+def alias(input):
+    """The same memory under another tensor, without history."""
+    return P.permute(input, dims=tuple(range(len(input.shape))))
+
+
+@op(view=True, detaches=True)
+def detach(input):
+    """The same memory, cut off from the gradient."""
+    return P.permute(input, dims=tuple(range(len(input.shape))))
+
+
+@op(samples=(sample((2, 3), (0, 1)),))
+def flip(input, *dims):
+    """The order reversed along dimensions."""
+    dims = tuple(sorted(wrapped(d, len(input.shape)) for d in sizes_of(dims)))
+    if len(set(dims)) != len(dims):
+        raise RuntimeError("dim appears multiple times in the list of dims")
+    return P.flip(input, dims=dims) if dims and input.shape else P.mul(input, 1)
+
+
+@op
+def fliplr(input):
+    """The order reversed along the second dimension."""
+    if len(input.shape) < 2:
+        raise RuntimeError("Input must be >= 2-d.")
+    return P.flip(input, dims=(1,))
+
+
+@op
+def flipud(input):
+    """The order reversed along the first dimension."""
+    if len(input.shape) < 1:
+        raise RuntimeError("Input must be >= 1-d.")
+    return P.flip(input, dims=(0,))
+
+
+def joined(tensors, dim):
+    return P.cat(tuple(tensors), dim=dim)
+
+
+@op(samples=(sample([(2, 3), (4, 3)]),), method=False)
+def cat(tensors, dim=0):
+    """Tensors one after the other along a dimension; legacy empty vectors are skipped."""
+    tensors = list(tensors)
+    if not tensors:
+        raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
+    real = [x for x in tensors if tuple(x.shape) != (0,)] or tensors[:1]
+    real = list(promoted(*tensors))[:] if len(tensors) > 1 and len(real) == len(tensors) else [
+        P.convert(x, dtype=promoted_dtype(tensors)) if x.dtype is not promoted_dtype(tensors) else x for x in real]
+    if not real[0].shape:
+        raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
+    at = wrapped(dim, len(real[0].shape))
+    for k, x in enumerate(real[1:], 1):
+        if len(x.shape) != len(real[0].shape):
+            raise RuntimeError(f"Tensors must have same number of dimensions: got {len(real[0].shape)} and {len(x.shape)}")
+        for d, (a, b) in enumerate(zip(real[0].shape, x.shape)):
+            if d != at and a != b:
+                raise RuntimeError(f"Sizes of tensors must match except in dimension {at}. Expected size {a} but got size {b} for tensor number {k} in the list.")
+    return joined(real, at) if len(real) > 1 else P.mul(real[0], 1) if real[0].dtype.name != "bool" else P.logical_and(real[0], True)
+
+
+def promoted_dtype(tensors):
+    from .promotion import result_dtype
+    return result_dtype(*tensors)
+
+
+@op(samples=(sample([(2, 3), (2, 3)]),), method=False)
+def stack(tensors, dim=0):
+    """Tensors of one shape along a new dimension."""
+    tensors = list(tensors)
+    if not tensors:
+        raise RuntimeError("stack expects a non-empty TensorList")
+    at = wrapped(dim, len(tensors[0].shape) + 1)
+    for k, x in enumerate(tensors):
+        if tuple(x.shape) != tuple(tensors[0].shape):
+            raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(tensors[0].shape)} at entry 0 and {list(x.shape)} at entry {k}")
+    tensors = list(promoted(*tensors)) if len(tensors) > 1 else tensors
+    return joined([P.reshape(x, shape=(*x.shape[:at], 1, *x.shape[at:])) for x in tensors], at)
+
+
+@op(samples=(sample((2, 3), 2, 2),))
+def repeat(input, *repeats):
+    """Copies of the tensor tiled along each dimension."""
+    repeats = sizes_of(repeats)
+    lead = len(repeats) - len(input.shape)
+    if lead < 0:
+        raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
+    if any(r < 0 for r in repeats):
+        raise RuntimeError(f"Trying to create tensor with negative dimension in repeat: {list(repeats)}")
+    shape = (1,) * lead + tuple(input.shape)
+    x = P.reshape(input, shape=tuple(v for s in shape for v in (1, s)))
+    x = P.expand(x, shape=tuple(v for r, s in zip(repeats, shape) for v in (r, s)))
+    return P.reshape(x, shape=tuple(r * s for r, s in zip(repeats, shape)))
+
+
+@op
+def tile(input, *dims):
+    """As repeat, with missing repeats taken as 1."""
+    dims = sizes_of(dims)
+    return repeat.body(input, (1,) * (len(input.shape) - len(dims)) + tuple(dims))
+
+
+@op(samples=(sample((2, 3), 1, (0, 1)),))
+def roll(input, shifts, dims=None):
+    """Elements moved along dimensions, those that fall off coming back at the other end."""
+    if dims is None or dims == ():
+        if not isinstance(shifts, int) and len(shifts) != 1:
+            raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:0")
+        flat = P.reshape(input, shape=(input.numel(),))
+        return P.reshape(roll.body(flat, shifts, 0), shape=tuple(input.shape))
+    shifts, dims = ((v,) if isinstance(v, int) else tuple(v) for v in (shifts, dims))
+    if len(shifts) != len(dims):
+        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
+    out = input
+    for shift, dim in zip(shifts, dims):
+        at = wrapped(dim, len(input.shape))
+        size = input.shape[at]
+        shift = shift % size if size else 0
+        if shift:
+            out = joined([sliced(out, at, size - shift, 1, shift), sliced(out, at, 0, 1, size - shift)], at)
+    return out if out is not input else P.mul(input, 1)
+
+
+@op
+def rot90(input, k=1, dims=(0, 1)):
+    """Turned by 90 degrees k times in the plane of two dimensions."""
+    if len(dims) != 2 or len(input.shape) < 2:
+        raise RuntimeError(f"expected total rotation dims == 2 and total dims >= 2, but got dims = {len(dims)} and total dims = {len(input.shape)}")
+    a, b = (wrapped(d, len(input.shape)) for d in dims)
+    if a == b:
+        raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {a} and dim1 = {b}")
+    turns = k % 4
+    if turns == 0:
+        return P.mul(input, 1)
+    if turns == 2:
+        return P.flip(input, dims=tuple(sorted((a, b))))
+    order = list(range(len(input.shape)))
+    order[a], order[b] = b, a
+    x = P.permute(input, dims=tuple(order))
+    return P.flip(x, dims=(a,)) if turns == 1 else P.flip(x, dims=(b,))
+
+
+def triangle(input, diagonal, keep):
+    if len(input.shape) < 2:
+        raise RuntimeError("tril/triu: input tensor must have at least 2 dimensions")
+    rows = P.reshape(P.iota(size=input.shape[-2], dtype=int64), shape=(input.shape[-2], 1))
+    columns = P.reshape(P.iota(size=input.shape[-1], dtype=int64), shape=(1, input.shape[-1]))
+    return P.where(keep(P.sub(columns, rows), diagonal), input, 0)
+
+
+@op(samples=(sample((3, 4)),), inplace_too=True)
+def tril(input, diagonal=0):
+    """The lower triangle, zero above ``diagonal``."""
+    return triangle(input, diagonal, P.le)
+
+
+@op(samples=(sample((3, 4)),), inplace_too=True)
+def triu(input, diagonal=0):
+    """The upper triangle, zero below ``diagonal``."""
+    return triangle(input, diagonal, P.ge)
+
+
+@op
+def contiguous(input, memory_format=None):
+    """The tensor itself if its elements lie in order, else a copy in order."""
+    from ..core.tensor import is_channels_last
+    if memory_format is not None and memory_format.name.startswith("channels_last"):
+        return input if is_channels_last(input.meta) else channels_last(input)
+    return input if input.meta.contiguous else P.copy(input)
+
+
+def channels_last(input):
+    order = (0, *range(2, len(input.shape)), 1)
+    back = (0, len(input.shape) - 1, *range(1, len(input.shape) - 1))
+    return P.permute(P.copy(P.permute(input, dims=order)), dims=back)
+
+
+@op
+def clone(input, *, memory_format=None):
+    """A copy with the same layout (dense), or in ``memory_format``."""
+    if memory_format is not None and memory_format.name.startswith("channels_last"):
+        return channels_last(input)
+    if memory_format is not None and memory_format.name == "contiguous_format":
+        return P.copy(input)
+    return P.convert(input, dtype=input.dtype)
+
+
+@op(name="_to_dtype", method=False)
+def to_dtype(input, dtype):
+    """The tensor as another dtype; itself where it has it."""
+    return input if input.dtype is dtype else P.convert(input, dtype=dtype)
+
+
+@op(samples=(sample((2, 3), (1, 1), value=2.0),), namespace="nn.functional")
+def pad(input, pad, mode="constant", value=None):
+    """Padded (cropped where negative): ``pad`` gives (before, after) from the last dimension on."""
+    pad = tuple(pad)
+    if len(pad) % 2:
+        raise RuntimeError("Padding length must be divisible by 2")
+    count = len(pad) // 2
+    rank = len(input.shape)
+    if count > rank:
+        raise RuntimeError(f"Padding length should be less than or equal to two times the input dimension but got padding length {len(pad)} and input of dimension {rank}")
+    low = [0] * (rank - count) + [pad[2 * k] for k in reversed(range(count))]
+    high = [0] * (rank - count) + [pad[2 * k + 1] for k in reversed(range(count))]
+    for size, a, b in zip(input.shape, low, high):
+        if size + a + b < 0:
+            raise RuntimeError(f"The input size {size}, plus negative padding {a} and {b} resulted in a negative output size, which is invalid. Check dimension sizes.")
+    if mode == "constant":
+        return P.pad(input, low=tuple(low), high=tuple(high), inner=(0,) * rank, value=value or 0)
+    if mode not in ("reflect", "replicate", "circular"):
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    if value:
+        raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    if count not in (rank - 1, rank - 2):
+        raise NotImplementedError("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
+    out = input
+    for at, (a, b) in enumerate(zip(low, high)):
+        if (a, b) != (0, 0):
+            out = border(out, at, a, b, mode)
+    return out
+
+
+def border(x, at, low, high, mode):
+    """One dimension extended by reflection, repetition of the edge, or wrapping around."""
+    size = x.shape[at]
+    if mode == "reflect" and max(low, high) >= size:
+        raise RuntimeError(f"Argument #4: Padding size should be less than the corresponding input dimension, but got: padding ({low}, {high}) at dimension {at} of input {list(x.shape)}")
+    if mode == "circular" and max(low, high) > size:
+        raise RuntimeError("Padding value causes wrapping around more than once.")
+    positions = P.add(P.iota(size=size + low + high, dtype=int64), -low)
+    if mode == "replicate":
+        index = P.minimum(P.maximum(positions, 0), size - 1)
+    elif mode == "circular":
+        index = P.remainder(positions, size)
+    else:
+        index = P.sub(size - 1, P.abs(P.sub(size - 1, P.abs(positions))))
+    return P.take(x, index, dim=at)
+
+
+# --- several results: composed of the views above ---------------------------------------------------------------------------------
+@op(composite=True)
+def split(input, split_size_or_sections, dim=0):
+    """Consecutive parts along a dimension: of one size, or of the given sizes."""
+    at = wrapped(dim, input.dim())
+    if not input.dim():
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    total, sizes = input.size(at), split_size_or_sections
+    if isinstance(sizes, int):
+        if sizes < 0:
+            raise RuntimeError(f"split expects split_size be non-negative, but got split_size={sizes}")
+        if sizes == 0 and total != 0:
+            raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {total}")
+        sizes = [min(sizes, total - a) for a in range(0, total, sizes)] if sizes and total else [total]
+    elif sum(sizes) != total or any(s < 0 for s in sizes):
+        raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {total} (input tensor's size at dimension {at}), but got split_sizes={list(sizes)}")
+    out, start = [], 0
+    for size in sizes:
+        out.append(narrow(input, at, start, size))
+        start += size
+    return tuple(out)
+
+
+@op(composite=True)
+def split_with_sizes(input, split_sizes, dim=0):
+    """Consecutive parts of the given sizes."""
+    return split(input, tuple(split_sizes), dim)
+
+
+@op(composite=True)
+def chunk(input, chunks, dim=0):
+    """At most ``chunks`` parts of equal size, the last one smaller."""
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    if not input.dim():
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
+    size = -(-input.size(dim) // chunks)
+    if size == 0:
+        return tuple(narrow(input, dim, 0, 0) for _ in range(chunks))
+    return split(input, size, dim)
+
+
+@op(composite=True)
+def tensor_split(input, indices_or_sections, dim=0):
+    """Parts as equal as can be, or cut at the given indices."""
+    if not input.dim():
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+    total, cuts = input.size(dim), indices_or_sections
+    if isinstance(cuts, Tensor):
+        if cuts.device.type != "cpu" or cuts.dtype is not int64 or cuts.dim() > 1:
+            raise RuntimeError("tensor_split expected tensor_indices_or_sections to be a 0-d or 1-d int64 tensor on the cpu")
+        cuts = cuts.tolist()
+    if isinstance(cuts, int):
+        if cuts <= 0:
+            raise RuntimeError(f"number of sections must be larger than 0, got {cuts}")
+        base, more = divmod(total, cuts)
+        cuts = [k * base + min(k, more) for k in range(1, cuts)]
+    edges = [0, *cuts, total]
+    spans = [slice(a, b).indices(total)[:2] for a, b in zip([None, *cuts], [*cuts, None])]
+    return tuple(narrow(input, dim, a, max(0, b - a)) for a, b in spans)
+
+
+def cut_by(name, at, least):
+    def body(input, indices_or_sections):
+        if input.dim() < least:
+            raise RuntimeError(f"torch.{name} requires a tensor with at least {least} dimension{'s' * (least > 1)}, but got a tensor with {input.dim()} dimensions!")
+        dim = 0 if name == "hsplit" and input.dim() == 1 else at
+        if isinstance(indices_or_sections, int) and (indices_or_sections <= 0 or input.size(dim) % indices_or_sections):
+            raise RuntimeError(f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension {input.size(dim)} is not divisible by the split_size {indices_or_sections}!")
+        return tensor_split(input, indices_or_sections, dim)
+    body.__name__, body.__doc__ = name, f"tensor_split along dimension {at}."
+    return op(body, composite=True)
+
+
+hsplit, vsplit, dsplit = cut_by("hsplit", 1, 1), cut_by("vsplit", 0, 2), cut_by("dsplit", 2, 3)
+
+
+@op(composite=True)
+def unbind(input, dim=0):
+    """The slices along a dimension, as a tuple."""
+    if not input.dim():
+        raise RuntimeError("Dimension specified as 0 but tensor has no dimensions")
+    return tuple(select(input, dim, k) for k in range(input.size(dim)))
+
+
+@op(composite=True, method=False)
+def meshgrid(*tensors, indexing=None):
+    """Coordinates of the grid spanned by vectors."""
+    tensors = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
+    if not tensors:
+        raise RuntimeError("meshgrid expects a non-empty TensorList")
+    if any(x.dim() > 1 for x in tensors):
+        raise RuntimeError("torch.meshgrid: Expected 0D or 1D tensor in the tensor list")
+    if any(x.dtype is not tensors[0].dtype for x in tensors):
+        raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
+    if indexing not in (None, "ij", "xy"):
+        raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+    swap = indexing == "xy" and len(tensors) > 1
+    if swap:
+        tensors[0], tensors[1] = tensors[1], tensors[0]
+    shape = tuple(x.numel() for x in tensors)
+    grids = [x.reshape([-1 if j == k else 1 for j in range(len(shape))]).expand(shape) for k, x in enumerate(tensors)]
+    if swap:
+        grids = [g.transpose(0, 1) for g in grids]
+        grids[0], grids[1] = grids[1], grids[0]
+    return tuple(grids)
+
+
+@op(composite=True, method=False)
+def broadcast_tensors(*tensors):
+    """Every tensor expanded to the common shape."""
+    tensors = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
+    shape = broadcast(*(x.shape for x in tensors))
+    return tuple(expand(x, shape) for x in tensors)
+
+
+def with_rank(name, rank, place):
+    def body(*tensors):
+        many = len(tensors) == 1 and isinstance(tensors[0], (list, tuple))
+        out = tuple(place(x) for x in (tensors[0] if many else tensors))
+        return out if many or len(out) != 1 else out[0]
+    body.__name__, body.__doc__ = name, f"Tensors with at least {rank} dimension(s)."
+    return op(body, composite=True, method=False)
+
+
+def two(x):
+    return x if x.dim() > 1 else x.reshape(1, -1)
+
+
+def three(x):
+    return x if x.dim() > 2 else x.unsqueeze(-1) if x.dim() == 2 else x.reshape(1, -1, 1)
+
+
+atleast_1d = with_rank("atleast_1d", 1, lambda x: x if x.dim() else x.reshape(1))
+atleast_2d, atleast_3d = with_rank("atleast_2d", 2, two), with_rank("atleast_3d", 3, three)
+
+
+@op(composite=True, method=False)
+def hstack(tensors):
+    """Side by side: along the second dimension (vectors: the first)."""
+    tensors = [x if x.dim() else x.reshape(1) for x in tensors]
+    return cat(tensors, 0 if tensors[0].dim() == 1 else 1)
+
+
+@op(composite=True, method=False)
+def vstack(tensors):
+    """On top of each other."""
+    return cat([two(x) for x in tensors], 0)
+
+
+@op(composite=True, method=False)
+def dstack(tensors):
+    """Along the third dimension."""
+    return cat([three(x) for x in tensors], 2)
+
+
+@op(composite=True, method=False)
+def column_stack(tensors):
+    """Vectors as columns side by side."""
+    return hstack([x if x.dim() > 1 else x.reshape(-1, 1) for x in tensors])
+
+
+@op(composite=True)
+def diag(input, diagonal=0):
+    """A matrix with this diagonal, or the diagonal of this matrix."""
+    if input.dim() == 1:
+        return diag_embed(input, diagonal)
+    if input.dim() != 2:
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.dim()}D")
+    from .shape import diagonal as of
+    return of(input, diagonal, 0, 1).clone()
+
+
+@op(composite=True)
+def diagflat(input, offset=0):
+    """A matrix with the flattened input on a diagonal."""
+    return diag_embed(input.reshape(-1), offset)
+
+
+@op
+def diag_embed(input, offset=0, dim1=-2, dim2=-1):
+    """Matrices with the last dimension on their diagonals."""
+    rank = len(input.shape) + 1
+    a, b = wrapped(dim1, rank), wrapped(dim2, rank)
+    if a == b:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    size = input.shape[-1] + abs(offset)
+    length = input.shape[-1]
+    low, high = (max(-offset, 0), max(offset, 0))
+    x = P.pad(input, low=(0,) * (rank - 2) + (low,), high=(0,) * (rank - 2) + (high,), inner=(0,) * (rank - 1), value=0)
+    rows = P.reshape(P.iota(size=size, dtype=int64), shape=(size, 1))
+    columns = P.reshape(P.iota(size=size, dtype=int64), shape=(1, size))
+    x = P.where(P.eq(P.sub(columns, rows), offset), P.reshape(x, shape=(*x.shape, 1)), 0)
+    rest = [k for k in range(rank) if k not in (a, b)]
+    order = [0] * rank
+    for place, k in enumerate([*rest, a, b]):
+        order[k] = place
+    return P.permute(x, dims=tuple(order))

@@ -1,0 +1,347 @@
+"""Order: sorting, the largest k, uniqueness, searching, counting."""
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.dtypes import int32, int64
+from ..core.exchange import from_numpy, values_of
+from ..core.kinds import Foreign, P
+from ..core.op import op
+from ..core.results import named
+from ..core.tensor import Tensor, wrapped
+from .prims import primitive
+from .reduce import drop
+
+
+def with_index(x, *more, **params):
+    return x.like(tuple(x.shape)), x.like(tuple(x.shape)).like(dtype=int64)
+
+
+def sort_numpy(x, dim, descending):
+    if descending:  # stable, with NaN first, as the reverse of an ascending order would have it
+        order = np.flip(x.shape[dim] - 1 - np.argsort(np.flip(x, dim), dim, kind="stable"), dim)
+    else:
+        order = np.argsort(x, dim, kind="stable")
+    return np.take_along_axis(x, order, dim), order.astype(np.int64)
+
+
+def spread(g, y, x, dim, **params):
+    zeros = P.full(shape=tuple(x.shape), value=0, dtype=x.dtype)
+    return [P.scatter(zeros, y[1], g[0], dim=dim, combine="add")] if g[0] is not None else [None]
+
+
+P_sort = primitive("sort", Foreign(sort_numpy, with_index, spread), lambda x, dim, descending: 0, arity=1)
+
+
+@op(method=False, name="_sort")
+def sorted_(input, dim, descending):
+    """Elements in order along a dimension (stable), and where they were."""
+    at = wrapped(dim, len(input.shape))
+    if not input.shape:
+        values, order = P.sort(P.reshape(input, shape=(1,)), dim=0, descending=descending)
+        return P.reshape(values, shape=()), P.reshape(order, shape=())
+    return P.sort(input, dim=at, descending=descending)
+
+
+@op(composite=True)
+def sort(input, dim=-1, descending=False, stable=False):
+    """Elements in order along a dimension: (values, indices)."""
+    if isinstance(dim, bool):
+        dim, descending = -1, dim
+    values, indices = sorted_(input, dim, bool(descending))
+    return named("sort", values=values, indices=indices)
+
+
+@op(composite=True)
+def argsort(input, dim=-1, descending=False, stable=False):
+    """The indices that sort along a dimension."""
+    return sorted_(input, dim, bool(descending))[1]
+
+
+@op(composite=True)
+def msort(input):
+    """Sorted along the first dimension."""
+    return sorted_(input, 0, False)[0] if input.dim() else input.clone()
+
+
+@op(composite=True)
+def topk(input, k, dim=-1, largest=True, sorted=True):
+    """The k largest (smallest) elements along a dimension: (values, indices)."""
+    at = wrapped(dim, input.dim())
+    size = input.size(at) if input.dim() else 1
+    if not 0 <= k <= size:
+        raise RuntimeError("selected index k out of range")
+    values, indices = sorted_(input, dim, bool(largest))
+    if input.dim():
+        values, indices = values.narrow(at, 0, k), indices.narrow(at, 0, k)
+    return named("topk", values=values.contiguous(), indices=indices.contiguous())
+
+
+@op(composite=True)
+def kthvalue(input, k, dim=-1, keepdim=False):
+    """The k-th smallest element along a dimension, and where it is."""
+    at = wrapped(dim, input.dim())
+    size = input.size(at) if input.dim() else 1
+    if size == 0:
+        raise IndexError(f"kthvalue(): Expected reduction dim {at} to have non-zero size.")
+    if not 1 <= k <= size:
+        raise RuntimeError("kthvalue(): selected number k out of range for dimension %d" % at)
+    values, indices = sorted_(input, dim, False)
+    return named("kthvalue", **picked(values, indices, k - 1, at, keepdim, input.dim()))
+
+
+def picked(values, indices, k, at, keepdim, rank):
+    if rank:
+        values, indices = values.narrow(at, k, 1), indices.narrow(at, k, 1)
+        if not keepdim:
+            values, indices = values.squeeze(at), indices.squeeze(at)
+    return {"values": values, "indices": indices}
+
+
+@op(composite=True)
+def median(input, dim=None, keepdim=False):
+    """The (lower) median: of all elements, or along a dimension (values, indices)."""
+    if dim is None:
+        flat = input.reshape(-1)
+        if not flat.numel():
+            return input.new_full((), float("nan"))
+        return median(flat, 0)[0]
+    at = wrapped(dim, input.dim())
+    size = input.size(at) if input.dim() else 1
+    if size == 0:
+        raise IndexError(f"median(): Expected reduction dim {at} to have non-zero size.")
+    values, indices = sorted_(input, dim, False)
+    middle = (size - 1) // 2
+    out = picked(values, indices, middle, at, keepdim, input.dim())
+    if input.is_floating_point() and input.dim():
+        last = picked(values, indices, size - 1, at, keepdim, input.dim())
+        bad = last["values"].isnan()
+        first_nan = picked(values, indices, size - 1, at, keepdim, input.dim())["indices"]
+        if bool(bad.any()):
+            place = input.isnan().to(int64).argmax(at, keepdim)
+            out = {"values": last["values"].where_(bad, out["values"]) if False else _choose(bad, last["values"], out["values"]),
+                   "indices": _choose(bad, place, out["indices"])}
+        del first_nan
+    return named("median", **out)
+
+
+def _choose(condition, a, b):
+    from .elementwise import where_
+    return where_(condition, a, b)
+
+
+@op(composite=True)
+def nanmedian(input, dim=None, keepdim=False):
+    """The median of what is not NaN."""
+    if dim is None:
+        return nanmedian(input.reshape(-1), 0)[0] if input.dim() else input.clone()
+    if not input.dim():
+        return named("nanmedian", values=input.clone(), indices=input.new_zeros((), dtype=int64))
+    at = wrapped(dim, input.dim())
+    values, indices = sorted_(input, dim, False)
+    count = (~input.isnan()).sum(at, keepdim=True)
+    middle = ((count - 1).clamp(min=0)) // 2
+    out = [t.gather(at, middle) for t in (values, indices)]
+    return named("nanmedian", values=out[0] if keepdim else out[0].squeeze(at), indices=out[1] if keepdim else out[1].squeeze(at))
+
+
+@op(composite=True)
+def mode(input, dim=-1, keepdim=False):
+    """The most frequent (smallest on a tie) value along a dimension, and the index of its last occurrence."""
+    if not input.dim():
+        return named("mode", values=input.clone(), indices=input.new_zeros((), dtype=int64))
+    at = wrapped(dim, input.dim())
+    data = np.moveaxis(values_of(input.detach()), at, -1)
+    flat = data.reshape(-1, data.shape[-1])
+    index = np.zeros(len(flat), np.int64)
+    for r, row in enumerate(flat):
+        found, counts = np.unique(row, return_counts=True)
+        index[r] = np.flatnonzero(row == found[counts.argmax()])[-1]
+    where = from_numpy(index.reshape(data.shape[:-1])).unsqueeze(at)
+    values = input.gather(at, where)
+    return named("mode", values=values if keepdim else values.squeeze(at), indices=where if keepdim else where.squeeze(at))
+
+
+@op(composite=True)
+def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
+    """The distinct elements (or slices along ``dim``) in order, with their places and counts on request."""
+    data = values_of(input.detach())
+    out = np.unique(data, return_inverse=True, return_counts=True, axis=dim)
+    values = input.new_empty(0) if out[0].size == 0 and dim is None else as_kind(out[0], input)
+    inverse = from_numpy(out[1].reshape(data.shape if dim is None else (-1,)).astype(np.int64))
+    results = [values] + [inverse] * bool(return_inverse) + [from_numpy(out[2].astype(np.int64))] * bool(return_counts)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def as_kind(array, like):
+    from ..core.exchange import from_array
+    return from_array(np.ascontiguousarray(array), like.dtype)
+
+
+@op(composite=True)
+def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
+    """Runs of equal elements (or slices) reduced to one each."""
+    data = values_of(input.detach())
+    rows = data.reshape(-1, 1) if dim is None else np.moveaxis(data, dim, 0).reshape(data.shape[dim], -1)
+    fresh = np.ones(len(rows), bool)
+    fresh[1:] = (rows[1:] != rows[:-1]).any(1)
+    starts = np.flatnonzero(fresh)
+    values = data.reshape(-1)[starts] if dim is None else np.take(data, starts, dim)
+    inverse = (np.cumsum(fresh) - 1).reshape(data.shape if dim is None else (-1,))
+    counts = np.diff(np.append(starts, len(rows)))
+    results = [as_kind(values, input)] + [from_numpy(inverse.astype(np.int64))] * bool(return_inverse) + [from_numpy(counts.astype(np.int64))] * bool(return_counts)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+@op(composite=True, method=False)
+def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None):
+    """Where each value would go in a sorted sequence (along its last dimension)."""
+    if side not in (None, "left", "right"):
+        raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
+    if side == "left" and right:
+        raise RuntimeError("torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True")
+    side = side or ("right" if right else "left")
+    edges = values_of(sorted_sequence.detach())
+    scalar = not isinstance(input, Tensor)
+    points = np.asarray(input) if scalar else values_of(input.detach())
+    if sorter is not None:
+        edges = np.take_along_axis(edges, values_of(sorter), -1)
+    if edges.ndim == 1:
+        found = np.searchsorted(edges, points, side)
+    else:
+        if scalar or points.shape[:-1] != edges.shape[:-1]:
+            raise RuntimeError("torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value tensor must match")
+        flat_edges, flat_points = edges.reshape(-1, edges.shape[-1]), points.reshape(-1, points.shape[-1]) if points.size else points.reshape(0, points.shape[-1])
+        found = np.array([np.searchsorted(e, p, side) for e, p in zip(flat_edges, flat_points)]).reshape(points.shape)
+    out = np.asarray(found).astype(np.int32 if out_int32 else np.int64)
+    return from_numpy(out.copy() if out.ndim else np.array(out))
+
+
+@op(composite=True)
+def bucketize(input, boundaries, *, out_int32=False, right=False):
+    """The bucket, between sorted boundaries, that each value falls in."""
+    if boundaries.dim() != 1:
+        raise RuntimeError(f"torch.searchsorted(): boundaries tensor must be 1 dimension, but got dim({boundaries.dim()})")
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+
+
+@op(composite=True)
+def bincount(input, weights=None, minlength=0):
+    """How often each non-negative integer occurs (or the sum of its weights)."""
+    if input.dim() != 1 or input.is_floating_point():
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if minlength < 0:
+        raise RuntimeError("minlength should be >= 0")
+    data = values_of(input)
+    if data.size and data.min() < 0:
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if weights is None:
+        return from_numpy(np.bincount(data.astype(np.int64), minlength=minlength).astype(np.int64))
+    if tuple(weights.shape) != tuple(input.shape):
+        raise RuntimeError("weights should be 1-d and have the same length as input")
+    size = max(minlength, int(data.max()) + 1 if data.size else 0)
+    kind = weights.dtype if weights.dtype.name == "float32" else None
+    out = np.zeros(size, np.float32 if kind else np.float64)
+    np.add.at(out, data.astype(np.int64), values_of(weights.detach()))
+    return from_numpy(out)
+
+
+@op(composite=True)
+def histc(input, bins=100, min=0, max=0):
+    """Counts in equal bins between min and max (by default those of the data)."""
+    data = values_of(input.detach()).astype(np.float64)
+    if bins <= 0:
+        raise RuntimeError("bins must be > 0")
+    low, high = float(min), float(max)
+    if low == high and data.size:
+        low, high = float(data.min()), float(data.max())
+    if low == high:
+        low, high = low - 1, high + 1
+    if low > high:
+        raise RuntimeError("max must be larger than min")
+    if not np.isfinite([low, high]).all():
+        raise RuntimeError(f"range of [{low}, {high}] is not finite")
+    return as_kind(np.histogram(data, bins, (low, high))[0], input)
+
+
+@op(composite=True)
+def isin(elements, test_elements, *, assume_unique=False, invert=False):
+    """Whether each element occurs among the test elements."""
+    a, b = (values_of(v) if isinstance(v, Tensor) else np.asarray(v) for v in (elements, test_elements))
+    return from_numpy(np.asarray(np.isin(a, b, invert=invert)))
+
+
+@op(composite=True)
+def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
+    """Quantiles along a dimension, interpolated between neighbours."""
+    return quantiles(input, q, dim, keepdim, interpolation, False)
+
+
+@op(composite=True)
+def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
+    """Quantiles of what is not NaN."""
+    return quantiles(input, q, dim, keepdim, interpolation, True)
+
+
+def quantiles(input, q, dim, keepdim, interpolation, skip_nan):
+    if input.dtype.name not in ("float32", "float64"):
+        raise RuntimeError("quantile() input tensor must be either float or double dtype")
+    if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
+        raise RuntimeError(f"quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}")
+    if input.numel() == 0:
+        raise RuntimeError("quantile() input tensor must be non-empty")
+    points = q if isinstance(q, Tensor) else input.new_full((), q)
+    if points.dim() > 1:
+        raise RuntimeError("quantile() q must be a scalar or 1D tensor")
+    if points.dtype is not input.dtype:
+        raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
+    if not bool(((points >= 0) & (points <= 1)).all()):
+        raise RuntimeError("quantile() q values must be in the range [0, 1]")
+    x = input.reshape(-1) if dim is None else input.movedim(wrapped(dim, input.dim()), -1) if input.dim() else input.reshape(1)
+    order, _ = sorted_(x, -1, False)
+    count = (~order.isnan()).sum(-1, keepdim=True) if skip_nan else order.new_full((*order.shape[:-1], 1), order.size(-1))
+    rank = points.reshape(-1) * (count - 1).clamp(min=0).to(input.dtype)
+    if interpolation == "lower":
+        rank = rank.floor()
+    elif interpolation == "higher":
+        rank = rank.ceil()
+    elif interpolation == "nearest":
+        rank = rank.round()
+    below = rank.floor().to(int64)
+    low, high = order.gather(-1, below), order.gather(-1, rank.ceil().to(int64))
+    weight = 0.5 * (rank.ceil() - rank.floor()) if interpolation == "midpoint" else rank - below.to(input.dtype)
+    out = low + (high - low) * weight
+    if not skip_nan:
+        out = _choose(order[..., -1:].isnan(), float("nan"), out)
+    out = out.movedim(-1, 0)
+    if keepdim:
+        out = out.reshape((-1,) + (1,) * input.dim()) if dim is None else out.unsqueeze(wrapped(dim, input.dim()) + 1) if input.dim() else out
+    return out if points.dim() else out.squeeze(0)
+
+
+@op(composite=True)
+def equal(input, other):
+    """Whether two tensors have the same shape and elements: a Python bool."""
+    return tuple(input.shape) == tuple(other.shape) and bool((input == other).all())
+
+
+@op(composite=True)
+def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """|input - other| <= atol + rtol * |other|, element by element."""
+    if input.dtype is not other.dtype:
+        raise RuntimeError(f"{input.dtype} did not match {other.dtype}")
+    if rtol < 0 or atol < 0:
+        raise RuntimeError(f"rtol and atol must be greater than or equal to zero, but got {rtol} and {atol}")
+    close = input == other
+    if equal_nan and input.dtype.category >= 2:
+        close = close | (input.isnan() & other.isnan())
+    if rtol == 0 and atol == 0:
+        return close
+    a, b = (v.double() if v.dtype.category < 2 else v for v in (input, other))
+    return close | ((a - b).abs().isfinite() & ((a - b).abs() <= atol + (rtol * b).abs()))
+
+
+@op(composite=True)
+def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """Whether all elements are close: a Python bool."""
+    return bool(isclose(input, other, rtol, atol, equal_nan).all())
