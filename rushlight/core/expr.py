@@ -582,12 +582,12 @@ def substitute(e, replacements: dict, memo: dict | None = None):
     if found is None:
         found = replacements.get(e)
         if found is None:
-            found = e if not e.args else _rebuild(e, [substitute(a, replacements, memo) for a in e.args])
+            found = e if not e.args else rebuild(e, [substitute(a, replacements, memo) for a in e.args])
         memo[e] = found
     return found
 
 
-def _rebuild(e: Expr, args):
+def rebuild(e: Expr, args):
     """``e`` with other arguments."""
     if all(new is old for new, old in zip(args, e.args)):
         return e
