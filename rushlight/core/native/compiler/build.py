@@ -43,7 +43,7 @@ def exports(program):
     names += [f"py.{declared.symbol}" for declared in program.everything()]
     for declared in program.classes.values():
         names += [f"{kind}.{declared.symbol}" for kind in ("tp_new", "dealloc", "clear", "traverse")]
-        names += [f"{kind}.{declared.symbol}.{field.name}" for kind in ("get", "set") for field in declared.references]
+        names += [f"{kind}.{declared.symbol}.{field.name}" for kind in ("get", "set") for field in declared.checked]
         names += [f"slot.{declared.symbol}.{number}" for number, _ in entries.slots(program, declared)]
         names += [f"bind.{declared.symbol}"] * declared.traits.binds
     return names
@@ -59,7 +59,7 @@ def _jit():
 def _target_machine():
     features = llvm.get_host_cpu_features().flatten()
     target = llvm.Target.from_default_triple()
-    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, reloc="pic", codemodel="small", jit=True)
+    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=2, reloc="pic", codemodel="small", jit=True)
 
 
 def optimise(text):
@@ -69,7 +69,7 @@ def optimise(text):
     module = llvm.parse_assembly(text)
     module.verify()
     machine = _target_machine()
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
     options.loop_vectorization = options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)

@@ -27,7 +27,7 @@ def _is_local(f, node):
 
 def _call_global(f, node, target):
     key = id(target)
-    if key in f.program.functions:
+    if key in f.program.functions and not f.program.functions[key].star:
         return call(f, f.program.functions[key], _arguments(f, node))
     if key in f.program.classes and not node.args and not node.keywords:
         made = f.new_reference(f.program.classes[key].type, f.code.call("ptr", f"@new.{f.program.classes[key].symbol}"))
@@ -54,7 +54,7 @@ def call(f, declared, values):
         if not isinstance(parameter.default, ast.Constant):
             raise f.unsupported(f.node, f"{declared.name} without an argument for {parameter.name!r}")
         values = [*values, f.value(parameter.default)]
-    if len(values) > len(parameters) or declared.star:
+    if len(values) > len(parameters):
         raise f.unsupported(f.node, f"{len(values)} arguments for {declared.name}")
     values = [f.keep(f.convert(value, parameter.type, f"{declared.name}() argument {parameter.name!r}")) for value, parameter in zip(values, parameters)]
     result = invoke(f, declared.symbol, declared.result, values)

@@ -117,6 +117,11 @@ class ClassDeclaration:
         return [field for field in self.fields.values() if field.type.is_reference]
 
     @property
+    def checked(self):
+        """The reference fields that take only one type, so that assigning them from Python needs code."""
+        return [field for field in self.references if field.type is not OBJECT]
+
+    @property
     def collected(self):
         """Whether the garbage collector must know the instances."""
         return bool(self.references) or "dict" in self.extras

@@ -52,7 +52,7 @@ def text(program):
     for declared in program.functions.values():
         parts.append(_entry(program, declared))
     for cls in program.classes.values():
-        parts += [_setter(program, cls, field) for field in cls.references]
+        parts += [_setter(program, cls, field) for field in cls.checked]
         for method in cls.methods.values():
             if method.is_property:
                 parts.append(_property(program, method))
@@ -112,7 +112,7 @@ def _unpacked(f, declared, given):
             present = f.code.op(f"icmp sgt i64 {given.length}, {position}")
             values.append(choose(f, present, entry, lambda: f.convert(f.value(parameter.default), parameter.type, what)))
     if declared.star:
-        rest = f.code.op(f"sub i64 {given.length}, {most}")
+        rest = f.code.call("i64", "@llvm.smax.i64", f"i64 {f.code.op(f'sub i64 {given.length}, {most}')}", "i64 0")
         values.append(Value(ARGS, f.code.item(given.ir, most), PERMANENT, length=rest))
     return values
 

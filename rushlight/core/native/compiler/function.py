@@ -103,7 +103,7 @@ class Function:
         for (live, handler), label in list(self.failures.items()):
             code.start(label)
             for reference in live:
-                code.call("void", "@decref", f"ptr {reference}")
+                code.call("void", "@decref_rarely", f"ptr {reference}")
             code.jump(handler)
         code.start(self.root)
         if self.result.is_reference:
@@ -413,7 +413,7 @@ class Function:
             if value.type is OBJECT:
                 value = self._checked(value, self.program.static_type(tuple), what)
             value = self.solid(self.keep(value))
-            self.require(value, "len")
+            self.require(value, "__len__")
             size = self.code.load("i64", self.code.offset(value.ir, 16))
             return Value(ARGS, self.code.offset(value.ir, 24), STABLE, length=size)
         made = self.new_reference(self.program.static_type(tuple), self.code.call("ptr", "@PyTuple_New", f"i64 {value.length}"))
@@ -458,8 +458,13 @@ class Function:
         return self.object("global", declared.module.__name__, declared.name)
 
     def require(self, value, attribute):
-        """Raise AttributeError where a reference is None."""
-        if not value.present:
+        """Raise AttributeError (TypeError for a special method) where a reference is None."""
+        if value.present:
+            return
+        if attribute.startswith("__"):
+            texts = (f"ptr {self.literal(text).ir}" for text in ("the operand", value.type.name))
+            self.raise_if(self.is_none(value), "raise_wrong_type", *texts, f"ptr {self.builtin('None').ir}")
+        else:
             self.raise_if(self.is_none(value), "raise_no_attribute", f"ptr {self.literal(attribute).ir}")
 
     def truth(self, value):

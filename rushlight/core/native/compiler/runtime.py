@@ -19,7 +19,7 @@ API = {
     "PyObject_IsInstance": "i32 ptr ptr", "PyObject_Format": "ptr ptr ptr", "PyObject_Repr": "ptr ptr", "PyObject_Str": "ptr ptr",
     "PyObject_ClearWeakRefs": "void ptr", "PyObject_GC_Track": "void ptr", "PyObject_GC_UnTrack": "void ptr", "PyObject_GC_Del": "void ptr",
     "PyObject_Free": "void ptr", "PyType_GenericAlloc": "ptr ptr i64", "PyType_IsSubtype": "i32 ptr ptr", "PyType_GetSlot": "ptr ptr i32",
-    "PyMethod_New": "ptr ptr ptr", "PyTuple_New": "ptr i64", "PyTuple_GetSlice": "ptr ptr i64 i64", "PyList_New": "ptr i64",
+    "PyMethod_New": "ptr ptr ptr", "PyTuple_New": "ptr i64", "PySequence_Tuple": "ptr ptr", "PyTuple_GetSlice": "ptr ptr i64 i64", "PyList_New": "ptr i64",
     "PyList_Append": "i32 ptr ptr", "PyList_GetSlice": "ptr ptr i64 i64", "PyList_SetItem": "i32 ptr i64 ptr",
     "PySlice_New": "ptr ptr ptr ptr", "PyDict_New": "ptr", "PyDict_GetItemWithError": "ptr ptr ptr", "PyDict_SetItem": "i32 ptr ptr ptr",
     "PyDict_DelItem": "i32 ptr ptr", "PyDict_Contains": "i32 ptr ptr", "PySequence_Contains": "i32 ptr ptr", "PyUnicode_Join": "ptr ptr ptr",
@@ -48,7 +48,7 @@ def text(constants):
     """The IR of all helpers; they refer to their Python constants through `constants`."""
     constant = lambda name: f"load ptr, ptr {constants.address('builtin', name)}, {INVARIANT}"
     return "".join([
-        _COUNTING_IMMORTAL if layout.IMMORTAL else _COUNTING,
+        _COUNTING_IMMORTAL if layout.IMMORTAL else _COUNTING, _RARELY,
         _unboxing(constant), _truth(constant), _checks(constant), _items(constant), _arithmetic(constant), _raising(constant), _memory(constant),
     ])
 
@@ -79,6 +79,16 @@ count:
 done:
   ret void
 }}
+"""
+_RARELY = """
+define internal void @decref_rarely(ptr %o) cold noinline nounwind {
+  call void @decref(ptr %o)
+  ret void
+}
+define internal void @xdecref_rarely(ptr %o) cold noinline nounwind {
+  call void @xdecref(ptr %o)
+  ret void
+}
 """
 _COUNTING = f"""
 define internal void @incref(ptr %o) alwaysinline nounwind {{
@@ -323,6 +333,17 @@ ask:
   ret ptr %s
 failed:
   ret ptr null
+}}
+define internal ptr @as_tuple(ptr %o) alwaysinline nounwind {{
+  %tuple = {constant("tuple")}
+  %exact = call i1 @is_exactly(ptr %o, ptr %tuple)
+  br i1 %exact, label %same, label %other
+same:
+  call void @incref(ptr %o)
+  ret ptr %o
+other:
+  %r = call ptr @PySequence_Tuple(ptr %o)
+  ret ptr %r
 }}
 define internal ptr @list_pop(ptr %o) nounwind {{
   %size.at = getelementptr i8, ptr %o, i64 {layout.SIZE}

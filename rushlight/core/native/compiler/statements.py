@@ -196,7 +196,9 @@ def unpack(f, target, value):
     """Assign the entries of a tuple or list of known length."""
     value = f.keep(value)
     if value.type not in (TUPLE, LIST):
-        value = f.convert(f.boxed(value), TUPLE, "a value to unpack")
+        made = f.new_reference(TUPLE, f.code.call("ptr", "@as_tuple", f"ptr {f.solid(f.boxed(value)).ir}"))
+        f.release(value)
+        value = made
     f.require(value, "__iter__")
     size = length(f, value)
     wanted = len(target.elts)
