@@ -135,7 +135,7 @@ def make_plan(op: Op, args, names, mask) -> Plan:
 
 def own(node: Node) -> Node:
     """The node itself if it can be written to memory of its own, else a copy of it."""
-    if node.op is None or node.op.kind is not None and node.op.kind.name == "view":
+    if node.op is None:
         return P.convert(traced(node), dtype=node.dtype).node
     return node
 

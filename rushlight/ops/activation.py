@@ -1,1 +1,382 @@
-"""Placeholder."""
+"""Activation functions, softmax and dropout."""
+from __future__ import annotations
+
+import math
+
+from ..core.dtypes import FLOATING, float32
+from ..core.kinds import P
+from ..core.op import OPS, Scalar, op, rule, sample
+from ..core.tensor import Tensor, wrapped
+from .promotion import floating, wide
+from .random import draw, uniform_at
+
+ONE = (sample((3, 4)), sample((2, 0)))
+F = "nn.functional"
+
+
+def back(x, like):
+    """Rounds a widened result to the dtype of ``like``."""
+    return P.convert(x, dtype=like.dtype) if x.dtype is not like.dtype else x
+
+
+@op(samples=ONE, inplace_too=True)
+def relu(input):
+    """max(x, 0); NaN stays."""
+    if input.dtype.name == "bool":
+        raise RuntimeError("Boolean inputs not supported for relu")
+    return P.where(P.lt(input, 0), 0, input) if not input.dtype.is_complex else complex_error("relu")
+
+
+@rule(relu)
+def vjp(g, y, input):
+    return [P.where(P.le(y, 0), 0, g)]
+
+
+def complex_error(name):
+    raise RuntimeError(f"{name} is not defined for complex tensors")
+
+
+def switched(operator, name):
+    """The form with ``inplace=`` that nn.functional has."""
+    def body(input, *args, inplace=False, **kwargs):
+        if inplace:
+            return input.copy_(operator(input, *args, **kwargs)) if f"{operator.name}_" not in OPS else OPS[f"{operator.name}_"](input, *args, **kwargs)
+        return operator(input, *args, **kwargs)
+    body.__name__, body.__doc__ = name, operator.doc
+    return op(body, namespace=F, composite=True)
+
+
+@op(samples=ONE, namespace=F)
+def gelu(input, approximate="none"):
+    """x * Phi(x), Phi the normal distribution function (Hendrycks & Gimpel 2016, arXiv:1606.08415).  [*] floating -> [*]."""
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(f'"GeluKernelImpl" not implemented for {input.dtype}')
+    x = wide(input)
+    if approximate == "none":
+        return back(P.mul(P.mul(x, 0.5), P.add(P.erf(P.mul(x, math.sqrt(0.5))), 1.0)), input)
+    if approximate == "tanh":
+        cubic = P.mul(P.add(x, P.mul(P.mul(P.mul(x, x), x), 0.044715)), 2 * math.sqrt(2 / math.pi))
+        return back(P.mul(x, P.sigmoid(cubic)), input)
+    raise RuntimeError("approximate argument must be either none or tanh.")
+
+
+@op(samples=ONE, namespace=F, name="_silu")
+def silu_(input):
+    """x * sigmoid(x)."""
+    x = wide(input)
+    return back(P.mul(x, P.sigmoid(x)), input)
+
+
+@op(samples=ONE, namespace=F, name="_mish")
+def mish_(input):
+    """x * tanh(softplus(x))."""
+    x = wide(input)
+    return back(P.mul(x, P.tanh(soft(x))), input)
+
+
+def soft(x):
+    """log(1 + exp(x)), without overflow."""
+    return P.add(P.where(P.lt(x, 0), 0.0, x), P.log1p(P.exp(P.neg(P.abs(x)))))
+
+
+@op(samples=ONE, namespace=F)
+def softplus(input, beta=1.0, threshold=20.0):
+    """log(1 + exp(beta x)) / beta, x itself where beta x is above the threshold."""
+    x = wide(input)
+    scaled = P.mul(x, float(beta))
+    return back(P.where(P.gt(scaled, float(threshold)), x, P.div(soft(P.where(P.gt(scaled, float(threshold)), 0.0, scaled)), float(beta))), input)
+
+
+@op(samples=ONE, namespace=F)
+def logsigmoid(input):
+    """log(sigmoid(x)), without overflow."""
+    x = wide(input)
+    return back(P.sub(P.where(P.lt(x, 0), x, 0.0), P.log1p(P.exp(P.neg(P.abs(x))))), input)
+
+
+@op(samples=ONE, namespace=F, name="_leaky_relu")
+def leaky_(input, negative_slope=0.01):
+    """x where positive, else negative_slope * x."""
+    return P.where(P.gt(input, 0), input, P.mul(input, float(negative_slope)))
+
+
+@op(samples=ONE, namespace=F, name="_elu")
+def elu_(input, alpha=1.0, scale=1.0):
+    """scale * x where positive, else scale * alpha * (exp(x) - 1)."""
+    x = wide(input)
+    low = P.mul(P.expm1(P.where(P.gt(x, 0), 0.0, x)), float(alpha) * scale)
+    return back(P.where(P.gt(x, 0), P.mul(x, float(scale)), low), input)
+
+
+@op(samples=ONE, namespace=F, name="_celu")
+def celu_(input, alpha=1.0):
+    """x where positive, else alpha * (exp(x / alpha) - 1)."""
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    x = wide(input)
+    low = P.mul(P.expm1(P.div(P.where(P.gt(x, 0), 0.0, x), float(alpha))), float(alpha))
+    return back(P.where(P.gt(x, 0), x, low), input)
+
+
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
+
+
+@op(samples=ONE, namespace=F, name="_selu")
+def selu_(input):
+    """The self-normalising ELU (Klambauer et al. 2017)."""
+    return elu_.body(input, SELU_ALPHA, SELU_SCALE)
+
+
+@op(samples=ONE, namespace=F, name="_hardtanh")
+def hardtanh_(input, min_val=-1.0, max_val=1.0):
+    """x limited to [min_val, max_val]; no gradient at the limits."""
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    low, high = (min_val, max_val) if input.dtype.is_floating_point else (int(min_val), int(max_val))
+    return P.where(P.le(input, low), low, P.where(P.ge(input, high), high, input))
+
+
+@op(samples=ONE, namespace=F, name="_relu6")
+def relu6_(input):
+    """min(max(x, 0), 6)."""
+    return hardtanh_.body(input, 0.0, 6.0)
+
+
+@op(samples=ONE, namespace=F, name="_hardsigmoid")
+def hardsigmoid_(input):
+    """min(max(x + 3, 0), 6) / 6."""
+    x = wide(input)
+    line = P.div(P.add(x, 3.0), 6.0)
+    return back(P.where(P.le(x, -3.0), 0.0, P.where(P.ge(x, 3.0), 1.0, line)), input)
+
+
+@op(samples=ONE, namespace=F, name="_hardswish")
+def hardswish_(input):
+    """x * hardsigmoid(x)."""
+    x = wide(input)
+    return back(P.where(P.le(x, -3.0), 0.0, P.where(P.ge(x, 3.0), x, P.div(P.mul(x, P.add(x, 3.0)), 6.0))), input)
+
+
+@op(samples=ONE, namespace=F, name="_threshold")
+def threshold_(input, threshold, value):
+    """x where above the threshold, else value."""
+    return P.where(P.le(input, threshold), value, input)
+
+
+for _operator, _name in ((silu_, "silu"), (mish_, "mish"), (leaky_, "leaky_relu"), (elu_, "elu"), (celu_, "celu"), (selu_, "selu"), (hardtanh_, "hardtanh"),
+                         (relu6_, "relu6"), (hardsigmoid_, "hardsigmoid"), (hardswish_, "hardswish"), (threshold_, "threshold"), (relu, "relu")):
+    switched(_operator, _name)
+
+
+@op(samples=ONE, namespace=F)
+def hardshrink(input, lambd=0.5):
+    """x where |x| > lambd, else 0."""
+    return P.where(P.logical_and(P.ge(input, -lambd), P.le(input, lambd)), 0.0, input)
+
+
+@op(samples=ONE, namespace=F)
+def softshrink(input, lambd=0.5):
+    """x moved towards 0 by lambd."""
+    if lambd < 0:
+        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+    return P.where(P.gt(input, lambd), P.sub(input, lambd), P.where(P.lt(input, -lambd), P.add(input, lambd), P.mul(input, 0)))
+
+
+@op(samples=ONE, namespace=F)
+def tanhshrink(input):
+    """x - tanh(x)."""
+    return P.sub(input, P.tanh(floating(input)))
+
+
+@op(samples=ONE, namespace=F)
+def softsign(input):
+    """x / (1 + |x|)."""
+    return P.div(floating(input), P.add(P.abs(floating(input)), 1.0))
+
+
+@op(namespace=F)
+def prelu(input, weight):
+    """x where positive, else weight * x, one weight for all or for each channel (dimension 1)."""
+    if len(weight.shape) == 1 and len(input.shape) and weight.shape[0] != 1:
+        channels = input.shape[1] if len(input.shape) > 1 else 1
+        if weight.shape[0] != channels:
+            raise RuntimeError(f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.shape[0]} and channel size = {channels}.")
+    if len(weight.shape) > 1:
+        raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {len(weight.shape)}")
+    if weight.shape and len(input.shape) > 1:
+        weight = P.reshape(weight, shape=(1, weight.shape[0]) + (1,) * (len(input.shape) - 2))
+    elif weight.shape and not input.shape:
+        weight = P.reshape(weight, shape=())
+    return P.where(P.gt(input, 0), input, P.mul(input, weight))
+
+
+@op(samples=(sample((4, 6)),), namespace=F)
+def glu(input, dim=-1):
+    """a * sigmoid(b), a and b the halves along a dimension."""
+    if not input.shape:
+        raise RuntimeError("glu does not support 0-dimensional tensors")
+    at = wrapped(dim, len(input.shape))
+    size = input.shape[at]
+    if size % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {at} is size {size}")
+    from .shape import sliced
+    return P.mul(sliced(input, at, 0, 1, size // 2), P.sigmoid(sliced(input, at, size // 2, 1, size // 2)))
+
+
+# --- softmax -------------------------------------------------------------------------------------------------------------------
+def softmax_dim(dim, rank):
+    """PyTorch's choice where none is given."""
+    return wrapped(dim if dim is not None else 0 if rank in (0, 1, 3) else 1, rank)
+
+
+def shifted(x, at):
+    return P.sub(x, P.amax(x, (at,))) if not (type(x.shape[at]) is int and x.shape[at] == 0) else x
+
+
+@op(samples=(sample((3, 4), 1), sample((2, 3, 4), 0)))
+def softmax(input, dim, dtype=None):
+    """exp(x) / sum exp(x) along a dimension, shifted by the maximum so that no exp overflows."""
+    x = input if dtype is None else P.convert(input, dtype=dtype)
+    if not x.dtype.is_floating_point:
+        raise RuntimeError(f'"softmax_kernel_impl" not implemented for {x.dtype}')
+    if not x.shape:
+        return P.div(P.exp(P.mul(x, 0)), 1.0)
+    at = wrapped(dim, len(x.shape))
+    e = P.exp(shifted(wide(x), at))
+    return back(P.div(e, P.sum(e, (at,))), x)
+
+
+@rule(softmax)
+def vjp(g, y, input, dim, dtype=None):  # noqa: F811
+    if not y.shape:
+        return [P.convert(P.mul(g, 0), dtype=input.dtype)]
+    at = wrapped(dim, len(y.shape))
+    g, y = wide(g), wide(y)
+    return [P.convert(P.mul(y, P.sub(g, P.sum(P.mul(g, y), (at,)))), dtype=input.dtype)]
+
+
+@op(samples=(sample((3, 4), 1), sample((2, 3, 4), 0)))
+def log_softmax(input, dim, dtype=None):
+    """log(softmax(x)), without underflow."""
+    x = input if dtype is None else P.convert(input, dtype=dtype)
+    if not x.dtype.is_floating_point:
+        raise RuntimeError(f'"log_softmax_lastdim_kernel_impl" not implemented for {x.dtype}')
+    if not x.shape:
+        return P.mul(x, 0)
+    at = wrapped(dim, len(x.shape))
+    s = shifted(wide(x), at)
+    return back(P.sub(s, P.log(P.sum(P.exp(s), (at,)))), x)
+
+
+@rule(log_softmax)
+def vjp(g, y, input, dim, dtype=None):  # noqa: F811
+    if not y.shape:
+        return [P.convert(P.mul(g, 0), dtype=input.dtype)]
+    at = wrapped(dim, len(y.shape))
+    g, y = wide(g), wide(y)
+    return [P.convert(P.sub(g, P.mul(P.exp(y), P.sum(g, (at,)))), dtype=input.dtype)]
+
+
+def of_functional(operator, name):
+    def body(input, dim=None, _stacklevel=3, dtype=None):
+        return operator(input, softmax_dim(dim, input.dim()), dtype)
+    body.__name__, body.__doc__ = name, operator.doc
+    return op(body, namespace=F, composite=True)
+
+
+of_functional(softmax, "softmax"), of_functional(log_softmax, "log_softmax")
+
+
+@op(composite=True, namespace=F)
+def softmin(input, dim=None, _stacklevel=3, dtype=None):
+    """softmax(-x)."""
+    return softmax(-input, softmax_dim(dim, input.dim()), dtype)
+
+
+@op(composite=True, namespace=F)
+def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
+    """A sample of the Gumbel-softmax distribution (Jang et al. 2017), one-hot with ``hard`` (straight-through gradient)."""
+    noise = OPS["empty_like"](logits).exponential_().log()
+    y = softmax((logits - noise) / tau, dim)
+    if not hard:
+        return y
+    place = y.argmax(dim, keepdim=True)
+    return OPS["zeros_like"](logits).scatter_(dim, place, 1.0) - y.detach() + y
+
+
+# --- dropout ---------------------------------------------------------------------------------------------------------------------
+@op(method=False, name="_dropout")
+def dropout_at(input, seed: Scalar, offset: Scalar, p, shape):
+    """x / (1 - p) where a uniform number of ``shape`` is at least p, else 0."""
+    keep = P.ge(uniform_at.body(seed, offset, shape, float32), float(p))
+    return P.where(keep, P.mul(input, 1.0 / (1.0 - p)), 0.0)
+
+
+def dropped(input, p, training, shape, inplace=False):
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0 or input.numel() == 0:
+        return input
+    if p == 1:
+        out = input * 0.0
+    else:
+        from ..core.meta import product
+        seed, block = draw(None, product(shape))
+        out = dropout_at(input, seed, block, float(p), tuple(shape))
+    return input.copy_(out) if inplace else out
+
+
+@op(composite=True, namespace=F)
+def dropout(input, p=0.5, training=True, inplace=False):
+    """Elements zeroed with probability p, the others scaled by 1 / (1 - p)."""
+    return dropped(input, p, training, input.shape, inplace)
+
+
+@op(composite=True, method=False, name="dropout")
+def dropout_top(input, p, train):
+    """Elements zeroed with probability p when ``train``."""
+    return dropped(input, p, train, input.shape)
+
+
+def channels(name, ranks):
+    def body(input, p=0.5, training=True, inplace=False):
+        lead = 2 if not ranks or input.dim() in ranks or input.dim() < 2 else 1
+        return dropped(input, p, training, tuple(s if k < lead else 1 for k, s in enumerate(input.shape)), inplace)
+    body.__name__, body.__doc__ = name, "Whole channels zeroed with probability p."
+    return op(body, composite=True, namespace=F)
+
+
+dropout1d, dropout2d, dropout3d = channels("dropout1d", (3,)), channels("dropout2d", (4, 3)), channels("dropout3d", (5,))
+feature_dropout = channels("feature_dropout", ())
+
+
+def alpha(name, whole):
+    def body(input, p=0.5, training=False, inplace=False):
+        if not 0 <= p <= 1:
+            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+        if not training or p == 0:
+            return input
+        low = -SELU_ALPHA * SELU_SCALE
+        if p == 1:
+            out = input * 0.0
+        else:
+            a = ((1 - p) * (1 + p * low**2)) ** -0.5
+            shape = tuple(input.shape) if not whole else tuple(input.shape[:2]) + (1,) * (input.dim() - 2)
+            keep = (OPS["rand"](shape) >= p).to(input.dtype)
+            out = (input * keep + low * (1 - keep)) * a - a * low * p
+        return input.copy_(out) if inplace else out
+    body.__name__, body.__doc__ = name, "Dropout that keeps mean and variance under SELU (Klambauer et al. 2017)."
+    return op(body, composite=True, namespace=F)
+
+
+alpha_dropout, feature_alpha_dropout = alpha("alpha_dropout", False), alpha("feature_alpha_dropout", True)
+
+
+@op(composite=True, namespace=F)
+def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
+    """Leaky relu with a random slope in training, the mean slope otherwise."""
+    if lower > upper:
+        raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, but got lower = {lower}, upper = {upper}")
+    slope = OPS["rand"](tuple(input.shape), dtype=input.dtype if input.dtype.is_floating_point else None) * (upper - lower) + lower if training else (lower + upper) / 2
+    out = OPS["where"](input >= 0, input, input * slope)
+    return input.copy_(out) if inplace else out

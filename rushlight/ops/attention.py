@@ -1,1 +1,215 @@
-"""Placeholder."""
+"""Attention and embeddings."""
+from __future__ import annotations
+
+import math
+
+from ..core.dtypes import bool_, float32, int32, int64
+from ..core.kinds import P
+from ..core.meta import product
+from ..core.op import OPS, op, rule
+from ..core.tensor import Tensor
+from .activation import dropout, softmax
+
+F = "nn.functional"
+
+
+@op(composite=True, namespace=F)
+def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+    """softmax(query key^T * scale + mask) value.  [*, l, e], [*, s, e], [*, s, v] -> [*, l, v] (Vaswani et al. 2017)."""
+    if query.dim() < 2 or key.dim() < 2 or value.dim() < 2:
+        raise RuntimeError(f"Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: {query.dim()}, key.dim: {key.dim()} and value.dim: {value.dim()} instead.")
+    if not query.dtype is key.dtype is value.dtype:
+        raise RuntimeError(f"Expected query, key, and value to have the same dtype, but got query.dtype: {query.dtype} key.dtype: {key.dtype} and value.dtype: {value.dtype} instead.")
+    if is_causal and attn_mask is not None:
+        raise RuntimeError("Explicit attn_mask should not be set when is_causal=True")
+    if enable_gqa:
+        key = key.repeat_interleave(query.size(-3) // key.size(-3), -3)
+        value = value.repeat_interleave(query.size(-3) // value.size(-3), -3)
+    scale = 1.0 / math.sqrt(query.size(-1)) if scale is None else scale
+    scores = (query * math.sqrt(abs(scale)) * (1 if scale >= 0 else -1)) @ (key.transpose(-2, -1) * math.sqrt(abs(scale)))
+    mask = None if attn_mask is None or attn_mask.dtype is bool_ else attn_mask
+    allowed = attn_mask if attn_mask is not None and attn_mask.dtype is bool_ else None
+    weights = masked_softmax(scores, allowed, mask, bool(is_causal))
+    if dropout_p:
+        weights = dropout(weights, dropout_p)
+    return weights @ value
+
+
+@op(method=False, name="_masked_softmax")
+def masked_softmax(scores, allowed, bias, causal):
+    """softmax over the last dimension where ``allowed`` (and, if causal, up to the diagonal); rows with nothing allowed are 0."""
+    x = scores if not scores.dtype.is_half else P.convert(scores, dtype=float32)
+    if bias is not None:
+        x = P.add(x, bias if bias.dtype is x.dtype else P.convert(bias, dtype=x.dtype))
+    if causal:
+        rows = P.reshape(P.iota(size=x.shape[-2], dtype=int64), shape=(x.shape[-2], 1))
+        columns = P.reshape(P.iota(size=x.shape[-1], dtype=int64), shape=(1, x.shape[-1]))
+        x = P.where(P.le(columns, rows), x, -math.inf)
+    if allowed is not None:
+        x = P.where(allowed, x, -math.inf)
+    at = (len(x.shape) - 1,)
+    high = P.amax(x, at)
+    if allowed is not None or bias is not None:
+        high = P.where(P.eq(high, -math.inf), 0.0, high)
+    e = P.exp(P.sub(x, high))
+    total = P.sum(e, at)
+    out = P.div(e, P.where(P.eq(total, 0), 1.0, total) if allowed is not None or bias is not None else total)
+    return out if out.dtype is scores.dtype else P.convert(out, dtype=scores.dtype)
+
+
+@rule(masked_softmax)
+def vjp(g, y, scores, allowed, bias, causal):
+    at = (len(y.shape) - 1,)
+    from .promotion import wide
+    g, y = wide(g), wide(y)
+    gx = P.mul(y, P.sub(g, P.sum(P.mul(g, y), at)))
+    out = [P.convert(gx, dtype=scores.dtype) if gx.dtype is not scores.dtype else gx]
+    if allowed is not None:
+        out.append(None)
+    if bias is not None:
+        from ..core.kinds import sum_to
+        out.append(P.convert(sum_to(gx, bias.shape), dtype=bias.dtype))
+    return out
+
+
+@op(composite=True)
+def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
+    """Each element (or slice along ``dim``) repeated a number of times."""
+    if repeats is None:
+        input, repeats = OPS["arange"](input.numel()), input
+    x = input.reshape(-1) if dim is None else input
+    at = 0 if dim is None else dim % max(x.dim(), 1)
+    x = x if x.dim() else x.reshape(1)
+    if isinstance(repeats, int):
+        if repeats < 0:
+            raise RuntimeError("repeats can not be negative")
+        shape = tuple(x.shape)
+        out = x.unsqueeze(at + 1).expand(*shape[:at + 1], repeats, *shape[at + 1:])
+        return out.reshape(*shape[:at], shape[at] * repeats, *shape[at + 1:])
+    import numpy as np
+    from ..core.exchange import from_numpy
+    if repeats.dtype not in (int64, int32):
+        raise RuntimeError("repeats has to be Long or Int tensor")
+    counts = repeats.reshape(-1).numpy()
+    if (counts < 0).any():
+        raise RuntimeError("repeats can not be negative")
+    if len(counts) != 1 and len(counts) != x.size(at):
+        raise RuntimeError(f"repeats must have the same size as input along dim, but got repeats.size(0) = {len(counts)} and input.size({at}) = {x.size(at)}")
+    index = np.repeat(np.arange(x.size(at)), counts if len(counts) > 1 else int(counts[0]))
+    return x.index_select(at, from_numpy(index.astype(np.int64)))
+
+
+@op(method=False, name="_embedding")
+def embedding_rows(weight, indices, padding_idx):
+    """weight[indices]: [v, d], [*] -> [*, d]; the row ``padding_idx`` gets no gradient."""
+    return P.take(weight, indices if indices.dtype is int64 else P.convert(indices, dtype=int64), dim=0)
+
+
+@rule(embedding_rows)
+def vjp(g, y, weight, indices, padding_idx):  # noqa: F811
+    at = indices if indices.dtype is int64 else P.convert(indices, dtype=int64)
+    if padding_idx is not None:
+        keep = P.ne(P.reshape(at, shape=(*at.shape, 1)), padding_idx)
+        g = P.where(keep, g, 0)
+    return [P.put(P.full(shape=tuple(weight.shape), value=0, dtype=weight.dtype), at, g, dim=0, combine="add"), None]
+
+
+@op(composite=True, namespace=F)
+def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+    """The rows of ``weight`` [v, d] at integer positions [*] -> [*, d]."""
+    if input.dtype not in (int64, int32):
+        raise RuntimeError(f"Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got {input.dtype} instead")
+    if weight.dim() != 2:
+        raise RuntimeError("'weight' must be 2-D")
+    if padding_idx is not None:
+        if not -weight.size(0) <= padding_idx < weight.size(0):
+            raise AssertionError("Padding_idx must be within num_embeddings")
+        padding_idx = padding_idx % weight.size(0)
+    if max_norm is not None:
+        from ..autograd import no_grad
+        with no_grad():
+            rows = OPS["unique"](input.reshape(-1))
+            weight[rows] = OPS["renorm"](weight.detach()[rows], norm_type, 0, max_norm)
+    out = embedding_rows(weight, input, padding_idx)
+    if scale_grad_by_freq and weight.requires_grad:
+        counts = OPS["bincount"](input.reshape(-1), minlength=weight.size(0))[input].unsqueeze(-1).to(weight.dtype)
+        out = out.detach() + (out - out.detach()) / counts
+    return out
+
+
+op(lambda weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False: embedding(
+    indices, weight, padding_idx if padding_idx >= 0 else None, scale_grad_by_freq=scale_grad_by_freq), name="embedding", composite=True, method=False)
+
+
+@op(composite=True, namespace=F)
+def one_hot(tensor, num_classes=-1):
+    """[*] integers -> [*, classes] with a one at each integer's place."""
+    if tensor.dtype is not int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if tensor.numel() == 0:
+        if num_classes <= 0:
+            raise RuntimeError("Can not infer total number of classes from empty tensor.")
+        return tensor.new_zeros((*tensor.shape, num_classes))
+    if int(tensor.min()) < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    classes = int(tensor.max()) + 1 if num_classes == -1 else num_classes
+    if int(tensor.max()) >= classes:
+        raise RuntimeError("Class values must be smaller than num_classes.")
+    return (tensor.unsqueeze(-1) == OPS["arange"](classes)).to(int64)
+
+
+@op(composite=True, namespace=F)
+def bilinear(input1, input2, weight, bias=None):
+    """x1^T W x2 + b for each output: [*, a], [*, b], [o, a, b] -> [*, o]."""
+    if input1.size(-1) != weight.size(1) or input2.size(-1) != weight.size(2):
+        raise RuntimeError(f"bilinear(): input sizes do not match weight size: got {input1.size(-1)} and {input2.size(-1)} but expected {weight.size(1)} and {weight.size(2)}")
+    lead = tuple(input1.shape[:-1])
+    a, b = input1.reshape(-1, input1.size(-1)), input2.reshape(-1, input2.size(-1))
+    out = ((a @ weight.permute(1, 0, 2).reshape(weight.size(1), -1)).reshape(-1, weight.size(0), weight.size(2)) * b.unsqueeze(1)).sum(-1)
+    out = out if bias is None else out + bias
+    return out.reshape(*lead, weight.size(0))
+
+
+@op(composite=True, method=False)
+def einsum(equation, *operands):
+    """Sums of products by the names of dimensions: "bij,bjk->bik"."""
+    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+        operands = operands[0]
+    from .einsum import contract
+    return contract(equation, list(operands))
+
+
+@op(composite=True, method=False)
+def tensordot(a, b, dims=2, out=None):
+    """Sums of products over paired dimensions."""
+    if isinstance(dims, int):
+        if dims < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        if dims > min(a.dim(), b.dim()):
+            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
+        left, right = list(range(a.dim() - dims, a.dim())), list(range(dims))
+    else:
+        left, right = ([d] if isinstance(d, int) else list(d) for d in dims)
+    left, right = [d % a.dim() for d in left], [d % b.dim() for d in right]
+    if len(left) != len(right) or any(a.size(i) != b.size(j) and 1 not in (a.size(i), b.size(j)) for i, j in zip(left, right)):
+        raise RuntimeError(f"contracted dimensions need to match, but first has size {[a.size(i) for i in left]} and second has size {[b.size(j) for j in right]}")
+    keep_a, keep_b = [d for d in range(a.dim()) if d not in left], [d for d in range(b.dim()) if d not in right]
+    x = a.permute(keep_a + left).reshape(product(a.size(d) for d in keep_a), -1 if left else 1)
+    y = b.permute(right + keep_b).reshape(-1 if right else 1, product(b.size(d) for d in keep_b))
+    return (x @ y).reshape([a.size(d) for d in keep_a] + [b.size(d) for d in keep_b])
+
+
+@op(composite=True, method=False)
+def cdist(x1, x2, p=2.0, compute_mode=None):
+    """The p-norm distance between every row of x1 and every row of x2."""
+    if x1.dim() < 2 or x2.dim() < 2 or x1.size(-1) != x2.size(-1):
+        raise RuntimeError(f"cdist: X1 and X2 must have the same number of columns and at least two dimensions. X1: {list(x1.shape)} X2: {list(x2.shape)}")
+    return OPS["norm"](x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
+
+
+@op(composite=True, namespace=F)
+def pdist(input, p=2.0):
+    """The p-norm distance between every pair of rows."""
+    n = input.size(0)
+    at = OPS["triu_indices"](n, n, 1)
+    return OPS["norm"](input[at[0]] - input[at[1]], p, -1)

@@ -1,1 +1,191 @@
-"""Placeholder."""
+"""Convolution and its transpose."""
+from __future__ import annotations
+
+from ..core.kinds import P
+from ..core.op import OPS, op, sample
+
+F = "nn.functional"
+
+
+def spread(value, count, name):
+    """One number for all dimensions, or one each."""
+    if isinstance(value, int):
+        return (value,) * count
+    value = tuple(value)
+    if len(value) == 1:
+        return value * count
+    if len(value) != count:
+        raise RuntimeError(f"expected {name} to be a single integer value or a list of {count} values to match the convolution dimensions, but got {name}={list(value)}")
+    return value
+
+
+def check(name, x, w, bias, rank, stride, padding, dilation, groups, transposed=False):
+    if len(w.shape) != rank + 2:
+        raise RuntimeError(f"Expected {rank + 2}D weight for {name}, but got {len(w.shape)}D")
+    if x.dtype is not w.dtype:
+        raise RuntimeError(f"Input type ({x.dtype}) and weight type ({w.dtype}) should be the same")
+    if bias is not None and bias.dtype is not x.dtype:
+        raise RuntimeError(f"Input type ({x.dtype}) and bias type ({bias.dtype}) should be the same")
+    if groups <= 0:
+        raise RuntimeError("non-positive groups is not supported")
+    if any(s <= 0 for s in stride):
+        raise RuntimeError("non-positive stride is not supported")
+    if any(d <= 0 for d in dilation):
+        raise RuntimeError("dilation should be greater than zero")
+    if any(p < 0 for p in padding):
+        raise RuntimeError("negative padding is not supported")
+    channels = w.shape[0] if transposed else w.shape[1] * groups
+    if x.shape[1] != channels:
+        raise RuntimeError(f"Given groups={groups}, weight of size {list(w.shape)}, expected input{list(x.shape)} to have {channels} channels, but got {x.shape[1]} channels instead")
+    if not transposed and w.shape[0] % groups:
+        raise RuntimeError(f"Given groups={groups}, expected weight to be at least {groups} at dimension 0 and divisible, but got weight of size {list(w.shape)} instead")
+    out = w.shape[1] * groups if transposed else w.shape[0]
+    if bias is not None and tuple(bias.shape) != (out,):
+        raise RuntimeError(f"Given weight of size {list(w.shape)}, expected bias to be 1-dimensional with {out} elements, but got bias of size {list(bias.shape)} instead")
+    if not transposed:
+        for size, k, p, d in zip(x.shape[2:], w.shape[2:], padding, dilation):
+            if size + 2 * p < d * (k - 1) + 1:
+                raise RuntimeError(f"Calculated padded input size per channel: ({', '.join(str(s + 2 * q) for s, q in zip(x.shape[2:], padding))}). Kernel size: "
+                                   f"({', '.join(str(e * (j - 1) + 1) for j, e in zip(w.shape[2:], dilation))}). Kernel size can't be greater than actual input size")
+
+
+def with_bias(out, bias, rank):
+    return out if bias is None else P.add(out, P.reshape(bias, shape=(1, bias.shape[0]) + (1,) * rank))
+
+
+def unbatched(x, rank, name):
+    """The input with a batch dimension, and whether it had none."""
+    if len(x.shape) == rank + 1:
+        return P.reshape(x, shape=(1, *x.shape)), True
+    if len(x.shape) != rank + 2:
+        raise RuntimeError(f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {name}, but got input of size: {list(x.shape)}")
+    return x, False
+
+
+def rebatched(x, single):
+    return P.reshape(x, shape=tuple(x.shape[1:])) if single else x
+
+
+def convolution_of(rank):
+    name = f"conv{rank}d"
+
+    def body(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+        x, single = unbatched(input, rank, name)
+        stride, dilation = spread(stride, rank, "stride"), spread(dilation, rank, "dilation")
+        if isinstance(padding, str):
+            if padding not in ("valid", "same"):
+                raise RuntimeError(f"Invalid padding string: '{padding}'")
+            if padding == "same" and any(s != 1 for s in stride):
+                raise RuntimeError("padding='same' is not supported for strided convolutions")
+            total = tuple(d * (k - 1) if padding == "same" else 0 for d, k in zip(dilation, weight.shape[2:]))
+            even = tuple(t // 2 for t in total)
+            if any(t % 2 for t in total):
+                x = P.pad(x, low=(0, 0) + (0,) * rank, high=(0, 0) + tuple(t % 2 for t in total), inner=(0,) * (rank + 2), value=0)
+            padding = even
+        padding = spread(padding, rank, "padding")
+        check(name, x, weight, bias, rank, stride, padding, dilation, groups)
+        out = P.conv(x, weight, stride=stride, padding=padding, dilation=dilation, groups=groups)
+        return rebatched(with_bias(out, bias, rank), single)
+
+    body.__name__, body.__doc__ = name, f"Cross-correlation over {rank} dimension(s): [n, c, *space], [o, c / groups, *kernel] -> [n, o, *out]."
+    return op(body, namespace=F, samples=(sample((2, 3) + (7,) * rank, (4, 3) + (3,) * rank, (4,)),))
+
+
+def transposed_of(rank):
+    name = f"conv_transpose{rank}d"
+
+    def body(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+        x, single = unbatched(input, rank, name)
+        stride, padding, dilation = spread(stride, rank, "stride"), spread(padding, rank, "padding"), spread(dilation, rank, "dilation")
+        extra = spread(output_padding, rank, "output_padding")
+        check(name, x, weight, bias, rank, stride, padding, dilation, groups, transposed=True)
+        for e, s, d in zip(extra, stride, dilation):
+            if e < 0:
+                raise RuntimeError("negative output_padding is not supported")
+            if e >= max(s, d):
+                raise RuntimeError(f"output padding must be smaller than either stride or dilation, but got output_padding: {list(extra)}, stride: {list(stride)}, dilation: {list(dilation)}")
+        space = tuple((size - 1) * s - 2 * p + d * (k - 1) + e + 1
+                      for size, s, p, d, k, e in zip(x.shape[2:], stride, padding, dilation, weight.shape[2:], extra))
+        if any(type(s) is int and s <= 0 for s in space):
+            raise RuntimeError(f"Given input size per channel: {list(x.shape[2:])}, calculated output size per channel: {list(space)}. Output size is too small")
+        shape = (x.shape[0], weight.shape[1] * groups, *space)
+        out = P.conv_input(x, weight, shape=shape, stride=stride, padding=padding, dilation=dilation, groups=groups)
+        return rebatched(with_bias(out, bias, rank), single)
+
+    body.__name__, body.__doc__ = name, f"The transpose of conv{rank}d: [n, c, *space], [c, o / groups, *kernel] -> [n, o, *out]."
+    return op(body, namespace=F, samples=(sample((2, 3) + (4,) * rank, (3, 4) + (3,) * rank, (4,)),))
+
+
+conv1d, conv2d, conv3d = map(convolution_of, (1, 2, 3))
+conv_transpose1d, conv_transpose2d, conv_transpose3d = map(transposed_of, (1, 2, 3))
+
+
+@op(composite=True, method=False)
+def convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
+    """Convolution or its transpose in any number of dimensions."""
+    rank = weight.dim() - 2
+    if transposed:
+        return OPS[f"{F}.conv_transpose{rank}d"](input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return OPS[f"{F}.conv{rank}d"](input, weight, bias, stride, padding, dilation, groups)
+
+
+@op(namespace=F)
+def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
+    """Columns of every window: [n, c, h, w] -> [n, c * kernel, windows]."""
+    x, single = unbatched(input, 2, "unfold")
+    kernel, dilation, padding, stride = (spread(v, 2, "kernel") for v in (kernel_size, dilation, padding, stride))
+    if any(v <= 0 for v in (*kernel, *dilation, *stride)) or any(p < 0 for p in padding):
+        raise RuntimeError(f"kernel size, dilation and stride should be greater than zero and padding non-negative, but got kernel {kernel}, dilation {dilation}, stride {stride}, padding {padding}")
+    x = P.pad(x, low=(0, 0, *padding), high=(0, 0, *padding), inner=(0,) * 4, value=0)
+    if any(size < d * (k - 1) + 1 for size, k, d in zip(x.shape[2:], kernel, dilation)):
+        raise RuntimeError(f"Given input with spatial size {list(input.shape[-2:])}, kernel_size={kernel}, dilation={dilation}, padding={padding}, calculated shape of the array of sliding blocks is too small")
+    windows = all_windows(x, kernel, stride, dilation)  # [n, c, oh, ow, kh, kw]
+    n, c, oh, ow, kh, kw = windows.shape
+    out = P.reshape(P.permute(windows, dims=(0, 1, 4, 5, 2, 3)), shape=(n, c * kh * kw, oh * ow))
+    return rebatched(out, single)
+
+
+def all_windows(x, kernel, stride, dilation):
+    """[n, c, *space] -> [n, c, *out, *kernel]: every window of an already padded input."""
+    rank = len(kernel)
+    for k in range(rank):
+        span = dilation[k] * (kernel[k] - 1) + 1
+        x = P.unfold(x, dim=2 + k, size=span, step=stride[k])
+        if dilation[k] != 1:
+            last = len(x.shape) - 1
+            x = P.slice(x, starts=(0,) * (last + 1), steps=(1,) * last + (dilation[k],), shape=(*x.shape[:last], kernel[k]))
+    return x
+
+
+@op(namespace=F)
+def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
+    """The transpose of unfold: [n, c * kernel, windows] -> [n, c, *output_size], overlaps added."""
+    single = len(input.shape) == 2
+    x = P.reshape(input, shape=(1, *input.shape)) if single else input
+    size, kernel, dilation, padding, stride = (spread(v, 2, "size") for v in (output_size, kernel_size, dilation, padding, stride))
+    out = tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(size, kernel, stride, padding, dilation))
+    if x.shape[1] % (kernel[0] * kernel[1]):
+        raise RuntimeError(f"Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got input.size(1)={x.shape[1]} and kernel_size={kernel}.")
+    if x.shape[2] != out[0] * out[1]:
+        raise RuntimeError(f"Given output_size={size}, kernel_size={kernel}, dilation={dilation}, padding={padding}, stride={stride}, expected size of input's dimension 2 to match the calculated number of sliding blocks {out[0]} * {out[1]} = {out[0] * out[1]}, but got input.size(2)={x.shape[2]}.")
+    n, c = x.shape[0], x.shape[1] // (kernel[0] * kernel[1])
+    windows = P.permute(P.reshape(x, shape=(n, c, *kernel, *out)), dims=(0, 1, 4, 5, 2, 3))
+    padded = (n, c, *(s + 2 * p for s, p in zip(size, padding)))
+    whole = windows_transpose(windows, padded, kernel, stride, dilation)
+    result = P.slice(whole, starts=(0, 0, *padding), steps=(1,) * 4, shape=(n, c, *size))
+    return rebatched(result, single)
+
+
+def windows_transpose(g, shape, kernel, stride, dilation):
+    """The transpose of ``all_windows`` for two dimensions: each window's elements added back where they came from."""
+    total = None
+    for a in range(kernel[0]):
+        for b in range(kernel[1]):
+            part = P.slice(g, starts=(0, 0, 0, 0, a, b), steps=(1,) * 6, shape=(*g.shape[:4], 1, 1))
+            part = P.reshape(part, shape=tuple(g.shape[:4]))
+            low = (a * dilation[0], b * dilation[1])
+            span = tuple((n - 1) * s + 1 for n, s in zip(g.shape[2:4], stride))
+            high = tuple(size - lo - sp for size, lo, sp in zip(shape[2:], low, span))
+            placed = P.pad(part, low=(0, 0, *low), high=(0, 0, *high), inner=(0, 0, *(s - 1 for s in stride)), value=0)
+            total = placed if total is None else P.add(total, placed)
+    return total

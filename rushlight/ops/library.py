@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..core.native import Op, Tensor
 from ..core.op import OPS
 from . import prims, elementwise, shape, reduce, scan, matmul, create, index, random, sort, inplace  # noqa: F401
-from . import activation, attention, conv, linalg, loss, norm, pool, sparse  # noqa: F401
+from . import activation, attention, conv, linalg, loss, norm, pool  # noqa: F401
 
 inplace.derive()
 

@@ -1,1 +1,1 @@
-"""Placeholder."""
+"""Linear algebra."""

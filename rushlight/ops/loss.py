@@ -1,1 +1,469 @@
-"""Placeholder."""
+"""Losses."""
+from __future__ import annotations
+
+import math
+
+from ..core.dtypes import FLOATING, int64
+from ..core.kinds import P
+from ..core.meta import broadcast, product
+from ..core.op import OPS, op, rule, sample
+from ..core.tensor import Tensor
+from .activation import log_softmax, soft
+from .promotion import promoted, wide
+
+F = "nn.functional"
+
+
+def chosen(reduction, size_average=None, reduce=None):
+    """The reduction meant, old flags included."""
+    if size_average is not None or reduce is not None:
+        size_average, reduce = size_average is not False, reduce is not False
+        return "none" if not reduce else "mean" if size_average else "sum"
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return reduction
+
+
+def reduced(loss, reduction):
+    dims = tuple(range(len(loss.shape)))
+    if reduction == "none":
+        return loss
+    total = P.reshape(P.sum(loss, dims), shape=()) if dims else loss
+    return P.div(total, product(loss.shape)) if reduction == "mean" else total
+
+
+def pairwise(name, formula, doc, **extra):
+    """A loss of input and target, element by element, then reduced."""
+    @op(method=False, name=f"_{name}")
+    def core(input, target, weight, reduction, option):
+        x, y = promoted(input, target)
+        loss = formula(wide(x), wide(y), option) if option is not None else formula(wide(x), wide(y))
+        if weight is not None:
+            loss = P.mul(loss, weight)
+        out = reduced(loss, reduction)
+        return P.convert(out, dtype=x.dtype) if out.dtype is not x.dtype else out
+    core.facts["doc"] = doc
+    return core
+
+
+mse_core = pairwise("mse_loss", lambda x, y: P.mul(P.sub(x, y), P.sub(x, y)), "(x - y)^2")
+l1_core = pairwise("l1_loss", lambda x, y: P.abs(P.sub(x, y)), "|x - y|")
+
+
+def smooth(x, y, beta):
+    away = P.abs(P.sub(x, y))
+    if beta == 0:
+        return away
+    return P.where(P.lt(away, beta), P.mul(P.mul(away, away), 0.5 / beta), P.sub(away, 0.5 * beta))
+
+
+def huber(x, y, delta):
+    away = P.abs(P.sub(x, y))
+    return P.where(P.le(away, delta), P.mul(P.mul(away, away), 0.5), P.mul(P.sub(away, 0.5 * delta), float(delta)))
+
+
+smooth_core, huber_core = pairwise("smooth_l1_loss", smooth, ""), pairwise("huber_loss", huber, "")
+soft_margin_core = pairwise("soft_margin_loss", lambda x, y: soft(P.neg(P.mul(x, y))), "log(1 + exp(-xy))")
+
+
+def with_target(core, name, option=None, weighted=True):
+    def body(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+        return core(input, target, weight, chosen(reduction, size_average, reduce), None)
+    body.__name__, body.__doc__ = name, core.facts["doc"]
+    return op(body, namespace=F, composite=True)
+
+
+mse_loss, l1_loss, soft_margin_loss = with_target(mse_core, "mse_loss"), with_target(l1_core, "l1_loss"), with_target(soft_margin_core, "soft_margin_loss")
+
+
+@op(composite=True, namespace=F)
+def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
+    """Squared below beta, absolute above (Girshick 2015)."""
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    return smooth_core(input, target, None, chosen(reduction, size_average, reduce), float(beta))
+
+
+@op(composite=True, namespace=F)
+def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
+    """Squared below delta, linear above (Huber 1964)."""
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    return huber_core(input, target, weight, chosen(reduction), float(delta))
+
+
+@op(method=False, name="_bce")
+def bce_core(input, target, weight, reduction):
+    """-(y log x + (1 - y) log(1 - x)), logarithms cut at -100."""
+    x = wide(input)
+    log_x, log_rest = P.maximum(P.log(x), -100.0), P.maximum(P.log1p(P.neg(x)), -100.0)
+    y = wide(target)
+    loss = P.sub(P.mul(P.sub(y, 1.0), log_rest), P.mul(y, log_x))
+    if weight is not None:
+        loss = P.mul(loss, weight)
+    out = reduced(loss, reduction)
+    return P.convert(out, dtype=input.dtype) if out.dtype is not input.dtype else out
+
+
+@rule(bce_core)
+def vjp(g, y, input, target, weight, reduction):
+    x, t = wide(input), wide(target)
+    scale = g if reduction == "none" else P.div(g, product(broadcast(tuple(x.shape), tuple(t.shape)))) if reduction == "mean" else g
+    slope = P.div(P.sub(x, t), P.maximum(P.mul(P.sub(1.0, x), x), 1e-12))
+    gx = P.mul(slope, scale)
+    gt = P.mul(P.sub(P.log1p(P.neg(x)), P.log(x)), scale)
+    if weight is not None:
+        gx, gt = P.mul(gx, weight), P.mul(gt, weight)
+    out = [P.convert(gx, dtype=input.dtype), P.convert(gt, dtype=target.dtype)]
+    return out + [None] if weight is not None else out
+
+
+@op(composite=True, namespace=F)
+def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+    """The cross entropy of probabilities with targets in [0, 1]."""
+    if tuple(input.shape) != tuple(target.shape):
+        raise ValueError(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. Please ensure they have the same size.")
+    if not bool(((input >= 0) & (input <= 1)).all()):
+        raise RuntimeError("all elements of input should be between 0 and 1")
+    return bce_core(input, target, weight, chosen(reduction, size_average, reduce))
+
+
+@op(method=False, name="_bce_logits")
+def bce_logits_core(input, target, weight, pos_weight, reduction):
+    """The cross entropy of logits, without overflow."""
+    x, y = wide(input), wide(target)
+    if pos_weight is None:
+        loss = P.sub(P.add(P.where(P.lt(x, 0), 0.0, x), P.log1p(P.exp(P.neg(P.abs(x))))), P.mul(x, y))
+    else:
+        scale = P.add(P.mul(P.sub(pos_weight, 1.0), y), 1.0)
+        loss = P.add(P.mul(P.sub(1.0, y), x), P.mul(scale, soft(P.neg(x))))
+    if weight is not None:
+        loss = P.mul(loss, weight)
+    out = reduced(loss, reduction)
+    return P.convert(out, dtype=input.dtype) if out.dtype is not input.dtype else out
+
+
+@op(composite=True, namespace=F)
+def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None):
+    """The cross entropy of sigmoid(input) with targets in [0, 1]."""
+    if tuple(input.shape) != tuple(target.shape):
+        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+    return bce_logits_core(input, target, weight, pos_weight, chosen(reduction, size_average, reduce))
+
+
+# --- classes -----------------------------------------------------------------------------------------------------------------------
+@op(method=False, name="_nll")
+def nll_core(input, target, weight, ignore_index, reduction):
+    """-input[target] for each row of class scores [n, c] (targets [n]), weighted by class; ignored targets count 0."""
+    n, c = input.shape
+    ignored = P.eq(target, ignore_index)
+    safe = P.where(ignored, 0, target)
+    picked = P.reshape(P.gather(input, P.reshape(safe, shape=(n, 1)), dim=1), shape=(n,))
+    scale = P.convert(P.logical_not(ignored), dtype=input.dtype)
+    if weight is not None:
+        scale = P.mul(scale, P.take(weight, safe, dim=0))
+    loss = P.where(ignored, 0, P.neg(P.mul(wide(picked), wide(scale))))
+    if reduction == "none":
+        return P.convert(loss, dtype=input.dtype) if loss.dtype is not input.dtype else loss
+    total = P.reshape(P.sum(loss, (0,)), shape=())
+    if reduction == "mean":
+        total = P.div(total, P.reshape(P.sum(wide(scale), (0,)), shape=()))
+    return P.convert(total, dtype=input.dtype) if total.dtype is not input.dtype else total
+
+
+def by_rows(x, target):
+    """Scores [n, c, *space] and targets [n, *space] as [rows, c] and [rows]; single samples get a row of their own."""
+    if x.dim() == 1:
+        return x.unsqueeze(0), target.reshape(1)
+    if x.dim() == 2:
+        return x, target
+    return x.movedim(1, -1).reshape(-1, x.size(1)), target.reshape(-1)
+
+
+def check_classes(x, target, ignore_index, weight):
+    if x.dim() < 1:
+        raise ValueError(f"Expected 1 or more dimensions (got {x.dim()})")
+    if x.dim() > 1 and x.size(0) != target.size(0) if target.dim() else False:
+        raise ValueError(f"Expected input batch_size ({x.size(0)}) to match target batch_size ({target.size(0)}).")
+    if x.dim() > 1 and tuple(x.shape[:1] + x.shape[2:]) != tuple(target.shape):
+        raise RuntimeError(f"Expected target size {list(x.shape[:1] + x.shape[2:])}, got {list(target.shape)}") if x.dim() > 2 else ValueError(
+            f"Expected input batch_size ({x.size(0)}) to match target batch_size ({target.numel()}).")
+    if x.dim() == 1 and target.dim() > 0 and target.numel() != 1:
+        raise ValueError(f"Expected 0-dim or one-element target for a single sample, got {list(target.shape)}")
+    if target.dtype.name not in ("int64", "uint8", "int32"):
+        raise RuntimeError(f"expected scalar type Long but found {target.dtype}")
+    classes = x.size(1) if x.dim() > 1 else x.size(0)
+    if weight is not None and tuple(weight.shape) != (classes,):
+        raise RuntimeError(f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: {list(weight.shape)}")
+    if target.numel() and target.device.type != "meta":
+        low, high = int(target.min()), int(target.max())
+        for wrong in (low, high):
+            if wrong != ignore_index and not 0 <= wrong < classes and bool(((target == wrong)).any()):
+                raise IndexError(f"Target {wrong} is out of bounds.")
+
+
+@op(composite=True, namespace=F)
+def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
+    """The negative log likelihood of class targets, given log probabilities [n, c, *]."""
+    reduction = chosen(reduction, size_average, reduce)
+    check_classes(input, target, ignore_index, weight)
+    rows, flat = by_rows(input, target)
+    out = nll_core(rows, flat.to(int64), weight, ignore_index, reduction)
+    return out.reshape(target.shape) if reduction == "none" else out
+
+
+@op(samples=(), method=False, name="_cross_entropy")
+def cross_entropy_core(input, target, ignore_index, reduction):
+    """nll(log_softmax(input), target) for rows [n, c] of logits."""
+    x = wide(input)
+    n, c = x.shape
+    ignored = P.eq(target, ignore_index)
+    safe = P.reshape(P.where(ignored, 0, target), shape=(n, 1))
+    high = P.amax(x, (1,))
+    total = P.add(P.log(P.sum(P.exp(P.sub(x, high)), (1,))), high)
+    loss = P.reshape(P.sub(total, P.gather(x, safe, dim=1)), shape=(n,))
+    loss = P.where(ignored, 0.0, loss)
+    if reduction != "none":
+        loss = P.reshape(P.sum(loss, (0,)), shape=())
+    if reduction == "mean":
+        loss = P.div(loss, P.reshape(P.sum(P.convert(P.logical_not(ignored), dtype=x.dtype), (0,)), shape=()))
+    return P.convert(loss, dtype=input.dtype) if loss.dtype is not input.dtype else loss
+
+
+@rule(cross_entropy_core)
+def vjp(g, y, input, target, ignore_index, reduction):  # noqa: F811
+    """(softmax(x) - onehot(target)) * g, row by row."""
+    x, g = wide(input), wide(g)
+    n, c = x.shape
+    ignored = P.eq(target, ignore_index)
+    high = P.amax(x, (1,))
+    e = P.exp(P.sub(x, high))
+    p = P.div(e, P.sum(e, (1,)))
+    hit = P.eq(P.reshape(P.iota(size=c, dtype=int64), shape=(1, c)), P.reshape(target, shape=(n, 1)))
+    if reduction == "mean":
+        g = P.div(g, P.reshape(P.sum(P.convert(P.logical_not(ignored), dtype=x.dtype), (0,)), shape=()))
+    g = P.where(ignored, 0.0, g)
+    g = P.reshape(g, shape=(n, 1))
+    gx = P.mul(P.sub(p, P.convert(hit, dtype=x.dtype)), g)
+    return [P.convert(gx, dtype=input.dtype) if gx.dtype is not input.dtype else gx, None]
+
+
+@op(composite=True, namespace=F)
+def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0):
+    """The cross entropy of logits [n, c, *] with class targets [n, *] or class probabilities [n, c, *]."""
+    reduction = chosen(reduction, size_average, reduce)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    if target.is_floating_point():
+        return soft_targets(input, target, weight, reduction, label_smoothing, ignore_index)
+    check_classes(input, target, ignore_index, weight)
+    rows, flat = by_rows(input, target)
+    flat = flat.to(int64)
+    if weight is None and not label_smoothing and rows.numel():
+        out = cross_entropy_core(rows, flat, ignore_index, reduction)
+        return out.reshape(target.shape) if reduction == "none" else out
+    logp = log_softmax(rows, 1)
+    out = nll_core(logp, flat, weight, ignore_index, reduction)
+    if label_smoothing:
+        smooth_rows = -(logp * weight).sum(1) if weight is not None else -logp.sum(1)
+        kept = flat != ignore_index
+        smooth_rows = smooth_rows * kept.to(smooth_rows.dtype)
+        if reduction == "mean":
+            scale = (weight[flat.clamp(min=0)] * kept.to(weight.dtype)).sum() if weight is not None else kept.sum()
+            smoothed = smooth_rows.sum() / scale
+        else:
+            smoothed = smooth_rows.sum() if reduction == "sum" else smooth_rows
+        out = (1 - label_smoothing) * out + smoothed * (label_smoothing / rows.size(1))
+    return out.reshape(target.shape) if reduction == "none" else out
+
+
+def soft_targets(input, target, weight, reduction, smoothing, ignore_index):
+    if tuple(input.shape) != tuple(target.shape):
+        raise RuntimeError(f"Expected floating point type for target with class probabilities, of shape {list(input.shape)}, got {list(target.shape)}")
+    if ignore_index >= 0:
+        raise RuntimeError("ignore_index is not supported for floating point target")
+    dim = 1 if input.dim() > 1 else 0
+    classes = input.size(dim)
+    if smoothing:
+        target = target * (1 - smoothing) + smoothing / classes
+    loss = log_softmax(input, dim) * target
+    if weight is not None:
+        loss = loss * weight.reshape([-1 if k == dim else 1 for k in range(input.dim())])
+    if reduction == "none":
+        return -loss.sum(dim)
+    return -loss.sum() / (input.numel() // classes) if reduction == "mean" else -loss.sum()
+
+
+@op(composite=True, namespace=F)
+def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
+    """target * (log target - input), input being log probabilities."""
+    if log_target:
+        loss = target.exp() * (target - input)
+    else:
+        loss = OPS["xlogy"](target, target) - target * input
+    if reduction == "batchmean":
+        return loss.sum() / input.size(0)
+    reduction = chosen(reduction, size_average, reduce)
+    return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
+
+
+def finish(loss, reduction):
+    return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
+
+
+@op(composite=True, namespace=F)
+def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"):
+    """The negative log likelihood of Poisson counts."""
+    reduction = chosen(reduction, size_average, reduce)
+    loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
+    if full:
+        stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
+        loss = loss + OPS["where"](target <= 1, 0.0, stirling)
+    return finish(loss, reduction)
+
+
+@op(composite=True, namespace=F)
+def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
+    """The negative log likelihood of normal variables with given variances."""
+    if not isinstance(var, Tensor):
+        var = input.new_full(tuple(input.shape), float(var))
+    if tuple(var.shape) != tuple(input.shape):
+        if tuple(input.shape[:-1]) == tuple(var.shape):
+            var = var.unsqueeze(-1)
+        elif not (tuple(input.shape[:-1]) == tuple(var.shape[:-1]) and var.size(-1) == 1):
+            try:
+                broadcast(tuple(input.shape), tuple(var.shape))
+            except RuntimeError:
+                raise ValueError("var is of incorrect size") from None
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(reduction + " is not valid")
+    if bool((var < 0).any()):
+        raise ValueError("var has negative entry/entries")
+    var = var.detach().clamp(min=eps) + (var - var.detach())
+    loss = 0.5 * (var.log() + (input - target) ** 2 / var)
+    return finish(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
+
+
+@op(composite=True, namespace=F)
+def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
+    """x where the target is 1, max(0, margin - x) where it is -1."""
+    near = OPS["where"](target == -1, 0.0, input)
+    far = OPS["where"](target == 1, 0.0, (margin - input).clamp_min(0))
+    return finish(near + far, chosen(reduction, size_average, reduce))
+
+
+@op(composite=True, namespace=F)
+def cosine_similarity(x1, x2, dim=1, eps=1e-8):
+    """The cosine of the angle between vectors along a dimension."""
+    dtype = OPS["add"](x1, x2).dtype if x1.dtype is not x2.dtype else x1.dtype
+    if dtype.category < FLOATING:
+        raise RuntimeError("expected common dtype to be floating point, yet common dtype is " + str(dtype))
+    x1, x2 = OPS["broadcast_tensors"](x1.to(dtype), x2.to(dtype))
+    a, b = (OPS["norm"](v, 2, dim, True).clamp_min(eps) for v in (x1, x2))
+    return ((x1 / a) * (x2 / b)).sum(dim)
+
+
+OPS["cosine_similarity"] = cosine_similarity
+
+
+@op(composite=True, namespace=F)
+def cosine_embedding_loss(input1, input2, target, margin=0.0, size_average=None, reduce=None, reduction="mean"):
+    """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
+    if target.dim() not in (0, 1):
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    if target.dim() == 1 and input1.dim() != 2 or target.dim() == 0 and input1.dim() != 1:
+        raise RuntimeError(f"{target.dim()}D target tensor expects {target.dim() + 1}D input tensors, but found inputs with sizes {list(input1.shape)} and {list(input2.shape)}.")
+    dim = target.dim()
+    eps = 1e-12
+    product_ = (input1 * input2).sum(dim)
+    cos = product_ / ((input1 * input1).sum(dim) + eps).mul((input2 * input2).sum(dim) + eps).sqrt()
+    loss = OPS["where"](target == 1, 1 - cos, 0.0) + OPS["where"](target == -1, (cos - margin).clamp_min(0), 0.0)
+    return finish(loss, chosen(reduction, size_average, reduce))
+
+
+@op(composite=True, namespace=F)
+def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
+    """max(0, -target * (x1 - x2) + margin)."""
+    if not input1.dim() == input2.dim() == target.dim():
+        raise RuntimeError(f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: {input1.shape}, input2: {input2.shape}, target: {target.shape} ")
+    return finish((-target * (input1 - input2) + margin).clamp_min(0), chosen(reduction, size_average, reduce))
+
+
+@op(composite=True, namespace=F)
+def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
+    """The p-norm of x1 - x2 + eps over the last dimension."""
+    return OPS["norm"](x1 - x2 + eps, p, max(x1.dim(), x2.dim()) - 1, keepdim)
+
+
+@op(composite=True, namespace=F)
+def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"):
+    """max(0, d(a, p) - d(a, n) + margin)."""
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    if not anchor.dim() == positive.dim() == negative.dim():
+        raise RuntimeError(f"The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor {anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs")
+    return triplet(lambda a, b: pairwise_distance(a, b, p, eps), anchor, positive, negative, margin, swap, chosen(reduction, size_average, reduce))
+
+
+def triplet(distance, anchor, positive, negative, margin, swap, reduction):
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = OPS["minimum"](far, distance(positive, negative))
+    return finish((near - far + margin).clamp_min(0), reduction)
+
+
+@op(composite=True, namespace=F)
+def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"):
+    """max(0, d(a, p) - d(a, n) + margin) for any distance."""
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    if not anchor.dim() == positive.dim() == negative.dim():
+        raise RuntimeError(f"The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor {anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs")
+    return triplet(distance_function or pairwise_distance, anchor, positive, negative, margin, swap, chosen(reduction))
+
+
+@op(composite=True, namespace=F)
+def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
+    """The mean over classes of max(0, margin - x[y] + x[i]) ** p."""
+    if p not in (1, 2):
+        raise ValueError("only p == 1 and p == 2 supported")
+    x = input.reshape(-1, input.size(-1)) if input.dim() else input.reshape(1, 1)
+    t = target.reshape(-1)
+    if x.size(0) != t.numel():
+        raise RuntimeError(f"inconsistent target size, expected {x.size(0)} but got {list(target.shape)}")
+    gap = (margin - x.gather(1, t.unsqueeze(1)) + x).clamp_min(0)
+    gap = gap if p == 1 else gap * gap
+    if weight is not None:
+        gap = gap * weight[t].unsqueeze(1)
+    own = OPS["arange"](x.size(1)).unsqueeze(0) == t.unsqueeze(1)
+    loss = OPS["where"](own, 0.0, gap).sum(1) / x.size(1)
+    reduction = chosen(reduction, size_average, reduce)
+    return loss.reshape(target.shape) if reduction == "none" else finish(loss, reduction)
+
+
+@op(composite=True, namespace=F)
+def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+    """Hinge loss between every target class and every other class; targets end at the first -1."""
+    if input.dim() > 2 or tuple(input.shape) != tuple(target.shape):
+        raise RuntimeError(f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}; inconsistent target size: {list(target.shape)}")
+    x, t = input.reshape(-1, input.size(-1) if input.dim() else 1), target.reshape(-1, input.size(-1) if input.dim() else 1)
+    valid = (t < 0).to(int64).cumsum(1) == 0
+    safe = t.clamp(min=0)
+    is_target = OPS["zeros_like"](x).scatter_add(1, safe, valid.to(x.dtype)) > 0
+    gap = (1 - x.gather(1, safe).unsqueeze(2) + x.unsqueeze(1)).clamp_min(0)
+    counted = valid.unsqueeze(2) & ~is_target.unsqueeze(1)
+    loss = OPS["where"](counted, gap, 0.0).sum((1, 2)) / x.size(1)
+    reduction = chosen(reduction, size_average, reduce)
+    return loss.reshape(input.shape[:-1]) if reduction == "none" else finish(loss, reduction)
+
+
+@op(composite=True, namespace=F)
+def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+    """The mean over classes of the binary cross entropy of logits."""
+    loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
+    if weight is not None:
+        loss = loss * weight
+    return finish(loss.mean(-1), chosen(reduction, size_average, reduce))
+
+
+from .activation import logsigmoid  # noqa: E402

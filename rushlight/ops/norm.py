@@ -1,1 +1,238 @@
-"""Placeholder."""
+"""Normalisation."""
+from __future__ import annotations
+
+from ..core.dtypes import float32
+from ..core.kinds import P
+from ..core.meta import product
+from ..core.op import OPS, op, rule, sample
+from ..core.tensor import Tensor
+from .activation import back
+from .promotion import wide
+
+F = "nn.functional"
+
+
+def standardised(x, dims, eps):
+    """(x - mean) / sqrt(variance + eps) over dims, and 1 / sqrt(variance + eps)."""
+    count = product(x.shape[d] for d in dims)
+    away = P.sub(x, P.div(P.sum(x, dims), count))
+    rstd = P.rsqrt(P.add(P.div(P.sum(P.mul(away, away), dims), count), float(eps)))
+    return P.mul(away, rstd), rstd
+
+
+def affine(x, weight, bias, shape):
+    if weight is not None:
+        x = P.mul(x, P.reshape(wide(weight), shape=shape))
+    return x if bias is None else P.add(x, P.reshape(wide(bias), shape=shape))
+
+
+@op(samples=(sample((3, 4), (4,), (4,), (4,)), sample((2, 3, 4), (3, 4))), method=False, name="_layer_norm")
+def layer_norm_(input, weight, bias, rank, eps):
+    """Normalised over the last ``rank`` dimensions, scaled and shifted (Ba et al. 2016)."""
+    x = wide(input)
+    dims = tuple(range(len(x.shape) - rank, len(x.shape)))
+    out, _ = standardised(x, dims, eps)
+    return back(affine(out, weight, bias, tuple(x.shape[d] for d in dims)), input)
+
+
+@rule(layer_norm_)
+def vjp(g, y, input, weight, bias, rank, eps):
+    """The closed form: rstd * (gw - mean(gw) - xhat * mean(gw * xhat))."""
+    x, g = wide(input), wide(g)
+    split = len(x.shape) - rank
+    inner, outer = tuple(range(split, len(x.shape))), tuple(range(split))
+    count = product(x.shape[d] for d in inner)
+    xhat, rstd = standardised(x, inner, eps)
+    shape = tuple(x.shape[d] for d in inner)
+    gw = g if weight is None else P.mul(g, P.reshape(wide(weight), shape=shape))
+    mean_g = P.div(P.sum(gw, inner), count)
+    mean_gx = P.div(P.sum(P.mul(gw, xhat), inner), count)
+    gx = P.mul(rstd, P.sub(P.sub(gw, mean_g), P.mul(xhat, mean_gx)))
+    out = [back(gx, input)]
+    if weight is not None:
+        out.append(back(P.reshape(P.sum(P.mul(g, xhat), outer) if outer else P.mul(g, xhat), shape=tuple(weight.shape)), weight))
+    if bias is not None:
+        out.append(back(P.reshape(P.sum(g, outer) if outer else P.mul(g, 1.0), shape=tuple(bias.shape)), bias))
+    return out
+
+
+@op(composite=True, namespace=F)
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
+    """Normalised over the last dimensions, which must be ``normalized_shape``."""
+    shape = tuple(normalized_shape)
+    if not shape:
+        raise RuntimeError("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []")
+    if tuple(input.shape[-len(shape):]) != shape or input.dim() < len(shape):
+        raise RuntimeError(f"Given normalized_shape={list(shape)}, expected input with shape [*{', '.join(['', *map(str, shape)])}], but got input of size{list(input.shape)}")
+    for name, v in (("weight", weight), ("bias", bias)):
+        if v is not None and tuple(v.shape) != shape:
+            raise RuntimeError(f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(v.shape)} and normalized_shape = {list(shape)}")
+    return layer_norm_(input, weight, bias, len(shape), float(eps))
+
+
+@op(composite=True, method=False, name="layer_norm")
+def layer_norm_top(input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
+    """As nn.functional.layer_norm."""
+    return layer_norm(input, normalized_shape, weight, bias, eps)
+
+
+@op(samples=(sample((3, 4), (4,), (4,)),), method=False, name="_rms_norm")
+def rms_norm_(input, weight, rank, eps):
+    """x / sqrt(mean(x ** 2) + eps) over the last dimensions (Zhang & Sennrich 2019)."""
+    x = wide(input)
+    dims = tuple(range(len(x.shape) - rank, len(x.shape)))
+    count = product(x.shape[d] for d in dims)
+    out = P.mul(x, P.rsqrt(P.add(P.div(P.sum(P.mul(x, x), dims), count), float(eps))))
+    return back(affine(out, weight, None, tuple(x.shape[d] for d in dims)), input)
+
+
+@op(composite=True, namespace=F)
+def rms_norm(input, normalized_shape, weight=None, eps=None):
+    """Scaled to a root mean square of 1 over the last dimensions."""
+    from ..core.dtypes import finfo
+    shape = tuple(normalized_shape)
+    if not shape or tuple(input.shape[-len(shape):]) != shape:
+        raise RuntimeError(f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but got input of size{list(input.shape)}")
+    if eps is None:
+        eps = finfo(input.dtype if not input.dtype.is_half else float32).eps
+    return rms_norm_(input, weight, len(shape), float(eps))
+
+
+rms_norm_top = op(lambda input, normalized_shape, weight=None, eps=None: rms_norm(input, normalized_shape, weight, eps), name="rms_norm", composite=True, method=False)
+
+
+@op(method=False, name="_group_norm")
+def group_norm_(input, groups, weight, bias, eps):
+    """Normalised over groups of channels (Wu & He 2018)."""
+    x = wide(input)
+    n, c, *space = x.shape
+    grouped = P.reshape(x, shape=(n, groups, c // groups, product(space)))
+    out, _ = standardised(grouped, (2, 3), eps)
+    out = P.reshape(out, shape=tuple(x.shape))
+    return back(affine(out, weight, bias, (1, c) + (1,) * len(space)), input)
+
+
+@op(composite=True, namespace=F)
+def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
+    """Normalised over groups of channels."""
+    if input.dim() < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.dim()}")
+    if num_groups <= 0 or input.size(1) % num_groups:
+        raise RuntimeError(f"Expected number of channels in input to be divisible by num_groups, but got input of shape {list(input.shape)} and num_groups={num_groups}")
+    for name, v in (("weight", weight), ("bias", bias)):
+        if v is not None and tuple(v.shape) != (input.size(1),):
+            raise RuntimeError(f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of shape {list(v.shape)} and input of shape {list(input.shape)}")
+    return group_norm_(input, num_groups, weight, bias, float(eps))
+
+
+@op(method=False, name="_batch_norm")
+def batch_norm_(input, weight, bias, eps):
+    """Normalised over batch and space for each channel (Ioffe & Szegedy 2015); also the mean and the biased variance."""
+    x = wide(input)
+    dims = (0, *range(2, len(x.shape)))
+    count = product(x.shape[d] for d in dims)
+    c = x.shape[1]
+    mean = P.div(P.sum(x, dims), count)
+    away = P.sub(x, mean)
+    var = P.div(P.sum(P.mul(away, away), dims), count)
+    shape = (1, c) + (1,) * (len(x.shape) - 2)
+    out = affine(P.mul(away, P.rsqrt(P.add(var, float(eps)))), weight, bias, shape)
+    return back(out, input), P.reshape(mean, shape=(c,)), P.reshape(var, shape=(c,))
+
+
+@rule(batch_norm_)
+def vjp(g, y, input, weight, bias, eps):  # noqa: F811
+    """The closed form, from the saved mean and variance."""
+    out, mean, var = y
+    x = wide(input)
+    g0 = wide(g[0]) if g[0] is not None else P.mul(x, 0)
+    dims = (0, *range(2, len(x.shape)))
+    count, c = product(x.shape[d] for d in dims), x.shape[1]
+    shape = (1, c) + (1,) * (len(x.shape) - 2)
+    rstd = P.rsqrt(P.add(P.reshape(var, shape=shape), float(eps)))
+    xhat = P.mul(P.sub(x, P.reshape(mean, shape=shape)), rstd)
+    sum_g, sum_gx = P.sum(g0, dims), P.sum(P.mul(g0, xhat), dims)
+    gx = P.mul(P.sub(P.sub(g0, P.div(sum_g, count)), P.mul(xhat, P.div(sum_gx, count))), rstd)
+    if weight is not None:
+        gx = P.mul(gx, P.reshape(wide(weight), shape=shape))
+    if g[1] is not None:
+        gx = P.add(gx, P.div(P.reshape(wide(g[1]), shape=shape), count))
+    if g[2] is not None:
+        gx = P.add(gx, P.mul(P.mul(P.sub(x, P.reshape(mean, shape=shape)), 2.0 / count if type(count) is int else P.div(2.0, count)), P.reshape(wide(g[2]), shape=shape)))
+    results = [back(gx, input)]
+    if weight is not None:
+        results.append(back(P.reshape(sum_gx, shape=(c,)), weight))
+    if bias is not None:
+        results.append(back(P.reshape(sum_g, shape=(c,)), bias))
+    return results
+
+
+@op(method=False, name="_batch_norm_eval")
+def batch_norm_eval(input, mean, var, weight, bias, eps):
+    """Normalised with given statistics for each channel."""
+    x = wide(input)
+    shape = (1, x.shape[1]) + (1,) * (len(x.shape) - 2)
+    rstd = P.rsqrt(P.add(wide(var), float(eps)))
+    scale = rstd if weight is None else P.mul(rstd, wide(weight))
+    out = P.mul(P.sub(x, P.reshape(wide(mean), shape=shape)), P.reshape(scale, shape=shape))
+    return back(out if bias is None else P.add(out, P.reshape(wide(bias), shape=shape)), input)
+
+
+@op(composite=True, namespace=F)
+def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+    """Normalised for each channel: over the batch in training (updating the running statistics), else with the running ones."""
+    if input.dim() < 2:
+        raise RuntimeError(f"batch_norm expected at least 2 dimensions, got {input.dim()}")
+    for name, v in (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias)):
+        if v is not None and v.numel() != input.size(1):
+            raise RuntimeError(f"{name} should contain {input.size(1)} elements not {v.numel()}")
+    if not training:
+        if running_mean is None or running_var is None:
+            raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
+        return batch_norm_eval(input, running_mean, running_var, weight, bias, float(eps))
+    count = input.numel() // max(input.size(1), 1)
+    if count == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
+    out, mean, var = batch_norm_(input, weight, bias, float(eps))
+    if running_mean is not None:
+        with_momentum(running_mean, mean.detach(), momentum)
+        with_momentum(running_var, var.detach() * (count / (count - 1)), momentum)
+    return out
+
+
+def with_momentum(running, fresh, momentum):
+    running.mul_(1 - momentum).add_(fresh.to(running.dtype), alpha=momentum)
+
+
+@op(composite=True, namespace=F)
+def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5):
+    """Normalised over space for each sample and channel (Ulyanov et al. 2016)."""
+    n, c = input.shape[:2]
+    if use_input_stats and input.numel() // max(n * c, 1) == 1:
+        raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    flat = input.reshape(1, n * c, *input.shape[2:])
+    tiled = [None if v is None else v.repeat(n) for v in (running_mean, running_var, weight, bias)]
+    out = batch_norm(flat, *tiled, True, momentum, eps)
+    if running_mean is not None:
+        running_mean.copy_(tiled[0].view(n, c).mean(0))
+        running_var.copy_(tiled[1].view(n, c).mean(0))
+    return out.reshape(input.shape)
+
+
+@op(composite=True, namespace=F)
+def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
+    """x / max(norm(x), eps) along a dimension."""
+    size = OPS["norm"](input, p, dim, True).clamp_min(eps)
+    return input / size.expand_as(input)
+
+
+@op(composite=True, namespace=F)
+def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
+    """x / (k + alpha * mean of squares of neighbouring channels) ** beta (Krizhevsky et al. 2012)."""
+    if input.dim() < 3:
+        raise ValueError(f"Expected 3D or higher dimensionality                          input (got {input.dim()} dimensions)")
+    square = OPS["nn.functional.pad"](input * input, (0, 0) * (input.dim() - 2) + (size // 2, (size - 1) // 2))
+    mean = square.unfold(1, size, 1).mean(-1)
+    return input / (mean * alpha + k).pow(beta)

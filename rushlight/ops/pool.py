@@ -1,1 +1,412 @@
-"""Placeholder."""
+"""Pooling, resampling and rearranging of images."""
+from __future__ import annotations
+
+import math
+
+from ..core.dtypes import int64
+from ..core.kinds import P
+from ..core.meta import product
+from ..core.op import OPS, op, sample
+from .activation import back
+from .conv import all_windows, rebatched, spread, unbatched
+from .promotion import wide
+
+F = "nn.functional"
+
+
+def pooled_size(size, kernel, stride, padding, dilation, ceil_mode):
+    """How many windows start along a dimension."""
+    span = dilation * (kernel - 1) + 1
+    count = (size + 2 * padding - span + (stride - 1 if ceil_mode else 0)) // stride + 1
+    if ceil_mode and (count - 1) * stride >= size + padding:  # the last window must start inside
+        count -= 1
+    return count
+
+
+def geometry(name, x, rank, kernel_size, stride, padding, dilation, ceil_mode):
+    kernel = spread(kernel_size, rank, "kernel_size")
+    stride = kernel if stride is None or stride == () or stride == [] else spread(stride, rank, "stride")
+    padding, dilation = spread(padding, rank, "padding"), spread(dilation, rank, "dilation")
+    if any(s <= 0 for s in stride):
+        raise RuntimeError("stride should not be zero")
+    if any(k <= 0 for k in kernel):
+        raise RuntimeError(f"kernel size should be greater than zero, but got {list(kernel)}")
+    if any(p < 0 or p > (d * (k - 1) + 1) // 2 for p, k, d in zip(padding, kernel, dilation)):
+        raise RuntimeError(f"pad should be at most half of effective kernel size, but got pad={max(padding)}, kernel_size={list(kernel)} and dilation={list(dilation)}")
+    if any(s == 0 for s in x.shape[1:]):
+        raise RuntimeError(f"{name}: Expected input's non-batch dimensions to have positive length, but got input of size {list(x.shape)}")
+    out = tuple(pooled_size(n, k, s, p, d, ceil_mode) for n, k, s, p, d in zip(x.shape[2:], kernel, stride, padding, dilation))
+    if any(n <= 0 for n in out):
+        raise RuntimeError(f"Given input size: {list(x.shape[1:])}. Calculated output size: {list(out)}. Output size is too small")
+    high = tuple(max(0, (n - 1) * s + d * (k - 1) + 1 - size - p) for n, s, d, k, size, p in zip(out, stride, dilation, kernel, x.shape[2:], padding))
+    return kernel, stride, padding, dilation, out, high
+
+
+def windows_of(x, value, kernel, stride, padding, dilation, out, high):
+    """[n, c, *space] -> [n, c, *out, kernel elements]."""
+    rank = len(kernel)
+    x = P.pad(x, low=(0, 0, *padding), high=(0, 0, *high), inner=(0,) * (rank + 2), value=value)
+    seen = all_windows(x, kernel, stride, dilation)
+    seen = P.slice(seen, starts=(0,) * len(seen.shape), steps=(1,) * len(seen.shape), shape=(*x.shape[:2], *out, *kernel)) if tuple(seen.shape[2:2 + rank]) != out else seen
+    return P.reshape(seen, shape=(*x.shape[:2], *out, product(kernel)))
+
+
+def max_pool_of(rank):
+    name = f"max_pool{rank}d"
+
+    def core_body(input, kernel_size, stride, padding, dilation, ceil_mode):
+        x, single = unbatched(input, rank, name)
+        kernel, stride, padding, dilation, out, high = geometry(name, x, rank, kernel_size, stride, padding, dilation, ceil_mode)
+        lowest = -math.inf if x.dtype.is_floating_point else -(1 << (8 * x.dtype.itemsize - 1)) if x.dtype.is_signed else 0
+        seen = windows_of(x, lowest, kernel, stride, padding, dilation, out, high)
+        best = P.argmax(seen, (rank + 2,))  # which element of its window
+        at = None
+        inner = best
+        for k in range(rank):
+            place = P.remainder(P.floor_divide(inner, product(kernel[k + 1:])), kernel[k]) if product(kernel[k + 1:]) != 1 else P.remainder(inner, kernel[k])
+            start = P.reshape(P.add(P.mul(P.iota(size=out[k], dtype=int64), stride[k]), -padding[k]), shape=(1, 1) + tuple(out[k] if j == k else 1 for j in range(rank)) + (1,))
+            position = P.add(P.mul(place, dilation[k]), start)
+            at = position if at is None else P.add(P.mul(at, x.shape[2 + k]), position)
+        at = P.reshape(at, shape=(*x.shape[:2], product(out)))
+        flat = P.reshape(x, shape=(*x.shape[:2], product(x.shape[2:])))
+        value = P.gather(flat, at, dim=2)
+        shape = (*x.shape[:2], *out)
+        return rebatched(P.reshape(value, shape=shape), single), rebatched(P.reshape(at, shape=shape), single)
+
+    core_body.__name__ = f"_max_pool{rank}d"
+    core_body.__doc__ = "The maximum of every window, and its position in the flattened plane."
+    core = op(core_body, method=False)
+
+    def body(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+        values, indices = core(input, kernel_size, stride, padding, dilation, bool(ceil_mode))
+        return (values, indices) if return_indices else values
+
+    body.__name__, body.__doc__ = name, f"The maximum of every window of {rank} dimension(s)."
+    made = op(body, composite=True, namespace=F)
+
+    def with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=True):
+        return core(input, kernel_size, stride, padding, dilation, bool(ceil_mode))
+
+    with_indices.__name__, with_indices.__doc__ = name + "_with_indices", core_body.__doc__
+    op(with_indices, composite=True, namespace=F)
+    OPS[name] = made
+    return made
+
+
+max_pool1d, max_pool2d, max_pool3d = map(max_pool_of, (1, 2, 3))
+
+
+def avg_pool_of(rank):
+    name = f"avg_pool{rank}d"
+
+    def body(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
+        x, single = unbatched(input, rank, name)
+        if divisor_override == 0:
+            raise RuntimeError("divisor must be not zero")
+        kernel, stride, padding, dilation, out, high = geometry(name, x, rank, kernel_size, stride, padding, 1, ceil_mode)
+        w = wide(x)
+        total = P.sum(windows_of(w, 0, kernel, stride, padding, dilation, out, high), (rank + 2,))
+        total = P.reshape(total, shape=(*x.shape[:2], *out))
+        if divisor_override is not None:
+            count = divisor_override
+        else:
+            count = None
+            for k in range(rank):
+                start = P.add(P.mul(P.iota(size=out[k], dtype=int64), stride[k]), -padding[k])
+                stop = P.minimum(P.add(start, kernel[k]), x.shape[2 + k] + padding[k])
+                if not count_include_pad:
+                    start, stop = P.maximum(start, 0), P.minimum(stop, x.shape[2 + k])
+                length = P.reshape(P.sub(stop, start), shape=tuple(out[k] if j == k else 1 for j in range(rank)))
+                count = length if count is None else P.mul(count, length)
+            count = P.convert(count, dtype=w.dtype)
+        return rebatched(back(P.div(total, count), x), single)
+
+    body.__name__, body.__doc__ = name, f"The mean of every window of {rank} dimension(s)."
+    return op(body, namespace=F)
+
+
+avg_pool1d, avg_pool2d, avg_pool3d = map(avg_pool_of, (1, 2, 3))
+
+
+def adaptive_sizes(output_size, space):
+    sizes = (output_size,) * len(space) if isinstance(output_size, int) or output_size is None else tuple(output_size)
+    if len(sizes) == 1:
+        sizes = sizes * len(space)
+    return tuple(n if s is None else s for s, n in zip(sizes, space))
+
+
+def bins(size, count):
+    """[start, stop) of each of ``count`` nearly equal parts."""
+    return [(k * size // count, -(-(k + 1) * size // count)) for k in range(count)]
+
+
+def adaptive_average_of(rank):
+    name = f"adaptive_avg_pool{rank}d"
+
+    def body(input, output_size):
+        x, single = unbatched(input, rank, name)
+        if any(s == 0 for s in x.shape[1:]):
+            raise RuntimeError(f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {list(x.shape)}")
+        sizes = adaptive_sizes(output_size, x.shape[2:])
+        if len(sizes) != rank:
+            raise RuntimeError(f"{name}: output_size must be {rank}")
+        out = wide(x)
+        for k, count in enumerate(sizes):
+            out = adaptive_along(out, 2 + k, count)
+        return rebatched(back(out, x), single)
+
+    body.__name__, body.__doc__ = name, "The mean of nearly equal parts, as many as asked for."
+    return op(body, namespace=F)
+
+
+def adaptive_along(x, at, count):
+    """The mean of each part along one dimension: equal parts by a reshape, others by a running window of the longest part."""
+    size = x.shape[at]
+    if count == size:
+        return x
+    if count and size % count == 0:
+        grouped = P.reshape(x, shape=(*x.shape[:at], count, size // count, *x.shape[at + 1:]))
+        total = P.div(P.sum(grouped, (at + 1,)), size // count)
+        return P.reshape(total, shape=(*x.shape[:at], count, *x.shape[at + 1:]))
+    from .shape import joined, sliced
+    parts = [P.div(P.sum(sliced(x, at, a, 1, b - a), (at,)), b - a) for a, b in bins(size, count)]
+    return joined(parts, at) if len(parts) > 1 else parts[0] if parts else sliced(x, at, 0, 1, 0)
+
+
+adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = map(adaptive_average_of, (1, 2, 3))
+
+
+def adaptive_max_of(rank):
+    name = f"adaptive_max_pool{rank}d"
+
+    def body(input, output_size, return_indices=False):
+        single = input.dim() == rank + 1
+        if input.dim() not in (rank + 1, rank + 2):
+            raise RuntimeError(f"{name}(): Expected {rank + 1}D or {rank + 2}D tensor, but got: {list(input.shape)}")
+        if any(s == 0 for s in input.shape[1:]):
+            raise RuntimeError(f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {list(input.shape)}")
+        x = input.unsqueeze(0) if single else input
+        space = tuple(x.shape[2:])
+        sizes = adaptive_sizes(output_size, space)
+        import itertools
+        values, places = [], []
+        strides = [product(space[k + 1:]) for k in range(rank)]
+        for cell in itertools.product(*(bins(n, c) for n, c in zip(space, sizes))):
+            part = x[(slice(None), slice(None)) + tuple(slice(a, b) for a, b in cell)]
+            shape = part.shape[2:]
+            value, index = part.reshape(*x.shape[:2], -1).max(-1)
+            place = None
+            for k in range(rank):
+                inner = product(shape[k + 1:])
+                position = (index // inner) % shape[k] + cell[k][0]
+                place = position * strides[k] if place is None else place + position * strides[k]
+            values.append(value)
+            places.append(place)
+        out = [OPS["stack"](v, -1).reshape(*x.shape[:2], *sizes) if v else x.new_empty((*x.shape[:2], *sizes)) for v in (values, places)]
+        out = [v.squeeze(0) if single else v for v in out]
+        return tuple(out) if return_indices else out[0]
+
+    body.__name__, body.__doc__ = name, "The maximum of nearly equal parts, as many as asked for."
+    made = op(body, composite=True, namespace=F)
+    op(lambda input, output_size, return_indices=True: made(input, output_size, True), name=name + "_with_indices", composite=True, namespace=F)
+    return made
+
+
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = map(adaptive_max_of, (1, 2, 3))
+
+
+def lp_of(rank):
+    def body(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+        kernel = spread(kernel_size, rank, "kernel_size")
+        mean = OPS[f"{F}.avg_pool{rank}d"](input.pow(norm_type), kernel, stride, 0, ceil_mode)
+        return (OPS["sign"](mean) * mean.abs().relu() * product(kernel)).pow(1.0 / norm_type)
+    body.__name__, body.__doc__ = f"lp_pool{rank}d", "The p-norm of every window."
+    return op(body, composite=True, namespace=F)
+
+
+lp_pool1d, lp_pool2d, lp_pool3d = map(lp_of, (1, 2, 3))
+
+
+def unpool_of(rank):
+    def body(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+        kernel = spread(kernel_size, rank, "kernel_size")
+        stride_ = kernel if stride is None else spread(stride, rank, "stride")
+        pad_ = spread(padding, rank, "padding")
+        usual = tuple((n - 1) * s - 2 * p + k for n, s, p, k in zip(input.shape[-rank:], stride_, pad_, kernel))
+        space = usual if output_size is None else tuple(output_size)[-rank:]
+        lead = tuple(input.shape[:-rank])
+        flat = input.reshape(*lead, -1)
+        at = indices.reshape(*lead, -1)
+        if at.numel() and (int(at.max()) >= product(space) or int(at.min()) < 0):
+            raise RuntimeError(f"found an invalid max index: {int(at.max())} (output volumes are of size {'x'.join(map(str, space))}")
+        out = input.new_zeros((*lead, product(space))).scatter(-1, at, flat)
+        return out.reshape(*lead, *space)
+    body.__name__, body.__doc__ = f"max_unpool{rank}d", "Each maximum put back where max pooling found it, zeros elsewhere."
+    return op(body, composite=True, namespace=F)
+
+
+max_unpool1d, max_unpool2d, max_unpool3d = map(unpool_of, (1, 2, 3))
+
+
+# --- rearranging ---------------------------------------------------------------------------------------------------------------
+def shuffled(name, top=True):
+    def enter(body):
+        body.__name__ = name
+        made = op(body, namespace=F)
+        OPS[name] = made
+        return made
+    return enter
+
+
+@shuffled("pixel_shuffle")
+def pixel_shuffle(input, upscale_factor):
+    """[*, c r r, h, w] -> [*, c, h r, w r]."""
+    if len(input.shape) < 3 or upscale_factor <= 0:
+        raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor and input to have at least 3 dimensions, but got {upscale_factor} and {len(input.shape)} dimension(s)")
+    *lead, c, h, w = input.shape
+    r = upscale_factor
+    if c % (r * r):
+        raise RuntimeError(f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)={c} is not divisible by {r * r}")
+    n = len(lead)
+    x = P.reshape(input, shape=(*lead, c // (r * r), r, r, h, w))
+    x = P.permute(x, dims=(*range(n), n, n + 3, n + 1, n + 4, n + 2))
+    return P.reshape(x, shape=(*lead, c // (r * r), h * r, w * r))
+
+
+@shuffled("pixel_unshuffle")
+def pixel_unshuffle(input, downscale_factor):
+    """[*, c, h r, w r] -> [*, c r r, h, w]."""
+    r = downscale_factor
+    if len(input.shape) < 3 or r <= 0:
+        raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor and input to have at least 3 dimensions, but got {r} and {len(input.shape)} dimension(s)")
+    *lead, c, h, w = input.shape
+    if h % r or w % r:
+        raise RuntimeError(f"pixel_unshuffle expects height and width to be divisible by downscale_factor, but got {h} and {w} with factor {r}")
+    n = len(lead)
+    x = P.reshape(input, shape=(*lead, c, h // r, r, w // r, r))
+    x = P.permute(x, dims=(*range(n), n, n + 2, n + 4, n + 1, n + 3))
+    return P.reshape(x, shape=(*lead, c * r * r, h // r, w // r))
+
+
+@shuffled("channel_shuffle")
+def channel_shuffle(input, groups):
+    """Channels interleaved between groups."""
+    n, c, *space = input.shape
+    if groups <= 0 or c % groups:
+        raise RuntimeError(f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")
+    x = P.reshape(input, shape=(n, groups, c // groups, *space))
+    x = P.permute(x, dims=(0, 2, 1, *range(3, 3 + len(space))))
+    return P.reshape(x, shape=(n, c, *space))
+
+
+# --- resampling ------------------------------------------------------------------------------------------------------------------
+def source_points(size, count, scale, align_corners):
+    """Where each output lies in the input, in input pixels."""
+    import numpy as np
+    k = np.arange(count, dtype=np.float64)
+    if align_corners:
+        return k * ((size - 1) / (count - 1) if count > 1 else 0.0)
+    return (k + 0.5) * scale - 0.5
+
+
+def cubic_weights(t, a=-0.75):
+    def near(x):
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+
+    def far(x):
+        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    return [far(t + 1), near(t), near(1 - t), far(2 - t)]
+
+
+def resampled(x, at, taps):
+    """One dimension as a weighted sum of gathered positions: taps are (index array, weight array) pairs."""
+    from ..core.exchange import from_array, from_numpy
+    import numpy as np
+    total = None
+    shape = [1] * x.dim()
+    shape[at] = -1
+    for index, weight in taps:
+        part = x.index_select(at, from_numpy(index.astype(np.int64)))
+        if weight is not None:
+            part = part * from_array(weight, x.dtype).reshape(shape)
+        total = part if total is None else total + part
+    return total
+
+
+def taps_of(mode, size, count, scale, align_corners):
+    import numpy as np
+    if mode == "nearest":
+        return [(np.minimum(np.floor(np.arange(count) * np.float32(scale)).astype(np.int64), size - 1), None)]
+    if mode == "nearest-exact":
+        return [(np.minimum(np.floor((np.arange(count) + 0.5) * scale).astype(np.int64), size - 1), None)]
+    points = source_points(size, count, scale, align_corners)
+    if mode == "linear":
+        points = np.maximum(points, 0.0)
+        low = np.minimum(np.floor(points).astype(np.int64), size - 1)
+        t = points - low
+        return [(low, 1 - t), (np.minimum(low + 1, size - 1), t)]
+    low = np.floor(points).astype(np.int64)
+    return [(np.clip(low - 1 + k, 0, size - 1), w) for k, w in enumerate(cubic_weights(points - low))]
+
+
+def antialiased(x, at, size, count, scale, cubic, align_corners):
+    """Weights of every input pixel for every output pixel, applied as a matrix product along one dimension."""
+    import numpy as np
+    from ..core.exchange import from_array
+    stretch = max(scale, 1.0)
+    radius = (2.0 if cubic else 1.0) * stretch
+    matrix = np.zeros((count, size))
+    for k in range(count):
+        center = scale * (k + 0.5)
+        first, last = max(int(center - radius + 0.5), 0), min(int(center + radius + 0.5), size)
+        d = np.abs((np.arange(first, last) - center + 0.5) / stretch)
+        if cubic:
+            a = -0.5
+            w = np.where(d < 1, ((a + 2) * d - (a + 3)) * d * d + 1, np.where(d < 2, (((d - 5) * d + 8) * d - 4) * a, 0))
+        else:
+            w = np.maximum(0, 1 - d)
+        matrix[k, first:last] = w / w.sum()
+    return (x.movedim(at, -1) @ from_array(matrix.T.copy(), x.dtype)).movedim(-1, at)
+
+
+@op(composite=True, namespace=F)
+def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None, antialias=False):
+    """Resampled to a size or by a factor: nearest, nearest-exact, linear, bilinear, bicubic, trilinear or area."""
+    rank = input.dim() - 2
+    if align_corners is not None and mode in ("nearest", "area", "nearest-exact"):
+        raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
+    if (size is None) == (scale_factor is None):
+        raise ValueError("only one of size or scale_factor should be defined" if size is not None else "either size or scale_factor should be defined")
+    for given in (size, scale_factor):
+        if isinstance(given, (list, tuple)) and len(given) != rank:
+            raise ValueError(f"Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of {list(input.shape[2:])} and output size of {given}.")
+    wanted = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}.get(mode)
+    if mode not in ("nearest", "nearest-exact", "area", "linear", "bilinear", "bicubic", "trilinear") or rank not in (1, 2, 3) or (wanted and wanted != rank):
+        raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.dim()}D) for the modes: nearest | linear | bilinear | bicubic | trilinear | area | nearest-exact (got {mode})")
+    if antialias and not (mode in ("bilinear", "bicubic") and input.dim() == 4):
+        raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
+    space = tuple(input.shape[2:])
+    factors = None if scale_factor is None else tuple(scale_factor) if isinstance(scale_factor, (list, tuple)) else (scale_factor,) * rank
+    sizes = tuple(int(math.floor(n * f)) for n, f in zip(space, factors)) if size is None else spread(size, rank, "size") if isinstance(size, int) else tuple(int(s) for s in size)
+    if any(s <= 0 for s in sizes):
+        raise RuntimeError(f"Input and output sizes should be greater than 0, but got input (H: {space[0]}) output (H: {sizes[0]})")
+    if mode == "area":
+        return OPS[f"{F}.adaptive_avg_pool{rank}d"](input, sizes)
+    out = wide_composite(input)
+    kind = {"bilinear": "linear", "trilinear": "linear"}.get(mode, mode)
+    for k in range(rank):
+        scale = 1.0 / factors[k] if factors is not None and not recompute_scale_factor else space[k] / sizes[k]
+        if antialias:
+            out = antialiased(out, 2 + k, space[k], sizes[k], scale, mode == "bicubic", align_corners)
+        else:
+            out = resampled(out, 2 + k, taps_of(kind, space[k], sizes[k], scale, bool(align_corners)))
+    return out.to(input.dtype)
+
+
+def wide_composite(x):
+    return x.float() if x.dtype.is_half else x
+
+
+op(lambda input, size=None, scale_factor=None, mode="nearest", align_corners=None: interpolate(input, size, scale_factor, mode, align_corners), name="upsample", composite=True, namespace=F)
+op(lambda input, size=None, scale_factor=None: interpolate(input, size, scale_factor, "nearest"), name="upsample_nearest", composite=True, namespace=F)
+op(lambda input, size=None, scale_factor=None: interpolate(input, size, scale_factor, "bilinear" if input.dim() == 4 else "trilinear", True), name="upsample_bilinear", composite=True, namespace=F)

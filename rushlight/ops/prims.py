@@ -1,6 +1,7 @@
 """Every primitive: its name, its NumPy meaning, and the few facts its kind asks for."""
 from __future__ import annotations
 
+import builtins
 import inspect
 import math
 
@@ -367,7 +368,7 @@ def pad_source(index, shape, low, high, inner, value):
 
 
 def pad_transpose(g, s, low, high, inner, value):
-    if any(type(v) is int and v < 0 for v in (*low, *high)):  # cropped elements get nothing
+    if builtins.any(type(v) is int and v < 0 for v in (*low, *high)):  # cropped elements get nothing
         return P.pad(P.slice(g, starts=tuple(max(a, 0) for a in low), steps=tuple(k + 1 for k in inner),
                              shape=tuple(-(-(n - max(a, 0) - max(b, 0)) // (k + 1)) for n, a, b, k in zip(g.shape, low, high, inner))),
                      low=tuple(-min(a, 0) for a in low), high=tuple(-min(b, 0) for b in high), inner=(0,) * len(low), value=0)

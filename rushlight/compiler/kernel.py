@@ -1,0 +1,216 @@
+"""Kernel: loops over axes with Expr bodies, the form between graphs and machine code."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..core.dtypes import dtype
+from ..core.expr import LEAVES, Expr, add, extent_of, index, multiply, show, terms
+from ..core import expr
+
+
+class Buffer:
+    """Memory a kernel reads or writes: a program's input, output or temporary (``kind``, ``number``), of ``size`` elements."""
+
+    __slots__ = ("name", "dtype", "kind", "number", "size")
+
+    def __init__(self, name: str, dtype: dtype, kind="input", number=0, size=0):
+        self.name, self.dtype, self.kind, self.number, self.size = name, dtype, kind, number, size
+
+    def __repr__(self):
+        return self.name
+
+
+@dataclass
+class Reduction:
+    """``result = combine of value over the stage's loops``."""
+
+    result: Expr
+    combine: str
+    value: Expr
+
+
+@dataclass
+class StoreTo:
+    """``buffer[at] = value``, or an update of what is there where ``combine`` is given."""
+
+    buffer: Buffer
+    at: Expr
+    value: Expr
+    combine: str | None = None
+
+
+@dataclass
+class Stage:
+    """Loops within one unit of the outer axes, computing reductions and stores; later stages may use its results."""
+
+    loops: tuple
+    reductions: list = field(default_factory=list)
+    stores: list = field(default_factory=list)
+
+    def exprs(self):
+        for r in self.reductions:
+            yield r.value
+        for s in self.stores:
+            yield s.at
+            yield s.value
+
+
+@dataclass
+class Kernel:
+    """Parallel ``outer`` axes; then, if ``lane`` is set, vectors along that axis run all stages, else each stage's last loop is
+    vectorised.  ``serial``: neither (the order of updates matters)."""
+
+    outer: tuple
+    lane: Expr | None
+    stages: list
+    serial: bool = False
+    flag: bool = False
+
+    def buffers(self):
+        """What it reads and writes, in order of first appearance."""
+        found = {}
+        for stage in self.stages:
+            for e in stage.exprs():
+                for load in walk(e, "load"):
+                    found.setdefault(load.arg)
+            for s in stage.stores:
+                found.setdefault(s.buffer)
+        return list(found)
+
+    def __str__(self):
+        loops = " ".join(f"{i}<{extent_of(i)}" for i in self.outer)
+        lines = [f"parallel {loops or 'once'}" + (f" lanes {self.lane}<{extent_of(self.lane)}" if self.lane is not None else "")
+                 + (" in order" if self.serial else "") + ":"]
+        for stage in self.stages:
+            over = " ".join(f"{i}<{extent_of(i)}" for i in stage.loops)
+            lines.append(f"  for {over}:" if over else "  then:")
+            lines += [f"    {line}" for line in stage_lines(stage)]
+        return "\n".join(lines)
+
+
+def stage_lines(stage: Stage):
+    """The stage's reductions and stores as text, shared parts named."""
+    values = [r.value for r in stage.reductions] + [e for s in stage.stores for e in (s.at, s.value)]
+    lines = show(*values)
+    count = len(values)
+    yield from lines[:len(lines) - count]
+    spelled = iter(lines[len(lines) - count:])
+    for r in stage.reductions:
+        yield f"{r.result} = {r.combine} {next(spelled)}"
+    for s in stage.stores:
+        yield f"{s.buffer}[{next(spelled)}] {s.combine or ''}= {next(spelled)}"
+
+
+def walk(e, op: str):
+    """The parts of ``e`` with this operation."""
+    seen, stack = set(), [e]
+    while stack:
+        one = stack.pop()
+        if not isinstance(one, Expr) or one in seen:
+            continue
+        seen.add(one)
+        if one.op == op:
+            yield one
+        stack.extend(one.args)
+
+
+class Parameters:
+    """Takes the numbers out of a kernel: sizes, strides and other constants become run-time slots, so that one piece of
+    machine code serves every shape.  0, 1 and -1 stay."""
+
+    def __init__(self):
+        self.values, self.memo = [], {}
+
+    def slot(self, value):
+        """A number or symbolic size as a slot."""
+        self.values.append(value)
+        return Expr("slot", (), (f"p{len(self.values) - 1}",))
+
+    def static(self, value):
+        return value if isinstance(value, int) and -1 <= value <= 1 else self.slot(value)
+
+    def integer(self, e):
+        """An integer with its constants as slots."""
+        if not isinstance(e, Expr):
+            return self.static(e)
+        found = self.memo.get(e)
+        if found is None:
+            found = self.memo[e] = self._integer(e)
+        return found
+
+    def _integer(self, e: Expr):
+        if all(leaf.op == "size" for leaf in e.free) and not any(True for _ in walk(e, "load")):
+            return self.static(expr.plain(e))
+        if e.op in ("sum", "product"):
+            return self._sum(e)
+        if e.op in LEAVES:
+            return e
+        args = [self.any(a) for a in e.args]
+        return expr.rebuild(e, args)
+
+    def _sum(self, e: Expr):
+        parts, fixed = terms(e)
+        out = 0
+        for monomial, coefficient in parts.items():
+            known, moving = coefficient, []
+            for atom in expr.factors(monomial):
+                if atom.op == "size":
+                    known = multiply(known, atom)
+                else:
+                    moving.append(atom)
+            if not moving:
+                fixed = add(fixed, known)
+                continue
+            term = self.static(known)
+            for atom in moving:
+                term = multiply(term, self.integer(atom))
+            out = add(out, term)
+        return add(out, self.static(fixed))
+
+    def any(self, e):
+        """An Expr of either sort with its integer constants as slots."""
+        if not isinstance(e, Expr) or e.dtype is None:
+            return self.integer(e)
+        found = self.memo.get(e)
+        if found is None:
+            found = self.memo[e] = expr.rebuild(e, [self.any(a) for a in e.args]) if e.args else e
+        return found
+
+
+def parametrise(kernel: Kernel) -> tuple[Kernel, list, list]:
+    """The kernel with canonical names and all numbers as slots: (kernel, values of the slots, its buffers)."""
+    buffers = kernel.buffers()
+    renamed = {b: Buffer(f"b{k}.{b.dtype.name}", b.dtype) for k, b in enumerate(buffers)}
+    slots, count, axes = Parameters(), 0, {}
+    loops = [*kernel.outer] + ([kernel.lane] if kernel.lane is not None else []) + [i for s in kernel.stages for i in s.loops]
+    for i in loops:
+        if i not in axes:
+            extent = extent_of(i)
+            extent = slots.integer(expr.substitute(extent, axes)) if isinstance(extent, Expr) else slots.slot(extent)
+            axes[i] = index(f"i{count}", extent)
+            count += 1
+    memo = dict(axes)
+
+    def rename(e):
+        return slots.any(swap_buffers(expr.substitute(e, axes, memo), renamed, swapped))
+
+    swapped: dict = {}
+    stages = [Stage(tuple(axes[i] for i in s.loops),
+                    [Reduction(r.result, r.combine, rename(r.value)) for r in s.reductions],
+                    [StoreTo(renamed[t.buffer], rename(t.at), rename(t.value), t.combine) for t in s.stores])
+              for s in kernel.stages]
+    lane = axes[kernel.lane] if kernel.lane is not None else None
+    made = Kernel(tuple(axes[i] for i in kernel.outer), lane, stages, kernel.serial, kernel.flag)
+    return made, slots.values, buffers
+
+
+def swap_buffers(e, renamed, memo):
+    """``e`` reading from other buffers."""
+    if not isinstance(e, Expr) or not e.args:
+        return e
+    found = memo.get(e)
+    if found is None:
+        args = [swap_buffers(a, renamed, memo) for a in e.args]
+        found = expr.load(renamed[e.arg], expr.plain(args[0]), e.dtype, *args[1:]) if e.op == "load" else expr.rebuild(e, args)
+        memo[e] = found
+    return found

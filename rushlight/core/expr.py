@@ -1,0 +1,706 @@
+"""Expr: the one language of scalars.  Sizes, guards, index arithmetic and kernel bodies are all Exprs.
+
+An Expr is immutable and interned: equal expressions are one object, so ``is`` is equality.  There are two sorts:
+
+- *Integers* (``dtype`` is None): sizes, strides, positions.  Sums are kept as polynomials with integer coefficients, so equal
+  sums are one object; ``//`` and ``%`` split by divisibility.  What comes out constant comes out as a plain ``int``.
+- *Scalars* (``dtype`` set): what a kernel computes for one element.  Their algebra never changes a rounding.
+
+>>> s = size("s")
+>>> (s * 4 + 2 - s * 4, (s * 8 + 4) // 4)
+(2, 2*s + 1)
+"""
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+import weakref
+
+from .dtypes import bool_
+
+INFINITY = math.inf
+
+
+class Expr:
+    """One node of an expression: ``op``, ``args`` (Exprs), ``arg`` (what else tells it apart) and ``dtype`` (None: integer).
+
+    ``low`` and ``high`` bound an integer Expr.
+    """
+
+    __slots__ = ("op", "args", "arg", "dtype", "low", "high", "serial", "_free", "__weakref__")
+    _table: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
+    _serials = itertools.count()
+
+    def __new__(cls, op, args=(), arg=None, dtype=None, low=-INFINITY, high=INFINITY):
+        key = (op, args, repr(arg) if isinstance(arg, float) else arg, type(arg), dtype)
+        found = cls._table.get(key)
+        if found is None:
+            found = object.__new__(cls)
+            found.op, found.args, found.arg, found.dtype, found.low, found.high = op, args, arg, dtype, low, high
+            found.serial, found._free = next(cls._serials), None
+            cls._table[key] = found
+        return found
+
+    __hash__ = object.__hash__
+
+    @property
+    def free(self) -> frozenset:
+        """The symbols and loop indices this depends on, loads included."""
+        if self._free is None:
+            inner = frozenset().union(*(a.free for a in self.args))
+            self._free = inner | {self} if self.op in LEAVES else inner
+        return self._free
+
+    def __add__(self, other):
+        return add(self, other) if self.dtype is None else apply("add", self, other)
+
+    def __radd__(self, other):
+        return add(other, self) if self.dtype is None else apply("add", other, self)
+
+    def __sub__(self, other):
+        return add(self, negate(other)) if self.dtype is None else apply("sub", self, other)
+
+    def __rsub__(self, other):
+        return add(other, negate(self)) if self.dtype is None else apply("sub", other, self)
+
+    def __mul__(self, other):
+        return multiply(self, other) if self.dtype is None else apply("mul", self, other)
+
+    def __rmul__(self, other):
+        return multiply(other, self) if self.dtype is None else apply("mul", other, self)
+
+    def __truediv__(self, other):
+        return apply("div", self, other)
+
+    def __rtruediv__(self, other):
+        return apply("div", other, self)
+
+    def __floordiv__(self, other):
+        return floor_divide(self, other)
+
+    def __rfloordiv__(self, other):
+        return floor_divide(other, self)
+
+    def __mod__(self, other):
+        return modulo(self, other)
+
+    def __rmod__(self, other):
+        return modulo(other, self)
+
+    def __neg__(self):
+        return negate(self) if self.dtype is None else apply("neg", self)
+
+    def __eq__(self, other):
+        if self is other or self.dtype is not None:
+            return self is other
+        return decide(eq(self, other)) if isinstance(other, (int, Expr)) else NotImplemented
+
+    def __ne__(self, other):
+        if self is other or self.dtype is not None:
+            return self is not other
+        return not decide(eq(self, other)) if isinstance(other, (int, Expr)) else NotImplemented
+
+    def __lt__(self, other):
+        return decide(lt(self, other))
+
+    def __le__(self, other):
+        return decide(le(self, other))
+
+    def __gt__(self, other):
+        return decide(lt(other, self))
+
+    def __ge__(self, other):
+        return decide(le(other, self))
+
+    def __bool__(self):
+        return decide(ne(self, 0)) if self.dtype is None else decide(self)
+
+    def __index__(self):
+        return Facts.current().integer(self)
+
+    __int__ = __index__
+
+    def __repr__(self):
+        return text(self)
+
+    def evaluate(self, values: dict) -> int:
+        """The number this is when symbols (Exprs, or their names) have these values.
+
+        >>> (size("s") * 3 + 1).evaluate({"s": 5})
+        16
+        """
+        return evaluate(self, values)
+
+    def substitute(self, replacements: dict):
+        """This with leaves replaced, simplified anew."""
+        return substitute(self, replacements)
+
+
+LEAVES = frozenset(("size", "index", "result", "slot"))
+
+
+# --- building integers --------------------------------------------------------------------------------------------------------
+def const(value: int) -> Expr:
+    """An int as an Expr (arguments of Exprs are always Exprs)."""
+    return value if isinstance(value, Expr) else Expr("const", (), int(value), None, int(value), int(value))
+
+
+def size(name: str, low: int = 2, high=INFINITY) -> Expr:
+    """A symbol: a whole number in [low, high], at least 2 unless said otherwise."""
+    return Expr("size", (), (name, low, high), None, low, high)
+
+
+def index(name: str, extent) -> Expr:
+    """A loop variable: 0 <= index < extent."""
+    high = extent - 1 if isinstance(extent, int) else extent.high - 1
+    return Expr("index", (), (name, extent), None, 0, max(high, 0))
+
+
+def extent_of(variable: Expr):
+    """How many values a loop variable takes."""
+    return variable.arg[1]
+
+
+def plain(e):
+    """A constant Expr as an int, anything else as it is."""
+    return e.arg if isinstance(e, Expr) and e.op == "const" else e
+
+
+def terms(e) -> tuple[dict, int]:
+    """An integer as ({monomial: coefficient}, constant)."""
+    if isinstance(e, int):
+        return {}, e
+    if e.op == "sum":
+        return dict(zip(e.args, e.arg[0])), e.arg[1]
+    if e.op == "const":
+        return {}, e.arg
+    return {e: 1}, 0
+
+
+def total(parts: dict, constant: int):
+    """The integer with these terms: an int where none is left."""
+    parts = {m: c for m, c in parts.items() if c}
+    if not parts:
+        return constant
+    if len(parts) == 1 and constant == 0:
+        (monomial, coefficient), = parts.items()
+        if coefficient == 1:
+            return monomial
+    ordered = sorted(parts, key=lambda m: m.serial)
+    coefficients = tuple(parts[m] for m in ordered)
+    low = high = constant
+    for m, c in zip(ordered, coefficients):
+        low += c * (m.low if c > 0 else m.high)
+        high += c * (m.high if c > 0 else m.low)
+    return Expr("sum", tuple(ordered), (coefficients, constant), None, low, high)
+
+
+def factors(monomial: Expr) -> tuple:
+    return monomial.args if monomial.op == "product" else (monomial,)
+
+
+def product_of(atoms):
+    """The monomial of these atoms, in canonical order."""
+    atoms = tuple(sorted(atoms, key=lambda a: a.serial))
+    if len(atoms) == 1:
+        return atoms[0]
+    low, high = 1, 1
+    for a in atoms:
+        corners = [0 if x == 0 or y == 0 else x * y for x in (low, high) for y in (a.low, a.high)]
+        low, high = min(corners), max(corners)
+    return Expr("product", atoms, None, None, low, high)
+
+
+def negate(a):
+    return multiply(a, -1)
+
+
+def add(a, b):
+    """a + b of integers."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a + b
+    left, x = terms(a)
+    right, y = terms(b)
+    for monomial, coefficient in right.items():
+        left[monomial] = left.get(monomial, 0) + coefficient
+    return total(left, x + y)
+
+
+def multiply(a, b):
+    """a * b of integers."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a * b
+    left, x = terms(a)
+    right, y = terms(b)
+    if not right:
+        return total({m: c * y for m, c in left.items()}, x * y)
+    if not left:
+        return total({m: c * x for m, c in right.items()}, x * y)
+    parts: dict = {m: c * y for m, c in left.items()}
+    for m, c in right.items():
+        parts[m] = parts.get(m, 0) + c * x
+        for n, d in left.items():
+            both = product_of(factors(m) + factors(n))
+            parts[both] = parts.get(both, 0) + c * d
+    return total(parts, x * y)
+
+
+def split(a, divisor):
+    """(q, r) with a = q * divisor + r, every term that divides moved into q; divisor an int or a single monomial."""
+    parts, constant = terms(a)
+    if isinstance(divisor, int):
+        quotient = {m: c // divisor for m, c in parts.items() if c % divisor == 0}
+        rest = {m: c for m, c in parts.items() if c % divisor}
+        return total(quotient, constant // divisor), total(rest, constant % divisor)
+    by, offset = terms(divisor)
+    if len(by) != 1 or offset:
+        return (1, 0) if a is divisor else (0, a)
+    (monomial, scale), = by.items()
+    quotient, rest, whole = {}, {}, 0
+    for m, c in parts.items():
+        left = _without(factors(m), factors(monomial)) if c % scale == 0 else None
+        if left is None:
+            rest[m] = c
+        elif not left:
+            whole += c // scale
+        else:
+            quotient[product_of(left)] = c // scale
+    return total(quotient, whole), total(rest, constant)
+
+
+def _without(atoms, removed):
+    """The atoms less the removed ones, or None when one is missing."""
+    left = list(atoms)
+    for atom in removed:
+        at = next((k for k, a in enumerate(left) if a is atom), None)
+        if at is None:
+            return None
+        del left[at]
+    return left
+
+
+def floor_divide(a, b):
+    """a // b of integers, rounding down."""
+    a, b = plain(a), plain(b)
+    if isinstance(a, int) and isinstance(b, int):
+        return a // b
+    if isinstance(b, int) and b == 1:
+        return a
+    if at_least(b, 1):
+        quotient, rest = split(a, b)
+        if within(rest, b):
+            return quotient
+        if not (isinstance(quotient, int) and quotient == 0):
+            return add(quotient, floor_divide(rest, b))
+        if rest.op == "//" and rest.args[1].op == "const" and isinstance(b, int):
+            return floor_divide(rest.args[0], rest.args[1].arg * b)
+    low, high = (a.low, a.high) if isinstance(a, Expr) else (a, a)
+    return Expr("//", (const(a), const(b)), None, None, 0 if low >= 0 else -INFINITY,
+                high // b if isinstance(b, int) and b > 0 and high < INFINITY else high if low >= 0 else INFINITY)
+
+
+def modulo(a, b):
+    """a % b of integers, with the sign of b."""
+    a, b = plain(a), plain(b)
+    if isinstance(a, int) and isinstance(b, int):
+        return a % b
+    if isinstance(b, int) and b == 1:
+        return 0
+    if at_least(b, 1):
+        quotient, rest = split(a, b)
+        if within(rest, b):
+            return rest
+        a = rest
+    return Expr("%", (const(a), const(b)), None, None, 0, (b if isinstance(b, int) else b.high) - 1)
+
+
+def maximum(a, b):
+    """The larger of two integers."""
+    if at_least(a - b, 0):
+        return a
+    if at_least(b - a, 0):
+        return b
+    a, b = sorted((const(a), const(b)), key=lambda e: e.serial)
+    return Expr("max", (a, b), None, None, max(a.low, b.low), max(a.high, b.high))
+
+
+def minimum(a, b):
+    """The smaller of two integers."""
+    if at_least(a - b, 0):
+        return b
+    if at_least(b - a, 0):
+        return a
+    a, b = sorted((const(a), const(b)), key=lambda e: e.serial)
+    return Expr("min", (a, b), None, None, min(a.low, b.low), min(a.high, b.high))
+
+
+def position(value: Expr, limit) -> Expr:
+    """A scalar used as an index of a dimension of size ``limit``: known to lie in [0, limit) once checked."""
+    return Expr("position", (value,), limit, None, 0, (limit if isinstance(limit, int) else limit.high) - 1)
+
+
+# --- proofs ------------------------------------------------------------------------------------------------------------------------
+def at_least(e, bound: int) -> bool:
+    """Whether e >= bound is certain."""
+    if isinstance(e, int):
+        return e >= bound
+    if e.low >= bound:
+        return True
+    return e.op == "sum" and nonnegative(e - bound)
+
+
+def nonnegative(e) -> bool:
+    """Whether e >= 0 for all values: loop variables go to their worst end, symbols are counted from their least value.
+
+    >>> s = size("s")
+    >>> i = index("i", s)
+    >>> nonnegative(s * 3 - 3 * i - 1)
+    True
+    """
+    if isinstance(e, int):
+        return e >= 0
+    if e.low >= 0:
+        return True
+    parts, constant = terms(e)
+    worst = {}
+    for monomial, coefficient in parts.items():
+        for atom in factors(monomial):
+            if atom.op == "index" and atom not in worst:
+                worst[atom] = coefficient
+            if atom.op == "index" and (coefficient < 0) != (worst[atom] < 0) or atom.low < 0:
+                return False
+    ends = {a: extent_of(a) - 1 if c < 0 else 0 for a, c in worst.items()}
+    if ends:
+        return nonnegative(substitute(e, ends))
+    shifted = substitute(e, {a: add(Expr("size", (), (f"{a.serial}'", 0, INFINITY), None, 0, INFINITY), a.low)
+                             for m in parts for a in factors(m) if a.op == "size" and a.low})
+    if isinstance(shifted, int):
+        return shifted >= 0
+    parts, constant = terms(shifted)
+    return constant >= 0 and all(c >= 0 for c in parts.values())
+
+
+def within(e, limit) -> bool:
+    """Whether 0 <= e < limit is certain."""
+    if isinstance(e, int):
+        return 0 <= e and at_least(limit - e, 1)
+    if e.low < 0:
+        return False
+    if isinstance(limit, int) and e.high < limit:
+        return True
+    return nonnegative(limit - e - 1)
+
+
+# --- conditions on integers -------------------------------------------------------------------------------------------------------
+def truth(value) -> Expr:
+    """True or False as an Expr."""
+    return Expr("number", (), bool(value), bool_)
+
+
+TRUE, FALSE = truth(True), truth(False)
+
+
+def lt(a, b) -> Expr:
+    """a < b, as an Expr: decided where algebra can."""
+    difference = add(b, negate(a))
+    if at_least(difference, 1):
+        return TRUE
+    if at_least(negate(difference), 0):
+        return FALSE
+    return Expr("<", (const(a), const(b)), None, bool_)
+
+
+def le(a, b) -> Expr:
+    """a <= b, as an Expr."""
+    return lt(a, add(b, 1))
+
+
+def eq(a, b) -> Expr:
+    """a == b, as an Expr."""
+    difference = add(a, negate(b))
+    if isinstance(difference, int):
+        return truth(difference == 0)
+    if at_least(difference, 1) or at_least(negate(difference), 1):
+        return FALSE
+    parts, constant = terms(difference)
+    if constant % math.gcd(*parts.values()):
+        return FALSE
+    a, b = sorted((const(a), const(b)), key=lambda e: e.serial)
+    return Expr("==", (a, b), None, bool_)
+
+
+def ne(a, b) -> Expr:
+    """a != b, as an Expr."""
+    return logical_not(eq(a, b))
+
+
+def logical_and(a: Expr, b: Expr) -> Expr:
+    """Both conditions."""
+    return apply("logical_and", a, b)
+
+
+def logical_not(a: Expr) -> Expr:
+    """The opposite condition."""
+    return apply("logical_not", a)
+
+
+# --- decisions -----------------------------------------------------------------------------------------------------------------------
+class Facts:
+    """Answers questions that algebra leaves open, from example values of the symbols, and notes what was assumed.
+
+    ``guards`` lists (condition, outcome): the program made under these facts holds wherever they come out the same.
+
+    >>> s = size("s")
+    >>> with Facts({s: 10}) as facts:
+    ...     s > 7
+    True
+    >>> facts.guards
+    [(7 < s, True)]
+    """
+
+    _active: list = []
+
+    def __init__(self, hints=None):
+        self.hints, self.guards, self._known = dict(hints or {}), [], {}
+
+    @classmethod
+    def current(cls) -> "Facts":
+        if not cls._active:
+            raise RuntimeError("the value of a symbolic size is needed, but no example values are known here")
+        return cls._active[-1]
+
+    def __enter__(self):
+        Facts._active.append(self)
+        return self
+
+    def __exit__(self, *exception):
+        Facts._active.remove(self)
+
+    def decide(self, condition: Expr) -> bool:
+        """Whether the condition holds for the example values; recorded once."""
+        outcome = self._known.get(condition)
+        if outcome is None:
+            outcome = self._known[condition] = bool(evaluate(condition, self.hints))
+            self.guards.append((condition, outcome))
+        return outcome
+
+    def integer(self, e: Expr) -> int:
+        """The value of e for the example values; from now on assumed equal to it."""
+        value = evaluate(e, self.hints)
+        self.decide(eq(e, value))
+        return value
+
+
+def decide(condition) -> bool:
+    """A condition as a bool: by algebra, else by the active Facts (RuntimeError without)."""
+    if condition.op == "number":
+        return bool(condition.arg)
+    return Facts.current().decide(condition)
+
+
+# --- scalars -------------------------------------------------------------------------------------------------------------------------
+COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not", "isnan"))
+
+
+def number(value, dtype) -> Expr:
+    """A constant of a dtype."""
+    value = bool(value) if dtype is bool_ else float(value) if dtype.is_floating_point else int(value)
+    return Expr("number", (), value, dtype)
+
+
+def load(buffer, at, dtype, mask: Expr | None = None) -> Expr:
+    """The element at a position of a buffer, and zero where the mask does not hold (memory is not touched there)."""
+    if mask is TRUE:
+        mask = None
+    if mask is FALSE:
+        return number(0, dtype)
+    return Expr("load", (const(at),) if mask is None else (const(at), mask), buffer, dtype)
+
+
+def value(e, dtype) -> Expr:
+    """An integer (a position, a size) as a scalar of a dtype."""
+    return number(e, dtype) if isinstance(e, int) else Expr("value", (e,), None, dtype)
+
+
+def apply(op: str, *args, dtype=None, arg=None) -> Expr:
+    """A scalar operation; numbers among the arguments take the dtype of the Exprs beside them."""
+    from . import rules
+
+    like = next((a.dtype for a in reversed(args) if isinstance(a, Expr)), dtype)
+    args = tuple(a if isinstance(a, Expr) else number(a, like) for a in args)
+    result = dtype or (bool_ if op in COMPARISONS else args[-1].dtype)
+    found = rules.simplify(op, args, arg, result)
+    return Expr(op, args, arg, result) if found is None else found
+
+
+def convert(x: Expr, dtype) -> Expr:
+    """x as another dtype."""
+    return x if x.dtype is dtype else apply("convert", x, dtype=dtype)
+
+
+def where(condition: Expr, a, b) -> Expr:
+    """a where the condition holds, else b."""
+    return apply("where", condition, a, b)
+
+
+# --- walking -------------------------------------------------------------------------------------------------------------------------
+ARITHMETIC = {"//": operator.floordiv, "%": operator.mod, "max": max, "min": min, "<": operator.lt, "==": operator.eq,
+              "logical_and": lambda a, b: a and b, "logical_or": lambda a, b: a or b, "logical_not": operator.not_}
+
+
+def evaluate(e, values: dict):
+    """The number that an integer or a condition is for these values of its leaves."""
+    if not isinstance(e, Expr):
+        return e
+    if e.op in ("const", "number"):
+        return e.arg
+    if e.op == "sum":
+        coefficients, out = e.arg
+        for monomial, coefficient in zip(e.args, coefficients):
+            out += coefficient * evaluate(monomial, values)
+        return out
+    if e.op == "product":
+        return math.prod(evaluate(a, values) for a in e.args)
+    if e.op in LEAVES:
+        found = values.get(e)
+        if found is None:
+            found = values[e.arg[0]]
+        return found
+    return ARITHMETIC[e.op](*(evaluate(a, values) for a in e.args))
+
+
+REBUILD = {"//": floor_divide, "%": modulo, "max": maximum, "min": minimum, "<": lt, "==": eq}
+
+
+def substitute(e, replacements: dict, memo: dict | None = None):
+    """``e`` with the Exprs in ``replacements`` replaced; integers that become constant come out as ints."""
+    if not isinstance(e, Expr):
+        return e
+    memo = {} if memo is None else memo
+    found = memo.get(e)
+    if found is None:
+        found = replacements.get(e)
+        if found is None:
+            found = e if not e.args else rebuild(e, [substitute(a, replacements, memo) for a in e.args])
+        memo[e] = found
+    return found
+
+
+def rebuild(e: Expr, args):
+    """``e`` with other arguments."""
+    if all(new is old for new, old in zip(args, e.args)):
+        return e
+    if e.op == "sum":
+        out = e.arg[1]
+        for a, coefficient in zip(args, e.arg[0]):
+            out = add(out, multiply(a, coefficient))
+        return out
+    if e.op == "product":
+        out = 1
+        for a in args:
+            out = multiply(out, a)
+        return out
+    if e.op in REBUILD:
+        return REBUILD[e.op](*map(plain, args))
+    if e.op == "load":
+        return load(e.arg, args[0], e.dtype, *args[1:])
+    if e.op == "value":
+        return value(plain(args[0]), e.dtype)
+    if e.op == "position":
+        return Expr("position", tuple(args), e.arg, None, e.low, e.high)
+    return apply(e.op, *args, dtype=e.dtype, arg=e.arg)
+
+
+# --- printing ------------------------------------------------------------------------------------------------------------------------
+INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=",
+         "logical_and": "and", "logical_or": "or", "//": "//", "%": "%", "<": "<", "==": "=="}
+
+
+class Printer:
+    """Exprs as text.  ``names`` maps parts to names, such as shared parts already printed."""
+
+    def __init__(self, names=None):
+        self.names = dict(names or {})
+
+    def text(self, e) -> str:
+        if not isinstance(e, Expr):
+            return str(e)
+        found = self.names.get(e)
+        return found if found is not None else self.spell(e)
+
+    def inner(self, e) -> str:
+        """The text as an operand: in parentheses if it is a sum or an operation."""
+        written = self.text(e)
+        return f"({written})" if e not in self.names and (e.op == "sum" or e.op in INFIX) else written
+
+    def spell(self, e: Expr) -> str:
+        op = e.op
+        if op in ("const", "number"):
+            return str(e.arg)
+        if op in LEAVES:
+            return str(e.arg[0])
+        if op == "product":
+            return "*".join(sorted(map(self.inner, e.args)))
+        if op == "sum":
+            return self.sum(e)
+        if op in INFIX:
+            return f"{self.inner(e.args[0])} {INFIX[op]} {self.inner(e.args[1])}"
+        if op == "load":
+            mask = f" if {self.text(e.args[1])}" if len(e.args) > 1 else ""
+            return f"{e.arg}[{self.text(e.args[0])}{mask}]"
+        inner = [self.text(a) for a in e.args]
+        if op in ("convert", "value", "bitcast"):
+            name = e.dtype.name if op != "bitcast" else f"bits_{e.dtype.name}"
+            return f"{name}({', '.join(inner)})"
+        return f"{op}({', '.join(inner)})"
+
+    def sum(self, e: Expr) -> str:
+        coefficients, constant = e.arg
+        parts = sorted((self.inner(m), c) for m, c in zip(e.args, coefficients))
+        out = ""
+        for written, c in parts:
+            sign = " - " if c < 0 else " + "
+            out += (sign if out else "-" if c < 0 else "") + (written if abs(c) == 1 else f"{abs(c)}*{written}")
+        return out + (f" {'-' if constant < 0 else '+'} {abs(constant)}" if constant else "")
+
+
+def text(e) -> str:
+    """One line, readable infix."""
+    return Printer().text(e)
+
+
+def show(*roots, names=None) -> list[str]:
+    """Lines of text in which every shared part is named once; the last lines are the roots'.
+
+    >>> x = size("x")
+    >>> show((x // 3) * (x // 3 + 1))
+    ['v0 = x // 3', 'v0 + v0*v0']
+    """
+    printer, uses, lines = Printer(names), {}, []
+
+    def count(e):
+        uses[e] = uses.get(e, 0) + 1
+        if uses[e] == 1:
+            for a in e.args:
+                count(a)
+
+    def name_shared(e):
+        if e in printer.names or e in seen:
+            return
+        seen.add(e)
+        for a in e.args:
+            name_shared(a)
+        if uses[e] > 1 and e.args and e.op not in ("product",):
+            written = printer.spell(e)
+            fresh = f"v{len(lines)}"
+            printer.names[e] = fresh
+            lines.append(f"{fresh} = {written}")
+
+    seen: set = set()
+    expressions = [e for e in roots if isinstance(e, Expr)]
+    for e in expressions:
+        count(e)
+    for e in expressions:
+        name_shared(e)
+    return lines + [printer.text(e) for e in roots]

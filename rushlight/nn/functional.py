@@ -1,0 +1,10 @@
+"""PyTorch's functional namespace: the operators declared under ``nn.functional``."""
+from __future__ import annotations
+
+from ..core.op import OPS
+from ..ops import library
+
+globals().update(library.namespace("nn.functional"))
+for _name in ("tanh", "sigmoid", "relu_", "dropout_"):
+    if _name in OPS:
+        globals()[_name] = OPS[_name]
