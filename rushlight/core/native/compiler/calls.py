@@ -69,7 +69,9 @@ def call(f, declared, values):
         values = [*values, f.value(parameter.default)]
     if len(values) > len(parameters):
         raise f.unsupported(f.node, f"{len(values)} arguments for {declared.name}")
-    values = [f.keep(f.convert(value, parameter.type, f"{declared.name}() argument {parameter.name!r}")) for value, parameter in zip(values, parameters)]
+    values = [
+        f.keep(f.convert(value, parameter.type, f"{declared.name}() argument {parameter.name!r}")) for value, parameter in zip(values, parameters)
+    ]
     result = invoke(f, declared.symbol, declared.result, values)
     f.release(*(value for value in reversed(values) if value.type.is_reference))
     return result

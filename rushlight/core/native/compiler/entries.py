@@ -145,8 +145,8 @@ named:
 
 
 def _property(program, declared):
-    closure = Parameter("closure", OBJECT, None)
-    return _function(program, declared, f"py.{declared.symbol}", [_self(declared), closure], OBJECT, lambda f: f.boxed(call(f, declared, [f.values["self"]])))
+    parameters = [_self(declared), Parameter("closure", OBJECT, None)]
+    return _function(program, declared, f"py.{declared.symbol}", parameters, OBJECT, lambda f: f.boxed(call(f, declared, [f.values["self"]])))
 
 
 def _setter(program, cls, field):

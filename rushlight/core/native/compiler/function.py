@@ -34,7 +34,10 @@ class Function(References, Variables, Conversions):
         self.live = []
         self.failures = {}
         self.loops, self.finalizers, self.caught = [], [], []
-        arguments = [f"{kind} %{p.name}{'.length' * (k == 1)}" for p in declaration.parameters for k, kind in enumerate(argument_types(p.type))]
+        arguments = [
+            f"{kind} %{parameter.name}{'.length' * (position == 1)}"
+            for parameter in declaration.parameters for position, kind in enumerate(argument_types(parameter.type))
+        ]
         self.result = declaration.result
         attributes = "nounwind alwaysinline" if declaration.inline else "nounwind"
         self.code = Code(declaration.symbol, result_type(self.result), arguments, attributes)
@@ -64,12 +67,15 @@ class Function(References, Variables, Conversions):
         return str(self.code)
 
     def _bind_parameters(self, body):
-        self.assigned = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        names = (node for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name))
+        self.assigned = {node.id for node in names if isinstance(node.ctx, ast.Store)}
         for parameter in self.declaration.parameters:
             value = Value(parameter.type, f"%{parameter.name}", PERMANENT)
             if parameter.type is ARGS:
                 value.length = f"%{parameter.name}.length"
             value.present = parameter.name == "self" and self.declaration.owner is not None
+            if parameter.name in self.assigned and parameter.type is ARGS:
+                raise self.unsupported(self.declaration.node, f"assigning to the Args parameter {parameter.name!r}")
             if parameter.name in self.assigned:
                 self.variable(parameter.name, parameter.type, owned=parameter.type.is_reference)
                 self.assign(parameter.name, value)

@@ -28,7 +28,7 @@ def _type(f, node):
     if len(node.args) != 1:
         return None
     value = f.boxed(f.value(node.args[0]))
-    kind = f.code.load("ptr", f.code.offset(f.solid(value).ir, layout.TYPE))
+    kind = f.code.load("ptr", f.code.offset(f.solid(value).ir, layout.TYPE))  # lives as long as the value
     result = Value(OBJECT, kind, FRAGILE if value.hold == OWNED else value.hold, present=True)
     if value.hold == OWNED:
         result = f.keep(result)

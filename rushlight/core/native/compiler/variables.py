@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from .types import BOOL, NONE, OBJECT, PERMANENT, STABLE, STORED, Type, Value
+from .types import ARGS, BOOL, NONE, OBJECT, PERMANENT, STABLE, STORED, Type, Value
 
 
 @dataclass
@@ -34,8 +34,8 @@ class Variables:
 
     def assign(self, name, value):
         """Store a value in a local variable, taking its reference."""
-        if name in self.values:
-            raise AssertionError(f"{name} was not seen to be assigned")
+        if value.type is ARGS and (name not in self.annotated or self.annotated[name] is ARGS):
+            raise self.unsupported(self.node, f"keeping Args in {name!r} (annotate it as a tuple to copy them)")
         self.seen.setdefault(name, set()).add((value.type, value.type.is_reference and value.hold == PERMANENT))
         local = self.locals.get(name) or self._declare(name, value)
         if not self._fits(value, local.type):
