@@ -33,14 +33,16 @@ class Traits:
     subclassable: bool = False
     binds: bool = False
     attributes: bool = False
+    acyclic: bool = False
 
 
-def native(target=None, *, weakref=False, freelist=0, subclassable=False, binds=False, attributes=False):
+def native(target=None, *, weakref=False, freelist=0, subclassable=False, binds=False, attributes=False, acyclic=False):
     """Mark a class or function for compilation; a class gets slots for its annotated fields, zero or None at first.
 
     `weakref`: instances may be weakly referenced. `freelist`: how many dead instances are kept for reuse. `subclassable`: Python classes
     may derive from it. `binds`: instances found on a class bind like functions (the class needs a `@vectorcall` method). `attributes`:
-    instances have a `__dict__`, and Python may set attributes of the class.
+    instances have a `__dict__`, and Python may set attributes of the class. `acyclic`: no instance is part of a
+    reference cycle, so the garbage collector is not told of them.
 
     >>> @native
     ... def double(n: i64) -> i64:
@@ -48,7 +50,7 @@ def native(target=None, *, weakref=False, freelist=0, subclassable=False, binds=
     >>> double(21)
     42
     """
-    traits = Traits(weakref, freelist, subclassable, binds, attributes)
+    traits = Traits(weakref, freelist, subclassable, binds, attributes, acyclic)
 
     def mark(target):
         if isinstance(target, type):

@@ -62,7 +62,7 @@ class Node:
     def next_value(self) -> i64:
         return self.next.value
 
-@native(freelist=2)
+@native(freelist=2, acyclic=True)
 class Resource:
     number: i64
     owner: object

@@ -127,7 +127,7 @@ class ClassDeclaration:
     @property
     def collected(self):
         """Whether the garbage collector must know the instances."""
-        return bool(self.references) or "dict" in self.extras
+        return (bool(self.references) or "dict" in self.extras) and not self.traits.acyclic
 
     @property
     def finalizer(self):
