@@ -423,6 +423,34 @@ def test_threads(compiled):
     assert not failures
 
 
+def test_per_thread_state(tmp_path):
+    both = twins(tmp_path, """
+    @native
+    class Mode:
+        grad: bool
+        depth: i64
+        held: object
+    mode = per_thread(Mode, grad=True)
+    @native
+    def enter() -> i64:
+        mode.depth += 1
+        mode.held = (mode.depth,)
+        m = mode
+        return m.depth if mode.grad else -1
+    """)
+    for module in (both.plain, both.native):
+        assert (module.enter(), module.enter(), module.mode.depth, module.mode.held) == (1, 2, 2, (2,))
+        seen = []
+        for _ in range(20):
+            thread = threading.Thread(target=lambda: seen.append((module.enter(), module.enter(), module.mode.depth)))
+            thread.start()
+            thread.join()
+            assert module.enter() == 3 + len(seen) - 1
+        assert seen == [(1, 2, 2)] * 20
+        module.mode.grad = False
+        assert module.enter() == -1
+
+
 def test_thread_ids_are_never_reused(tmp_path):
     module = native(tmp_path, "@native\ndef me() -> i64:\n return thread_id()\n")
     seen = [module.me(), module.me()]

@@ -35,6 +35,7 @@ def emit(program):
         module.define(compile_function(program, declared.module, declared))
     module.define(entries.text(program))
     module.define(objects.text(program))
+    module.define(objects.per_thread(program))
     module.define(objects.VISIT)
     module.define(runtime.text(program.constants))
     module.define(f"@objects = global [{len(program.constants.slots)} x ptr] zeroinitializer")
