@@ -15,6 +15,7 @@ import torch
 
 from rushlight.compiler.llvm import pool
 from rushlight.compiler.templates.contraction import NO_EPILOGUE
+from rushlight.compiler.templates.conv import Convolution, plan_conv, plan_conv_input_grad, plan_conv_weight_grad
 from rushlight.compiler.templates.matmul import Matmul, plan_matmul
 from tests.compiler.contractions import Runner
 
@@ -90,6 +91,48 @@ def matmuls(dtype):
     report(rows, f"Matrix products, {dtype}")
 
 
+# ResNet-50's layers at 224 x 224, then a ResNet-18 layer, depthwise and grouped ones: in, out, size, kernel, stride, groups
+CONVS = [
+    (3, 64, 224, 7, 2, 1), (64, 64, 56, 1, 1, 1), (64, 64, 56, 3, 1, 1), (64, 256, 56, 1, 1, 1), (256, 64, 56, 1, 1, 1),
+    (256, 128, 56, 1, 1, 1), (128, 128, 56, 3, 2, 1), (128, 512, 28, 1, 1, 1), (256, 512, 56, 1, 2, 1), (512, 128, 28, 1, 1, 1),
+    (128, 128, 28, 3, 1, 1), (512, 256, 28, 1, 1, 1), (256, 256, 28, 3, 2, 1), (256, 1024, 14, 1, 1, 1),
+    (512, 1024, 28, 1, 2, 1), (1024, 256, 14, 1, 1, 1), (256, 256, 14, 3, 1, 1), (1024, 512, 14, 1, 1, 1),
+    (512, 512, 14, 3, 2, 1), (512, 2048, 7, 1, 1, 1), (1024, 2048, 14, 1, 2, 1), (2048, 512, 7, 1, 1, 1),
+    (512, 512, 7, 3, 1, 1), (64, 128, 56, 3, 2, 1), (96, 96, 56, 7, 1, 96), (144, 144, 56, 3, 1, 144), (256, 256, 28, 3, 1, 32),
+]
+
+
+def convolutions(direction, batch=8):
+    plans = {"forward": plan_conv, "input gradient": plan_conv_input_grad, "weight gradient": plan_conv_weight_grad}
+    masks = {"input gradient": [True, False, False], "weight gradient": [False, True, False]}
+    rows = []
+    for i, o, size, k, s, groups in CONVS:
+        problem = Convolution(batch, i, o, (size, size), (k, k), (s, s), (k // 2, k // 2), (1, 1), groups)
+        x, w = torch.randn(batch, i, size, size), torch.randn(o, i // groups, k, k)
+        y = torch.nn.functional.conv2d(x, w, None, s, k // 2, 1, groups)
+        target = {"forward": y, "input gradient": x, "weight gradient": w}[direction]
+        ours_out = torch.empty_like(target)
+        operands = {"x": x, "weight": w, "y": y}
+        operands = {name: (ours_out if t is target else t).data_ptr() for name, t in operands.items()}
+        ours = Runner(plans[direction](problem), **operands)
+
+        def theirs():
+            if direction == "forward":
+                return torch.nn.functional.conv2d(x, w, None, s, k // 2, 1, groups)
+            results = torch.ops.aten.convolution_backward(y, x, w, None, (s, s), (k // 2, k // 2), (1, 1), False, (0, 0),
+                                                          groups, masks[direction])
+            return results[0 if direction == "input gradient" else 1]
+
+        times = interleaved(ours, theirs)
+        wanted = theirs()
+        error = (ours_out - wanted).abs().max() / wanted.abs().max()
+        if not error < 1e-4:
+            print(f"wrong {direction} for {i, o, size, k, s, groups}: relative error {error:.2g}")
+        flops = 2 * batch * y.shape[2] ** 2 * o * i // groups * k * k
+        rows.append((f"{i}->{o} {size}x{size} k{k} s{s} g{groups}", flops, *times))
+    report(rows, f"Convolution, {direction}, float32, batch {batch}, NCHW")
+
+
 def main():
     torch.set_num_threads(THREADS)
     pool.set_num_threads(THREADS)
@@ -98,6 +141,9 @@ def main():
         matmuls("float32")
     if "bfloat16" in wanted:
         matmuls("bfloat16")
+    if "conv" in wanted:
+        for direction in ("forward", "input gradient", "weight gradient"):
+            convolutions(direction)
 
 
 if __name__ == "__main__":

@@ -63,7 +63,8 @@ def numbers(dtype):
         return Numbers(dtype, element, f32, 1, f32, features.lanes(4))
     if element in (i8, i16):
         return Numbers(dtype, element, i32, 1, i32, features.lanes(4), signed=dtype != "uint8")
-    return Numbers(dtype, element, element, 1, element, features.lanes(element.bytes))
+    # a vector holds a quad at least, be it in two registers
+    return Numbers(dtype, element, element, 1, element, max(CHUNK, features.lanes(element.bytes)))
 
 
 @dataclass(frozen=True)

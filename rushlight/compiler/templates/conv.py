@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..llvm import pool
+from ..llvm.features import host
 from . import image, implicit
 from .contraction import CHUNK, ELEMENTS, NO_EPILOGUE, Contraction, Epilogue, Step, numbers
 from .image import Geometry, SLACK
@@ -107,7 +108,8 @@ def _three_dimensional(c):
 def _plan(direction, c, epilogue, threads):
     if not c.batch:
         return Contraction((), {})
-    if _is_pixelwise(c):
+    # small images go through packed weights, which all of them share
+    if _is_pixelwise(c) and (direction == "weight" or np.prod(c.size) >= 256 or c.batch == 1):
         return _pixelwise_plan(direction, c, epilogue)
     return {"forward": _forward_plan, "input": _input_plan, "weight": _weight_plan}[direction](c, epilogue, threads)
 
@@ -120,6 +122,12 @@ def _contiguous_from(strides, size):
             return False
         wanted *= extent
     return True
+
+
+def _side_by_side(geometry, batch):
+    """Whether numbering all images in one run wastes fewer lanes than giving each image its own vectors."""
+    lanes = host().lanes(4)
+    return batch > 1 and geometry.phase_elements * batch < -(-geometry.count(geometry.out) // lanes) * lanes * batch
 
 
 def _is_pixelwise(c):
@@ -165,13 +173,11 @@ def _weight_offsets(outer, outer_stride, inner_offsets, itemsize):
 
 def _forward_plan(c, epilogue, threads):
     geometry = Geometry(c.size, c.out, c.pad, c.stride, _taps(c))
-    taps = int(np.prod(c.kernel))
     builder = _Builder(c, threads)
-    builder.add_image("x", geometry, c.x, c.in_channels)
+    builder.add_image("x", geometry, c.x, c.in_channels, side_by_side=_side_by_side(geometry, c.batch))
     group_out, group_in = c.out_channels // c.groups, c.in_channels // c.groups
-    offsets = _weight_offsets(group_in, taps, np.arange(taps), builder.size)
-    builder.add_product(geometry, geometry.tap_offsets(geometry.taps), c.out, "y", c.y, 0, group_out, group_in, offsets,
-                        group_in * taps, epilogue)
+    builder.add_product(geometry, geometry.taps, c.out, "y", c.y, 0, group_out, group_in, None,
+                        group_in * int(np.prod(c.kernel)), epilogue)
     return builder.plan()
 
 
@@ -186,7 +192,7 @@ def _input_plan(c, epilogue, threads):
     every = tuple(tuple({at for _, _, taps in dim for _, at in taps} | {0}) for dim in reach)
     geometry = Geometry(c.out, most, pad, (1, 1, 1), every)
     builder = _Builder(c, threads)
-    builder.add_image("y", geometry, c.y, c.out_channels)
+    builder.add_image("y", geometry, c.y, c.out_channels, side_by_side=_side_by_side(geometry, c.batch))
     kernel = int(np.prod(c.kernel))
     group_out, group_in = c.out_channels // c.groups, c.in_channels // c.groups
     for start_d, count_d, taps_d in reach[0]:
@@ -196,7 +202,7 @@ def _input_plan(c, epilogue, threads):
                 if 0 in out:
                     continue
                 used = taps_d, taps_h, taps_w
-                at = geometry.tap_offsets([[at for _, at in taps] for taps in used])
+                at = [[at for _, at in taps] for taps in used]
                 index = np.array([(d * c.kernel[1] + h) * c.kernel[2] + w
                                   for d, _ in taps_d for h, _ in taps_h for w, _ in taps_w], np.int64)
                 offsets = _weight_offsets(group_out, group_in * kernel, index, builder.size)
@@ -255,6 +261,14 @@ def _weight_plan(c, epilogue, threads):
     return builder.plan()
 
 
+def _side_by_side_offsets(offsets, pitch, batch, stride):
+    """The output offsets of a whole batch whose images are `pitch` numbers apart."""
+    table = np.full((batch, pitch), -1, np.int64)
+    kept = offsets >= 0
+    table[:, :len(offsets)] = np.where(kept, offsets + np.arange(batch)[:, None] * stride, -1)
+    return table.reshape(-1)[:(batch - 1) * pitch + len(offsets)]
+
+
 class _Builder:
     """Collects the steps of a convolution."""
 
@@ -278,15 +292,18 @@ class _Builder:
         self.keep.append(array)
         return array.ctypes.data
 
-    def add_image(self, operand, geometry, strides, channels):
+    def add_image(self, operand, geometry, strides, channels, side_by_side=False):
         """The step that writes the padded, split images of an operand into the temporary "<operand> image"."""
-        unit_width = geometry.step[2] == 1 and (strides[4] == 1 or geometry.size[2] == 1)
-        kernel = image.pad_kernel(self.element, self.word, unit_width)
-        slots = image.pad_slots(geometry, strides, channels, self.size, self.word.bytes)
+        contiguous = strides[4] == 1 or geometry.size[2] == 1
+        step = geometry.step[2] if contiguous and geometry.step[2] <= 2 else 0
+        kernel = image.pad_kernel(self.element, self.word, step)
+        self.layout = image.layout(geometry, self.c.batch, channels, side_by_side)
+        self.side_by_side = side_by_side
+        slots = image.pad_slots(geometry, self.layout, strides, channels, self.size, self.word.bytes)
         name = f"{operand} image"
         sources = {"x": ("pointer", operand, 0), "image": ("temp", name, 0)}
+        self.temporaries[name] = (self.layout.total + 4 * geometry.rows[2]) * self.word.bytes + SLACK
         units = self.c.batch * channels
-        self.temporaries[name] = units * slots["plane_bytes"] + SLACK + 4 * geometry.rows[2] * self.word.bytes
         grain = max(1, min(16384 // max(geometry.phase_elements, 1), units // (4 * self.threads)))
         self.add(kernel, units, grain, image.PAD_SLOTS, slots, sources)
 
@@ -299,26 +316,33 @@ class _Builder:
         """The steps that pack weights and multiply: `rows` outputs a group from `depth_channels` x taps of the image.
 
         `strides` and `first` (elements) place the outputs in the operand; `weight_offsets` (bytes) locate each k in the
-        weights, whose rows are `row_weights` elements apart.
+        weights, whose rows are `row_weights` elements apart (None: in order).
         """
         c, kind = self.c, numbers(self.image_dtype)
-        plane = geometry.plane_elements
-        count = geometry.count(out)
-        depth = depth_channels * len(taps)
+        at = geometry.tap_offsets(taps, self.layout.phase)
+        image_offsets = np.add.outer(np.arange(depth_channels) * self.layout.channel, at).reshape(-1) * kind.word.bytes
+        depth = len(image_offsets)
+        out_offsets = geometry.output_offsets(out, strides[2:])
+        images = c.batch
+        if self.side_by_side:
+            out_offsets = _side_by_side_offsets(out_offsets, geometry.phase_elements, c.batch, strides[0])
+            images = 1
+        count = len(out_offsets)
         tile_rows, vectors = register_tile(rows, count, kind)
         width = vectors * kind.lanes
         tiles, panels_per_image = -(-rows // tile_rows), -(-count // width)
-        panels = panels_per_image * c.batch
+        panels = panels_per_image * images
         tile_bytes = -(-depth // CHUNK) * CHUNK * tile_rows * kind.word.bytes + 64
         packed = f"weights {len(self.steps)}"
         self.temporaries[packed] = c.groups * tiles * tile_bytes
         element_numbers = replace(numbers(self.image_dtype), element=self.element, name=c.dtype)
         slots = {"rows": rows, "depth": depth, "row_stride": row_weights * self.size, "group_tiles": tiles,
                  "group_stride": (group_weights or rows * row_weights) * self.size, "tile_bytes": tile_bytes,
-                 "offsets": self.table(weight_offsets)}
+                 "offsets": 0 if weight_offsets is None else self.table(weight_offsets)}
         sources = {"weights": ("pointer", "weight", 0), "packed": ("temp", packed, 0)}
         grain = max(1, 8192 // max(depth * tile_rows, 1))
-        self.add(implicit.weight_kernel(element_numbers, tile_rows), c.groups * tiles, grain, implicit.WEIGHT_SLOTS, slots, sources)
+        kernel = implicit.weight_kernel(element_numbers, tile_rows, weight_offsets is None)
+        self.add(kernel, c.groups * tiles, grain, implicit.WEIGHT_SLOTS, slots, sources)
 
         block_depth = depth if depth <= _UNSPLIT_DEPTH else -(-depth // -(-depth // _BLOCK_DEPTH) // CHUNK) * CHUNK
         block_depth = max(CHUNK, block_depth)
@@ -326,23 +350,21 @@ class _Builder:
         block_tiles, block_panels = self.blocks(tile_rows, width, tiles, panels, block_depth, split, kind)
         partial = tile_rows * width * kind.accumulator.bytes
         scratch = -(-partial * (block_tiles * block_panels if split else 1) // 4096) * 4096
-        out_element = self.element
-        image_offsets = np.add.outer(np.arange(depth_channels) * plane, taps).reshape(-1) * kind.word.bytes
-        channels = c.groups * depth_channels
         slots.update(
-            k_offsets=self.table(image_offsets), out_offsets=self.table(geometry.output_offsets(out, strides[2:])),
+            k_offsets=self.table(image_offsets), out_offsets=self.table(out_offsets),
             numbers=count, block_tiles=block_tiles, row_blocks=-(-tiles // block_tiles), block_panels=block_panels,
             panel_blocks=-(-panels // block_panels), block_depth=block_depth, panels_per_image=panels_per_image, panels=panels,
-            groups=c.groups, image_bytes=channels * plane * kind.word.bytes,
-            image_group_bytes=depth_channels * plane * kind.word.bytes, out_batch=strides[0] * self.size,
+            groups=c.groups, image_bytes=self.layout.batch * kind.word.bytes,
+            image_group_bytes=depth_channels * self.layout.channel * kind.word.bytes, out_batch=strides[0] * self.size,
             out_group=rows * strides[1] * self.size, out_row=strides[1] * self.size, scratch_bytes=scratch,
             partial_bytes=partial if split else 0)
         self.temporaries["scratch"] = max(self.temporaries.get("scratch", 0), scratch * self.threads)
         source = "x image" if operand == "y" else "y image"
         sources = {"weights": ("temp", packed, 0), "image": ("temp", source, 0), "scratch": ("temp", "scratch", 0),
                    "out": ("pointer", operand, first * self.size)}
-        packed_out = (strides[4] == 1 or out[2] == 1) and _contiguous_from(strides, out)
-        kernel = implicit.conv_kernel(kind, out_element, tile_rows, vectors, packed_out, epilogue)
+        # only AVX-512 compresses a vector in one instruction
+        packed_out = host().width == 512 and _contiguous_from(strides, out) and not self.side_by_side
+        kernel = implicit.conv_kernel(kind, self.element, tile_rows, vectors, packed_out, epilogue)
         units = c.groups * slots["row_blocks"] * slots["panel_blocks"]
         grain = 1 if c.groups == 1 else max(1, units // (8 * self.threads))
         self.add(kernel, units, grain, implicit.SLOTS, slots, sources, epilogue.slots)

@@ -21,7 +21,7 @@ SLACK = 4096  # bytes that may be read past the last image
 PAD_SLOTS = ("x", "image", "channels", "x_batch", "x_channel", "x_depth", "x_height", "x_width",
              "depth", "height", "width", "pad_depth", "pad_height", "pad_width", "step_depth", "step_height", "step_width",
              "phases_depth", "phases_height", "phases_width", "rows_depth", "rows_height", "rows_width",
-             "plane_bytes", "phase_bytes")
+             "image_batch", "image_channel", "phase_bytes")
 
 
 @dataclass(frozen=True)
@@ -62,15 +62,16 @@ class Geometry:
         _, height, width = self.rows
         return ((out[0] - 1) * height + out[1] - 1) * width + out[2]
 
-    def tap_offsets(self, taps):
-        """The offset, in elements of a plane, of each of these taps, in row-major order."""
+    def tap_offsets(self, taps, phase_elements=None):
+        """The offset, in elements of a channel, of each of these taps, in row-major order."""
+        phase_elements = phase_elements or self.phase_elements
         _, height, width = self.rows
         offsets = []
         for tap in product(*taps):
             phase = [t % s for t, s in zip(tap, self.step)]
             at = [t // s for t, s in zip(tap, self.step)]
             index = (phase[0] * self.phases[1] + phase[1]) * self.phases[2] + phase[2]
-            offsets.append(index * self.phase_elements + (at[0] * height + at[1]) * width + at[2])
+            offsets.append(index * phase_elements + (at[0] * height + at[1]) * width + at[2])
         return np.array(offsets, np.int64)
 
     def output_offsets(self, out, strides):
@@ -82,16 +83,16 @@ class Geometry:
         return table[:self.count(out)]
 
 
-def pad_kernel(element, word, unit_width):
+def pad_kernel(element, word, step):
     """The kernel that writes phase images of words, one (batch, channel) a unit; returns its address.
 
-    `unit_width`: the input's rows are contiguous and the step along them is 1.
+    `step` is 1 or 2 when the input's rows are contiguous and outputs are so many elements apart, else 0.
     """
-    key = f"pad {element} {word} {unit_width}"
-    return jit.build(key, lambda: _pad_text(element, word, unit_width), ["pad"])["pad"]
+    key = f"pad {element} {word} {step}"
+    return jit.build(key, lambda: _pad_text(element, word, step), ["pad"])["pad"]
 
 
-def _pad_text(element, word, unit_width):
+def _pad_text(element, word, step):
     module = Module()
     f = module.function("pad", KERNEL)
     args, begin, end, _ = f.parameters
@@ -106,15 +107,18 @@ def _pad_text(element, word, unit_width):
 
         def copy(i, _):
             at = f.offset(target, f.add(i, left), word)
-            if unit_width:
-                mask = f.lane_mask(f.sub(count, i), lanes)
-                loaded = f.load(vector(element, lanes), f.offset(source, i, element), mask=mask)
-                f.store(f.convert(loaded, word), at, mask=mask)
+            if step:
+                there = f.sub(count, i)
+                mask = f.lane_mask(f.sub(f.mul(there, step), step - 1), step * lanes)
+                loaded = f.load(vector(element, step * lanes), f.offset(source, f.mul(i, step), element), mask=mask)
+                if step == 2:
+                    loaded = f.shuffle(loaded, None, range(0, 2 * lanes, 2))
+                f.store(f.convert(loaded, word), at, mask=f.lane_mask(there, lanes))
             else:
-                step = f.mul(s.x_width, s.step_width)
-                f.store(f.convert(f.load(element, f.offset(source, f.mul(i, step))), word), at)
+                distance = f.mul(s.x_width, s.step_width)
+                f.store(f.convert(f.load(element, f.offset(source, f.mul(i, distance))), word), at)
 
-        f.loop(0, count, lanes if unit_width else 1, [], copy)
+        f.loop(0, count, lanes if step else 1, [], copy)
         used = f.add(left, count)
         rest = f.maximum(f.sub(words, used), 0)
         f.fill_bytes(f.offset(target, used, word), 0, f.mul(rest, word.bytes))
@@ -123,7 +127,7 @@ def _pad_text(element, word, unit_width):
         batch = f.div(unit, s.channels)
         channel = f.sub(unit, f.mul(batch, s.channels))
         x = f.offset(s.x, f.add(f.mul(batch, s.x_batch), f.mul(channel, s.x_channel)))
-        image = f.offset(s.image, f.mul(unit, s.plane_bytes))
+        image = f.offset(s.image, f.add(f.mul(batch, s.image_batch), f.mul(channel, s.image_channel)))
 
         def phase(number, _):
             of_width = f.rem(number, s.phases_width)
@@ -161,11 +165,35 @@ def _pad_text(element, word, unit_width):
     return module.text()
 
 
-def pad_slots(geometry, strides, channels, itemsize, word_bytes):
+@dataclass(frozen=True)
+class Layout:
+    """Where the images of a batch lie, in elements: one plane a (batch, channel), or the batch side by side in a channel.
+
+    Side by side, the output numbers of a whole batch form one run, which wastes fewer lanes when images are small.
+    """
+
+    batch: int
+    channel: int
+    phase: int
+    total: int
+
+
+def layout(geometry, batch, channels, side_by_side):
+    """The Layout of the images of a batch."""
+    if not side_by_side:
+        plane = geometry.plane_elements
+        return Layout(plane * channels, plane, geometry.phase_elements, plane * channels * batch)
+    phase = geometry.phase_elements * batch
+    lines = -(-phase * int(np.prod(geometry.phases)) // 16)
+    channel = 16 * (lines | 1)
+    return Layout(geometry.phase_elements, channel, phase, channel * channels)
+
+
+def pad_slots(geometry, layout, strides, channels, itemsize, word_bytes):
     """The numbers of PAD_SLOTS; `strides` (batch, channel and three spatial ones) are in elements."""
     names = ("depth", "height", "width")
-    slots = {"channels": channels, "plane_bytes": geometry.plane_elements * word_bytes,
-             "phase_bytes": geometry.phase_elements * word_bytes}
+    slots = {"channels": channels, "image_batch": layout.batch * word_bytes, "image_channel": layout.channel * word_bytes,
+             "phase_bytes": layout.phase * word_bytes}
     slots.update({f"x_{name}": stride * itemsize for name, stride in zip(("batch", "channel") + names, strides)})
     for k, name in enumerate(names):
         slots.update({name: geometry.size[k], f"pad_{name}": geometry.pad[k], f"step_{name}": geometry.step[k],

@@ -9,6 +9,7 @@ from ..llvm.builder import Module, constant, zero
 from ..llvm.types import i64, ptr, vector
 from .blocked import KERNEL, Slots
 from .contraction import CHUNK
+from .pack import write_quads
 
 # The slots of the kernel that packs weights: "taps" is a table of byte offsets of each k.
 WEIGHT_SLOTS = ("weights", "packed", "offsets", "rows", "depth", "row_stride", "group_stride", "group_tiles", "tile_bytes")
@@ -17,12 +18,16 @@ SLOTS = ("weights", "image", "out", "scratch", "k_offsets", "out_offsets", "rows
          "image_bytes", "image_group_bytes", "out_batch", "out_group", "out_row", "scratch_bytes", "partial_bytes")
 
 
-def weight_kernel(numbers, rows):
-    """The kernel that packs weights into quads, one tile of rows a unit; returns its address."""
-    return jit.build(f"weights {numbers} {rows}", lambda: _weight_text(numbers, rows), ["weights"])["weights"]
+def weight_kernel(numbers, rows, contiguous):
+    """The kernel that packs weights into quads, one tile of rows a unit; returns its address.
+
+    `contiguous`: the weights of a row are neighbours in the order of k, and no table is needed.
+    """
+    key = f"weights {numbers} {rows} {contiguous}"
+    return jit.build(key, lambda: _weight_text(numbers, rows, contiguous), ["weights"])["weights"]
 
 
-def _weight_text(numbers, rows):
+def _weight_text(numbers, rows, contiguous):
     module = Module()
     f = module.function("weights", KERNEL)
     args, begin, end, _ = f.parameters
@@ -32,21 +37,25 @@ def _weight_text(numbers, rows):
     def tile(unit, _):
         group = f.div(unit, s.group_tiles)
         first = f.mul(f.sub(unit, f.mul(group, s.group_tiles)), rows)
-        base = f.offset(s.weights, f.mul(group, s.group_stride))
+        stride = s.row_stride
+        source = f.offset(f.offset(s.weights, f.mul(group, s.group_stride)), f.mul(first, stride))
         target = f.offset(s.packed, f.mul(unit, s.tile_bytes))
+        left = f.minimum(f.sub(s.rows, first), rows)
+        if contiguous:
+            write_quads(f, numbers, rows, source, stride, None, target, left, s.depth)
+            return
 
-        def row(r, _):
-            source = f.offset(base, f.mul(f.add(first, r), s.row_stride))
+        def column(k, _):
+            at = f.offset(source, f.load(i64, f.offset(s.offsets, k, i64)))
+            to = f.offset(target, f.add(f.mul(f.div(k, CHUNK), (rows - 1) * CHUNK), k), word)
+            for r in range(rows):
+                # rows that are not there repeat the last one; their sums are thrown away
+                row = f.minimum(constant(i64, r), f.sub(left, 1))
+                value = f.load(numbers.element, f.offset(at, f.mul(row, stride)))
+                f.store(f.convert(value, word), f.offset(to, r * CHUNK * word.bytes))
 
-            def element(k, _):
-                value = f.load(numbers.element, f.offset(source, f.load(i64, f.offset(s.offsets, k, i64))))
-                quad = f.div(k, CHUNK)
-                at = f.add(f.mul(quad, (rows - 1) * CHUNK), f.add(k, f.mul(r, CHUNK)))
-                f.store(f.convert(value, word), f.offset(target, at, word))
-
-            f.loop(0, s.depth, 1, [], element)
-
-        f.loop(0, f.minimum(f.sub(s.rows, first), rows), 1, [], row)
+        # rows inside: for the gradient of the input it is they that are close in memory
+        f.loop(0, s.depth, 1, [], column)
 
     f.loop(begin, end, 1, [], tile)
     f.ret()
@@ -191,14 +200,12 @@ class _Tile:
                     total = f.load(numbers.vector, f.offset(partial, index))
                     if self.epilogue.emit is not None:
                         total = self.epilogue.emit(f, total, constant(i64, 0), f.add(channel, r), number, kept, slots)
-                    value = f.convert(total, out)
                     to = f.offset(target, f.mul(r, s.out_row))
                     if self.packed_out:
-                        close = f.call(f"llvm.experimental.vector.compress.{value.type.mangled}",
-                                       [value, kept, zero(value.type)], value.type)
-                        f.store(close, f.offset(to, start, out), mask=side_by_side)
+                        close = f.intrinsic("llvm.experimental.vector.compress", total.type, [total, kept, zero(total.type)])
+                        f.store(f.convert(close, out), f.offset(to, start, out), mask=side_by_side)
                     else:
-                        f.scatter(value, f.offset(to, places, out), kept)
+                        f.scatter(f.convert(total, out), f.offset(to, places, out), kept)
 
                 f.when(f.compare(">", count, 0), lambda: f.loop(0, f.minimum(rows_left, self.rows), 1, [], row))
 

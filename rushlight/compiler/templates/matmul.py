@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..llvm import pool
 from ..llvm.features import host
-from . import blocked
+from . import blocked, dot
 from .blocked import ACROSS, ALONG, APART, BATCH_DIMS, PACKED, TABLE
 from .contraction import CHUNK, ELEMENTS, NO_EPILOGUE, Contraction, Step, numbers
 
@@ -80,7 +80,15 @@ def _plan(p, epilogue, threads):
         raise ValueError(f"the output of a product needs unit stride along its columns; its strides are {p.c}. "
                          "For a transposed one swap the operands")
     kind = numbers(p.dtype)
+    if _wants_dots(p, kind):
+        return dot_plan(p, kind, epilogue, threads)
     return blocked_plan(p, kind, epilogue, threads)
+
+
+def _wants_dots(p, kind):
+    """Few rows or columns, both operands along k: memory sets the pace, and packing would double the traffic."""
+    along = p.a[-1] == 1 and p.b[-2] == 1
+    return along and (p.rows <= 8 or p.columns <= 4) and p.depth >= 2 * kind.lanes
 
 
 def layout(across, along, across_size, along_size):
@@ -208,6 +216,55 @@ def blocked_plan(p, kind, epilogue, threads, b_offsets=None):
     units = batches * row_blocks * column_blocks
     steps.append(Step(kernel, units, _grain(p, units, threads), _slots(blocked.SLOTS, slots, sources) + epilogue.slots))
     return Contraction(tuple(steps), temporaries, () if b_offsets is None else (b_offsets,))
+
+
+def dot_plan(p, kind, epilogue, threads, b_offsets=None):
+    """The plan of a product by dot products; with `b_offsets` (bytes, one a column), B's columns are at these offsets.
+
+    Sums over several products or blocks along k wait in C, which then needs the accumulator's type.
+    """
+    out, size = ELEMENTS[p.out_dtype], kind.element.bytes
+    tile_rows, tile_columns = _dot_tile(p.rows, p.columns, kind.lanes)
+    batches = _product(p.batch)
+    wanted = 1 if threads == 1 else max(1, 8 * threads // batches)
+    if p.rows >= p.columns and b_offsets is None:
+        row_blocks, column_blocks = min(wanted, -(-p.rows // tile_rows)), 1
+    else:
+        row_blocks, column_blocks = 1, min(wanted, -(-p.columns // tile_columns))
+    block_rows = _round_up(-(-p.rows // row_blocks), tile_rows)
+    block_columns = _round_up(-(-p.columns // column_blocks), tile_columns)
+    row_blocks, column_blocks = -(-p.rows // block_rows), -(-p.columns // block_columns)
+    # pixels come in blocks that let a tile's rows stay in the first cache; long rows read once need no blocks
+    block_depth = max(p.depth, 1) if b_offsets is None else 64 * kind.lanes
+    slots = {
+        "rows": p.rows, "columns": p.columns, "depth": p.depth, "a_row": p.a[-2] * size, "b_column": p.b[-1] * size,
+        "c_row": p.c[-2] * out.bytes, "block_rows": block_rows, "block_columns": block_columns, "block_depth": block_depth,
+        "row_blocks": row_blocks, "column_blocks": column_blocks,
+        "sums": p.sums[0], "a_sum": p.sums[1] * size, "b_sum": p.sums[2] * size,
+        "b_offsets": 0 if b_offsets is None else b_offsets.ctypes.data,
+        **_batch_slots(p, {"a": size, "b": size, "c": out.bytes}),
+    }
+    kernel = dot.dot_kernel(kind, out, tile_rows, tile_columns, b_offsets is not None, epilogue)
+    units = batches * row_blocks * column_blocks
+    sources = {name: ("pointer", name, 0) for name in "abc"}
+    step = Step(kernel, units, _grain(p, units, threads), _slots(dot.SLOTS, slots, sources) + epilogue.slots)
+    return Contraction((step,), {}, () if b_offsets is None else (b_offsets,))
+
+
+def _dot_tile(rows, columns, lanes):
+    """Rows and columns of a tile of dot products."""
+    if host().registers == 16:
+        options = ((1, 8), (8, 1), (2, 4), (4, 2))
+    else:
+        options = ((1, 8), (8, 1), (2, 8), (8, 2), (4, 6), (6, 4))
+    # a row of a tile is stored as one vector
+    options = [option for option in options if option[1] <= lanes]
+
+    def cost(option):
+        r, c = option
+        return -(-rows // r) * -(-columns // c) * max(r * c / 2, (r + c) / 2 + 1)
+
+    return min(options, key=cost)
 
 
 def _grain(p, units, threads):
