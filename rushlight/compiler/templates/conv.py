@@ -14,7 +14,7 @@ from ..llvm.features import host
 from . import image, implicit
 from .contraction import CHUNK, ELEMENTS, NO_EPILOGUE, Contraction, Epilogue, Step, numbers
 from .image import Geometry, SLACK
-from .matmul import Matmul, blocked_plan, plan_matmul, register_tile
+from .matmul import Matmul, blocked_plan, dot_plan, plan_matmul, register_tile
 
 _UNSPLIT_DEPTH = 1536  # words along k up to which sums stay in registers
 _BLOCK_DEPTH = 768
@@ -246,7 +246,9 @@ def _weight_plan(c, epilogue, threads):
         (c.groups,), group_out, group_in * kernel, geometry.count(c.out),
         (group_out * plane_y, plane_y, 1), (group_in * plane_x, 1, 0), (group_out * group_in * kernel, group_in * kernel, 1),
         builder.image_dtype, c.dtype, sums=(c.batch, c.out_channels * plane_y, c.in_channels * plane_x))
-    product = blocked_plan(problem, numbers(builder.image_dtype), epilogue, threads,
+    # few rows a group: packing would cost more than the products
+    plan_product = dot_plan if c.dtype == builder.image_dtype and group_out <= 16 else blocked_plan
+    product = plan_product(problem, numbers(builder.image_dtype), epilogue, threads,
                            np.ascontiguousarray(offsets.reshape(-1) * word.bytes))
     images = {"a": "y image", "b": "x image"}
 

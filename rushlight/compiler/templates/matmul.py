@@ -87,7 +87,7 @@ def _plan(p, epilogue, threads):
 
 def _wants_dots(p, kind):
     """Few rows or columns, both operands along k: memory sets the pace, and packing would double the traffic."""
-    along = p.a[-1] == 1 and p.b[-2] == 1
+    along = p.a[-1] == 1 and p.b[-2] == 1 and (p.sums[0] == 1 or ELEMENTS[p.out_dtype] is kind.accumulator)
     return along and (p.rows <= 8 or p.columns <= 4) and p.depth >= 2 * kind.lanes
 
 
@@ -153,7 +153,10 @@ def choose(p, kind, threads, gathered=False):
             row_blocks = -(-p.rows // block_rows)
     block_rows = _round_up(-(-p.rows // row_blocks), tile_rows)
     column_blocks = min(column_panels, max(1, -(-wanted // (row_blocks * batches))))
-    # sums that wait between blocks along k in another type than the output's need scratch
+    if row_blocks * column_blocks * batches < threads:
+        # better to pack B twice than to leave a thread idle
+        row_blocks = min(-(-p.rows // tile_rows), -(-threads // (column_blocks * batches)))
+        block_rows = _round_up(-(-p.rows // row_blocks), tile_rows)
     block_columns = -(-column_panels // column_blocks) * width
     return Choice(tile_rows, vectors, block_rows, block_columns, block_words * kind.per_word, shared)
 

@@ -128,6 +128,7 @@ def write_transposed_panel(b, numbers, width, source, lane_offset, target, lanes
     """
     lanes = numbers.lanes
     elements = lanes * numbers.per_word
+    ahead = b.mul(k_count, numbers.element.bytes)
 
     def square(k, to, group, full):
         rows = []
@@ -137,6 +138,9 @@ def write_transposed_panel(b, numbers, width, source, lane_offset, target, lanes
                 place = b.minimum(place, b.sub(lanes_left, 1))
             at = b.offset(source, b.add(lane_offset(place), b.mul(k, numbers.element.bytes)))
             left = None if full else b.select(b.compare(">", lanes_left, group * lanes + lane), b.sub(k_count, k), 0)
+            if full:
+                # rows are far apart, so the machine does not guess the next block
+                b.prefetch(b.offset(at, ahead), locality=2)
             rows.append(load_run(b, numbers, at, left))
         for lane, row in enumerate(transpose(b, rows)):
             b.store(row, b.offset(to, (lane * width + group * lanes) * numbers.word.bytes), align=4)
@@ -196,7 +200,14 @@ def write_quads(b, numbers, rows_per_tile, source, row_stride, k_stride, target,
             return b.offset(to, b.mul(b.div(k, CHUNK * numbers.per_word), rows_per_tile * chunk_bytes))
 
         whole = b.mul(b.div(k_count, elements), elements)
-        b.loop(0, whole, elements, [], lambda k, _: split(run(at, k, None), place(k), None))
+
+        def full(k, _):
+            if k_stride is None:
+                # rows are far apart, so the machine does not guess the next block
+                b.prefetch(b.offset(at, b.mul(b.add(k, k_count), numbers.element.bytes)), locality=2)
+            split(run(at, k, None), place(k), None)
+
+        b.loop(0, whole, elements, [], full)
 
         def tail():
             left = b.sub(k_count, whole)
