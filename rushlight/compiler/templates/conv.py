@@ -353,8 +353,9 @@ class _Builder:
         partial = tile_rows * width * kind.accumulator.bytes
         scratch = -(-partial * (block_tiles * block_panels if split else 1) // 4096) * 4096
         slots.update(
-            k_offsets=self.table(image_offsets), out_offsets=self.table(out_offsets),
-            numbers=count, block_tiles=block_tiles, row_blocks=-(-tiles // block_tiles), block_panels=block_panels,
+            k_offsets=self.table(image_offsets),
+            out_offsets=self.table(np.pad(out_offsets, (0, width), constant_values=-1)),
+            block_tiles=block_tiles, row_blocks=-(-tiles // block_tiles), block_panels=block_panels,
             panel_blocks=-(-panels // block_panels), block_depth=block_depth, panels_per_image=panels_per_image, panels=panels,
             groups=c.groups, image_bytes=self.layout.batch * kind.word.bytes,
             image_group_bytes=depth_channels * self.layout.channel * kind.word.bytes, out_batch=strides[0] * self.size,
@@ -365,8 +366,9 @@ class _Builder:
         sources = {"weights": ("temp", packed, 0), "image": ("temp", source, 0), "scratch": ("temp", "scratch", 0),
                    "out": ("pointer", operand, first * self.size)}
         # only AVX-512 compresses a vector in one instruction
-        packed_out = host().width == 512 and _contiguous_from(strides, out) and not self.side_by_side
-        kernel = implicit.conv_kernel(kind, self.element, tile_rows, vectors, packed_out, epilogue)
+        dense_out = _contiguous_from(strides, out)
+        packed_out = host().width == 512 and dense_out and not self.side_by_side
+        kernel = implicit.conv_kernel(kind, self.element, tile_rows, vectors, dense_out, packed_out, epilogue)
         units = c.groups * slots["row_blocks"] * slots["panel_blocks"]
         grain = 1 if c.groups == 1 else max(1, units // (8 * self.threads))
         self.add(kernel, units, grain, implicit.SLOTS, slots, sources, epilogue.slots)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..llvm import jit
 from ..llvm.builder import Module, constant_vector
-from ..llvm.types import i64, vector
+from ..llvm.types import i32, i64, vector
 from .blocked import KERNEL, Slots
 
 SLACK = 4096  # bytes that may be read past the last image
@@ -98,29 +98,43 @@ def _pad_text(element, word, step):
     args, begin, end, _ = f.parameters
     s = Slots(f, args, PAD_SLOTS, ("x", "image"))
     lanes = max(4, f.features.lanes(word.bytes))
-    width, rows_width = s.width, s.rows_width
-    lane_steps = constant_vector(i64, [lane * (step or 1) for lane in range(lanes)])
+    width, rows_width, distance, x_width = s.width, s.rows_width, s.step_width, s.x_width
+    narrow_distance = f.cast("trunc", distance, i32)
 
     def one_row(source, inside, first, target):
         """A row of a phase image from a row of the input; `first` is where its first element lies, maybe outside."""
         limit = f.select(inside, width, 0)
-        distance = s.step_width
+
+        def masked(i, at):
+            count = (step or 1) * lanes
+            steps = f.splat(f.cast("trunc", at if step else i, i32), count)
+            if step:
+                places = f.add(steps, constant_vector(i32, range(count)))
+            else:
+                places = f.add(f.mul(f.add(steps, constant_vector(i32, range(count))), f.splat(narrow_distance, count)),
+                               f.splat(f.cast("trunc", first, i32), count))
+            # one unsigned comparison tests both ends of the row
+            mask = f.compare("<", places, f.splat(f.cast("trunc", limit, i32), count), signed=False)
+            if step:
+                loaded = f.load(vector(element, count), f.offset(source, at, element), mask=mask)
+            else:
+                offsets = f.mul(f.cast("sext", places, vector(i64, count)), f.splat(x_width, count))
+                loaded = f.gather(vector(element, count), f.offset(source, offsets), mask)
+            put(i, loaded, f.lane_mask(f.sub(rows_width, i), lanes))
+
+        def put(i, loaded, mask):
+            if step == 2:
+                loaded = f.shuffle(loaded, None, range(0, 2 * lanes, 2))
+            f.store(f.convert(loaded, word), f.offset(target, i, word), mask=mask)
 
         def some(i, _):
             at = f.add(f.mul(i, distance), first)
-            # one unsigned comparison tests both ends of the row
-            if step:
-                places = f.add(f.splat(at, step * lanes), constant_vector(i64, range(step * lanes)))
-                mask = f.compare("<", places, f.splat(limit, step * lanes), signed=False)
-                loaded = f.load(vector(element, step * lanes), f.offset(source, at, element), mask=mask)
-                if step == 2:
-                    loaded = f.shuffle(loaded, None, range(0, 2 * lanes, 2))
-            else:
-                places = f.add(f.splat(at, lanes), f.mul(lane_steps, f.splat(distance, lanes)))
-                mask = f.compare("<", places, f.splat(limit, lanes), signed=False)
-                offsets = f.mul(places, f.splat(s.x_width, lanes))
-                loaded = f.gather(vector(element, lanes), f.offset(source, offsets), mask)
-            f.store(f.convert(loaded, word), f.offset(target, i, word), mask=f.lane_mask(f.sub(rows_width, i), lanes))
+            if not step:
+                return masked(i, at)
+            whole = f.and_(f.compare("<=", f.add(at, step * lanes), limit), f.compare(">=", at, 0))
+            whole = f.and_(whole, f.compare("<=", f.add(i, lanes), rows_width))
+            f.when(whole, lambda: put(i, f.load(vector(element, step * lanes), f.offset(source, at, element)), None),
+                   lambda: masked(i, at))
 
         f.loop(0, rows_width, lanes, [], some)
 
