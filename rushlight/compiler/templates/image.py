@@ -83,6 +83,16 @@ class Geometry:
         return table[:self.count(out)]
 
 
+def is_contiguous(strides, size):
+    """Whether the spatial dimensions of these strides lie without gaps."""
+    wanted = 1
+    for stride, extent in zip(reversed(strides[2:]), reversed(size)):
+        if extent > 1 and stride != wanted:
+            return False
+        wanted *= extent
+    return True
+
+
 def pad_kernel(element, word, step):
     """The kernel that writes phase images of words, one (batch, channel) a unit; returns its address.
 

@@ -14,7 +14,7 @@ from .pack import write_quads
 # The slots of the kernel that packs weights: "taps" is a table of byte offsets of each k.
 WEIGHT_SLOTS = ("weights", "packed", "offsets", "rows", "depth", "row_stride", "group_stride", "group_tiles", "tile_bytes")
 SLOTS = ("weights", "image", "out", "scratch", "k_offsets", "out_offsets", "rows", "depth", "block_tiles", "row_blocks",
-         "block_panels", "panel_blocks", "block_depth", "panels_per_image", "panels", "groups", "group_tiles", "tile_bytes",
+         "block_panels", "panel_blocks", "block_depth", "panels_per_image", "panels", "group_tiles", "tile_bytes",
          "image_bytes", "image_group_bytes", "out_batch", "out_group", "out_row", "scratch_bytes", "partial_bytes")
 
 
