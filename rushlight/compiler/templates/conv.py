@@ -43,7 +43,8 @@ class Convolution:
     def out(self):
         """The spatial size of the output."""
         sizes = zip(self.size, self.kernel, self.stride, self.pad, self.dilation)
-        return tuple((size + 2 * pad - dilation * (kernel - 1) - 1) // stride + 1 for size, kernel, stride, pad, dilation in sizes)
+        return tuple((size + 2 * pad - dilation * (kernel - 1) - 1) // stride + 1
+                     for size, kernel, stride, pad, dilation in sizes)
 
 
 def bias_epilogue(dtype, operand="bias"):
@@ -65,7 +66,7 @@ def plan_conv(convolution, epilogue=NO_EPILOGUE):
 
     Example:
         >>> plan = plan_conv(Convolution(1, 3, 8, (9, 9), (3, 3), (1, 1), (1, 1), (1, 1)))
-        >>> [step.extent for step in plan.steps][0]
+        >>> len(plan.steps)  # pack the weights, pad, multiply
         3
     """
     return _plan("forward", _three_dimensional(convolution), epilogue, pool.get_num_threads())
@@ -152,8 +153,8 @@ def _forward_plan(c, epilogue, threads):
     builder = Builder(c, threads, geometry, "x", c.x, c.in_channels)
     group_out, group_in = c.out_channels // c.groups, c.in_channels // c.groups
     row_weights = group_in * int(np.prod(c.kernel))
-    builder.multiply([Product(geometry.taps, c.out, "y", c.y, 0, group_out, group_in, None, row_weights, group_out * row_weights)],
-                     epilogue)
+    whole = Product(geometry.taps, c.out, "y", c.y, 0, group_out, group_in, None, row_weights, group_out * row_weights)
+    builder.multiply([whole], epilogue)
     return builder.plan()
 
 

@@ -156,7 +156,8 @@ class _Tile:
 
         def step(u, weights, offsets, tile):
             at = f.offset(image, f.load(i64, f.offset(offsets, u, i64)))
-            columns = [f.load(numbers.words, f.offset(at, j * numbers.lanes * word.bytes), align=word.bytes) for j in range(vectors)]
+            columns = [f.load(numbers.words, f.offset(at, j * numbers.lanes * word.bytes), align=word.bytes)
+                       for j in range(vectors)]
             for r in range(rows):
                 one = f.splat(f.load(word, f.offset(weights, (r * CHUNK + u) * word.bytes)), numbers.lanes)
                 for j in range(vectors):
