@@ -337,7 +337,7 @@ def minimum(a, b):
 
 def position(value: Expr, limit) -> Expr:
     """A scalar used as an index of a dimension of size ``limit``: known to lie in [0, limit) once checked."""
-    return Expr("position", (value,), limit, None, 0, (limit if isinstance(limit, int) else limit.high) - 1)
+    return Expr("position", (value, const(limit)), None, None, 0, (limit if isinstance(limit, int) else limit.high) - 1)
 
 
 # --- proofs ------------------------------------------------------------------------------------------------------------------------
@@ -608,7 +608,7 @@ def rebuild(e: Expr, args):
     if e.op == "value":
         return value(plain(args[0]), e.dtype)
     if e.op == "position":
-        return Expr("position", tuple(args), e.arg, None, e.low, e.high)
+        return Expr("position", tuple(map(const, args)), None, None, e.low, e.high)
     return apply(e.op, *args, dtype=e.dtype, arg=e.arg)
 
 
