@@ -78,7 +78,7 @@ class Reader:
     def _read(self, node, index):
         place = self.places.get(node)
         if place is not None:
-            return place.element(index, node.dtype)
+            return place if isinstance(place, Expr) else place.element(index, node.dtype)
         if node in self.results:
             result, own = self.results[node]
             if len(own) == len(index) and all(a is b or (isinstance(a, int) and isinstance(b, int) and a == b) for a, b in zip(own, index)):
@@ -132,7 +132,7 @@ class Reader:
     def read_view(self, node, index):
         source = node.args[0]
         place = self.places.get(source)
-        if place is not None:
+        if isinstance(place, Place):
             meta = Meta(tuple(source.shape), place.strides, source.dtype)
             shared = node.op.kind.strided(node.op, meta, **node.params)
             if shared is not None:

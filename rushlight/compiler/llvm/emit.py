@@ -130,7 +130,7 @@ class Emitter:
             results = self.serial(stage.loops, starts, lambda values: self.lane_body(stage, contexts, values))
             for k, c in enumerate(contexts):
                 for n, r in enumerate(stage.reductions):
-                    c.values[r.result] = results[k * len(stage.reductions) + n][0]
+                    c.values[r.result] = results[k * len(stage.reductions) + n][-1]
 
     def lane_body(self, stage, contexts, values):
         out, count = [], len(stage.reductions)
@@ -149,7 +149,7 @@ class Emitter:
             results = self.serial(stage.loops[:-1], starts, lambda values: self.row_vectors(stage, values))
             results = self.fold_vectors(stage, results)
         for r, value in zip(stage.reductions, results):
-            self.scopes[-1][r.result] = value[0]
+            self.scopes[-1][r.result] = value[-1]
 
     def row_vectors(self, stage, values):
         axis, count = stage.loops[-1], len(stage.reductions)

@@ -1,0 +1,111 @@
+"""The way from a Graph to a Program: read this first.
+
+1. ``graph.splice`` opens operators until only primitives are left.
+2. ``lower.Reader`` says what the element of any node is, as an Expr.
+3. ``fuse.Fuser`` groups reductions, scatters and outputs into clusters, each one Kernel.
+4. ``tile.arrange`` merges axes and picks the vector axis; ``kernel.parametrise`` turns numbers into slots.
+5. ``llvm.emit`` writes the machine code, unless a kernel of the same text has been compiled before.
+"""
+from __future__ import annotations
+
+import logging
+
+from ..core.meta import Meta, product
+from ..graph.graph import Graph, Node, Store, splice
+from .fuse import Fuser
+from .kernel import Buffer, walk
+from .lower import NotLowerable, Place, Reader, scalar_input
+from .program import Program, Step, Temporary
+
+fusion_log = logging.getLogger("rushlight.fusion")
+
+
+def compile_graph(graph: Graph, name: str, outputs: list[Meta] | None = None) -> Program:
+    """Compiles a program of primitives.
+
+    ``outputs`` are the Metas of the memory of its fresh outputs (those that are not Stores; default: their own).  Raises
+    NotLowerable for a program with a node that kernels cannot compute.
+    """
+    return Compilation(splice(graph).prune(), outputs).run(name)
+
+
+class Compilation:
+    """One program being compiled: its buffers, and the clusters found so far."""
+
+    def __init__(self, graph: Graph, outputs):
+        self.graph, self.reader, self.temporaries, self.scalars = graph, Reader(graph), [], {}
+        self.fuser = Fuser(self.reader, self.new_temporary)
+        for k, node in enumerate(graph.inputs):
+            self.enter(node, k)
+        fresh = [o for o in graph.outputs if not isinstance(o, Store)]
+        self.metas = [o.meta for o in fresh] if outputs is None else list(outputs)
+        self.targets = [(node, Place(Buffer(f"out{k}", meta.dtype, "output", k), meta.strides))
+                        for k, (node, meta) in enumerate(zip(fresh, self.metas))]
+        self.into = [o for o in graph.outputs if isinstance(o, Store)]
+
+    def enter(self, node: Node, number: int):
+        """An input: memory, or a run-time number."""
+        if node.weak:
+            self.reader.places[node] = scalar_input(node)
+            self.scalars[node.name] = number
+        else:
+            buffer = Buffer(node.name, node.dtype, "input", number)
+            self.reader.places[node] = Place(buffer, node.meta.strides)
+
+    def new_temporary(self, node: Node) -> Buffer:
+        buffer = Buffer(f"tmp{len(self.temporaries)}", node.dtype, "temporary", len(self.temporaries))
+        self.temporaries.append(Temporary(buffer, product(node.shape)))
+        return buffer
+
+    def run(self, name: str) -> Program:
+        pending = list(self.targets)
+        for node in self.graph.nodes:
+            kind = node.op.kind.name
+            if kind == "reduce":
+                self.fuser.reduction(node)
+            elif kind == "scatter":
+                self.scatter(node)
+            for target in [t for t in pending if t[0] is node]:
+                self.fuser.output(*target)
+                pending.remove(target)
+        for target in pending:  # inputs returned as they are
+            self.fuser.output(*target)
+        self.store_into()
+        steps = [Step(c.kernel(self.reader.checked), self.scalars) for c in self.fuser.clusters if c.stores or c.updates]
+        fusion_log.debug("%s: %d nodes -> %d kernels", name, len(self.graph.nodes), len(steps))
+        return Program(name, steps, len(self.graph.inputs), self.metas, self.temporaries, self.reader.checked)
+
+    def store_into(self):
+        """Outputs that go into an input's memory, after everything that still reads it."""
+        copies = []
+        for output in self.into:
+            place = self.reader.places[output.into]
+            clusters = list(self.fuser.clusters)
+            cluster = self.fuser.output(output.node, place)
+            if self.hazard(cluster, place):
+                stored = cluster.stores.pop()
+                if cluster not in clusters and not cluster.stores:
+                    self.fuser.clusters.remove(cluster)
+                copies.append((output.node, place))
+        for node, place in copies:
+            temporary = Place(self.new_temporary(node), Meta.of(node.shape, node.dtype).strides)
+            self.fuser.output(node, temporary)
+            self.reader.places[node] = temporary
+        for node, place in copies:
+            self.fuser.output(node, place)
+
+    def hazard(self, cluster, place) -> bool:
+        """Whether something reads the memory that the cluster's last store changes, other than just before it changes."""
+        mine = cluster.stores[-1][2]
+        later = self.fuser.clusters[self.fuser.clusters.index(cluster):]
+        for c in later:
+            values = [r.value for _, r in c.reductions] + [s.value for _, _, s in c.stores]
+            for value in values:
+                for load in walk(value, "load"):
+                    same_element = c is cluster and load.args[0] is mine.at and not c.reductions
+                    if load.arg is place.buffer and not same_element:
+                        return True
+        return False
+
+    def scatter(self, node: Node):
+        raise NotLowerable(node, "scatter")
