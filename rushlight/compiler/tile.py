@@ -121,8 +121,8 @@ def merge(kernel: Kernel, axes, replaced):
         c = index(f"y{next(_names)}", extent_of(a) * extent)
         replaced[a], replaced[b] = 0, c
         for old, new in list(replaced.items()):
-            if new is b:
-                replaced[old] = c
+            if new is a or new is b:
+                replaced[old] = 0 if new is a else c
         for at in positions:
             steps[at][c] = steps[at].get(b, 0)
         axes[k:k + 2] = [c]
