@@ -27,3 +27,6 @@ globals().update(_library.namespace(""))
 globals().update({("bool" if d.name == "bool" else d.name): d for d in _ALL})
 globals().update(_ALIASES)
 from .api import *  # noqa: F401,F403,E402
+
+from . import nn  # noqa: E402
+from . import special  # noqa: E402

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ..core.kinds import sum_to  # noqa: F401  (gradients of broadcasting live there)
+from ..core.interpret import sync
 from ..core.meta import Meta
 from ..core.native import Plan, Step, Tensor, calls, engine, state
 from ..core.native.objects import ACCUMULATE, FUNCTION
@@ -55,11 +56,13 @@ def launch(tensors, gradients, retain, create, inputs, accumulate):
         engine.deliver(step, slot, gradient)
         if step not in first:
             first.append(step)
+    sync()
     before = state.grad
     state.grad = int(create)
     try:
         engine.drive(run, first)
     finally:
+        sync()
         state.grad = before
         for step in first:
             step.buffer = None
@@ -237,7 +240,6 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
     base = target.base
     if base is not None and base.needs_grad and base.step is None:
         raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
-    history = (target.step, target.output, target.needs_grad)
     if base is not None and target.step is not None and target.seen != target.storage.version:
         refresh(target)
     shadow = alias(target)  # takes the results of recording; the arguments still show the history before
@@ -257,18 +259,27 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
         if any(code == -1 for code in plan.saves) and shadow.step is not None:
             shadow.step.versions = tuple(v + 1 if code == -1 else v for v, code in zip(shadow.step.versions, plan.saves))
     target.storage.version = version + 1
-    if shadow.step is None and not plan.wanted:
-        target.step, target.output, target.needs_grad = None, 0, 0
-        if base is not None and base.step is not None:
-            rebase(base, target, None)
-        return target
-    target.step, target.output, target.needs_grad = shadow.step, shadow.output, 1
+    if shadow.step is None:
+        shadow.step = constant_step(target)
+    target.step, target.output, target.needs_grad = shadow.step, shadow.output, int(shadow.step is not None)
     target.seen = target.storage.version
     if base is not None:
         rebase(base, target, shadow.step)
         target.seen = -1  # regenerated from the base when next asked for
-    del history
     return target
+
+
+def constant_step(target: Tensor):
+    """The step of a target overwritten by something that does not depend on it: it still wants gradients, and passes none on."""
+    before = calls.edge(target)
+    if before is None:
+        return None
+    made = Step()
+    made.kind, made.outputs, made.extra = FUNCTION, (target.meta,), "FillBackward0"
+    made.edges, made.slots, made.function = (before,), (target.output,), lambda gradient: (None,)
+    state.sequence += 1
+    made.number = state.sequence
+    return made
 
 
 def rebase(base: Tensor, view: Tensor, step):

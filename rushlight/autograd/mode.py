@@ -4,6 +4,7 @@ from __future__ import annotations
 import functools
 import inspect
 
+from ..core.interpret import sync
 from ..core.native import state
 
 
@@ -16,11 +17,13 @@ class GradMode:
         self.before = []
 
     def __enter__(self):
+        sync()
         self.before.append(state.grad)
         state.grad = int(self.enabled)
         return self
 
     def __exit__(self, *exception):
+        sync()
         state.grad = self.before.pop()
 
     def clone(self):
@@ -94,6 +97,7 @@ class inference_mode(GradMode):
         return type(self)(self.mode)
 
     def __enter__(self):
+        sync()
         self.before.append((state.grad, state.inference))
         if self.mode:
             state.grad, state.inference = 0, 1
@@ -102,6 +106,7 @@ class inference_mode(GradMode):
         return self
 
     def __exit__(self, *exception):
+        sync()
         state.grad, state.inference = self.before.pop()
 
 
@@ -110,6 +115,7 @@ class set_grad_enabled(GradMode):
 
     def __init__(self, mode: bool):
         super().__init__()
+        sync()
         self.enabled, self.previous = bool(mode), state.grad
         state.grad = int(self.enabled)
 
@@ -128,9 +134,11 @@ class set_grad_enabled(GradMode):
 
 def is_grad_enabled() -> bool:
     """Whether operators are being recorded."""
+    sync()
     return bool(state.grad)
 
 
 def is_inference_mode_enabled() -> bool:
     """Whether an ``inference_mode`` block is active."""
+    sync()
     return bool(state.inference)

@@ -7,8 +7,28 @@ stack an operator simply runs, by the plan cache of ``core/native/plans.py``.
 from __future__ import annotations
 
 from .native import state
+from .native.memory import thread_id
 
 stack: list = []
+elsewhere: dict = {}  # what the threads that are not running now had: recording, inference mode, their interpreters
+
+
+def switch(thread: int) -> None:
+    """Puts the state of another thread in place: gradient recording and interpreters belong to threads."""
+    elsewhere[state.thread] = state.grad, state.inference, list(stack)
+    state.grad, state.inference, stack[:] = elsewhere.pop(thread, (1, 0, ()))
+    state.interpreters = len(stack)
+    state.thread = thread
+
+
+def sync() -> None:
+    """Makes sure that ``state`` is that of the calling thread."""
+    thread = thread_id()
+    if thread != state.thread:
+        switch(thread)
+
+
+state.thread = thread_id()
 
 
 class Interpreter:

@@ -43,7 +43,7 @@ def row_major(shape) -> tuple:
     strides, step = [], 1
     for size in reversed(shape):
         strides.append(step)
-        step = step * size
+        step = step * (1 if type(size) is int and size == 0 else size)
     return tuple(reversed(strides))
 
 

@@ -47,7 +47,8 @@ class Formatter:
                 self.scientific = False
         if Options.sci_mode is not None:
             self.scientific = Options.sci_mode
-        self.width = max([1, *(len(self.text(v)) for v in values.reshape(-1).tolist())])
+        counted = values[np.isfinite(values)] if np.isfinite(values).any() else values
+        self.width = max([1, *(len(self.text(v)) for v in counted.reshape(-1).tolist())])
 
     def text(self, value) -> str:
         if not self.floating:

@@ -106,6 +106,9 @@ def call_body(op: Op):
 def make_plan(op: Op, args, names, mask) -> Plan:
     if op.facts.get("composite"):
         return python_plan(op, call_body(op))
+    otherwise = op.facts.get("otherwise")
+    if otherwise is not None and otherwise(*args[1:]) is not None:
+        return python_plan(op, lambda args, names: otherwise(*args[1:])(args[0]))
     trace = Trace()
     arguments = Arguments(op, args, names, trace)
     with trace:
@@ -135,7 +138,7 @@ def make_plan(op: Op, args, names, mask) -> Plan:
 
 def own(node: Node) -> Node:
     """The node itself if it can be written to memory of its own, else a copy of it."""
-    if node.op is None or node.op.kind is not None and node.op.kind.name == "view":
+    if node.op is None:
         return P.convert(traced(node), dtype=node.dtype).node
     return node
 
@@ -190,11 +193,11 @@ def view_plan(op, trace, arguments, node, source, offset, mask) -> Plan:
 
 def run_plan(op, trace, arguments, outputs, several, mask) -> Plan:
     plan = blank_plan(op, RUN)
-    graph = None
+    given, graph = list(trace.inputs), None
     if mask and not op.facts.get("detaches"):
         graph = attach_backward(plan, op, trace, arguments, outputs, mask)
     if graph is None:
-        graph = Graph(trace.inputs, trace.nodes, outputs).prune()
+        graph = Graph(given, trace.nodes, outputs).prune()
     plan.extra = len(graph.outputs) - len(outputs)
     plan.several = int(several)
     install(plan, assemble(splice(graph), op.name, [dense(n.meta) for n in graph.outputs]))
@@ -227,11 +230,11 @@ def into_plan(op, trace, arguments, result, mask, args) -> Plan:
     stored = result.node
     if stored.dtype is not target.dtype or stored is target:
         stored = P.convert(result, dtype=target.dtype).node
-    graph = None
+    given, graph = list(trace.inputs), None
     if mask:
         graph = attach_backward(plan, op, trace, arguments, [stored], mask)
     if graph is None:
-        graph = Graph(trace.inputs, trace.nodes, [stored]).prune()
+        graph = Graph(given, trace.nodes, [stored]).prune()
     extras = graph.outputs[1:]
     plan.extra = len(extras)
     graph = Graph(graph.inputs, graph.nodes, [Store(graph.outputs[0], target), *extras])
@@ -309,6 +312,7 @@ def backward_operator(name: str, graph: Graph) -> Op:
 def slow(op: Op, args, names):
     """Every call that the hot path does not take."""
     positional = len(args) - len(names or ())
+    interpret.sync()
     if interpret.stack:
         return interpret.dispatch(op, args[:positional], dict(zip(names or (), args[positional:])))
     if names and "out" in names:
@@ -432,6 +436,7 @@ def activate():
     from ..core.meta import Size
 
     state.tensor = state.parameter = Tensor
+    state.switch = interpret.switch
     state.slow, state.plan, state.keyword_mask, state.out_of_range = slow, plan_for, keyword_mask, out_of_range
     state.weak = weakref.ref
     state.static_types = frozenset({dtype, device, Size})

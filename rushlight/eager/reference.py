@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.dtypes import bfloat16, float16
 from ..core.meta import Meta
-from ..graph.graph import Graph, Node, Store, map_nodes
+from ..graph.graph import Graph, Node, map_nodes
 
 
 def array_at(address: int, meta: Meta) -> np.ndarray:
@@ -99,35 +99,30 @@ failures = Failures()
 KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
-def callback(graph: Graph, outputs: list):
+def callback(graph: Graph, inputs: list, outputs: list):
     """A kernel (``void kernel(slots, begin, end, worker)``) that computes ``graph`` with NumPy.
 
-    Its slots are the inputs, the outputs that are not Stores, and the address of the error flag.
+    ``inputs`` and ``outputs`` tell the Meta of each; the slots are their addresses (of weak inputs: the number), then the
+    address of the error flag.
     """
-    stored = [o for o in outputs if not isinstance(o, Store)]
+    count = len(inputs) + len(outputs) + 1
 
     def run(slots, begin, end, worker):
-        count = len(graph.inputs) + len(stored) + 1
         block = (ctypes.c_int64 * count).from_address(slots)
         try:
-            inputs = [read(block, k, node) for k, node in enumerate(graph.inputs)]
-            results = evaluate(graph, inputs)
-            places = dict(zip(map(id, stored), range(len(graph.inputs), count)))
-            for output, result in zip(outputs, results):
-                if isinstance(output, Store):
-                    at = block[graph.inputs.index(output.into)]
-                else:
-                    at = block[places[id(output)]]
-                array_at(at, output.meta)[...] = narrow(result, output.meta.dtype)
+            values = [read(block, k, node, place.meta) for k, (node, place) in enumerate(zip(graph.inputs, inputs))]
+            results = evaluate(graph, values)
+            for k, (place, result) in enumerate(zip(outputs, results), len(inputs)):
+                array_at(block[k], place.meta)[...] = narrow(result, place.meta.dtype)
         except BaseException as error:  # carried over the native frames, raised by the caller
             failures.pending = error
             ctypes.c_int64.from_address(block[count - 1]).value = 1
 
-    def read(block, k, node):
+    def read(block, k, node, meta):
         if node.weak:
-            if node.meta.dtype.category == 2:
-                return np.float64(ctypes.c_double.from_buffer(block, k * 8).value)
-            return np.asarray(block[k]).astype(node.meta.dtype.numpy)
-        return widen(array_at(block[k], node.meta), node.dtype).copy()
+            if meta.dtype.category == 2:
+                return np.asarray(ctypes.c_double.from_buffer(block, k * 8).value)
+            return np.asarray(block[k]).astype(meta.dtype.numpy)
+        return widen(array_at(block[k], meta), meta.dtype).copy()
 
     return KERNEL(run)

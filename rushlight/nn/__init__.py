@@ -1,1 +1,2 @@
 """Neural networks."""
+from . import functional  # noqa: F401

@@ -22,7 +22,7 @@ def refuse_bool(name, *values):
 def add(input, other: Scalar, *, alpha: Scalar = 1):
     """input + alpha * other.  [*], [*] -> [*] broadcast and promoted."""
     x, y = promoted(input, other)
-    if not is_number(alpha) or alpha != 1:
+    if isinstance(alpha, Tensor) or alpha != 1:
         y = P.mul(y, as_dtype(alpha, x.dtype if isinstance(x, Tensor) else y.dtype)) if isinstance(y, Tensor) or isinstance(alpha, Tensor) else y * alpha
     return P.logical_or(x, y) if result_dtype(x, y) is bool_ else P.add(x, y)
 
@@ -521,7 +521,7 @@ def addcdiv(input, tensor1, tensor2, *, value: Scalar = 1):
     return P.add(x, P.mul(P.div(a, b), as_dtype(value, x.dtype)))
 
 
-@op(samples=(sample((2, 3), (3,), (2, 1)),), name="where")
+@op(name="where")
 def where_(condition, input, other):
     """input where condition holds, else other."""
     x, y = promoted(input, other)
@@ -581,7 +581,7 @@ def angle(input):
     if input.dtype.is_complex:
         return P.angle(input)
     x = floating(input)
-    return P.where(P.ne(x, x), x, P.where(P.lt(x, 0), math.pi, 0.0))
+    return P.where(P.ne(x, x), x, P.mul(P.convert(P.lt(x, 0), dtype=x.dtype), math.pi))
 
 
 @op(method=False)
@@ -596,9 +596,104 @@ def polar(abs, angle):
     return P.complex(P.mul(abs, P.cos(angle)), P.mul(abs, P.sin(angle)))
 
 
-@op(samples=ONE)
+@op(samples=PAIR[:2])
 def float_power(input, exponent):
     """input ** exponent in double precision."""
     from ..core.dtypes import complex128, float64
     dtype = complex128 if result_dtype(input, exponent).is_complex else float64
     return pow.body(as_dtype(input, dtype), as_dtype(exponent, dtype))
+
+
+@op(method=False)
+def polygamma(n, input):
+    """The n-th derivative of digamma."""
+    if n < 0:
+        raise RuntimeError("polygamma(n, x) does not support negative n.")
+    x = floating(input)
+    return P.digamma(x) if n == 0 else P.polygamma(x, n=n)
+
+
+@op(samples=ONE, inplace_too=True, namespace="special")
+def entr(input):
+    """-x log(x), 0 at 0, -inf for negative x."""
+    x = floating(input)
+    return P.where(P.ne(x, x), x, P.where(P.lt(x, 0), -math.inf, P.where(P.eq(x, 0), 0.0, P.neg(P.mul(x, P.log(x))))))
+
+
+@op(samples=ONE, namespace="special")
+def ndtr(input):
+    """The normal distribution function."""
+    return P.mul(P.erfc(P.mul(floating(input), -math.sqrt(0.5))), 0.5)
+
+
+@op(namespace="special")
+def xlog1py(input, other: Scalar):
+    """input * log1p(other), 0 where input is 0."""
+    x, y = promoted(input, other, floating=True)
+    y = y if isinstance(y, Tensor) else P.full(shape=(), value=y, dtype=x.dtype)
+    zero = P.eq(x, 0) if isinstance(x, Tensor) else bool(x == 0)
+    return P.where(P.ne(y, y), math.nan, P.where(zero, 0.0, P.mul(x, P.log1p(y)) if isinstance(x, Tensor) else P.mul(P.log1p(y), x)))
+
+
+@op(inplace_too=True)
+def ldexp(input, other):
+    """input * 2 ** other."""
+    x, y = promoted(input, other, floating=True)
+    return P.mul(x, P.exp2(y))
+
+
+@op
+def trace(input):
+    """The sum of a matrix's diagonal."""
+    if len(input.shape) != 2:
+        raise RuntimeError("trace: expected a matrix")
+    length = min(input.shape)
+    picked = P.diagonal(input, row=0, column=0, length=length)
+    from ..core.dtypes import int64
+    picked = picked if picked.dtype.category >= FLOATING else P.convert(picked, dtype=int64)
+    return P.reshape(P.sum(picked, (0,)), shape=())
+
+
+@op
+def sum_to_size(input, *size):
+    """Summed down to a shape it broadcasts from."""
+    from ..core.kinds import sum_to
+    from .shape import sizes_of
+    size = sizes_of(size)
+    if len(size) > len(input.shape) or any(s not in (1, t) for s, t in zip(reversed(size), reversed(input.shape))):
+        raise RuntimeError(f"size {{{list(size)}}} is not expandable to size {{{list(input.shape)}}}.")
+    out = sum_to(input, size)
+    return out if out is not input else P.mul(input, 1)
+
+
+@op(method=False)
+def kron(input, other):
+    """The Kronecker product."""
+    x, y = promoted(input, other)
+    rank = max(len(x.shape), len(y.shape))
+    a, b = ((1,) * (rank - len(v.shape)) + tuple(v.shape) for v in (x, y))
+    left = P.reshape(x, shape=tuple(n for s in a for n in (s, 1)))
+    right = P.reshape(y, shape=tuple(n for s in b for n in (1, s)))
+    return P.reshape(P.mul(left, right), shape=tuple(m * n for m, n in zip(a, b)))
+
+
+@op
+def cross(input, other, dim=None):
+    """The cross product of vectors of three along a dimension."""
+    from ..core.meta import broadcast
+    from ..core.tensor import wrapped
+    from .shape import sliced
+    x, y = promoted(input, other)
+    shape = broadcast(x.shape, y.shape)
+    if dim is None:
+        dim = next((k for k, s in enumerate(shape) if s == 3), None)
+        if dim is None:
+            raise RuntimeError("no dimension of size 3 in input")
+    at = wrapped(dim, len(shape))
+    if len(x.shape) != len(y.shape):
+        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
+    if x.shape[at] != 3 or y.shape[at] != 3:
+        raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {x.shape[at]} and {y.shape[at]}")
+    a, b = ([sliced(v, at, k, 1, 1) for k in range(3)] for v in (x, y))
+    parts = [P.sub(P.mul(a[i], b[j]), P.mul(a[j], b[i])) for i, j in ((1, 2), (2, 0), (0, 1))]
+    return P.cat(tuple(parts), dim=at)

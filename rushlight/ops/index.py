@@ -262,7 +262,7 @@ def index_select(input, dim, index):
 def gather(input, dim, index, *, sparse_grad=False):
     """out[i][j] = input[index[i][j]][j] (for dim 0): elements picked along a dimension."""
     at = wrapped(dim, len(input.shape))
-    if index.dtype not in (int64, int32):
+    if index.dtype not in (int64, int32) and product(index.shape) != 0:
         raise RuntimeError("gather(): Expected dtype int32/int64 for index")
     if len(input.shape) != len(index.shape) and product(index.shape) != 0 and input.shape and index.shape:
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
@@ -288,6 +288,7 @@ def take_along_dim(input, indices, dim=None):
     at = wrapped(dim, len(input.shape))
     rest = broadcast(tuple(1 if k == at else s for k, s in enumerate(input.shape)), tuple(1 if k == at else s for k, s in enumerate(indices.shape)))
     x = P.expand(input, shape=tuple(input.shape[at] if k == at else s for k, s in enumerate(rest)))
+    indices = P.where(P.lt(indices, 0), P.add(indices, input.shape[at]), indices)
     i = P.expand(indices, shape=tuple(indices.shape[at] if k == at else s for k, s in enumerate(rest)))
     return P.gather(x, i, dim=at)
 

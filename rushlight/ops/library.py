@@ -4,9 +4,10 @@ from __future__ import annotations
 from ..core.native import Op, Tensor
 from ..core.op import OPS
 from . import prims, elementwise, shape, reduce, scan, matmul, create, index, random, sort, inplace  # noqa: F401
-from . import activation, attention, conv, linalg, loss, norm, pool  # noqa: F401
+from . import activation, attention, conv, copies, linalg, loss, norm, pool  # noqa: F401
 
 inplace.derive()
+copies.derive()
 
 ALIASES = {  # PyTorch's other names for one operator
     "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "negative": "neg", "absolute": "abs", "greater": "gt",

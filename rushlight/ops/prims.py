@@ -124,7 +124,15 @@ erf = unary("erf", special("erf"), lambda y, x: P.mul(2 / math.sqrt(math.pi), P.
 erfc = unary("erfc", special("erfc"), lambda y, x: P.mul(-2 / math.sqrt(math.pi), P.exp(P.neg(P.mul(x, x)))))
 erfinv = unary("erfinv", special("erfinv"), lambda y, x: P.mul(math.sqrt(math.pi) / 2, P.exp(P.mul(y, y))))
 lgamma = unary("lgamma", special("lgamma"), lambda y, x: P.digamma(x))
-digamma = unary("digamma", special("digamma"))
+digamma = unary("digamma", special("digamma"), lambda y, x: P.polygamma(x, n=1))
+
+
+def polygamma_numpy(x, n):
+    from scipy import special as library
+    return np.asarray(library.polygamma(n, x)).astype(x.dtype)
+
+
+polygamma = primitive("polygamma", Elementwise(polygamma_numpy, lambda y, x, n: (P.polygamma(x, n=n + 1),)), lambda x, n: 0, arity=1)
 
 
 def sigmoid_numpy(x):

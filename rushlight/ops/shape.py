@@ -1,7 +1,7 @@
 """Views and rearrangements: the same elements under other indices."""
 from __future__ import annotations
 
-from ..core.dtypes import int64
+from ..core.dtypes import dtype as dtype_class, int64
 from ..core.kinds import P
 from ..core.meta import broadcast, is_one, product, reshaped_strides, row_major
 from ..core.op import op, sample
@@ -33,16 +33,34 @@ def inferred(shape, numel):
 
 
 @op(view=True, samples=(sample((2, 6), (3, 4)), sample((2, 6), (-1,))))
-def reshape(input, *shape):
+def reshape(input, *sizes, shape=None):
     """The elements in row-major order in another shape; a view where strides allow, else a copy."""
-    return P.reshape(input, shape=inferred(sizes_of(shape), input.numel()))
+    return P.reshape(input, shape=inferred(sizes_of(sizes) if shape is None else tuple(shape), input.numel()))
 
 
-@op(view=True, samples=(sample((2, 6), 3, 4),))
+def as_other_dtype(*shape):
+    """What ``view`` does when it is given a dtype: the same bytes read as another type."""
+    return (lambda x: view_bytes(x, shape[0])) if len(shape) == 1 and isinstance(shape[0], dtype_class) else None
+
+
+def view_bytes(x, dtype):
+    from ..core.tensor import alias as alias_memory
+    old, new = x.itemsize, dtype.itemsize
+    shape, strides, offset = list(x.shape), list(x.stride()), x.storage_offset()
+    if old != new:
+        if not shape or strides[-1] != 1:
+            raise RuntimeError(f"self.stride(-1) must be 1 to view {x.dtype} as {dtype} (different element sizes), but got {strides[-1] if shape else 'a 0-dim tensor'}")
+        if (shape[-1] * old) % new or any((s * old) % new for s in strides[:-1]) or (offset * old) % new:
+            raise RuntimeError(f"self.size(-1) must be divisible by {new // old} to view {x.dtype} as {dtype} (different element sizes), but got {shape[-1]}")
+        shape[-1], strides[:-1], offset = shape[-1] * old // new, [s * old // new for s in strides[:-1]], offset * old // new
+    made = alias_memory(x, x.meta.like(tuple(shape), tuple(strides), dtype), offset)
+    made.base = x
+    return made
+
+
+@op(view=True, samples=(sample((2, 6), 3, 4),), otherwise=as_other_dtype)
 def view(input, *shape):
     """A view in another shape (or, given a dtype, of the same bytes as that dtype).  RuntimeError where only a copy would do."""
-    if len(shape) == 1 and not isinstance(shape[0], (int, tuple, list)):
-        return view_dtype.body(input, shape[0])
     shape = inferred(sizes_of(shape), input.numel())
     if reshaped_strides(input.meta.shape, input.meta.strides, shape) is None:
         raise RuntimeError("view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous "
@@ -63,9 +81,9 @@ def reshape_as(input, other):
 
 
 @op(view=True)
-def permute(input, *dims):
+def permute(input, *order, dims=None):
     """The dimensions in another order."""
-    dims = sizes_of(dims)
+    dims = sizes_of(order) if dims is None else tuple(dims)
     if len(dims) != len(input.shape):
         raise RuntimeError(f"permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of dimensions i.e. input.dim() = {len(input.shape)} is not equal to len(dims) = {len(dims)}")
     order = tuple(wrapped(d, len(input.shape)) for d in dims)
@@ -183,9 +201,9 @@ def expanded(shape, wanted):
 
 
 @op(view=True)
-def expand(input, *size, implicit=False):
+def expand(input, *sizes, size=None, implicit=False):
     """Dimensions of size 1 repeated without copying."""
-    return P.expand(input, shape=expanded(input.shape, sizes_of(size)))
+    return P.expand(input, shape=expanded(input.shape, sizes_of(sizes) if size is None else tuple(size)))
 
 
 @op(view=True)
@@ -200,14 +218,18 @@ def broadcast_to(input, size):
     return P.expand(input, shape=expanded(input.shape, tuple(size)))
 
 
-@op(view=True)
+def from_tensor(dim, start, length):
+    """``narrow`` with a start that is a tensor."""
+    return (lambda x: narrow(x, dim, start.item(), length)) if isinstance(start, Tensor) else None
+
+
+@op(view=True, otherwise=from_tensor)
 def narrow(input, dim, start, length):
     """``length`` elements from ``start`` along a dimension."""
     at = wrapped(dim, len(input.shape))
     if not input.shape:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     size = input.shape[at]
-    start = int(start.item()) if isinstance(start, Tensor) else start
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
     if not -size <= start <= size:
@@ -276,11 +298,15 @@ def diagonal(input, offset=0, dim1=0, dim2=1):
     return P.diagonal(x, row=start[0] if length else 0, column=start[1] if length else 0, length=length)
 
 
+def no_window(size):
+    raise RuntimeError(f"maximum size for tensor at dimension 0 is 1 but size is {size}")
+
+
 @op(view=True)
 def unfold(input, dimension, size, step):
     """Every window of ``size`` elements along a dimension, ``step`` apart; windows become the last dimension."""
     if not input.shape:
-        raise RuntimeError("unfold of a 0-dim tensor is not supported") if size > 1 else None
+        return P.unfold(input, dim=0, size=size, step=step) if size <= 1 else no_window(size)
     at = wrapped(dimension, len(input.shape))
     length = input.shape[at] if input.shape else 1
     if size > length or size < 0:
@@ -314,9 +340,10 @@ def detach(input):
 
 
 @op(samples=(sample((2, 3), (0, 1)),))
-def flip(input, *dims):
+def flip(input, *which, dims=None):
     """The order reversed along dimensions."""
-    dims = tuple(sorted(wrapped(d, len(input.shape)) for d in sizes_of(dims)))
+    dims = ((dims,) if isinstance(dims, int) else tuple(dims)) if dims is not None else sizes_of(which)
+    dims = tuple(sorted(wrapped(d, len(input.shape)) for d in dims))
     if len(set(dims)) != len(dims):
         raise RuntimeError("dim appears multiple times in the list of dims")
     return P.flip(input, dims=dims) if dims and input.shape else P.mul(input, 1)
@@ -383,9 +410,9 @@ def stack(tensors, dim=0):
 
 
 @op(samples=(sample((2, 3), 2, 2),))
-def repeat(input, *repeats):
+def repeat(input, *times, repeats=None):
     """Copies of the tensor tiled along each dimension."""
-    repeats = sizes_of(repeats)
+    repeats = sizes_of(times) if repeats is None else tuple(repeats)
     lead = len(repeats) - len(input.shape)
     if lead < 0:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
@@ -398,13 +425,13 @@ def repeat(input, *repeats):
 
 
 @op
-def tile(input, *dims):
+def tile(input, *times, dims=None):
     """As repeat, with missing repeats taken as 1."""
-    dims = sizes_of(dims)
+    dims = sizes_of(times) if dims is None else tuple(dims)
     return repeat.body(input, (1,) * (len(input.shape) - len(dims)) + tuple(dims))
 
 
-@op(samples=(sample((2, 3), 1, (0, 1)),))
+@op(samples=(sample((2, 3), 1, 1),))
 def roll(input, shifts, dims=None):
     """Elements moved along dimensions, those that fall off coming back at the other end."""
     if dims is None or dims == ():

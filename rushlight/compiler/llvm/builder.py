@@ -10,6 +10,9 @@ from .features import host
 from .types import bf16, f16, f32, f64, i1, i8, i16, i32, i64, literal, ptr, vector, void
 
 
+_HALVES = (f16, bf16)
+
+
 class Value:
     """An SSA value or a constant: its LLVM text and its type. `number` is set for scalar and splat constants."""
 
@@ -400,15 +403,23 @@ class Function:
     def load(self, type, pointer, align=None, mask=None, other=None):
         """Loads a value; with a mask only its lanes are touched, the rest come from `other` (default zero)."""
         align = align or type.element.bytes
+        if type.element in _HALVES:
+            other = other and self.bitcast(other, type.with_element(i16))
+            return self.bitcast(self.load(type.with_element(i16), pointer, align, mask, other), type)
         if mask is None:
             return self.value(type, f"load {type}, ptr {pointer.text}, align {align}")
         other = other or zero(type)
         name = f"llvm.masked.load.{type.mangled}.p0"
         return self.call(name, [pointer, constant(i32, align), mask, other], type)
 
+    def _as_bits(self, value):
+        """Halves travel through memory as integers: LLVM would convert them where the CPU has no such type."""
+        return self.bitcast(value, value.type.with_element(i16)) if value.type.element in _HALVES else value
+
     def store(self, value, pointer, align=None, mask=None):
         """Stores a value; with a mask only its lanes."""
         align = align or value.type.element.bytes
+        value = self._as_bits(value)
         if mask is None:
             self.emit(f"store {value.type} {value.text}, ptr {pointer.text}, align {align}")
         else:
@@ -417,12 +428,16 @@ class Function:
 
     def gather(self, type, pointers, mask=None, other=None):
         """Loads one element per lane from a vector of pointers."""
+        if type.element in _HALVES:
+            other = other and self.bitcast(other, type.with_element(i16))
+            return self.bitcast(self.gather(type.with_element(i16), pointers, mask, other), type)
         mask = mask or constant(vector(i1, type.lanes), 1)
         name = f"llvm.masked.gather.{type.mangled}.{pointers.type.mangled}"
         return self.call(name, [pointers, constant(i32, type.element.bytes), mask, other or zero(type)], type)
 
     def scatter(self, value, pointers, mask=None):
         """Stores one element per lane to a vector of pointers; of equal pointers the highest lane wins."""
+        value = self._as_bits(value)
         mask = mask or constant(vector(i1, value.type.lanes), 1)
         name = f"llvm.masked.scatter.{value.type.mangled}.{pointers.type.mangled}"
         self.call(name, [value, pointers, constant(i32, value.type.element.bytes), mask])

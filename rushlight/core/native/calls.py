@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from .allocator import allocate
 from .language import Args, cast, i64, native, new_tuple, tuple_set, vectorcall
-from .memory import load_f64, load_i64, run_program, run_program_nogil, stack, store_f64, store_i64
+from .memory import load_f64, load_i64, run_program, run_program_nogil, stack, store_f64, store_i64, thread_id
 from .objects import (ACCUMULATE, DERIVED, FLOAT_VALUE, INTEGER_VALUE, INTO, LAST, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, Plan,
                       Step, Storage, Tensor, state)
 
@@ -29,6 +29,9 @@ class Op:
 
     @vectorcall
     def call(self, args: Args, names: tuple) -> object:
+        thread = thread_id()
+        if thread != state.thread:
+            state.switch(thread)
         if state.interpreters != 0:
             return state.slow(self, collect(args), names)
         count = len(args)
@@ -91,6 +94,8 @@ class Op:
         found_plan = self.plans.get(key)
         if found_plan is None:
             found_plan = state.plan(self, collect(args), names, key, mask)
+            if thread != state.thread:
+                state.switch(thread)
         return run(cast(Plan, found_plan), args, names, values, used, mask)
 
 

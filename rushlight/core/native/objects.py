@@ -9,6 +9,8 @@ from .language import i64, native
 class State:
     """What every operator call looks at.  There is one of these."""
 
+    thread: i64  # whose state this is now
+    switch: object  # (thread): puts another thread's state in place
     interpreters: i64  # how many interpreters are active: 0 means "just run"
     grad: i64  # whether results record how they were made
     inference: i64

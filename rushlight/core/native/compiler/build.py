@@ -13,7 +13,7 @@ import threading
 import llvmlite
 import llvmlite.binding as llvm
 
-from . import entries, objects, runtime
+from . import capi, entries, objects, runtime
 from .function import compile_function
 from .ir import Module
 
@@ -25,8 +25,8 @@ _lock = threading.Lock()
 def emit(program):
     """The LLVM IR of a program, and the Python constants it needs in the order of their slots."""
     module = Module()
-    for name in runtime.API:
-        runtime.declare(module, name)
+    for name in capi.API:
+        capi.declare(module, name)
     for declared in program.everything():
         module.define(compile_function(program, declared.module, declared))
     module.define(entries.text(program))
@@ -43,7 +43,7 @@ def exports(program):
     names += [f"py.{declared.symbol}" for declared in program.everything()]
     for declared in program.classes.values():
         names += [f"{kind}.{declared.symbol}" for kind in ("tp_new", "dealloc", "clear", "traverse")]
-        names += [f"{kind}.{declared.symbol}.{field.name}" for kind in ("get", "set") for field in declared.references]
+        names += [f"{kind}.{declared.symbol}.{field.name}" for kind in ("get", "set") for field in declared.checked]
         names += [f"slot.{declared.symbol}.{number}" for number, _ in entries.slots(program, declared)]
         names += [f"bind.{declared.symbol}"] * declared.traits.binds
     return names
@@ -53,13 +53,15 @@ def exports(program):
 def _jit():
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    return llvm.create_lljit_compiler(_target_machine(), use_jit_link=sys.platform == "linux")
+    jit = llvm.create_lljit_compiler(_target_machine(), use_jit_link=sys.platform == "linux")
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(jit))
+    return jit
 
 
 def _target_machine():
     features = llvm.get_host_cpu_features().flatten()
     target = llvm.Target.from_default_triple()
-    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, reloc="pic", codemodel="small", jit=True)
+    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=2, reloc="pic", codemodel="small", jit=True)
 
 
 def optimise(text):
@@ -69,7 +71,7 @@ def optimise(text):
     module = llvm.parse_assembly(text)
     module.verify()
     machine = _target_machine()
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
     options.loop_vectorization = options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
@@ -79,8 +81,8 @@ def optimise(text):
 def link(image, names):
     """Load an object file into the process; the addresses of its exported symbols."""
     library = llvm.JITLibraryBuilder().add_object_img(image)
-    for name in runtime.API:
-        holder = _C_LIBRARY if name in runtime.FROM_C_LIBRARY else ctypes.pythonapi
+    for name in capi.API:
+        holder = _C_LIBRARY if name in capi.FROM_C_LIBRARY else ctypes.pythonapi
         library.import_symbol(name, ctypes.cast(getattr(holder, name), ctypes.c_void_p).value)
     for name in _MEMORY:
         library.import_symbol(name, ctypes.cast(getattr(_C_LIBRARY, name), ctypes.c_void_p).value)
@@ -89,11 +91,11 @@ def link(image, names):
     with _lock:
         link.count += 1
         tracker = library.link(_jit(), f"native{link.count}")
-    link.alive.append(tracker)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(tracker))  # objects outlive this module: their code is never unloaded
     return {name: tracker[name] for name in names}
 
 
-link.count, link.alive = 0, []
+link.count = 0
 
 
 def build(program):

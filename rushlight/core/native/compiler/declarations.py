@@ -90,6 +90,9 @@ class ClassDeclaration:
         self._lay_out()
 
     def _method(self, program, node):
+        for decorator in node.decorator_list:
+            if not isinstance(decorator, ast.Name) or decorator.id not in ("property", "vectorcall", "inline"):
+                raise program.unsupported(self.module, node, f"the decorator {ast.unparse(decorator)} of a native method")
         plain = inspect.getattr_static(self.plain, node.name)
         method = FunctionDeclaration(program, self.module, node, plain, self)
         self.methods[node.name] = method
@@ -115,6 +118,11 @@ class ClassDeclaration:
     @property
     def references(self):
         return [field for field in self.fields.values() if field.type.is_reference]
+
+    @property
+    def checked(self):
+        """The reference fields that take only one type, so that assigning them from Python needs code."""
+        return [field for field in self.references if field.type is not OBJECT]
 
     @property
     def collected(self):

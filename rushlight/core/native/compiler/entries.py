@@ -7,8 +7,8 @@ from . import layout
 from .calls import call
 from .declarations import Parameter
 from .expressions import choose, item
+from .fields import write_reference
 from .function import Function
-from .statements import write_reference
 from .types import ARGS, I64, NONE, OBJECT, PERMANENT, TUPLE, Value
 
 NOARGS, ONE, FAST = 4, 8, 128  # METH_NOARGS, METH_O, METH_FASTCALL
@@ -52,7 +52,7 @@ def text(program):
     for declared in program.functions.values():
         parts.append(_entry(program, declared))
     for cls in program.classes.values():
-        parts += [_setter(program, cls, field) for field in cls.references]
+        parts += [_setter(program, cls, field) for field in cls.checked]
         for method in cls.methods.values():
             if method.is_property:
                 parts.append(_property(program, method))
@@ -112,7 +112,7 @@ def _unpacked(f, declared, given):
             present = f.code.op(f"icmp sgt i64 {given.length}, {position}")
             values.append(choose(f, present, entry, lambda: f.convert(f.value(parameter.default), parameter.type, what)))
     if declared.star:
-        rest = f.code.op(f"sub i64 {given.length}, {most}")
+        rest = f.code.call("i64", "@llvm.smax.i64", f"i64 {f.code.op(f'sub i64 {given.length}, {most}')}", "i64 0")
         values.append(Value(ARGS, f.code.item(given.ir, most), PERMANENT, length=rest))
     return values
 
@@ -145,8 +145,8 @@ named:
 
 
 def _property(program, declared):
-    closure = Parameter("closure", OBJECT, None)
-    return _function(program, declared, f"py.{declared.symbol}", [_self(declared), closure], OBJECT, lambda f: f.boxed(call(f, declared, [f.values["self"]])))
+    parameters = [_self(declared), Parameter("closure", OBJECT, None)]
+    return _function(program, declared, f"py.{declared.symbol}", parameters, OBJECT, lambda f: f.boxed(call(f, declared, [f.values["self"]])))
 
 
 def _setter(program, cls, field):

@@ -14,7 +14,7 @@ FREE_SLOT = 74  # Py_tp_free
 def text(program):
     """The IR of every class's functions."""
     classes = list(program.classes.values())
-    return "\n".join([_drain(classes), *(_Emitter(program, declared).text() for declared in classes)])
+    return "\n".join([_drain(classes) if classes else "", *(_Emitter(program, declared).text() for declared in classes)])
 
 
 def _drain(classes):
@@ -67,7 +67,7 @@ class _Emitter:
 
     def text(self):
         parts = [self._new(), self._tp_new(), self._dealloc(), self._destroy(), self._clear(), self._traverse()]
-        parts += [self._getter(field) for field in self.cls.references]
+        parts += [self._getter(field) for field in self.cls.checked]
         if self.cls.traits.binds:
             parts.append(self._bind())
         return "\n".join(parts)
@@ -256,14 +256,14 @@ saved:
   ret void
 dead:"""
 
-    def _drop_fields(self):
+    def _drop_fields(self, helper="@xdecref"):
         return "\n".join(f"""  %f{offset}.at = getelementptr i8, ptr %o, i64 {offset}
   %f{offset} = load ptr, ptr %f{offset}.at, {VALUES}
   store ptr null, ptr %f{offset}.at, {VALUES}
-  call void @xdecref(ptr %f{offset})""" for offset in self.held)
+  call void {helper}(ptr %f{offset})""" for offset in self.held)
 
     def _clear(self):
-        return f"define i32 @clear.{self.name}(ptr %o) nounwind {{\n{self._drop_fields()}\n  ret i32 0\n}}"
+        return f"define i32 @clear.{self.name}(ptr %o) nounwind {{\n{self._drop_fields('@xdecref_rarely')}\n  ret i32 0\n}}"
 
     def _traverse(self):
         visits = "\n".join(f"""  %f{offset}.at = getelementptr i8, ptr %o, i64 {offset}

@@ -6,13 +6,12 @@ import sys
 
 from .. import memory
 from . import entries
-from .types import BOOL, F64, I64
 
 _python = ctypes.pythonapi
 _alive = []  # what the interpreter keeps pointers to
 
 READ_ONLY = 1
-MEMBER = {"i64": 19, "f64": 4, "bool": 14}  # T_PYSSIZET, T_DOUBLE, T_BOOL
+MEMBER = {"i64": 19, "f64": 4, "bool": 14, "object": 6}  # T_PYSSIZET, T_DOUBLE, T_BOOL, T_OBJECT
 DEFAULT, BASE, GC, VECTORCALL, BINDS = 0, 1 << 10, 1 << 14, 1 << 11, 1 << 17
 SLOT = {"clear": 51, "dealloc": 52, "bind": 54, "doc": 56, "methods": 64, "tp_new": 65, "traverse": 71, "members": 72, "getset": 73, "call": 50}
 
@@ -49,60 +48,51 @@ _python.Py_IncRef.argtypes = (ctypes.py_object,)
 
 def publish(program, addresses):
     """Replace the plain classes, functions and instances in the namespaces of the program's modules by native ones."""
-    replaced = {}
-    for declared in program.classes.values():
-        replaced[id(declared.plain)] = _type(program, declared, addresses)
-    for declared in program.functions.values():
-        replaced[id(declared.plain)] = _function(declared, addresses)
-    instances = _instances(program, replaced)
-    for module in program.modules:
-        for name, value in list(vars(module).items()):
-            if id(value) in replaced:
-                setattr(module, name, replaced[id(value)])
+    twins = {id(declared.plain): _type(program, declared, addresses) for declared in program.classes.values()}
+    twins |= {id(declared.plain): _function(declared, addresses) for declared in program.functions.values()}
+    _replace(program, twins)
     _fill(program, addresses["objects"])
-    for plain, native in instances:
-        for field in plain.__slots__:
-            if field not in ("__dict__", "__weakref__"):
-                value = getattr(plain, field)
-                setattr(native, field, replaced.get(id(value), value))
+    _convert_instances(program, twins)
+    _replace(program, twins)
+    _fill(program, addresses["objects"])
     for declared in program.classes.values():
         if declared.finalizer is not None:
-            del declared.plain.__del__
+            del declared.plain.__del__  # the native twin owns what a plain instance held
     memory.attach_runner(addresses["program_runner"])
-    _alive.append((program, replaced))
+    _alive.append((program, twins))
 
 
-def _instances(program, replaced):
-    """A blank native instance for each plain one that a module holds; entered into `replaced`."""
-    found = []
+def _replace(program, twins):
     for module in program.modules:
-        for value in vars(module).values():
-            if id(type(value)) in program.classes and id(value) not in replaced:
-                native = replaced[id(type(value))]
-                replaced[id(value)] = None
-                found.append((value, native))
+        for name, value in list(vars(module).items()):
+            if id(value) in twins:
+                setattr(module, name, twins[id(value)])
+
+
+def _convert_instances(program, twins):
+    """Native twins of the plain instances that modules hold, and of those that they refer to."""
+    waiting = [value for module in program.modules for value in vars(module).values()]
     pairs = []
-    for plain, native in found:
-        instance = _blank(native)
-        replaced[id(plain)] = instance
-        pairs.append((plain, instance))
-    return pairs
-
-
-_python.PyType_GenericAlloc.restype = ctypes.py_object
-_python.PyType_GenericAlloc.argtypes = (ctypes.py_object, ctypes.c_ssize_t)
-
-
-def _blank(native):
-    return _python.PyType_GenericAlloc(native, 0)
+    while waiting:
+        value = waiting.pop()
+        if id(type(value)) in program.classes and id(value) not in twins:
+            twins[id(value)] = twins[id(type(value))]()
+            pairs.append((value, twins[id(value)]))
+            waiting += [getattr(value, name) for name in program.classes[id(type(value))].fields]
+    for plain, native in pairs:
+        for name in program.classes[id(type(plain))].fields:
+            value = getattr(plain, name)
+            setattr(native, name, twins.get(id(value), value))
 
 
 def _fill(program, table):
-    """Put the constants where the code looks for them; they are never freed."""
+    """Put the constants where the code looks for them, except plain instances that still wait for their twins; none is ever freed."""
     for description, slot in program.constants.slots.items():
         value = _constant(description)
-        _python.Py_IncRef(value)
-        ctypes.c_void_p.from_address(table + 8 * slot).value = id(value)
+        place = ctypes.c_void_p.from_address(table + 8 * slot)
+        if place.value is None and id(type(value)) not in program.classes:
+            _python.Py_IncRef(value)
+            place.value = id(value)
 
 
 def _constant(description):
@@ -152,7 +142,8 @@ def _is_attribute(method):
 
 
 def _members(declared):
-    rows = [(field.name.encode(), MEMBER[field.type.name], field.offset, 0, None) for field in declared.fields.values() if field.type in (I64, F64, BOOL)]
+    fields = [field for field in declared.fields.values() if field not in declared.checked]
+    rows = [(field.name.encode(), MEMBER[field.type.name], field.offset, 0, None) for field in fields]
     names = {"weaklist": b"__weaklistoffset__", "dict": b"__dictoffset__", "vectorcall": b"__vectorcalloffset__"}
     rows += [(names[kind], MEMBER["i64"], offset, READ_ONLY, None) for kind, offset in declared.extras.items()]
     return rows
@@ -162,7 +153,7 @@ def _properties(declared, addresses):
     symbol = declared.symbol
     rows = [
         (field.name.encode(), addresses[f"get.{symbol}.{field.name}"], addresses[f"set.{symbol}.{field.name}"], None, None)
-        for field in declared.references
+        for field in declared.checked
     ]
     rows += [
         (method.name.encode(), addresses[f"py.{method.symbol}"], None, method.doc.encode(), None)
@@ -176,8 +167,6 @@ def _properties(declared, addresses):
 
 def _method(declared, addresses):
     parameters = ["$self"] * bool(declared.owner) + [_shown(parameter) for parameter in declared.visible] + ["/"] * bool(declared.visible)
-    if not declared.owner:
-        parameters.insert(0, "$module")
     if declared.star:
         parameters.append(f"*{declared.parameters[-1].name}")
     doc = f"{declared.name}({', '.join(parameters)})\n--\n\n{declared.doc}"

@@ -7,48 +7,11 @@ after setting an exception; `{i64, i1}` pairs carry a failure flag; an `i8` trut
 from . import layout
 from .ir import COUNTS, INVARIANT, UNLIKELY, VALUES
 
-API = {
-    "_Py_Dealloc": "void ptr", "PyErr_Occurred": "ptr", "PyErr_SetString": "void ptr ptr", "PyErr_SetObject": "void ptr ptr",
-    "PyErr_SetNone": "void ptr", "PyErr_Format": "ptr ptr ptr ...", "PyErr_Fetch": "void ptr ptr ptr", "PyErr_Restore": "void ptr ptr ptr",
-    "PyErr_NormalizeException": "void ptr ptr ptr", "PyErr_GivenExceptionMatches": "i32 ptr ptr", "PyErr_WriteUnraisable": "void ptr",
-    "PyException_SetTraceback": "i32 ptr ptr", "PyException_SetCause": "void ptr ptr", "PyErr_NoMemory": "ptr",
-    "PyObject_IsTrue": "i32 ptr", "PyObject_RichCompare": "ptr ptr ptr i32", "PyObject_GetAttr": "ptr ptr ptr",
-    "PyObject_SetAttr": "i32 ptr ptr ptr", "PyObject_GetItem": "ptr ptr ptr", "PyObject_SetItem": "i32 ptr ptr ptr",
-    "PyObject_DelItem": "i32 ptr ptr", "PyObject_Vectorcall": "ptr ptr ptr i64 ptr", "PyObject_VectorcallMethod": "ptr ptr ptr i64 ptr",
-    "PyObject_Call": "ptr ptr ptr ptr", "PyObject_Size": "i64 ptr", "PyObject_GetIter": "ptr ptr", "PyIter_Next": "ptr ptr",
-    "PyObject_IsInstance": "i32 ptr ptr", "PyObject_Format": "ptr ptr ptr", "PyObject_Repr": "ptr ptr", "PyObject_Str": "ptr ptr",
-    "PyObject_ClearWeakRefs": "void ptr", "PyObject_GC_Track": "void ptr", "PyObject_GC_UnTrack": "void ptr", "PyObject_GC_Del": "void ptr",
-    "PyObject_Free": "void ptr", "PyType_GenericAlloc": "ptr ptr i64", "PyType_IsSubtype": "i32 ptr ptr", "PyType_GetSlot": "ptr ptr i32",
-    "PyMethod_New": "ptr ptr ptr", "PyTuple_New": "ptr i64", "PyTuple_GetSlice": "ptr ptr i64 i64", "PyList_New": "ptr i64",
-    "PyList_Append": "i32 ptr ptr", "PyList_GetSlice": "ptr ptr i64 i64", "PyList_SetItem": "i32 ptr i64 ptr",
-    "PySlice_New": "ptr ptr ptr ptr", "PyDict_New": "ptr", "PyDict_GetItemWithError": "ptr ptr ptr", "PyDict_SetItem": "i32 ptr ptr ptr",
-    "PyDict_DelItem": "i32 ptr ptr", "PyDict_Contains": "i32 ptr ptr", "PySequence_Contains": "i32 ptr ptr", "PyUnicode_Join": "ptr ptr ptr",
-    "PyUnicode_GetLength": "i64 ptr", "PyLong_FromLongLong": "ptr i64", "PyLong_AsLongLong": "i64 ptr", "PyFloat_FromDouble": "ptr double",
-    "PyFloat_AsDouble": "double ptr", "PyNumber_Long": "ptr ptr", "PyNumber_Float": "ptr ptr", "PyNumber_Negative": "ptr ptr",
-    "PyNumber_Invert": "ptr ptr", "PyNumber_Positive": "ptr ptr", "PyNumber_Absolute": "ptr ptr", "PyNumber_Power": "ptr ptr ptr ptr",
-    **{f"PyNumber_{name}": "ptr ptr ptr" for name in (
-        "Add Subtract Multiply MatrixMultiply TrueDivide FloorDivide Remainder And Or Xor Lshift Rshift "
-        "InPlaceAdd InPlaceSubtract InPlaceMultiply InPlaceMatrixMultiply InPlaceTrueDivide InPlaceFloorDivide InPlaceRemainder "
-        "InPlaceAnd InPlaceOr InPlaceXor InPlaceLshift InPlaceRshift"
-    ).split()},
-    "PyThreadState_Get": "ptr", "PyThreadState_GetID": "i64 ptr", "PyEval_SaveThread": "ptr", "PyEval_RestoreThread": "void ptr",
-    "aligned_alloc": "ptr i64 i64", "free": "void ptr", "madvise": "i32 ptr i64 i32",
-    "fmod": "double double double",
-}
-FROM_C_LIBRARY = {"aligned_alloc", "free", "madvise", "fmod"}
-
-
-def declare(module, name):
-    """Declare a function of the C API (or the C library) in a module."""
-    result, *arguments = API[name].split()
-    module.declare(name, result, arguments, "nounwind")
-
-
 def text(constants):
     """The IR of all helpers; they refer to their Python constants through `constants`."""
     constant = lambda name: f"load ptr, ptr {constants.address('builtin', name)}, {INVARIANT}"
     return "".join([
-        _COUNTING_IMMORTAL if layout.IMMORTAL else _COUNTING,
+        _COUNTING_IMMORTAL if layout.IMMORTAL else _COUNTING, _RARELY,
         _unboxing(constant), _truth(constant), _checks(constant), _items(constant), _arithmetic(constant), _raising(constant), _memory(constant),
     ])
 
@@ -79,6 +42,16 @@ count:
 done:
   ret void
 }}
+"""
+_RARELY = """
+define internal void @decref_rarely(ptr %o) cold noinline nounwind {
+  call void @decref(ptr %o)
+  ret void
+}
+define internal void @xdecref_rarely(ptr %o) cold noinline nounwind {
+  call void @xdecref(ptr %o)
+  ret void
+}
 """
 _COUNTING = f"""
 define internal void @incref(ptr %o) alwaysinline nounwind {{
@@ -323,6 +296,17 @@ ask:
   ret ptr %s
 failed:
   ret ptr null
+}}
+define internal ptr @as_tuple(ptr %o) alwaysinline nounwind {{
+  %tuple = {constant("tuple")}
+  %exact = call i1 @is_exactly(ptr %o, ptr %tuple)
+  br i1 %exact, label %same, label %other
+same:
+  call void @incref(ptr %o)
+  ret ptr %o
+other:
+  %r = call ptr @PySequence_Tuple(ptr %o)
+  ret ptr %r
 }}
 define internal ptr @list_pop(ptr %o) nounwind {{
   %size.at = getelementptr i8, ptr %o, i64 {layout.SIZE}

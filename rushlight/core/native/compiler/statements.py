@@ -3,8 +3,10 @@
 import ast
 
 from . import layout
-from .expressions import apply, item, length, read_attribute
-from .types import ARGS, BOOL, DICT, FRAGILE, I64, LIST, NONE, OBJECT, OWNED, SCALARS, STABLE, TUPLE, Value
+from .expressions import item, length, read_attribute
+from .fields import write_reference, write_scalar
+from .operators import apply
+from .types import DICT, FRAGILE, I64, LIST, OWNED, SCALARS, STABLE, TUPLE, Value
 
 HANDLERS = {}
 
@@ -48,13 +50,13 @@ def give(f, node):
 
 
 def _moved(f, node):
-    """The value of a returned expression; a local variable gives up its reference instead of sharing it."""
-    if isinstance(node, ast.Name) and node.id in f.locals and node.id in f.known and f.locals[node.id].owned and not f.finalizers:
-        local = f.locals[node.id]
-        value = f.read(node)
-        f.code.store("ptr", "null", local.slot, None)
-        return f.own(value)
-    return f.value(node)
+    """The value of a returned expression; a local variable that nobody reads again gives up its reference instead of sharing it."""
+    local = f.locals.get(node.id) if isinstance(node, ast.Name) and node.id in f.known else None
+    if local is None or not local.owned or f.handler != f.root:
+        return f.value(node)
+    value = f.read(node)
+    f.code.store("ptr", "null", local.slot, None)
+    return f.own(value)
 
 
 # -- assignment
@@ -134,36 +136,6 @@ def write_attribute(f, base, attr, value):
     f.release(base)
 
 
-def write_scalar(f, base, field, value):
-    at = f.code.offset(base.ir, field.offset)
-    if field.type is BOOL:
-        f.code.store("i8", f.code.op(f"zext i1 {value.ir} to i8"), at)
-    else:
-        f.code.store(field.type.ir, value.ir, at)
-
-
-def write_reference(f, base, field, value):
-    """Store in a field, where null means None; the old value goes last, since its end may run other code."""
-    base = f.keep(base)
-    at = f.code.offset(base.ir, field.offset)
-    if value.type is not OBJECT and not value.present and value.hold != OWNED:
-        new = value.ir if value.raw else f.code.select(f.is_none(value), "ptr", "null", value.ir)
-        if new != "null":
-            f.code.call("void", "@xincref", f"ptr {new}")
-    elif value.raw and value.ir == "null":
-        new = "null"
-    elif value.type is OBJECT or value.present:
-        new = f.take(value)
-    else:
-        none = f.is_none(value)
-        new = f.code.select(none, "ptr", "null", value.ir)
-        f.live.remove(value)
-        f.code.call("void", "@xdecref", f"ptr {f.code.select(none, 'ptr', value.ir, 'null')}")
-    old = f.code.load("ptr", at)
-    f.code.store("ptr", new, at)
-    f.code.call("void", "@xdecref", f"ptr {old}")
-
-
 def write_item(f, target, value):
     base = f.keep(f.value(target.value))
     if isinstance(target.slice, ast.Slice):
@@ -196,7 +168,9 @@ def unpack(f, target, value):
     """Assign the entries of a tuple or list of known length."""
     value = f.keep(value)
     if value.type not in (TUPLE, LIST):
-        value = f.convert(f.boxed(value), TUPLE, "a value to unpack")
+        made = f.new_reference(TUPLE, f.code.call("ptr", "@as_tuple", f"ptr {f.solid(f.boxed(value)).ir}"))
+        f.release(value)
+        value = made
     f.require(value, "__iter__")
     size = length(f, value)
     wanted = len(target.elts)
@@ -224,7 +198,7 @@ def delete(f, node):
         f.release(index, base)
 
 
-# -- choices and loops
+# -- choices
 
 @handles(ast.If)
 def choice(f, node):
@@ -241,289 +215,3 @@ def choice(f, node):
     f.known = set.intersection(*outcomes) if outcomes else before
     if outcomes:
         f.code.start(after)
-
-
-class Loop:
-    """Where `continue` and `break` go, and how many `finally` blocks lay around the loop."""
-
-    def __init__(self, f, again):
-        self.again, self.done, self.depth, self.broken = again, f.code.label("done"), len(f.finalizers), []
-
-
-@handles(ast.While)
-def repeat(f, node):
-    head, body = f.code.label("while"), f.code.label("body")
-    f.code.start(head)
-    endless = isinstance(node.test, ast.Constant) and node.test.value
-    loop = Loop(f, head)
-    otherwise = f.code.label("otherwise") if node.orelse else loop.done
-    if endless:
-        f.code.start(body)
-    else:
-        f.code.branch(f.condition(node.test), body, otherwise)
-        f.code.start(body)
-    _loop(f, node, loop, otherwise, set(f.known), lambda: None, endless)
-
-
-def _loop(f, node, loop, otherwise, before, again, endless=False):
-    """The statements inside a loop, how it goes on (`again`), its `else`, and what is known after it."""
-    f.loops.append(loop)
-    execute(f, node.body)
-    if f.code.open:
-        f.code.jump(loop.again)
-    f.loops.pop()
-    again()
-    f.known, exits = set(before), list(loop.broken)
-    if node.orelse and not endless:
-        f.code.start(otherwise)
-        execute(f, node.orelse)
-        if f.code.open:
-            f.code.jump(loop.done)
-            exits.append(f.known)
-    elif not endless:
-        exits.append(before)
-    if exits:
-        f.known = set.intersection(*exits)
-        f.code.start(loop.done)
-
-
-@handles(ast.Break)
-def stop(f, node):
-    loop = f.loops[-1]
-    f.run_finalizers(loop.depth)
-    loop.broken.append(set(f.known))
-    f.code.jump(loop.done)
-
-
-@handles(ast.Continue)
-def skip(f, node):
-    f.run_finalizers(f.loops[-1].depth)
-    f.code.jump(f.loops[-1].again)
-
-
-@handles(ast.For)
-def each(f, node):
-    over = node.iter
-    is_range = isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id == "range" and "range" not in f.assigned
-    if is_range and f.program.find(f.module, over.func)[0] is range:
-        return _each_number(f, node)
-    values = f.keep(f.value(over))
-    if values.type in (TUPLE, LIST, ARGS):
-        return _each_item(f, node, values)
-    return _each_yielded(f, node, values)
-
-
-def _each_number(f, node):
-    """`for i in range(...)`: the bounds are evaluated once, the counter is the loop's own."""
-    bounds = [f.convert(f.value(argument), I64, "range()") for argument in node.iter.args]
-    start, stop, step = {1: (None, 0, None), 2: (0, 1, None), 3: (0, 1, 2)}[len(bounds)]
-    first = bounds[start].ir if start is not None else "0"
-    stride = bounds[step] if step is not None else Value(I64, "1", constant=1)
-    if stride.constant in (None, 0):
-        raise f.unsupported(node, "a range whose step is not a constant other than 0")
-    _count(f, node, first, lambda: bounds[stop].ir, stride.ir, "slt" if stride.constant > 0 else "sgt", lambda at: Value(I64, at))
-
-
-def _each_item(f, node, values):
-    """A tuple, a list (its length looked at again each time) or Args."""
-    f.require(values, "__iter__")
-    if values.type is ARGS:
-        entry = lambda at: Value(OBJECT, f.code.load("ptr", f.code.item(values.ir, at)), values.hold)
-        return _count(f, node, "0", lambda: values.length, "1", "slt", entry)
-    hidden = f.hidden(values)
-    local = lambda: Value(values.type, f.code.load("ptr", f.locals[hidden].slot, None), STABLE, present=True)
-
-    def entry(at):
-        base = local()
-        start = f.code.offset(base.ir, layout.TUPLE_ITEMS) if base.type is TUPLE else f.code.load("ptr", f.code.offset(base.ir, layout.LIST_ITEMS))
-        return Value(OBJECT, f.code.load("ptr", f.code.item(start, at)), FRAGILE)
-
-    _count(f, node, "0", lambda: length(f, local()), "1", "slt", entry)
-    if f.code.open:
-        f.drop(hidden)
-
-
-def _count(f, node, first, last, step, order, entry):
-    """A loop over a hidden counter, which `entry` turns into the value of the target."""
-    counter = f.code.slot("i64", "counter")
-    f.code.store("i64", first, counter, None)
-    head, body, advance = (f.code.label(hint) for hint in ("for", "body", "advance"))
-    loop = Loop(f, advance)
-    otherwise = f.code.label("otherwise") if node.orelse else loop.done
-    f.code.start(head)
-    at = f.code.load("i64", counter, None)
-    f.code.branch(f.code.op(f"icmp {order} i64 {at}, {last()}"), body, otherwise)
-    known = set(f.known)
-    f.code.start(body)
-    store(f, node.target, entry(at))
-
-    def again():
-        f.code.start(advance)
-        f.code.store("i64", f.code.op(f"add i64 {f.code.load('i64', counter, None)}, {step}"), counter, None)
-        f.code.jump(head)
-
-    _loop(f, node, loop, otherwise, known, again)
-
-
-def _each_yielded(f, node, values):
-    """Any iterable, through the iterator protocol."""
-    values = f.boxed(values)
-    iterator = f.new_reference(OBJECT, f.code.call("ptr", "@PyObject_GetIter", f"ptr {f.solid(values).ir}"))
-    f.release(values)
-    hidden = f.hidden(iterator)
-    head, empty, body = (f.code.label(hint) for hint in ("for", "empty", "body"))
-    loop = Loop(f, head)
-    otherwise = f.code.label("otherwise") if node.orelse else loop.done
-    f.code.start(head)
-    found = f.code.call("ptr", "@PyIter_Next", f"ptr {f.code.load('ptr', f.locals[hidden].slot, None)}")
-    f.code.branch(f.code.op(f"icmp eq ptr {found}, null"), empty, body)
-    f.code.start(empty)
-    f.fail_if(f.code.op(f"icmp ne ptr {f.code.call('ptr', '@PyErr_Occurred')}, null"))
-    f.code.jump(otherwise)
-    f.code.start(body)
-    known = set(f.known)
-    store(f, node.target, f.own(Value(OBJECT, found)))
-    _loop(f, node, loop, otherwise, known, lambda: None)
-    if f.code.open:
-        f.drop(hidden)
-
-
-# -- exceptions
-
-@handles(ast.Raise)
-def fail(f, node):
-    if node.exc is None:
-        if not f.caught:
-            raise f.unsupported(node, "raise without an exception outside `except`")
-        _restore(f, f.caught[-1])
-    else:
-        value = f.keep(f.boxed(f.value(node.exc)))
-        if node.cause is not None:
-            cause = f.take(f.boxed(f.value(node.cause)))
-            f.code.call("void", "@PyException_SetCause", f"ptr {value.ir}", f"ptr {cause}")
-        f.code.call("void", "@raise_object", f"ptr {f.solid(value).ir}")
-        f.release(value)
-    f.code.jump(f.failure())
-
-
-@handles(ast.Assert)
-def check(f, node):
-    message = [node.msg] if node.msg else []
-    error = ast.Call(ast.Name("AssertionError", ast.Load()), message, [])
-    alarm = ast.fix_missing_locations(ast.copy_location(ast.Raise(error, None), node))
-    choice(f, ast.copy_location(ast.If(ast.UnaryOp(ast.Not(), node.test), [alarm], []), node))
-
-
-def _error_slots(f):
-    """Three hidden variables for a fetched exception: its type, value and traceback."""
-    names = []
-    for _ in range(3):
-        names.append(f".{len(f.locals)}")
-        f.variable(names[-1], OBJECT, owned=True)
-    return names
-
-
-def _fetch(f, slots):
-    for name in slots:
-        f.drop(name)
-    f.code.call("void", "@PyErr_Fetch", *(f"ptr {f.locals[name].slot}" for name in slots))
-
-
-def _restore(f, slots):
-    values = [f.code.load("ptr", f.locals[name].slot, None) for name in slots]
-    for name in slots:
-        f.code.store("ptr", "null", f.locals[name].slot, None)
-    f.code.call("void", "@PyErr_Restore", *(f"ptr {value}" for value in values))
-
-
-@handles(ast.Try)
-def attempt(f, node):
-    if node.finalbody:
-        _with_cleanup(f, node)
-    else:
-        _with_handlers(f, node)
-
-
-def _with_cleanup(f, node):
-    """`finally`: its body is compiled once for each way out."""
-    outer, slots = f.handler, _error_slots(f)
-    f.handler = f.code.label("finally")
-    mine, before = f.handler, set(f.known)
-    f.finalizers = [*f.finalizers, (node.finalbody, outer)]
-    inner = ast.copy_location(ast.Try(node.body, node.handlers, node.orelse, []), node)
-    _with_handlers(f, inner) if node.handlers else execute(f, node.body)
-    f.finalizers, f.handler = f.finalizers[:-1], outer
-    after = f.code.label("after")
-    known = None
-    if f.code.open:
-        execute(f, node.finalbody)
-        known = f.known
-        if f.code.open:
-            f.code.jump(after)
-    f.code.start(mine)
-    f.known = before
-    _fetch(f, slots)
-    execute(f, node.finalbody)
-    if f.code.open:
-        _restore(f, slots)
-        f.code.jump(f.failure())
-    if known is not None:
-        f.known = known
-        f.code.start(after)
-
-
-def _with_handlers(f, node):
-    outer, slots = f.handler, _error_slots(f)
-    f.handler = f.code.label("except")
-    mine, before, after = f.handler, set(f.known), f.code.label("after")
-    execute(f, node.body)
-    f.handler = outer
-    outcomes = []
-    if f.code.open:
-        execute(f, node.orelse)
-        _leave_try(f, outcomes, after)
-    f.code.start(mine)
-    f.known = set(before)
-    _fetch(f, slots)
-    for handler in node.handlers:
-        _one_handler(f, handler, slots, before, outcomes, after)
-        if handler.type is None:
-            break
-    if f.code.open:
-        _restore(f, slots)
-        f.code.jump(f.failure())
-    f.known = set.intersection(*outcomes) if outcomes else before
-    if outcomes:
-        f.code.start(after)
-
-
-def _leave_try(f, outcomes, after):
-    if f.code.open:
-        outcomes.append(set(f.known))
-        f.code.jump(after)
-
-
-def _one_handler(f, handler, slots, before, outcomes, after):
-    """One `except` clause; afterwards the code continues where the clause does not match."""
-    other = f.code.label("other")
-    load = lambda name: f.code.load("ptr", f.locals[name].slot, None)
-    if handler.type is not None:
-        kind = f.keep(f.boxed(f.value(handler.type)))
-        matches = f.code.call("i32", "@PyErr_GivenExceptionMatches", f"ptr {load(slots[0])}", f"ptr {kind.ir}")
-        f.release(kind)
-        here = f.code.label("matching")
-        f.code.branch(f.code.op(f"icmp ne i32 {matches}, 0"), here, other)
-        f.code.start(here)
-    if handler.name:
-        f.code.call("void", "@PyErr_NormalizeException", *(f"ptr {f.locals[name].slot}" for name in slots))
-        f.assign(handler.name, Value(OBJECT, load(slots[1]), FRAGILE))
-    f.caught.append(slots)
-    execute(f, handler.body)
-    f.caught.pop()
-    if f.code.open:
-        for name in slots:
-            f.drop(name)
-    _leave_try(f, outcomes, after)
-    f.known = set(before)
-    if handler.type is not None:
-        f.code.start(other)

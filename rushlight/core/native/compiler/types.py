@@ -61,3 +61,18 @@ class Value:
     present: bool = False
     length: str = field(default=None)  # of Args
     constant: object = field(default=None)  # the Python value of a literal scalar
+
+
+# LLVM types of stored values, and of what functions return: a reference (null: failed), a number with a failure flag, or 0, 1, 2 (failed)
+STORED = {"i1": "i8"}
+RESULTS = {I64: "{i64, i1}", F64: "{double, i1}", BOOL: "i8", NONE: "i8"}
+
+
+def result_type(type):
+    """The LLVM type in which a compiled function returns."""
+    return RESULTS.get(type, "ptr")
+
+
+def argument_types(type):
+    """The LLVM types in which a value is passed."""
+    return ["ptr", "i64"] if type is ARGS else [type.ir]

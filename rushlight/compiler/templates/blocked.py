@@ -1,0 +1,211 @@
+"""The blocked matrix product: operands packed block by block into scratch, register tiles run over them.
+
+One unit of parallel work is a block of C. Its loop along k packs a block of A (and of B, unless a step before packed all of
+B for everybody), then runs every tile: the panel of B stays in the first cache while tiles of A pass by.
+"""
+
+from ..llvm import jit
+from ..llvm.builder import Module, constant
+from ..llvm.types import i64, ptr
+from . import pack
+from .contraction import CHUNK
+from .tile import FIRST, LAST, Store, write_tile
+
+KERNEL = [("args", ptr), ("begin", i64), ("end", i64), ("worker", i64)]
+BATCH_DIMS = 3
+
+# The slots of the block kernel, in order; the epilogue's follow. Strides are in bytes.
+SLOTS = ("a", "b", "c", "scratch", "rows", "columns", "depth", "a_row", "a_k", "b_k", "b_column", "c_row",
+         "block_rows", "block_columns", "block_depth", "row_blocks", "column_blocks",
+         "batch_1", "batch_2", "a_batch_0", "a_batch_1", "a_batch_2", "b_batch_0", "b_batch_1", "b_batch_2",
+         "c_batch_0", "c_batch_1", "c_batch_2", "scratch_bytes", "panel_at", "partial_at", "panel_bytes",
+         "sums", "a_sum", "b_sum", "b_offsets")
+# The slots of the kernel that packs all of B.
+PACK_SLOTS = ("b", "packed", "columns", "depth", "b_k", "b_column", "panels", "batch_1", "batch_2",
+              "b_batch_0", "b_batch_1", "b_batch_2", "panel_bytes")
+
+# How an operand's neighbours lie: along the tile's vector ("across"), along k ("along"), or nowhere ("apart").
+ACROSS, ALONG, APART = "across", "along", "apart"
+PACKED = "packed"  # B has been packed by a step before
+TABLE = "table"    # B's columns lie along k, at byte offsets that a table gives
+
+
+class Slots:
+    """A kernel's slots by name: pointers or i64s, loaded where they are asked for."""
+
+    def __init__(self, b, args, names, pointers):
+        self._builder, self._args, self._pointers = b, args, pointers
+        self._index = {name: k for k, name in enumerate(names)}
+
+    def __getattr__(self, name):
+        kind = ptr if name in self._pointers else i64
+        return self._builder.load(kind, self._builder.offset(self._args, 8 * self._index[name]))
+
+
+def batch_offsets(b, batch, s, operands):
+    """Byte offsets of each operand at a flat batch index, split into up to three dimensions."""
+    inner = s.batch_2
+    rest = b.div(batch, inner)
+    indices = [b.div(rest, s.batch_1), b.rem(rest, s.batch_1), b.sub(batch, b.mul(rest, inner))]
+    offsets = []
+    for operand in operands:
+        total = constant(i64, 0)
+        for dim, index in enumerate(indices):
+            total = b.add(total, b.mul(index, getattr(s, f"{operand}_batch_{dim}")))
+        offsets.append(total)
+    return offsets
+
+
+def write_b_panel(b, numbers, layout, width, source, s, target, columns_left, k_count, column=None):
+    """Packs one panel of B from the layout it has; `column` is its first column, for a TABLE."""
+    if layout == ALONG:
+        stride = s.b_column
+        pack.write_transposed_panel(b, numbers, width, source, lambda lane: b.mul(stride, lane), target, columns_left, k_count)
+    elif layout == TABLE:
+        offsets = b.offset(s.b_offsets, column, i64)
+        pack.write_transposed_panel(b, numbers, width, source, lambda lane: b.load(i64, b.offset(offsets, lane, i64)), target,
+                                    columns_left, k_count)
+    else:
+        lane_stride = None if layout == ACROSS else s.b_column
+        pack.write_panel(b, numbers, width, source, s.b_k, lane_stride, target, columns_left, k_count)
+
+
+def pack_kernel(numbers, layout, vectors):
+    """The kernel that packs all of B, a panel a unit; returns its address."""
+    width = vectors * numbers.lanes
+    return jit.build(f"pack {numbers} {layout} {vectors}", lambda: _pack_text(numbers, layout, width), ["pack"])["pack"]
+
+
+def _pack_text(numbers, layout, width):
+    module = Module()
+    f = module.function("pack", KERNEL)
+    args, begin, end, _ = f.parameters
+    s = Slots(f, args, PACK_SLOTS, ("b", "packed"))
+
+    def panel(unit, _):
+        batch = f.div(unit, s.panels)
+        column = f.mul(f.sub(unit, f.mul(batch, s.panels)), width)
+        offset, = batch_offsets(f, batch, s, "b")
+        source = f.offset(f.offset(s.b, offset), f.mul(column, s.b_column))
+        target = f.offset(s.packed, f.mul(unit, s.panel_bytes))
+        write_b_panel(f, numbers, layout, width, source, s, target, f.sub(s.columns, column), s.depth)
+
+    f.loop(begin, end, 1, [], panel)
+    f.ret()
+    return module.text()
+
+
+def block_kernel(numbers, out, a_layout, b_layout, rows, vectors, epilogue):
+    """The kernel that computes blocks of C, for one register tile and one pair of layouts; returns its address."""
+    key = f"block {numbers} {out} {a_layout} {b_layout} {rows} {vectors} {epilogue.key}"
+    make = lambda: _block_text(numbers, out, a_layout, b_layout, rows, vectors, epilogue)
+    return jit.build(key, make, ["block"])["block"]
+
+
+def _block_text(numbers, out, a_layout, b_layout, rows, vectors, epilogue):
+    module = Module()
+    word = numbers.word.bytes
+    a_row = word if a_layout == ACROSS else CHUNK * word
+    store = Store(numbers, out, epilogue, len(SLOTS))
+    tile = write_tile(module, "tile", numbers, rows, vectors, a_row, rows * CHUNK * word, store)
+    f = module.function("block", KERNEL)
+    args, begin, end, worker = f.parameters
+    s = Slots(f, args, SLOTS, ("a", "b", "c", "scratch", "b_offsets"))
+    writer = _Block(f, s, args, numbers, out, a_layout, b_layout, rows, vectors * numbers.lanes, tile)
+    scratch = f.offset(s.scratch, f.mul(worker, s.scratch_bytes))
+    f.loop(begin, end, 1, [], lambda unit, _: writer.unit(unit, scratch))
+    f.ret()
+    return module.text()
+
+
+class _Block:
+    """Writes the loops of the block kernel, from the outside in."""
+
+    def __init__(self, b, s, args, numbers, out, a_layout, b_layout, tile_rows, width, tile):
+        self.b, self.s, self.args, self.numbers, self.out = b, s, args, numbers, out
+        self.a_layout, self.b_layout, self.tile_rows, self.width, self.tile = a_layout, b_layout, tile_rows, width, tile
+
+    def unit(self, unit, scratch):
+        """One block of C: where it lies, then the loop along k."""
+        b, s = self.b, self.s
+        rest = b.div(unit, s.row_blocks)
+        self.batch = b.div(rest, s.column_blocks)
+        self.row = b.mul(b.sub(unit, b.mul(rest, s.row_blocks)), s.block_rows)
+        self.column = b.mul(b.sub(rest, b.mul(self.batch, s.column_blocks)), s.block_columns)
+        self.block_rows = b.minimum(b.sub(s.rows, self.row), s.block_rows)
+        self.block_columns = b.minimum(b.sub(s.columns, self.column), s.block_columns)
+        a_offset, b_offset, c_offset = batch_offsets(b, self.batch, s, "abc")
+        self.a = b.offset(b.offset(s.a, a_offset), b.mul(self.row, s.a_row))
+        self.b_block = b.offset(s.b, b_offset)
+        if self.b_layout == PACKED:
+            self.b_block = b.offset(self.b_block, b.mul(b.div(self.column, self.width), s.panel_bytes))
+        elif self.b_layout != TABLE:
+            self.b_block = b.offset(self.b_block, b.mul(self.column, s.b_column))
+        c = b.offset(b.offset(s.c, c_offset), b.mul(self.row, s.c_row))
+        self.c = b.offset(c, self.column, self.out)
+        self.scratch = scratch
+        # at least once: a product over no elements is zero, and has an epilogue too
+        depth = b.maximum(s.depth, 1)
+        b.loop(0, s.sums, 1, [], lambda n, _: b.loop(0, depth, s.block_depth, [], lambda k, _: self.depth_block(n, k)))
+
+    def depth_block(self, n, k):
+        """One block along k of product n of those that are summed: pack, then run the tiles."""
+        b, s, numbers = self.b, self.s, self.numbers
+        count = b.minimum(b.sub(s.depth, k), s.block_depth)
+        per_chunk = CHUNK * numbers.per_word
+        chunks = b.div(b.add(count, per_chunk - 1), per_chunk)
+        self.pack_a(b.offset(self.a, b.add(b.mul(n, s.a_sum), b.mul(k, s.a_k))), count, chunks)
+        first = b.compare("==", b.or_(n, k), 0)
+        final = b.and_(b.compare("==", b.add(k, count), s.depth), b.compare("==", b.add(n, 1), s.sums))
+        stage = b.or_(b.select(first, constant(i64, FIRST), 0), b.select(final, constant(i64, LAST), 0))
+
+        def panel(at, _):
+            panel = self.b_panel(at, n, k, count)
+            b.loop(0, self.block_rows, self.tile_rows, [], lambda r, _: self.one_tile(r, at, panel, chunks, stage))
+
+        b.loop(0, self.block_columns, self.width, [], panel)
+
+    def pack_a(self, source, count, chunks):
+        """Packs the block's rows into scratch, as panels when rows are neighbours, else as quads."""
+        b, s, numbers = self.b, self.s, self.numbers
+        if self.a_layout != ACROSS:
+            k_stride = None if self.a_layout == ALONG else s.a_k
+            pack.write_quads(b, numbers, self.tile_rows, source, s.a_row, k_stride, self.scratch, self.block_rows, count)
+            return
+        tile_bytes = b.mul(chunks, self.tile_rows * CHUNK * numbers.word.bytes)
+
+        def tile(r, _):
+            target = b.offset(self.scratch, b.mul(b.div(r, self.tile_rows), tile_bytes))
+            at = b.offset(source, b.mul(r, s.a_row))
+            pack.write_panel(b, numbers, self.tile_rows, at, s.a_k, None, target, b.sub(self.block_rows, r), count)
+
+        b.loop(0, self.block_rows, self.tile_rows, [], tile)
+
+    def b_panel(self, at, n, k, count):
+        """The address of the packed panel at column `at` of the block, packing it now unless that was done before."""
+        b, s, numbers = self.b, self.s, self.numbers
+        if self.b_layout == PACKED:
+            within = b.mul(b.div(k, numbers.per_word), self.width * numbers.word.bytes)
+            return b.offset(b.offset(self.b_block, b.mul(b.div(at, self.width), s.panel_bytes)), within)
+        source = b.offset(self.b_block, b.add(b.mul(n, s.b_sum), b.mul(k, s.b_k)))
+        if self.b_layout != TABLE:
+            source = b.offset(source, b.mul(at, s.b_column))
+        target = b.offset(self.scratch, s.panel_at)
+        write_b_panel(b, numbers, self.b_layout, self.width, source, s, target, b.sub(self.block_columns, at), count,
+                      b.add(self.column, at))
+        return target
+
+    def one_tile(self, r, at, panel, chunks, stage):
+        """One call of the tile function."""
+        b, s, numbers = self.b, self.s, self.numbers
+        a = b.offset(self.scratch, b.mul(b.mul(r, CHUNK * numbers.word.bytes), chunks))
+        c = b.offset(b.offset(self.c, b.mul(r, s.c_row)), at, self.out)
+        if self.out is numbers.accumulator:
+            partial, partial_stride = c, s.c_row
+        else:
+            partial_stride = b.mul(s.block_columns, numbers.accumulator.bytes)
+            base = b.offset(self.scratch, s.partial_at)
+            partial = b.offset(b.offset(base, b.mul(r, partial_stride)), at, numbers.accumulator)
+        b.call(self.tile, [self.args, a, panel, chunks, c, s.c_row, partial, partial_stride, stage,
+                           b.sub(self.block_rows, r), b.sub(self.block_columns, at), self.batch,
+                           b.add(self.row, r), b.add(self.column, at)])

@@ -1,0 +1,125 @@
+"""Matrix products as dot products: both operands are neighbours along k, and nothing is packed.
+
+A tile of rows x columns keeps one vector of sums for each pair and adds its lanes up at the end. It reads every operand
+straight from memory, several streams at once, which is what few rows (or columns) want, and what sums over many pixels with
+few channels want.
+"""
+
+from ..llvm import jit
+from ..llvm.builder import Module, constant, zero
+from ..llvm.types import i64
+from .blocked import KERNEL, Slots, batch_offsets
+from .pack import load_run
+
+SLOTS = ("a", "b", "c", "rows", "columns", "depth", "a_row", "b_column", "c_row", "block_rows", "block_columns", "block_depth",
+         "row_blocks", "column_blocks", "batch_1", "batch_2", "a_batch_0", "a_batch_1", "a_batch_2",
+         "b_batch_0", "b_batch_1", "b_batch_2", "c_batch_0", "c_batch_1", "c_batch_2", "sums", "a_sum", "b_sum", "b_offsets")
+
+
+def dot_kernel(numbers, out, rows, columns, table, epilogue):
+    """The kernel that computes blocks of C by tiles of rows x columns dot products; returns its address.
+
+    `table`: the columns of B are at byte offsets that a table gives, else a stride apart.
+    """
+    key = f"dot {numbers} {out} {rows} {columns} {table} {epilogue.key}"
+    return jit.build(key, lambda: _dot_text(numbers, out, rows, columns, table, epilogue), ["dot"])["dot"]
+
+
+def _dot_text(numbers, out, rows, columns, table, epilogue):
+    module = Module()
+    f = module.function("dot", KERNEL)
+    args, begin, end, _ = f.parameters
+    s = Slots(f, args, SLOTS, ("a", "b", "c", "b_offsets"))
+    writer = _Dot(f, s, args, numbers, out, rows, columns, table, epilogue)
+    f.loop(begin, end, 1, [], lambda unit, _: writer.unit(unit))
+    f.ret()
+    return module.text()
+
+
+class _Dot:
+    """Writes the loops of the kernel, from the outside in."""
+
+    def __init__(self, b, s, args, numbers, out, rows, columns, table, epilogue):
+        self.b, self.s, self.args, self.numbers, self.out = b, s, args, numbers, out
+        self.rows, self.columns, self.table, self.epilogue = rows, columns, table, epilogue
+        self.buffer = b.alloca(numbers.vector, rows)
+
+    def unit(self, unit):
+        """One block of C: its tiles, for every product that is summed and every block along k."""
+        b, s = self.b, self.s
+        rest = b.div(unit, s.row_blocks)
+        self.batch = b.div(rest, s.column_blocks)
+        row = b.mul(b.sub(unit, b.mul(rest, s.row_blocks)), s.block_rows)
+        column = b.mul(b.sub(rest, b.mul(self.batch, s.column_blocks)), s.block_columns)
+        row_stop = b.minimum(b.add(row, s.block_rows), s.rows)
+        column_stop = b.minimum(b.add(column, s.block_columns), s.columns)
+        self.offsets = batch_offsets(b, self.batch, s, "abc")
+
+        def tiles(n, k):
+            # the shorter loop inside: what it reads again stays in the first cache
+            if self.table:
+                b.loop(row, row_stop, self.rows, [], lambda r, _: b.loop(
+                    column, column_stop, self.columns, [], lambda c, _: self.tile(n, k, r, c)))
+            else:
+                b.loop(column, column_stop, self.columns, [], lambda c, _: b.loop(
+                    row, row_stop, self.rows, [], lambda r, _: self.tile(n, k, r, c)))
+
+        depth = b.maximum(s.depth, 1)
+        b.loop(0, s.sums, 1, [], lambda n, _: b.loop(0, depth, s.block_depth, [], lambda k, _: tiles(n, k)))
+
+    def tile(self, n, k, row, column):
+        """The dot products of one tile over one block along k."""
+        b, s, numbers = self.b, self.s, self.numbers
+        a_base = b.offset(s.a, b.add(b.add(self.offsets[0], b.mul(n, s.a_sum)), b.mul(k, numbers.element.bytes)))
+        b_base = b.offset(s.b, b.add(b.add(self.offsets[1], b.mul(n, s.b_sum)), b.mul(k, numbers.element.bytes)))
+        # places past the edge repeat the last row or column and are not stored
+        row_places = [b.minimum(b.add(row, r), b.sub(s.rows, 1)) for r in range(self.rows)]
+        column_places = [b.minimum(b.add(column, c), b.sub(s.columns, 1)) for c in range(self.columns)]
+        a_at = [b.offset(a_base, b.mul(place, s.a_row)) for place in row_places]
+        if self.table:
+            b_at = [b.offset(b_base, b.load(i64, b.offset(s.b_offsets, place, i64))) for place in column_places]
+        else:
+            b_at = [b.offset(b_base, b.mul(place, s.b_column)) for place in column_places]
+        count = b.minimum(b.sub(s.depth, k), s.block_depth)
+        sums = self.sums(a_at, b_at, count)
+        for r in range(self.rows):
+            total = zero(numbers.vector)
+            for c in range(self.columns):
+                total = b.insert(total, b.reduce("add", sums[r * self.columns + c]), c)
+            b.store(total, b.offset(self.buffer, r * numbers.vector.bytes))
+        first = b.compare("==", b.or_(n, k), 0)
+        last = b.and_(b.compare("==", b.add(k, count), s.depth), b.compare("==", b.add(n, 1), s.sums))
+        b.loop(0, b.minimum(b.sub(s.rows, row), self.rows), 1, [], lambda r, _: self.store(r, row, column, first, last))
+
+    def sums(self, a_at, b_at, count):
+        """A vector of sums for each pair, over `count` elements along k."""
+        b, numbers = self.b, self.numbers
+        run = numbers.lanes * numbers.per_word
+
+        def step(k, sums, left):
+            offset = b.mul(k, numbers.element.bytes)
+            rows, columns = ([load_run(b, numbers, b.offset(base, offset), left) for base in bases] for bases in (a_at, b_at))
+            return [numbers.multiply_add(b, x, y, sums[r * len(columns) + c])
+                    for r, x in enumerate(rows) for c, y in enumerate(columns)]
+
+        whole = b.mul(b.div(count, run), run)
+        start = [zero(numbers.vector)] * (self.rows * self.columns)
+        sums = b.loop(0, whole, run, start, lambda k, sums: step(k, sums, None))
+        return b.when(b.compare("<", whole, count), lambda: step(whole, sums, b.sub(count, whole)), lambda: sums)
+
+    def store(self, r, row, column, first, last):
+        """One row of a tile: added to what earlier blocks along k left, through the epilogue at last."""
+        b, s, numbers = self.b, self.s, self.numbers
+        total = b.load(numbers.vector, b.offset(self.buffer, b.mul(r, numbers.vector.bytes)))
+        left = b.minimum(b.sub(s.columns, column), constant(i64, self.columns))
+        mask = b.lane_mask(left, numbers.lanes)
+        place = b.offset(s.c, b.add(self.offsets[2], b.mul(b.add(row, r), s.c_row)))
+        place = b.offset(place, column, self.out)
+        if self.out is numbers.accumulator:
+            earlier = lambda: [b.add(total, b.load(numbers.vector, place, mask=mask))]
+            total, = b.when(first, lambda: [total], earlier)
+        if self.epilogue.emit is not None:
+            slots = [b.load(i64, b.offset(self.args, 8 * (len(SLOTS) + k))) for k in range(len(self.epilogue.slots))]
+            finish = lambda: [self.epilogue.emit(b, total, self.batch, b.add(row, r), column, mask, slots)]
+            total, = b.when(last, finish, lambda: [total])
+        b.store(b.convert(total, self.out), place, mask=mask)

@@ -1,0 +1,201 @@
+"""Images made ready for convolution: padded, and split by stride, so that every tap reads neighbouring memory.
+
+A stride-s convolution reads x[o * s + t] at output o and tap t. Split into s phases, phase[p][i] = x[i * s + p], that is
+phase[t % s][o + t // s]: for a fixed tap, neighbouring outputs read neighbours. Outputs are numbered over the rows of the
+phase image (its pitch included), so a whole run of them is one vector load at "output number plus the tap's offset"; the few
+numbers past the end of a row are computed and thrown away.
+"""
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from ..llvm import jit
+from ..llvm.builder import Module
+from ..llvm.types import vector
+from .blocked import KERNEL, Slots
+
+SLACK = 4096  # bytes that may be read past the last image
+
+PAD_SLOTS = ("x", "image", "channels", "x_batch", "x_channel", "x_depth", "x_height", "x_width",
+             "depth", "height", "width", "pad_depth", "pad_height", "pad_width", "step_depth", "step_height", "step_width",
+             "phases_depth", "phases_height", "phases_width", "rows_depth", "rows_height", "rows_width",
+             "image_batch", "image_channel", "phase_bytes")
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Three spatial dimensions (1 where fewer) of a convolution that reads `size` and writes `out`.
+
+    `taps` gives, per dimension, the position of each tap in the padded input; `step` the distance of neighbouring outputs.
+    """
+
+    size: tuple
+    out: tuple
+    pad: tuple
+    step: tuple
+    taps: tuple
+
+    @property
+    def phases(self):
+        """Phases kept per dimension: those that some tap reads."""
+        return tuple(max(t % s for t in taps) + 1 for taps, s in zip(self.taps, self.step))
+
+    @property
+    def rows(self):
+        """The size of one phase image."""
+        return tuple(out + max(t // s for t in taps) for out, taps, s in zip(self.out, self.taps, self.step))
+
+    @property
+    def phase_elements(self):
+        return int(np.prod(self.rows))
+
+    @property
+    def plane_elements(self):
+        """Elements a channel takes: its phases, rounded so that neighbouring channels fall into different cache sets."""
+        lines = -(-self.phase_elements * int(np.prod(self.phases)) // 16)
+        return 16 * (lines | 1)
+
+    def count(self, out):
+        """How many output numbers an output of this size has, those thrown away included."""
+        _, height, width = self.rows
+        return ((out[0] - 1) * height + out[1] - 1) * width + out[2]
+
+    def tap_offsets(self, taps, phase_elements=None):
+        """The offset, in elements of a channel, of each of these taps, in row-major order."""
+        phase_elements = phase_elements or self.phase_elements
+        _, height, width = self.rows
+        offsets = []
+        for tap in product(*taps):
+            phase = [t % s for t, s in zip(tap, self.step)]
+            at = [t // s for t, s in zip(tap, self.step)]
+            index = (phase[0] * self.phases[1] + phase[1]) * self.phases[2] + phase[2]
+            offsets.append(index * phase_elements + (at[0] * height + at[1]) * width + at[2])
+        return np.array(offsets, np.int64)
+
+    def output_offsets(self, out, strides):
+        """The offset of each output number in an output of this size and these strides; -1 for those thrown away."""
+        _, height, width = self.rows
+        table = np.full(out[0] * height * width, -1, np.int64)
+        grid = table.reshape(out[0], height, width)
+        grid[:, :out[1], :out[2]] = sum(i * s for i, s in zip(np.indices(out), strides))
+        return table[:self.count(out)]
+
+
+def pad_kernel(element, word, step):
+    """The kernel that writes phase images of words, one (batch, channel) a unit; returns its address.
+
+    `step` is 1 or 2 when the input's rows are contiguous and outputs are so many elements apart, else 0.
+    """
+    key = f"pad {element} {word} {step}"
+    return jit.build(key, lambda: _pad_text(element, word, step), ["pad"])["pad"]
+
+
+def _pad_text(element, word, step):
+    module = Module()
+    f = module.function("pad", KERNEL)
+    args, begin, end, _ = f.parameters
+    s = Slots(f, args, PAD_SLOTS, ("x", "image"))
+    lanes = f.features.lanes(word.bytes)
+
+    def one_row(source, inside, left, count, target):
+        """A row of a phase image: zeros, `count` elements from `source`, zeros."""
+        words = s.rows_width
+        count = f.select(inside, count, 0)
+        f.fill_bytes(target, 0, f.mul(f.minimum(left, words), word.bytes))
+
+        def copy(i, _):
+            at = f.offset(target, f.add(i, left), word)
+            if step:
+                there = f.sub(count, i)
+                mask = f.lane_mask(f.sub(f.mul(there, step), step - 1), step * lanes)
+                loaded = f.load(vector(element, step * lanes), f.offset(source, f.mul(i, step), element), mask=mask)
+                if step == 2:
+                    loaded = f.shuffle(loaded, None, range(0, 2 * lanes, 2))
+                f.store(f.convert(loaded, word), at, mask=f.lane_mask(there, lanes))
+            else:
+                distance = f.mul(s.x_width, s.step_width)
+                f.store(f.convert(f.load(element, f.offset(source, f.mul(i, distance))), word), at)
+
+        f.loop(0, count, lanes if step else 1, [], copy)
+        used = f.add(left, count)
+        rest = f.maximum(f.sub(words, used), 0)
+        f.fill_bytes(f.offset(target, used, word), 0, f.mul(rest, word.bytes))
+
+    def plane(unit, _):
+        batch = f.div(unit, s.channels)
+        channel = f.sub(unit, f.mul(batch, s.channels))
+        x = f.offset(s.x, f.add(f.mul(batch, s.x_batch), f.mul(channel, s.x_channel)))
+        image = f.offset(s.image, f.add(f.mul(batch, s.image_batch), f.mul(channel, s.image_channel)))
+
+        def phase(number, _):
+            of_width = f.rem(number, s.phases_width)
+            rest = f.div(number, s.phases_width)
+            of_height = f.rem(rest, s.phases_height)
+            of_depth = f.div(rest, s.phases_height)
+            to = f.offset(image, f.mul(number, s.phase_bytes))
+            # the first and last element of a row that lie inside: width index i * step + of_width - pad
+            shift = f.sub(s.pad_width, of_width)
+            up = f.sub(s.step_width, 1)
+            left = f.maximum(f.div(f.add(shift, up), s.step_width), 0)
+            left = f.select(f.compare("<=", shift, 0), 0, left)
+            stop = f.div(f.add(f.add(s.width, shift), up), s.step_width)
+            left = f.minimum(left, s.rows_width)
+            count = f.maximum(f.sub(f.minimum(stop, s.rows_width), left), 0)
+            first = f.sub(f.mul(left, s.step_width), shift)
+
+            def row(number, _):
+                at_height = f.rem(number, s.rows_height)
+                at_depth = f.div(number, s.rows_height)
+                y = f.sub(f.add(f.mul(at_height, s.step_height), of_height), s.pad_height)
+                z = f.sub(f.add(f.mul(at_depth, s.step_depth), of_depth), s.pad_depth)
+                # one unsigned comparison tests both ends
+                inside = f.and_(f.compare("<", y, s.height, signed=False), f.compare("<", z, s.depth, signed=False))
+                offset = f.add(f.add(f.mul(z, s.x_depth), f.mul(y, s.x_height)), f.mul(first, s.x_width))
+                one_row(f.offset(x, offset), inside, left, count,
+                        f.offset(to, f.mul(f.mul(number, s.rows_width), word.bytes)))
+
+            f.loop(0, f.mul(s.rows_depth, s.rows_height), 1, [], row)
+
+        f.loop(0, f.mul(f.mul(s.phases_depth, s.phases_height), s.phases_width), 1, [], phase)
+
+    f.loop(begin, end, 1, [], plane)
+    f.ret()
+    return module.text()
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the images of a batch lie, in elements: one plane a (batch, channel), or the batch side by side in a channel.
+
+    Side by side, the output numbers of a whole batch form one run, which wastes fewer lanes when images are small.
+    """
+
+    batch: int
+    channel: int
+    phase: int
+    total: int
+
+
+def layout(geometry, batch, channels, side_by_side):
+    """The Layout of the images of a batch."""
+    if not side_by_side:
+        plane = geometry.plane_elements
+        return Layout(plane * channels, plane, geometry.phase_elements, plane * channels * batch)
+    phase = geometry.phase_elements * batch
+    lines = -(-phase * int(np.prod(geometry.phases)) // 16)
+    channel = 16 * (lines | 1)
+    return Layout(geometry.phase_elements, channel, phase, channel * channels)
+
+
+def pad_slots(geometry, layout, strides, channels, itemsize, word_bytes):
+    """The numbers of PAD_SLOTS; `strides` (batch, channel and three spatial ones) are in elements."""
+    names = ("depth", "height", "width")
+    slots = {"channels": channels, "image_batch": layout.batch * word_bytes, "image_channel": layout.channel * word_bytes,
+             "phase_bytes": layout.phase * word_bytes}
+    slots.update({f"x_{name}": stride * itemsize for name, stride in zip(("batch", "channel") + names, strides)})
+    for k, name in enumerate(names):
+        slots.update({name: geometry.size[k], f"pad_{name}": geometry.pad[k], f"step_{name}": geometry.step[k],
+                      f"phases_{name}": geometry.phases[k], f"rows_{name}": geometry.rows[k]})
+    return slots

@@ -1,0 +1,212 @@
+"""Convolution as a matrix product whose right operand is never written down.
+
+C[output channel, output number] is a sum over k = (input channel, tap) of weights[output channel, k] times
+image[offset(k) + output number], with the images of `image.py`. Weights are packed into quads by a step before.
+"""
+
+from ..llvm import jit
+from ..llvm.builder import Module, constant, zero
+from ..llvm.types import i64, ptr, vector
+from .blocked import KERNEL, Slots
+from .contraction import CHUNK
+from .pack import write_quads
+
+# The slots of the kernel that packs weights: "taps" is a table of byte offsets of each k.
+WEIGHT_SLOTS = ("weights", "packed", "offsets", "rows", "depth", "row_stride", "group_stride", "group_tiles", "tile_bytes")
+SLOTS = ("weights", "image", "out", "scratch", "k_offsets", "out_offsets", "rows", "numbers", "depth", "block_tiles", "row_blocks",
+         "block_panels", "panel_blocks", "block_depth", "panels_per_image", "panels", "groups", "group_tiles", "tile_bytes",
+         "image_bytes", "image_group_bytes", "out_batch", "out_group", "out_row", "scratch_bytes", "partial_bytes")
+
+
+def weight_kernel(numbers, rows, contiguous):
+    """The kernel that packs weights into quads, one tile of rows a unit; returns its address.
+
+    `contiguous`: the weights of a row are neighbours in the order of k, and no table is needed.
+    """
+    key = f"weights {numbers} {rows} {contiguous}"
+    return jit.build(key, lambda: _weight_text(numbers, rows, contiguous), ["weights"])["weights"]
+
+
+def _weight_text(numbers, rows, contiguous):
+    module = Module()
+    f = module.function("weights", KERNEL)
+    args, begin, end, _ = f.parameters
+    s = Slots(f, args, WEIGHT_SLOTS, ("weights", "packed", "offsets"))
+    word = numbers.word
+
+    def tile(unit, _):
+        group = f.div(unit, s.group_tiles)
+        first = f.mul(f.sub(unit, f.mul(group, s.group_tiles)), rows)
+        stride = s.row_stride
+        source = f.offset(f.offset(s.weights, f.mul(group, s.group_stride)), f.mul(first, stride))
+        target = f.offset(s.packed, f.mul(unit, s.tile_bytes))
+        left = f.minimum(f.sub(s.rows, first), rows)
+        if contiguous:
+            write_quads(f, numbers, rows, source, stride, None, target, left, s.depth)
+            return
+
+        def column(k, _):
+            at = f.offset(source, f.load(i64, f.offset(s.offsets, k, i64)))
+            to = f.offset(target, f.add(f.mul(f.div(k, CHUNK), (rows - 1) * CHUNK), k), word)
+            for r in range(rows):
+                # rows that are not there repeat the last one; their sums are thrown away
+                row = f.minimum(constant(i64, r), f.sub(left, 1))
+                value = f.load(numbers.element, f.offset(at, f.mul(row, stride)))
+                f.store(f.convert(value, word), f.offset(to, r * CHUNK * word.bytes))
+
+        # rows inside: for the gradient of the input it is they that are close in memory
+        f.loop(0, s.depth, 1, [], column)
+
+    f.loop(begin, end, 1, [], tile)
+    f.ret()
+    return module.text()
+
+
+def conv_kernel(numbers, out, rows, vectors, packed_out, epilogue):
+    """The kernel that computes blocks of a convolution; returns its address.
+
+    `packed_out`: outputs that are kept lie side by side, so a vector of them is compressed and stored at once.
+    """
+    key = f"conv {numbers} {out} {rows} {vectors} {packed_out} {epilogue.key}"
+    return jit.build(key, lambda: _conv_text(numbers, out, rows, vectors, packed_out, epilogue), ["conv"])["conv"]
+
+
+def _conv_text(numbers, out, rows, vectors, packed_out, epilogue):
+    module = Module()
+    f = module.function("conv", KERNEL)
+    args, begin, end, worker = f.parameters
+    s = Slots(f, args, SLOTS, ("weights", "image", "out", "scratch", "k_offsets", "out_offsets"))
+    tile = _Tile(module, numbers, out, rows, vectors, packed_out, epilogue)
+    scratch = f.offset(s.scratch, f.mul(worker, s.scratch_bytes))
+    word, width = numbers.word.bytes, vectors * numbers.lanes
+
+    def unit(unit, _):
+        rest = f.div(unit, s.row_blocks)
+        tile_first = f.mul(f.sub(unit, f.mul(rest, s.row_blocks)), s.block_tiles)
+        group = f.div(rest, s.panel_blocks)
+        panel_first = f.mul(f.sub(rest, f.mul(group, s.panel_blocks)), s.block_panels)
+        tile_stop = f.minimum(f.add(tile_first, s.block_tiles), s.group_tiles)
+        panel_stop = f.minimum(f.add(panel_first, s.block_panels), s.panels)
+        group_weights = f.offset(s.weights, f.mul(f.mul(group, s.group_tiles), s.tile_bytes))
+
+        def depth_block(k, _):
+            count = f.minimum(f.sub(s.depth, k), s.block_depth)
+            first = f.compare("==", k, 0)
+            last = f.compare("==", f.add(k, count), s.depth)
+
+            def panel(p, _):
+                n = f.div(p, s.panels_per_image)
+                number = f.mul(f.sub(p, f.mul(n, s.panels_per_image)), width)
+                image = f.offset(s.image, f.add(f.mul(n, s.image_bytes), f.mul(group, s.image_group_bytes)))
+                image = f.offset(image, number, numbers.word)
+                out_at = f.offset(s.out, f.add(f.mul(n, s.out_batch), f.mul(group, s.out_group)))
+                offsets = f.offset(s.k_offsets, k, i64)
+
+                def one(t, _):
+                    weights = f.offset(f.offset(group_weights, f.mul(t, s.tile_bytes)), f.mul(k, rows * word))
+                    row = f.mul(t, rows)
+                    waiting = f.add(f.mul(f.sub(p, panel_first), s.block_tiles), f.sub(t, tile_first))
+                    partial = f.offset(scratch, f.mul(waiting, s.partial_bytes))
+                    f.call(tile.function, [args, weights, image, offsets, count, partial,
+                                           f.cast("zext", first, i64), f.cast("zext", last, i64),
+                                           f.offset(out_at, f.mul(row, s.out_row)), f.sub(s.rows, row), number,
+                                           f.add(f.mul(group, s.rows), row)])
+
+                f.loop(tile_first, tile_stop, 1, [], one)
+
+            f.loop(panel_first, panel_stop, 1, [], panel)
+
+        # at least once: an output that no tap reaches is zero
+        f.loop(0, f.maximum(s.depth, 1), s.block_depth, [], depth_block)
+
+    f.loop(begin, end, 1, [], unit)
+    f.ret()
+    return module.text()
+
+
+class _Tile:
+    """Writes the function that computes one register tile of a convolution and stores it."""
+
+    def __init__(self, module, numbers, out, rows, vectors, packed_out, epilogue):
+        self.numbers, self.out, self.rows, self.vectors = numbers, out, rows, vectors
+        self.packed_out, self.epilogue = packed_out, epilogue
+        parameters = [("args", ptr), ("weights", ptr), ("image", ptr), ("offsets", ptr), ("depth", i64), ("partial", ptr),
+                      ("first", i64), ("last", i64), ("out", ptr), ("rows_left", i64), ("number", i64), ("channel", i64)]
+        self.function = f = module.function("tile", parameters, internal=True)
+        (args, weights, image, offsets, depth, partial, first, last, target, rows_left, number, channel) = f.parameters
+        tile = self.sums(f, weights, image, offsets, depth)
+        bytes_ = numbers.accumulator.bytes * numbers.lanes
+
+        def place(k):
+            return f.offset(partial, k * bytes_)
+
+        tile = f.when(f.compare("!=", first, 0), lambda: tile,
+                      lambda: [f.add(value, f.load(numbers.vector, place(k))) for k, value in enumerate(tile)])
+        # finished sums pass through memory, so that the store code is written once, not once a row
+        for k, value in enumerate(tile):
+            f.store(value, place(k))
+        f.when(f.compare("!=", last, 0), lambda: self.store(f, args, partial, target, rows_left, number, channel))
+        f.ret()
+
+    def sums(self, f, weights, image, offsets, depth):
+        """The loop along k: four offsets at a time, then the rest one by one."""
+        numbers, rows, vectors = self.numbers, self.rows, self.vectors
+        word = numbers.word
+
+        def step(u, weights, offsets, tile):
+            at = f.offset(image, f.load(i64, f.offset(offsets, u, i64)))
+            columns = [f.load(numbers.words, f.offset(at, j * numbers.lanes * word.bytes), align=word.bytes) for j in range(vectors)]
+            for r in range(rows):
+                one = f.splat(f.load(word, f.offset(weights, (r * CHUNK + u) * word.bytes)), numbers.lanes)
+                for j in range(vectors):
+                    tile[r * vectors + j] = numbers.multiply_add(f, one, columns[j], tile[r * vectors + j])
+
+        def four(_, values):
+            weights, offsets, *tile = values
+            for u in range(CHUNK):
+                step(u, weights, offsets, tile)
+            return [f.offset(weights, rows * CHUNK * word.bytes), f.offset(offsets, CHUNK, i64), *tile]
+
+        def single(_, values):
+            weights, offsets, *tile = values
+            step(0, weights, offsets, tile)
+            return [f.offset(weights, word.bytes), f.offset(offsets, 1, i64), *tile]
+
+        start = [weights, offsets, *[zero(numbers.vector)] * (rows * vectors)]
+        whole = f.div(depth, CHUNK)
+        values = f.loop(0, whole, 1, start, four)
+        return f.loop(0, f.rem(depth, CHUNK), 1, values, single)[2:]
+
+    def store(self, f, args, partial, target, rows_left, number, channel):
+        """Stores the finished sums of a tile, vector by vector, all rows of one vector in turn."""
+        numbers, lanes, out = self.numbers, self.numbers.lanes, self.out
+        s = Slots(f, args, SLOTS, ("out_offsets",))
+        bytes_ = numbers.accumulator.bytes * lanes
+        numbers_left = f.sub(s.numbers, number)
+        slots = [f.load(i64, f.offset(args, 8 * (len(SLOTS) + k))) for k in range(len(self.epilogue.slots))]
+        for j in range(self.vectors):
+            def one_vector(j=j):
+                there = f.lane_mask(f.sub(numbers_left, j * lanes), lanes)
+                table = f.offset(s.out_offsets, f.add(number, j * lanes), i64)
+                places = f.load(vector(i64, lanes), table, mask=there, other=constant(vector(i64, lanes), -1))
+                kept = f.compare(">=", places, 0)
+                large = f.select(kept, places, constant(vector(i64, lanes), 1 << 62))
+                start = f.reduce("min", large)
+                count = f.reduce("add", f.cast("zext", kept, vector(i64, lanes)))
+                side_by_side = f.lane_mask(count, lanes)
+
+                def row(r, _):
+                    index = f.mul(f.add(f.mul(r, self.vectors), j), bytes_)
+                    total = f.load(numbers.vector, f.offset(partial, index))
+                    if self.epilogue.emit is not None:
+                        total = self.epilogue.emit(f, total, constant(i64, 0), f.add(channel, r), number, kept, slots)
+                    to = f.offset(target, f.mul(r, s.out_row))
+                    if self.packed_out:
+                        close = f.intrinsic("llvm.experimental.vector.compress", total.type, [total, kept, zero(total.type)])
+                        f.store(f.convert(close, out), f.offset(to, start, out), mask=side_by_side)
+                    else:
+                        f.scatter(f.convert(total, out), f.offset(to, places, out), kept)
+
+                f.when(f.compare(">", count, 0), lambda: f.loop(0, f.minimum(rows_left, self.rows), 1, [], row))
+
+            one_vector()

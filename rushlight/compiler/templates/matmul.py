@@ -1,0 +1,298 @@
+"""Planning matrix products: which kernel, which blocks, which temporaries, for given sizes and strides.
+
+Kernels know dtypes, layouts and register tiles but no sizes, so a new shape costs a plan, not a compilation.
+"""
+
+import functools
+from dataclasses import dataclass
+
+from ..llvm import pool
+from ..llvm.features import host
+from . import blocked, dot
+from .blocked import ACROSS, ALONG, APART, BATCH_DIMS, PACKED, TABLE
+from .contraction import CHUNK, ELEMENTS, NO_EPILOGUE, Contraction, Step, numbers
+
+
+@dataclass(frozen=True)
+class Matmul:
+    """A batched product C[batch, M, N] = A[batch, M, K] @ B[batch, K, N]; strides in elements, 0 where broadcast.
+
+    `batch` is a tuple of sizes; `a`, `b` and `c` are strides: one per batch dimension, then the two of the matrix. C has unit
+    stride along its columns. `sums` = (count, stride of A, stride of B) adds up that many products: a batch dimension that C
+    lacks.
+    """
+
+    batch: tuple
+    rows: int
+    columns: int
+    depth: int
+    a: tuple
+    b: tuple
+    c: tuple
+    dtype: str = "float32"
+    out_dtype: str = ""
+    sums: tuple = (1, 0, 0)
+
+
+def plan_matmul(problem, epilogue=NO_EPILOGUE):
+    """Plans a Matmul; operands are named "a", "b" and "c", and the epilogue's as its slots say.
+
+    Raises ValueError for dtypes without products, for more than three batch dimensions that do not merge, or when
+    C has no unit stride along its columns.
+
+    Example:
+        >>> plan = plan_matmul(Matmul((), 4, 3, 5, (5, 1), (3, 1), (3, 1)))
+        >>> len(plan.steps)
+        1
+    """
+    return _plan(_normalised(problem), epilogue, pool.get_num_threads())
+
+
+def _normalised(p):
+    """The same product with sizes merged where strides allow: batches among themselves, or into the rows."""
+    dims = [dim for dim in zip(p.batch, p.a, p.b, p.c) if dim[0] != 1]
+    merged = []
+    for size, *strides in dims:
+        if merged and all(last == size * stride for last, stride in zip(merged[-1][1:], strides)):
+            merged[-1] = (merged[-1][0] * size, *strides)
+        else:
+            merged.append((size, *strides))
+    a, b, c = p.a[-2:], p.b[-2:], p.c[-2:]
+    rows = p.rows
+    if merged and merged[-1][2] == 0 and (rows == 1 or (merged[-1][1] == rows * a[0] and merged[-1][3] == rows * c[0])):
+        size, a_stride, _, c_stride = merged.pop()
+        if rows == 1:
+            a, c = (a_stride, a[1]), (c_stride, c[1])
+        rows *= size
+    if len(merged) > BATCH_DIMS:
+        raise ValueError(f"a product over {len(merged)} batch dimensions that do not merge; at most {BATCH_DIMS} can be planned")
+    batch = tuple(dim[0] for dim in merged)
+    strides = [tuple(dim[k] for dim in merged) for k in (1, 2, 3)]
+    return Matmul(batch, rows, p.columns, p.depth, strides[0] + tuple(a), strides[1] + tuple(b), strides[2] + tuple(c),
+                  p.dtype, p.out_dtype or p.dtype, p.sums)
+
+
+@functools.lru_cache(maxsize=4096)
+def _plan(p, epilogue, threads):
+    if not p.rows or not p.columns or 0 in p.batch:
+        return Contraction((), {})
+    if p.c[-1] != 1 and p.columns > 1:
+        raise ValueError(f"the output of a product needs unit stride along its columns; its strides are {p.c}. "
+                         "For a transposed one swap the operands")
+    kind = numbers(p.dtype)
+    if _wants_dots(p, kind):
+        return dot_plan(p, kind, epilogue, threads)
+    return blocked_plan(p, kind, epilogue, threads)
+
+
+def _wants_dots(p, kind):
+    """Few rows or columns, both operands along k: memory sets the pace, and packing would double the traffic."""
+    along = p.a[-1] == 1 and p.b[-2] == 1
+    return along and (p.rows <= 8 or p.columns <= 4) and p.depth >= 2 * kind.lanes
+
+
+def layout(across, along, across_size, along_size):
+    """How an operand lies, from its two strides: ACROSS the tile's vectors, ALONG k, or APART."""
+    if across == 1 or across_size == 1:
+        return ACROSS if along_size == 1 or across == 1 and along != 1 or across_size > 1 else ALONG if along == 1 else ACROSS
+    return ALONG if along == 1 or along_size == 1 else APART
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A register tile and the blocks that go with it; `shared` packs all of B in a step of its own."""
+
+    tile_rows: int
+    vectors: int
+    block_rows: int
+    block_columns: int
+    block_depth: int
+    shared: bool
+
+
+def register_tile(rows, columns, kind):
+    """The register tile for a count of rows: as many sums as the registers hold, few of them wasted."""
+    vectors_there = -(-columns // kind.lanes)
+    if host().registers == 16:
+        options = ((6, 2), (4, 2), (2, 4), (1, 4))
+    else:
+        options = ((14, 2), (12, 2), (8, 3), (6, 4), (4, 4), (2, 6), (1, 8))
+
+    def cost(option):
+        tile_rows, vectors = option
+        tiles = -(-rows // tile_rows) * -(-vectors_there // vectors)
+        # multiply-adds of a step along k run two a cycle, loads two a cycle, and a sum takes four cycles to come back
+        return tiles * max(tile_rows * vectors / 2, 4, (tile_rows + vectors) / 2 + 1)
+
+    return min(options, key=cost)
+
+
+def choose(p, kind, threads, gathered=False):
+    """The Choice for a normalised Matmul; `gathered`: B is read through a table, so it cannot be packed beforehand."""
+    tile_rows, vectors = register_tile(p.rows, p.columns, kind)
+    width = vectors * kind.lanes
+    word = kind.word.bytes
+    batches = _product(p.batch)
+    # A panel of B and a tile of A in the first cache
+    words = -(-p.depth // kind.per_word) or 1
+    limit = 512
+    blocks = -(-words // limit)
+    block_words = _round_up(-(-words // blocks), kind.lanes)
+    if ELEMENTS[p.out_dtype] is not kind.accumulator and blocks > 1 and words <= 2048:
+        block_words = _round_up(words, kind.lanes)
+    # a block of A in half the second cache
+    block_rows = max(tile_rows, min(448, (384 << 10) // (block_words * word)) // tile_rows * tile_rows)
+    row_blocks = -(-p.rows // block_rows)
+    shared = row_blocks > 1 and p.sums[0] == 1 and not gathered
+    wanted = 1 if threads == 1 else 4 * threads
+    column_panels = -(-p.columns // width)
+    if shared:
+        # more, smaller row blocks as long as B is not read again too often
+        while row_blocks * batches < wanted and block_rows > 6 * tile_rows:
+            block_rows = _round_up(block_rows // 2, tile_rows)
+            row_blocks = -(-p.rows // block_rows)
+    block_rows = _round_up(-(-p.rows // row_blocks), tile_rows)
+    column_blocks = min(column_panels, max(1, -(-wanted // (row_blocks * batches))))
+    # sums that wait between blocks along k in another type than the output's need scratch
+    block_columns = -(-column_panels // column_blocks) * width
+    return Choice(tile_rows, vectors, block_rows, block_columns, block_words * kind.per_word, shared)
+
+
+def _product(sizes):
+    total = 1
+    for size in sizes:
+        total *= size
+    return total
+
+
+def _round_up(number, step):
+    return -(-number // step) * step
+
+
+def _batch_slots(p, itemsizes):
+    """Batch sizes and byte strides, padded in front to three dimensions."""
+    missing = BATCH_DIMS - len(p.batch)
+    sizes = (1,) * missing + p.batch
+    slots = {"batch_1": sizes[1], "batch_2": sizes[2]}
+    for operand, itemsize in itemsizes.items():
+        strides = (0,) * missing + getattr(p, operand)[:-2]
+        slots.update({f"{operand}_batch_{dim}": stride * itemsize for dim, stride in enumerate(strides)})
+    return slots
+
+
+def blocked_plan(p, kind, epilogue, threads, b_offsets=None):
+    """The plan of a blocked product; with `b_offsets` (bytes, one a column), B's columns lie along k at these offsets."""
+    choice = choose(p, kind, threads, b_offsets is not None)
+    out = ELEMENTS[p.out_dtype]
+    size, word = kind.element.bytes, kind.word.bytes
+    width = choice.vectors * kind.lanes
+    batches = _product(p.batch)
+    a_layout = layout(p.a[-2], p.a[-1], p.rows, p.depth)
+    b_layout = layout(p.b[-1], p.b[-2], p.columns, p.depth) if b_offsets is None else TABLE
+    row_blocks, column_blocks = -(-p.rows // choice.block_rows), -(-p.columns // choice.block_columns)
+    slots = {
+        "rows": p.rows, "columns": p.columns, "depth": p.depth,
+        "a_row": p.a[-2] * size, "a_k": p.a[-1] * size, "b_k": p.b[-2] * size, "b_column": p.b[-1] * size,
+        "c_row": p.c[-2] * out.bytes, "block_rows": choice.block_rows, "block_columns": choice.block_columns,
+        "block_depth": choice.block_depth, "row_blocks": row_blocks, "column_blocks": column_blocks,
+        "sums": p.sums[0], "a_sum": p.sums[1] * size, "b_sum": p.sums[2] * size,
+        "b_offsets": 0 if b_offsets is None else b_offsets.ctypes.data,
+        **_batch_slots(p, {"a": size, "b": size, "c": out.bytes}),
+    }
+    depth_words = _round_up(-(-choice.block_depth // kind.per_word), CHUNK) + kind.lanes
+    a_bytes = _round_up(_round_up(choice.block_rows, choice.tile_rows) * depth_words * word + 64, 4096)
+    panel_bytes = _round_up(depth_words * width * word + 64, 4096)
+    partial_bytes = 0 if out is kind.accumulator else choice.block_rows * choice.block_columns * kind.accumulator.bytes
+    scratch = a_bytes + panel_bytes + _round_up(partial_bytes, 4096)
+    slots.update(scratch_bytes=scratch, panel_at=a_bytes, partial_at=a_bytes + panel_bytes, panel_bytes=panel_bytes)
+    temporaries = {"scratch": scratch * threads}
+    steps = []
+    if choice.shared:
+        steps.append(_pack_step(p, kind, b_layout, choice, slots, temporaries))
+        b_layout = PACKED
+    kernel = blocked.block_kernel(kind, out, a_layout, b_layout, choice.tile_rows, choice.vectors, epilogue)
+    sources = {"a": ("pointer", "a", 0), "c": ("pointer", "c", 0), "scratch": ("temp", "scratch", 0),
+               "b": ("temp", "packed", 0) if choice.shared else ("pointer", "b", 0)}
+    units = batches * row_blocks * column_blocks
+    steps.append(Step(kernel, units, _grain(p, units, threads), _slots(blocked.SLOTS, slots, sources) + epilogue.slots))
+    return Contraction(tuple(steps), temporaries, () if b_offsets is None else (b_offsets,))
+
+
+def dot_plan(p, kind, epilogue, threads, b_offsets=None):
+    """The plan of a product by dot products; with `b_offsets` (bytes, one a column), B's columns are at these offsets.
+
+    Sums over several products or blocks along k wait in C, which then needs the accumulator's type.
+    """
+    out, size = ELEMENTS[p.out_dtype], kind.element.bytes
+    tile_rows, tile_columns = _dot_tile(p.rows, p.columns, kind.lanes)
+    batches = _product(p.batch)
+    wanted = 1 if threads == 1 else max(1, 8 * threads // batches)
+    if p.rows >= p.columns and b_offsets is None:
+        row_blocks, column_blocks = min(wanted, -(-p.rows // tile_rows)), 1
+    else:
+        row_blocks, column_blocks = 1, min(wanted, -(-p.columns // tile_columns))
+    block_rows = _round_up(-(-p.rows // row_blocks), tile_rows)
+    block_columns = _round_up(-(-p.columns // column_blocks), tile_columns)
+    row_blocks, column_blocks = -(-p.rows // block_rows), -(-p.columns // block_columns)
+    # pixels come in blocks that let a tile's rows stay in the first cache; long rows read once need no blocks
+    block_depth = max(p.depth, 1) if b_offsets is None else 64 * kind.lanes
+    slots = {
+        "rows": p.rows, "columns": p.columns, "depth": p.depth, "a_row": p.a[-2] * size, "b_column": p.b[-1] * size,
+        "c_row": p.c[-2] * out.bytes, "block_rows": block_rows, "block_columns": block_columns, "block_depth": block_depth,
+        "row_blocks": row_blocks, "column_blocks": column_blocks,
+        "sums": p.sums[0], "a_sum": p.sums[1] * size, "b_sum": p.sums[2] * size,
+        "b_offsets": 0 if b_offsets is None else b_offsets.ctypes.data,
+        **_batch_slots(p, {"a": size, "b": size, "c": out.bytes}),
+    }
+    kernel = dot.dot_kernel(kind, out, tile_rows, tile_columns, b_offsets is not None, epilogue)
+    units = batches * row_blocks * column_blocks
+    sources = {name: ("pointer", name, 0) for name in "abc"}
+    step = Step(kernel, units, _grain(p, units, threads), _slots(dot.SLOTS, slots, sources) + epilogue.slots)
+    return Contraction((step,), {}, () if b_offsets is None else (b_offsets,))
+
+
+def _dot_tile(rows, columns, lanes):
+    """Rows and columns of a tile of dot products."""
+    if host().registers == 16:
+        options = ((1, 8), (8, 1), (2, 4), (4, 2))
+    else:
+        options = ((1, 8), (8, 1), (2, 8), (8, 2), (4, 6), (6, 4))
+    # a row of a tile is stored as one vector
+    options = [option for option in options if option[1] <= lanes]
+
+    def cost(option):
+        r, c = option
+        return -(-rows // r) * -(-columns // c) * max(r * c / 2, (r + c) / 2 + 1)
+
+    return min(options, key=cost)
+
+
+def _grain(p, units, threads):
+    """Units a chunk: enough that claiming it costs little, few enough that threads finish together."""
+    work = 2 * p.sums[0] * _product(p.batch) * p.rows * p.columns * max(p.depth, 8)
+    if work < 400_000:
+        return units  # waking others takes longer than the product
+    per_unit = work / units
+    return max(1, min(int(500_000 / per_unit), units // (4 * threads)))
+
+
+def _pack_step(p, kind, b_layout, choice, slots, temporaries):
+    """The step that packs B once for all row blocks; rewrites the B slots to point into the packed copy."""
+    width = choice.vectors * kind.lanes
+    panels = -(-p.columns // width)
+    panel_bytes = (_round_up(-(-p.depth // kind.per_word), kind.lanes) * width + 16) * kind.word.bytes
+    shared_by_all = not any(p.b[:-2])
+    batches = 1 if shared_by_all else _product(p.batch)
+    own = dict(slots, panels=panels, panel_bytes=panel_bytes)
+    kernel = blocked.pack_kernel(kind, b_layout, choice.vectors)
+    sources = {"b": ("pointer", "b", 0), "packed": ("temp", "packed", 0)}
+    step = Step(kernel, batches * panels, max(1, 4096 // max(p.depth, 1)), _slots(blocked.PACK_SLOTS, own, sources))
+    temporaries["packed"] = batches * panels * panel_bytes + 4096
+    matrix = 0 if shared_by_all else panels * panel_bytes
+    slots.update(panel_bytes=panel_bytes, b_batch_2=matrix, b_batch_1=matrix * slots["batch_2"],
+                 b_batch_0=matrix * slots["batch_2"] * slots["batch_1"])
+    return step
+
+
+def _slots(names, numbers, sources):
+    return tuple(sources[name] if name in sources else ("const", numbers[name]) for name in names)

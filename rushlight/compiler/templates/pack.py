@@ -1,0 +1,207 @@
+"""Packing: operands rewritten into the order in which the register tile reads them.
+
+Panels are `[panel][k][width]` words: the vectors of B, or the rows of A when neighbouring rows are neighbours in memory.
+Quads are `[tile][k / 4][row][4]` words: the rows of A when neighbouring k are neighbours. Both are padded with zeros along
+k to a multiple of 4. Elements are converted to words on the way.
+"""
+
+from ..llvm.builder import constant, zero
+from ..llvm.types import i16, i64, vector
+from .contraction import CHUNK
+
+
+def load_words(b, numbers, pointer, k_stride, lane_stride, count, k_left):
+    """A vector of words: lane l is at `pointer + l * lane_stride`, of which the first `count` lanes are read, the rest zero.
+
+    `lane_stride` is None for neighbouring elements and `count` None for all lanes. A word of two elements takes the second
+    from `k_stride` bytes on, when `k_left` elements along k (an i64) allow it.
+    """
+    kind = vector(numbers.element, numbers.lanes)
+
+    def load(pointer, count):
+        mask = None if count is None else b.lane_mask(count, numbers.lanes)
+        if lane_stride is None:
+            return b.load(kind, pointer, mask=mask)
+        places = b.mul(b.lane_indices(numbers.lanes), b.splat(lane_stride, numbers.lanes))
+        return b.gather(kind, b.offset(pointer, places), mask)
+
+    if numbers.per_word == 1:
+        return b.convert(load(pointer, count), numbers.word, numbers.signed)
+    halves = vector(i16, numbers.lanes)
+    low = b.cast("zext", b.bitcast(load(pointer, count), halves), numbers.words)
+    paired = b.compare(">", k_left, 1)
+    second = b.select(paired, constant(i64, numbers.lanes) if count is None else count, 0)
+    high = b.cast("zext", b.bitcast(load(b.offset(pointer, k_stride), second), halves), numbers.words)
+    return b.or_(low, b.shl(high, 16))
+
+
+def load_run(b, numbers, pointer, k_left):
+    """A vector of words whose elements are neighbours along k, zero from `k_left` elements on (None: all are there)."""
+    elements = numbers.lanes * numbers.per_word
+    mask = None if k_left is None else b.lane_mask(k_left, elements)
+    kind = vector(i16 if numbers.per_word == 2 else numbers.element, elements)
+    loaded = b.load(kind, pointer, align=numbers.element.bytes, mask=mask)
+    if numbers.per_word == 2:
+        return b.bitcast(loaded, numbers.words)
+    return b.convert(loaded, numbers.word, numbers.signed)
+
+
+def transpose(b, rows):
+    """Transposes a square of words held in vectors; the lanes are 2 or 4 blocks of 128 bits, or one."""
+    kind = rows[0].type
+    lanes, per_block = kind.lanes, 128 // kind.element.bits
+    blocks = lanes // per_block
+
+    def within(a, c, picks):
+        return b.shuffle(a, c, [base + pick if pick < per_block else lanes + base + pick - per_block
+                                for base in range(0, lanes, per_block) for pick in picks])
+
+    def across(a, c, picks):
+        return b.shuffle(a, c, [pick * per_block + lane for pick in picks for lane in range(per_block)])
+
+    if per_block == 4:
+        for g in range(0, lanes, 4):
+            r = rows[g:g + 4]
+            low, high = [within(r[i], r[i + 1], (0, 4, 1, 5)) for i in (0, 2)], [within(r[i], r[i + 1], (2, 6, 3, 7)) for i in (0, 2)]
+            rows[g:g + 4] = [within(*pair, picks) for pair in (low, high) for picks in ((0, 1, 4, 5), (2, 3, 6, 7))]
+    else:
+        for g in range(0, lanes, 2):
+            rows[g:g + 2] = [within(rows[g], rows[g + 1], picks) for picks in ((0, 2), (1, 3))]
+    if blocks == 1:
+        return rows
+    result = [None] * lanes
+    for j in range(per_block):
+        column = [rows[j + g * per_block] for g in range(blocks)]
+        if blocks == 2:
+            result[j], result[j + per_block] = across(*column, (0, 2)), across(*column, (1, 3))
+            continue
+        even, odd = (0, 2, 4, 6), (1, 3, 5, 7)
+        for picks, targets in ((even, (0, 2)), (odd, (1, 3))):
+            halves = across(column[0], column[1], picks), across(column[2], column[3], picks)
+            for target, again in zip(targets, (even, odd)):
+                result[j + target * per_block] = across(*halves, again)
+    return result
+
+
+def write_panel(b, numbers, width, source, k_stride, lane_stride, target, lanes_left, k_count):
+    """Packs one panel of `width` words from elements that are neighbours across lanes (or `lane_stride` bytes apart).
+
+    `lanes_left` and `k_count` (elements, i64) say how much there is; the panel is filled with zeros up to its width and a
+    multiple of four words along k. Stores may spill a vector past the last row.
+    """
+    vectors = -(-width // numbers.lanes)
+    step = numbers.per_word
+    word_bytes = numbers.word.bytes
+
+    def rows(full):
+        def row(k, _):
+            at = b.offset(source, b.mul(k, k_stride))
+            to = b.offset(target, b.mul(k, width * word_bytes // step))
+            left = b.sub(k_count, k)
+            for j in range(vectors):
+                count = None if full else b.sub(lanes_left, j * numbers.lanes)
+                place = b.mul(lane_stride, j * numbers.lanes) if lane_stride is not None else j * numbers.lanes * numbers.element.bytes
+                words = load_words(b, numbers, b.offset(at, place), k_stride, lane_stride, count, left)
+                b.store(words, b.offset(to, j * numbers.lanes * word_bytes), align=4)
+        b.loop(0, k_count, step, [], row)
+
+    b.when(b.compare(">=", lanes_left, vectors * numbers.lanes), lambda: rows(True), lambda: rows(False))
+    words = b.div(b.add(k_count, step - 1), step)
+    padded = _padded(b, words)
+
+    def blank(k, _):
+        to = b.offset(target, b.mul(k, width * word_bytes))
+        for j in range(vectors):
+            b.store(zero(numbers.words), b.offset(to, j * numbers.lanes * word_bytes), align=4)
+
+    b.loop(words, padded, 1, [], blank)
+
+
+def _padded(b, words):
+    return b.mul(b.div(b.add(words, CHUNK - 1), CHUNK), CHUNK)
+
+
+def write_transposed_panel(b, numbers, width, source, lane_offset, target, lanes_left, k_count):
+    """Packs one panel from elements that are neighbours along k: squares of words are transposed in registers.
+
+    `lane_offset(lane)` gives the byte offset of a lane's elements; lanes that are not there are not asked for. Up to a vector of rows past the padded end is overwritten.
+    """
+    lanes = numbers.lanes
+    elements = lanes * numbers.per_word
+
+    def square(k, to, group, full):
+        rows = []
+        for lane in range(lanes):
+            place = constant(i64, group * lanes + lane)
+            if not full:
+                place = b.minimum(place, b.sub(lanes_left, 1))
+            at = b.offset(source, b.add(lane_offset(place), b.mul(k, numbers.element.bytes)))
+            left = None if full else b.select(b.compare(">", lanes_left, group * lanes + lane), b.sub(k_count, k), 0)
+            rows.append(load_run(b, numbers, at, left))
+        for lane, row in enumerate(transpose(b, rows)):
+            b.store(row, b.offset(to, (lane * width + group * lanes) * numbers.word.bytes), align=4)
+
+    def squares(full):
+        def body(k, _):
+            to = b.offset(target, b.mul(k, width * numbers.word.bytes // numbers.per_word))
+            for group in range(width // lanes):
+                square(k, to, group, full)
+        return body
+
+    whole = b.mul(b.div(k_count, elements), elements)
+    whole = b.select(b.compare(">=", lanes_left, width), whole, 0)
+    b.loop(0, whole, elements, [], squares(True))
+    b.loop(whole, k_count, elements, [], squares(False))
+
+
+def write_quads(b, numbers, rows_per_tile, source, row_stride, k_stride, target, rows, k_count):
+    """Packs rows into quads, tile after tile; elements are neighbours along k, or `k_stride` bytes apart when that is given.
+
+    The rows that the last tile lacks are left as they are: their sums are thrown away.
+    """
+    word_bytes, elements = numbers.word.bytes, numbers.lanes * numbers.per_word
+    chunk_bytes = CHUNK * word_bytes
+    quads = b.div(b.add(k_count, CHUNK * numbers.per_word - 1), CHUNK * numbers.per_word)
+    tile_bytes = b.mul(quads, rows_per_tile * chunk_bytes)
+
+    def run(at, k, left):
+        if k_stride is None:
+            return load_run(b, numbers, b.offset(at, b.mul(k, numbers.element.bytes)), left)
+        count = b.sub(k_count, k)
+        if numbers.per_word == 1:
+            return load_words(b, numbers, b.offset(at, b.mul(k, k_stride)), k_stride, k_stride, count, count)
+        # lane l holds elements 2l and 2l + 1
+        pairs = b.div(b.add(count, 1), 2)
+        words = load_words(b, numbers, b.offset(at, b.mul(k, k_stride)), k_stride, b.mul(k_stride, 2), pairs, constant(i64, 1))
+        odd = load_words(b, numbers, b.offset(at, b.mul(b.add(k, 1), k_stride)), k_stride, b.mul(k_stride, 2),
+                         b.div(count, 2), constant(i64, 1))
+        return b.or_(words, b.shl(odd, 16))
+
+    def split(words, to, count):
+        for q in range(numbers.lanes // CHUNK):
+            def store(q=q):
+                part = b.shuffle(words, None, range(q * CHUNK, (q + 1) * CHUNK))
+                b.store(part, b.offset(to, q * rows_per_tile * chunk_bytes), align=4)
+            if count is None:
+                store()
+            else:
+                b.when(b.compare(">", count, q * CHUNK * numbers.per_word), store)
+
+    def row(r, _):
+        at = b.offset(source, b.mul(r, row_stride))
+        tile = b.div(r, rows_per_tile)
+        to = b.offset(target, b.add(b.mul(tile, tile_bytes), b.mul(b.sub(r, b.mul(tile, rows_per_tile)), chunk_bytes)))
+
+        def place(k):
+            return b.offset(to, b.mul(b.div(k, CHUNK * numbers.per_word), rows_per_tile * chunk_bytes))
+
+        whole = b.mul(b.div(k_count, elements), elements)
+        b.loop(0, whole, elements, [], lambda k, _: split(run(at, k, None), place(k), None))
+
+        def tail():
+            left = b.sub(k_count, whole)
+            split(run(at, whole, left), place(whole), left)
+
+        b.when(b.compare("<", whole, k_count), tail)
+
+    b.loop(0, rows, 1, [], row)

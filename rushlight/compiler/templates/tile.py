@@ -1,0 +1,122 @@
+"""The register tile: a block of sums held in vector registers while a loop runs along k.
+
+Rows of A are broadcast word by word, vectors of B are loaded; both come packed, so that every address is the base plus a
+constant. A tile of 14 rows by 2 vectors keeps 28 sums, two vectors of B and one broadcast in AVX-512's 32 registers.
+"""
+
+from ..llvm.builder import constant, zero
+from ..llvm.types import i64, ptr
+from .contraction import CHUNK
+
+
+def sums(b, numbers, rows, vectors, a, a_row, a_step, b_panel, chunks, start=None):
+    """The sums of `rows` x `vectors` after `chunks` (i64) times four words along k, as a list, row by row.
+
+    Word u of row r of a chunk is at `a + r * a_row + offset(u)`, where quads (a_row = 4 words) have their words side by
+    side and panels (a_row = 1 word) `a_step / 4` bytes apart; a chunk takes `a_step` bytes.
+    """
+    word = numbers.word.bytes
+    width = vectors * numbers.lanes
+    next_word = word if a_row == CHUNK * word else a_step // CHUNK
+
+    def chunk(_, values):
+        a_at, b_at, *tile = values
+        for u in range(CHUNK):
+            columns = [b.load(numbers.words, b.offset(b_at, (u * width + j * numbers.lanes) * word), align=word)
+                       for j in range(vectors)]
+            for r in range(rows):
+                one = b.load(numbers.word, b.offset(a_at, r * a_row + u * next_word))
+                row = b.splat(one, numbers.lanes)
+                for j in range(vectors):
+                    tile[r * vectors + j] = numbers.multiply_add(b, row, columns[j], tile[r * vectors + j])
+        return [b.offset(a_at, a_step), b.offset(b_at, CHUNK * width * word), *tile]
+
+    start = start or [zero(numbers.vector)] * (rows * vectors)
+    return b.loop(0, chunks, 1, [a, b_panel, *start], chunk)[2:]
+
+
+class Store:
+    """Where and how a tile's sums go: added to earlier partial sums, through the epilogue, into the output."""
+
+    def __init__(self, numbers, out, epilogue, first_slot):
+        self.numbers = numbers
+        self.out = out
+        self.epilogue = epilogue
+        self.first_slot = first_slot
+
+    def finish(self, b, args, total, place, batch, row, column, mask):
+        """One vector of final sums: epilogue, conversion, store."""
+        if self.epilogue.emit is not None:
+            slots = [b.load(i64, b.offset(args, 8 * (self.first_slot + k))) for k in range(len(self.epilogue.slots))]
+            total = self.epilogue.emit(b, total, batch, row, column, mask, slots)
+        b.store(b.convert(total, self.out), place, mask=mask)
+
+
+PARAMETERS = [("args", ptr), ("a", ptr), ("panel", ptr), ("chunks", i64), ("out", ptr), ("out_stride", i64),
+              ("partial", ptr), ("partial_stride", i64), ("stage", i64), ("rows_left", i64), ("columns_left", i64),
+              ("batch", i64), ("row", i64), ("column", i64)]
+FIRST, LAST = 1, 2  # bits of `stage`: no partial sums exist yet; these sums are the final ones
+
+
+def write_tile(module, name, numbers, rows, vectors, a_row, a_step, store):
+    """A function that computes one tile and stores it; its parameters are PARAMETERS, strides in bytes.
+
+    `partial` is where sums in the accumulator's type wait between blocks of k.
+    """
+    f = module.function(name, PARAMETERS, internal=True)
+    (args, a, panel, chunks, out, out_stride, partial, partial_stride, stage, rows_left, columns_left,
+     batch, row, column) = f.parameters
+    lanes, bytes_ = numbers.lanes, numbers.accumulator.bytes
+    width = vectors * lanes
+    tile = sums(f, numbers, rows, vectors, a, a_row, a_step, panel, chunks)
+    first, last = (f.compare("!=", f.and_(stage, bit), 0) for bit in (FIRST, LAST))
+
+    def place(base, stride, r, j, size):
+        return f.offset(base, f.add(f.mul(stride, r), j * lanes * size))
+
+    def whole():
+        def earlier():
+            return [f.add(tile[r * vectors + j], f.load(numbers.vector, place(partial, partial_stride, r, j, bytes_)))
+                    for r in range(rows) for j in range(vectors)]
+
+        totals = f.when(first, lambda: tile, earlier)
+
+        def final():
+            for r in range(rows):
+                for j in range(vectors):
+                    store.finish(f, args, totals[r * vectors + j], place(out, out_stride, r, j, store.out.bytes),
+                                 batch, f.add(row, r), f.add(column, j * lanes), None)
+
+        def keep():
+            for r in range(rows):
+                for j in range(vectors):
+                    f.store(totals[r * vectors + j], place(partial, partial_stride, r, j, bytes_))
+
+        f.when(last, final, keep)
+
+    def edge():
+        # through memory, a row at a time: edges are few, and straight code for them would double the function
+        buffer = f.alloca(numbers.vector, rows * vectors)
+        for k, value in enumerate(tile):
+            f.store(value, f.offset(buffer, k * lanes * bytes_))
+
+        def one_row(r, _):
+            for j in range(vectors):
+                f.when(f.compare(">", columns_left, j * lanes), lambda j=j: one_vector(r, j))
+
+        def one_vector(r, j):
+            mask = f.lane_mask(f.sub(columns_left, j * lanes), lanes)
+            total = f.load(numbers.vector, f.offset(buffer, f.add(f.mul(r, width * bytes_), j * lanes * bytes_)))
+            waiting = place(partial, partial_stride, r, j, bytes_)
+            total, = f.when(first, lambda: [total], lambda: [f.add(total, f.load(numbers.vector, waiting, mask=mask))])
+            f.when(last,
+                   lambda: store.finish(f, args, total, place(out, out_stride, r, j, store.out.bytes), batch,
+                                        f.add(row, r), f.add(column, j * lanes), mask),
+                   lambda: f.store(total, waiting, mask=mask))
+
+        f.loop(0, f.minimum(rows_left, rows), 1, [], one_row)
+
+    full = f.and_(f.compare(">=", rows_left, rows), f.compare(">=", columns_left, width))
+    f.when(full, whole, edge)
+    f.ret()
+    return f

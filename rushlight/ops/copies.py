@@ -1,0 +1,20 @@
+"""``foo_copy`` for every view ``foo``: the same elements in memory of their own."""
+from __future__ import annotations
+
+from ..core.kinds import P
+from ..core.op import OPS, declare
+
+COPIES = ("alias", "as_strided", "detach", "diagonal", "expand", "narrow", "permute", "select", "squeeze", "t", "transpose", "unfold", "unsqueeze", "view")
+
+
+def copied(view):
+    def body(input, *args, **kwargs):
+        return P.copy(view.body(input, *args, **kwargs))
+    return body
+
+
+def derive():
+    """Declares the copying forms."""
+    for name in COPIES:
+        view = OPS[name]
+        declare(f"{name}_copy", copied(view), None, view.signature, view.scalars, samples=(), namespace="", method=False, doc=f"{name}, copied.")

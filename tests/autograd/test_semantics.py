@@ -1,0 +1,169 @@
+"""Views, in-place operators, hooks, double backward and errors, as PyTorch has them."""
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+
+torch = pytest.importorskip("torch")
+
+
+def same(program):
+    """Runs a program under both libraries and compares what it returns."""
+    ours, theirs = program(rl), program(torch)
+    for a, b in zip(ours, theirs):
+        np.testing.assert_allclose(np.asarray(a.detach().tolist()), np.asarray(b.detach().tolist()), rtol=1e-5, atol=1e-6)
+
+
+def test_gradient_of_a_product():
+    def program(t):
+        x = t.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        (x * x * 2).sum().backward()
+        return [x.grad]
+    same(program)
+
+
+def test_gradients_accumulate():
+    def program(t):
+        x = t.ones(3, requires_grad=True)
+        for _ in range(3):
+            (x * 2).sum().backward()
+        return [x.grad]
+    same(program)
+
+
+def test_write_into_a_view_changes_the_history_of_its_base():
+    def program(t):
+        x = t.arange(6.0).reshape(2, 3).requires_grad_()
+        y = x * 2
+        y[0].mul_(3)
+        y[:, 1] = 0
+        (y * y).sum().backward()
+        return [x.grad, y]
+    same(program)
+
+
+def test_a_view_taken_before_sees_the_write():
+    def program(t):
+        x = t.ones(4, requires_grad=True)
+        y = x * 2
+        v = y[1:3]
+        y.mul_(5)
+        v.sum().backward()
+        return [x.grad]
+    same(program)
+
+
+def test_in_place_on_a_leaf_is_refused():
+    x = rl.ones(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="leaf"):
+        x.add_(1)
+    with rl.no_grad():
+        x.add_(1)
+    assert x.tolist() == [2.0, 2.0, 2.0]
+
+
+def test_modified_saved_tensor_is_an_error():
+    x = rl.ones(3, requires_grad=True)
+    y = x * 1
+    z = y * y
+    y.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.sum().backward()
+
+
+def test_second_backward_needs_retain_graph():
+    x = rl.ones(3, requires_grad=True)
+    y = (x * x).sum()
+    y.backward(retain_graph=True)
+    y.backward()
+    with pytest.raises(RuntimeError, match="second time"):
+        y.backward()
+
+
+@pytest.mark.parametrize("name", ["exp", "tanh", "sigmoid", "sin", "softmax", "logsumexp", "var", "sqrt"])
+def test_double_backward(name):
+    def program(t):
+        x = t.tensor([[0.3, 1.2, 0.7], [0.1, 0.5, 2.0]], dtype=t.float64, requires_grad=True)
+        arguments = (1,) if name in ("softmax", "logsumexp", "var") else ()
+        y = getattr(x, name)(*arguments)
+        g, = t.autograd.grad((y * y).sum(), x, create_graph=True)
+        h, = t.autograd.grad((g * g).sum(), x)
+        return [g, h]
+    same(program)
+
+
+def test_tensor_hooks():
+    def program(t):
+        x = t.ones(3, requires_grad=True)
+        y = x * 2
+        y.register_hook(lambda g: g * 10)
+        x.register_hook(lambda g: g + 1)
+        y.sum().backward()
+        return [x.grad]
+    same(program)
+
+
+def test_retain_grad():
+    def program(t):
+        x = t.ones(3, requires_grad=True)
+        y = x * 2
+        y.retain_grad()
+        (y * y).sum().backward()
+        return [x.grad, y.grad]
+    same(program)
+
+
+def test_custom_function():
+    def program(t):
+        class Cube(t.autograd.Function):
+            @staticmethod
+            def forward(ctx, x, scale):
+                ctx.save_for_backward(x)
+                ctx.scale = scale
+                return x**3 * scale
+
+            @staticmethod
+            def backward(ctx, g):
+                x, = ctx.saved_tensors
+                return g * 3 * x**2 * ctx.scale, None
+
+        x = t.tensor([1.0, 2.0], requires_grad=True)
+        y = Cube.apply(x, 2.0)
+        y.sum().backward()
+        return [y, x.grad]
+    same(program)
+
+
+def test_grad_mode_is_restored_after_an_error():
+    with pytest.raises(ZeroDivisionError):
+        with rl.no_grad():
+            assert not rl.is_grad_enabled()
+            1 / 0
+    assert rl.is_grad_enabled()
+
+
+def test_deep_graphs_are_freed_without_recursion():
+    x = rl.ones(2, requires_grad=True)
+    y = x
+    for _ in range(20000):
+        y = y + 1
+    y.sum().backward()
+    del y
+    gc.collect()
+    assert x.grad.tolist() == [1.0, 1.0]
+
+
+def test_backward_in_threads():
+    def work(results, k):
+        x = rl.full((16,), float(k), requires_grad=True)
+        for _ in range(20):
+            (x * x).sum().backward()
+        results[k] = x.grad.tolist()[0]
+    results = {}
+    threads = [threading.Thread(target=work, args=(results, k)) for k in range(4)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert results == {k: 40.0 * k for k in range(4)}

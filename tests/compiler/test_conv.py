@@ -1,0 +1,101 @@
+"""Planned convolutions against torch: dimensions, strides, dilation, groups, gradients, other CPUs."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from rushlight.compiler.templates.conv import (  # noqa: E402
+    Convolution, bias_epilogue, plan_conv, plan_conv_input_grad, plan_conv_weight_grad)
+
+from .contractions import Runner  # noqa: E402
+
+# batch, in, out, size, kernel, stride, pad, dilation, groups
+CASES = {
+    "3x3": (2, 3, 5, (9, 9), (3, 3), (1, 1), (1, 1), (1, 1), 1),
+    "strided": (2, 16, 20, (14, 14), (3, 3), (2, 2), (1, 1), (1, 1), 1),
+    "strided pixels": (2, 16, 20, (14, 15), (1, 1), (2, 2), (0, 0), (1, 1), 1),
+    "pixels": (3, 16, 40, (7, 9), (1, 1), (1, 1), (0, 0), (1, 1), 1),
+    "many pixels": (2, 20, 30, (20, 20), (1, 1), (1, 1), (0, 0), (1, 1), 1),
+    "stem": (1, 3, 64, (40, 40), (7, 7), (2, 2), (3, 3), (1, 1), 1),
+    "depthwise": (2, 8, 8, (12, 12), (3, 3), (1, 1), (1, 1), (1, 1), 8),
+    "depthwise strided": (2, 8, 16, (13, 12), (5, 5), (2, 2), (2, 2), (1, 1), 8),
+    "grouped": (2, 8, 16, (12, 12), (5, 3), (2, 1), (2, 0), (1, 2), 4),
+    "1d": (2, 6, 9, (31,), (4,), (3,), (2,), (2,), 3),
+    "3d": (1, 4, 6, (6, 7, 8), (3, 2, 3), (1, 2, 1), (1, 0, 2), (1, 1, 1), 2),
+    "deep": (2, 200, 30, (8, 8), (3, 3), (1, 1), (1, 1), (1, 1), 1),
+    "small images": (9, 40, 33, (7, 7), (3, 3), (1, 1), (1, 1), (1, 1), 1),
+    "stride beyond kernel": (1, 2, 3, (5, 5), (3, 3), (4, 4), (2, 2), (1, 1), 1),
+    "patches": (2, 3, 24, (16, 16), (4, 4), (4, 4), (0, 0), (1, 1), 1),
+    "kernel as large as the image": (2, 5, 6, (4, 4), (4, 4), (1, 1), (0, 0), (1, 1), 1),
+    "more padding than kernel": (1, 2, 3, (4, 4), (2, 2), (1, 1), (3, 3), (1, 1), 1),
+    "one pixel": (4, 10, 20, (1, 1), (1, 1), (1, 1), (0, 0), (1, 1), 1),
+}
+TOLERANCE = {"float32": 2e-5, "float64": 1e-13, "bfloat16": 2e-2, "float16": 3e-3}
+
+
+def reference(case, dtype, x=None):
+    batch, channels, out, size, kernel, stride, pad, dilation, groups = case
+    torch.manual_seed(0)
+    # whole numbers' worth of precision in the reference, whatever the dtype under test
+    kind = getattr(torch, dtype)
+    x = torch.randn(batch, channels, *size).to(kind)
+    weight, bias = torch.randn(out, channels // groups, *kernel).to(kind), torch.randn(out).to(kind)
+    function = getattr(torch.nn.functional, f"conv{len(size)}d")
+    wide = [t.double().requires_grad_() for t in (x, weight)]
+    y = function(*wide, bias.double(), stride, pad, dilation, groups)
+    grad = torch.randn(y.shape).to(kind)
+    grads = torch.autograd.grad(y, wide, grad.double())
+    return x, weight, bias, grad, y.detach(), *grads
+
+
+def close(got, wanted, dtype):
+    assert not got.isnan().any()
+    assert (got.double() - wanted).abs().max() <= TOLERANCE[dtype] * wanted.abs().max()
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("name", CASES)
+def test_forward_and_gradients(name, dtype):
+    case = CASES[name]
+    x, weight, bias, grad, y, grad_x, grad_weight = reference(case, dtype)
+    problem = Convolution(*case, dtype)
+    got_y, got_x, got_weight = (torch.full(t.shape, float("nan"), dtype=x.dtype) for t in (grad, x, weight))
+    pointers = {"weight": weight.data_ptr(), "x": x.data_ptr(), "y": got_y.data_ptr(), "bias": bias.data_ptr()}
+    Runner(plan_conv(problem, bias_epilogue(dtype)), **pointers)()
+    close(got_y, y, dtype)
+    Runner(plan_conv_input_grad(problem), x=got_x.data_ptr(), weight=weight.data_ptr(), y=grad.data_ptr())()
+    close(got_x, grad_x, dtype)
+    Runner(plan_conv_weight_grad(problem), x=x.data_ptr(), weight=got_weight.data_ptr(), y=grad.data_ptr())()
+    close(got_weight, grad_weight, dtype)
+
+
+@pytest.mark.parametrize("name", ["3x3", "strided", "pixels", "depthwise", "3d", "small images"])
+def test_channels_last(name):
+    case = CASES[name]
+    x, weight, bias, grad, y, grad_x, _ = reference(case, "float32")
+    form = torch.channels_last_3d if x.dim() == 5 else torch.channels_last
+    x, grad = x.contiguous(memory_format=form), grad.contiguous(memory_format=form)
+    got_y, got_x = torch.full_like(grad, float("nan")), torch.full_like(x, float("nan"))
+    problem = Convolution(*case, "float32", x.stride(), grad.stride())
+    Runner(plan_conv(problem, bias_epilogue("float32")), weight=weight.data_ptr(), x=x.data_ptr(), y=got_y.data_ptr(), bias=bias.data_ptr())()
+    close(got_y, y, "float32")
+    Runner(plan_conv_input_grad(problem), x=got_x.data_ptr(), weight=weight.data_ptr(), y=grad.data_ptr())()
+    close(got_x, grad_x, "float32")
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="does not fit"):
+        plan_conv(Convolution(1, 1, 1, (2,), (3,), (1,), (0,), (1,)))
+    with pytest.raises(ValueError, match="do not divide"):
+        plan_conv(Convolution(1, 3, 4, (5,), (3,), (1,), (0,), (1,), groups=2))
+
+
+@pytest.mark.parametrize("cpu", ["generic", "avx2"])
+def test_other_cpus(cpu):
+    command = [sys.executable, "-m", "pytest", "-q", "-x", __file__, "-k", "float32 or bfloat16"]
+    done = subprocess.run(command, env={**os.environ, "RUSHLIGHT_CPU": cpu}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,153 @@
+"""Planned matrix products against NumPy: odd tails, layouts, batches, empty sizes, epilogues, other CPUs."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from rushlight.compiler.llvm import pool
+from rushlight.compiler.templates.contraction import bias_epilogue
+from rushlight.compiler.templates.matmul import Matmul, plan_matmul
+
+from .contractions import Runner
+
+TOLERANCE = {"float32": 1e-5, "float64": 1e-13, "float16": 2e-3, "int32": 0, "int64": 0, "int8": 0, "uint8": 0}
+SHAPES = [(4, 3, 5), (1, 1, 1), (14, 32, 16), (17, 33, 19), (100, 65, 70), (3, 200, 1000), (500, 100, 33), (1000, 40, 600),
+          (1, 300, 500), (300, 1, 500), (2, 40, 7), (40, 3, 100)]
+
+
+def strides(array):
+    return tuple(stride // array.itemsize for stride in array.strides)
+
+
+def random(shape, dtype):
+    generator = np.random.default_rng(sum(shape))
+    if np.dtype(dtype).kind in "iu":
+        return generator.integers(0 if np.dtype(dtype).kind == "u" else -9, 9, shape).astype(dtype)
+    return generator.standard_normal(shape).astype(dtype)
+
+
+def operand(batch, rows, columns, layout, dtype):
+    """A matrix that is contiguous ("n"), transposed in memory ("t"), or has gaps ("g")."""
+    if layout == "t":
+        return random((*batch, columns, rows), dtype).swapaxes(-1, -2)
+    if layout == "g":
+        return random((*batch, rows, 2 * columns), dtype)[..., ::2]
+    return random((*batch, rows, columns), dtype)
+
+
+def product(a, b, dtype, **options):
+    """Our product of two arrays, batches broadcast."""
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a, b = (np.broadcast_to(x, batch + x.shape[-2:]) for x in (a, b))
+    c = np.full((*batch, a.shape[-2], b.shape[-1]), 77, dtype)
+    problem = Matmul(batch, a.shape[-2], b.shape[-1], a.shape[-1], strides(a), strides(b), strides(c), dtype)
+    plan = plan_matmul(problem, **options.pop("plan", {}))
+    if plan.steps:
+        Runner(plan, a=a, b=b, c=c, **options)()
+    return c
+
+
+def check(got, a, b, dtype, more=0):
+    wide = np.int64 if np.dtype(dtype).kind in "iu" else np.float64
+    wanted = a.astype(wide) @ b.astype(wide) + more
+    if wide is np.int64:
+        assert (got == wanted.astype(dtype)).all()
+    elif got.size:
+        assert abs(got - wanted).max() <= TOLERANCE[dtype] * max(abs(wanted).max(), 1e-30)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "int64", "int8", "uint8"])
+@pytest.mark.parametrize("layouts", ["nn", "nt", "tn", "tt", "gg", "ng", "gt"])
+def test_layouts(dtype, layouts):
+    for rows, columns, depth in SHAPES:
+        a, b = operand((), rows, depth, layouts[0], dtype), operand((), depth, columns, layouts[1], dtype)
+        check(product(a, b, dtype), a, b, dtype)
+
+
+@pytest.mark.parametrize("layouts", ["nn", "nt", "tn"])
+@pytest.mark.parametrize("batch_a,batch_b", [((3,), (3,)), ((2, 3), (2, 3)), ((4,), ()), ((), (4,)), ((2, 1), (3,)), ((2, 1, 3), (1, 4, 1))])
+def test_batches(batch_a, batch_b, layouts):
+    for rows, columns, depth in [(5, 7, 3), (40, 33, 20), (1, 50, 30), (300, 40, 30)]:
+        a, b = operand(batch_a, rows, depth, layouts[0], "float32"), operand(batch_b, depth, columns, layouts[1], "float32")
+        check(product(a, b, "float32"), a, b, "float32")
+
+
+def test_heads_split_from_one_tensor():
+    # (batch, time, head, size) read as (batch, head, time, size): batch dimensions that do not merge
+    q, k = (random((2, 30, 4, 16), "float32").transpose(0, 2, 1, 3) for _ in range(2))
+    check(product(q, k.swapaxes(-1, -2), "float32"), q, k.swapaxes(-1, -2), "float32")
+
+
+@pytest.mark.parametrize("rows,columns,depth", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (1, 4, 0), (20, 40, 0)])
+def test_empty_sizes(rows, columns, depth):
+    a, b = random((rows, depth), "float32"), random((depth, columns), "float32")
+    check(product(a, b, "float32"), a, b, "float32")
+
+
+@pytest.mark.parametrize("rows,columns,depth", [(4, 3, 5), (40, 70, 600), (2, 100, 300), (500, 33, 20), (8, 5, 0)])
+def test_bias(rows, columns, depth):
+    a, b = random((rows, depth), "float32"), operand((), depth, columns, "t", "float32")
+    bias = random((columns,), "float32")
+    got = product(a, b, "float32", plan={"epilogue": bias_epilogue("float32")}, bias=bias)
+    check(got, a, b, "float32", bias)
+
+
+def test_sums_of_products():
+    a, b = random((5, 20, 30), "float32"), random((5, 30, 40), "float32")
+    c = np.empty((20, 40), np.float32)
+    plan = plan_matmul(Matmul((), 20, 40, 30, (30, 1), (40, 1), (40, 1), sums=(5, 600, 1200)))
+    Runner(plan, a=a, b=b, c=c)()
+    assert np.allclose(c, (a @ b).sum(0), atol=1e-4)
+
+
+def test_infinities_stay_in_their_rows():
+    a, b = random((30, 50), "float32"), random((50, 40), "float32")
+    a[3, 7] = np.inf
+    a[5, 1] = np.nan
+    got = product(a, b, "float32")
+    assert np.isinf(got[3]).all() and np.isnan(got[5]).all()
+    assert np.isfinite(np.delete(got, [3, 5], 0)).all()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_other_thread_counts(threads):
+    before = pool.get_num_threads()
+    pool.set_num_threads(threads)
+    try:
+        a, b = random((700, 300), "float32"), random((300, 200), "float32")
+        check(product(a, b, "float32"), a, b, "float32")
+        check(product(a[:2], operand((), 300, 900, "t", "float32"), "float32"), a[:2], operand((), 300, 900, "t", "float32"), "float32")
+    finally:
+        pool.set_num_threads(before)
+
+
+@pytest.mark.parametrize("layouts", ["nn", "nt", "tn"])
+def test_bfloat(layouts):
+    torch = pytest.importorskip("torch")
+    for rows, columns, depth in SHAPES:
+        a = operand((), rows, depth, layouts[0], "float32")
+        b = operand((), depth, columns, layouts[1], "float32")
+        ta, tb = torch.from_numpy(a).bfloat16(), torch.from_numpy(b).bfloat16()
+        c = torch.empty(rows, columns, dtype=torch.bfloat16)
+        plan = plan_matmul(Matmul((), rows, columns, depth, ta.stride(), tb.stride(), c.stride(), "bfloat16"))
+        Runner(plan, a=ta.data_ptr(), b=tb.data_ptr(), c=c.data_ptr())()
+        wanted = ta.double() @ tb.double()
+        assert (c.double() - wanted).abs().max() <= 8e-3 * wanted.abs().max()
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="complex64"):
+        plan_matmul(Matmul((), 2, 2, 2, (2, 1), (2, 1), (2, 1), "complex64"))
+    with pytest.raises(ValueError, match="unit stride"):
+        plan_matmul(Matmul((), 2, 2, 2, (2, 1), (2, 1), (4, 2)))
+
+
+@pytest.mark.parametrize("cpu", ["generic", "avx2", "avx512"])
+def test_other_cpus(cpu):
+    chosen = "test_layouts and (float32 or float16 or int8) or test_bias or test_bfloat or test_batches"
+    command = [sys.executable, "-m", "pytest", "-q", "-x", __file__, "-k", chosen]
+    done = subprocess.run(command, env={**os.environ, "RUSHLIGHT_CPU": cpu}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
