@@ -113,9 +113,16 @@ def exp(x: Expr) -> Expr:
 
 @expansion("exp2")
 def exp2(x):
-    """2^x, through float64 for float32."""
-    return through_double(lambda v: exp(v * LN2), x) if x.dtype is float32 else exp(x * LN2)
-
+    """2^x: the whole part into the exponent, the rest through e^(r ln 2)."""
+    def run(v):
+        v_in = greater(lesser(v, 1023.5), -1021.5)
+        n = apply("round", v_in)
+        r = (v_in - n) * LN2
+        body = fma(r * r, polynomial(r, EXP64), r) + 1.0
+        y = bits(bits(body, int64) + apply("left_shift", convert(n, int64), 52), float64)
+        y = where(apply("lt", v, -1021.5), number(0, float64), y)
+        return where(apply("ge", v, 1024.0), number(math.inf, float64), y)
+    return through_double(run, x)
 
 
 def through_double(function, *args):
@@ -129,7 +136,7 @@ def through_double(function, *args):
 def expm1(x):
     def run(v):
         near = fma(v * v, polynomial(v, [1 / math.factorial(k) for k in range(2, 16)]), v)
-        return where(apply("lt", magnitude(v), 0.5), near, exp(v) - 1.0)
+        return where(apply("lt", magnitude(v), 0.5), with_sign(near, v), exp(v) - 1.0)
     return through_double(run, x)
 
 
@@ -213,7 +220,7 @@ def tanh(x):
         s = x * x
         near = fma(polynomial(s, TANH32) * s, x, x)
         far = 1.0 - 2.0 / (exp_within(lesser(a, 10.0) * 2.0) + 1.0)
-        return where(apply("gt", a, 0.65), with_sign(far, x), near)
+        return with_sign(where(apply("gt", a, 0.65), far, near), x)
     t = expm1(lesser(a, 22.0) * 2.0)
     return with_sign(t / (t + 2.0), x)
 
@@ -222,16 +229,17 @@ def tanh(x):
 def sinh(x):
     def run(v):
         t = expm1(magnitude(v))
-        e = exp(magnitude(v) - LN2)
-        return with_sign(where(apply("lt", magnitude(v), 1.0), 0.5 * (t + t / (t + 1.0)), e - 0.25 / e), v)
+        e = exp(magnitude(v) * 0.5)
+        far = (0.5 * e) * e - 0.5 / (e * e)
+        return with_sign(where(apply("lt", magnitude(v), 1.0), 0.5 * (t + t / (t + 1.0)), far), v)
     return through_double(run, x)
 
 
 @expansion("cosh")
 def cosh(x):
     def run(v):
-        e = exp(magnitude(v) - LN2)
-        return e + 0.25 / e
+        e = exp(magnitude(v) * 0.5)
+        return (0.5 * e) * e + 0.5 / (e * e)
     return through_double(run, x)
 
 
@@ -279,7 +287,7 @@ def quarter(x: Expr, shift: int):
 
 @expansion("sin")
 def sin(x):
-    return through_double(lambda v: quarter(v, 0), x)
+    return through_double(lambda v: where(apply("eq", v, 0.0), v, quarter(v, 0)), x)
 
 
 @expansion("cos")
@@ -289,7 +297,53 @@ def cos(x):
 
 @expansion("tan")
 def tan(x):
-    return through_double(lambda v: quarter(v, 0) / quarter(v, 1), x)
+    return through_double(lambda v: where(apply("eq", v, 0.0), v, quarter(v, 0) / quarter(v, 1)), x)
+
+
+ATAN = [(-1) ** k / (2 * k + 1) for k in range(1, 12)]
+EIGHTHS = [math.atan(k / 8) for k in range(9)]
+
+
+@expansion("atan")
+def atan(x):
+    """For |x| > 1 pi/2 - atan(1/x); then atan(k/8) plus a short series, k the nearest eighth."""
+    def run(v):
+        a = magnitude(v)
+        large = apply("gt", a, 1.0)
+        t = where(large, 1.0 / a, a)
+        k = apply("round", t * 8.0)
+        base = number(0, float64)
+        for n, angle in enumerate(EIGHTHS):
+            base = where(apply("eq", k, float(n)), number(angle, float64), base)
+        c = k * 0.125
+        d = (t - c) / fma(t, c, 1.0)
+        z = d * d
+        y = base + fma(d * z, polynomial(z, ATAN), d)
+        y = where(large, (math.pi / 2 - y) + 6.123233995736766e-17, y)
+        return with_sign(where(apply("isnan", v), v, y), v)
+    return through_double(run, x)
+
+
+@expansion("asin")
+def asin(x):
+    return through_double(lambda v: atan(v / apply("sqrt", (1.0 - v) * (1.0 + v))), x)
+
+
+@expansion("acos")
+def acos(x):
+    return through_double(lambda v: 2.0 * atan(apply("sqrt", (1.0 - v) / (1.0 + v))), x)
+
+
+@expansion("atan2")
+def atan2(y, x):
+    def run(b, a):
+        both = apply("logical_and", apply("eq", magnitude(b), math.inf), apply("eq", magnitude(a), math.inf))
+        ratio = where(both, number(1, float64), magnitude(b) / magnitude(a))
+        ratio = where(apply("logical_and", apply("eq", b, 0.0), apply("eq", a, 0.0)), number(0, float64), ratio)
+        angle = atan(ratio)
+        behind = apply("lt", with_sign(number(1, float64), a), 0.0)
+        return with_sign(where(behind, math.pi - angle, angle), b)
+    return through_double(run, y, x)
 
 
 # --- others --------------------------------------------------------------------------------------------------------------------------
