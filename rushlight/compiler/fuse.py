@@ -8,8 +8,8 @@ from __future__ import annotations
 from ..core import expr
 from ..core.expr import Expr, index
 from ..core.meta import is_one, row_major
-from ..graph.graph import Node
-from .kernel import Buffer, Kernel, Reduction, Stage, StoreTo
+from ..graph.graph import Node, nodes_in
+from .kernel import Buffer, Kernel, Reduction, Stage, StoreTo, walk
 from .lower import Misaligned, Place, Reader, same_shape, squeezed
 
 
@@ -41,10 +41,20 @@ class Cluster:
     def store(self, buffer: Buffer, at, value: Expr, whole: bool):
         self.stores.append((self.level(value), whole, StoreTo(buffer, expr.const(at), value)))
 
-    def kernel(self, flag: bool) -> Kernel:
+    def update_kernel(self, outer, loops) -> Kernel:
+        """Updates one after the other; vectors along the last dimension that is not indexed, if it is the innermost."""
+        last = self.position[-1] if self.position else 0
+        stage = Stage(loops, [], self.updates)
+        if any(last is i for i in outer):
+            return Kernel(tuple(i for i in outer if i is not last), last, [stage], flag=True)
+        return Kernel(outer, None, [stage], serial=True, flag=True)
+
+    def kernel(self) -> Kernel:
         """Stages by level: a loop over the reduced dimensions, then what is stored once a row."""
         outer = tuple(i for k, i in enumerate(self.position) if isinstance(i, Expr) and k not in self.dims)
         loops = tuple(i for k, i in enumerate(self.position) if isinstance(i, Expr) and k in self.dims)
+        if self.updates:
+            return self.update_kernel(outer, loops)
         stages = []
         last = max([level for level, *_ in self.reductions + self.stores], default=0)
         for level in range(last + 1):
@@ -59,6 +69,7 @@ class Cluster:
         tail = [s for at, whole, s in self.stores if at == last + 1 and not whole]
         if tail and not any(s is tail[0] for st in stages for s in st.stores):
             stages.append(Stage((), [], tail))
+        flag = any(True for s in stages for e in s.exprs() for _ in walk(e, "position"))
         return Kernel(outer, None, stages, flag=flag)
 
 
@@ -115,8 +126,6 @@ class Fuser:
 
     def available(self, cluster, value) -> bool:
         """Whether all temporaries read are written by earlier clusters."""
-        from .kernel import walk
-
         limit = self.clusters.index(cluster)
         return all(self.home.get(l.arg, -1) < limit for l in walk(value, "load"))
 
@@ -125,8 +134,6 @@ class Fuser:
 
     def needs(self, node):
         """Reductions and stored nodes below a node."""
-        from ..graph.graph import nodes_in
-
         seen, stack = set(), [node]
         while stack:
             for n in nodes_in(stack.pop().args):
@@ -158,6 +165,8 @@ class Fuser:
         kept = frozenset(k for k in dims if not is_one(x.shape[k]))
 
         def fits(c):
+            if c.updates:
+                return None
             own = frozenset(k for k in c.dims if not is_one(c.shape[k]))
             return c.position if same_shape(c.shape, x.shape) and (own == kept or not c.results and not c.dims and self.joins(c, kept)) else None
 
@@ -176,11 +185,29 @@ class Fuser:
         cluster.row = tuple(0 if k in dims else i for k, i in enumerate(cluster.position))
         cluster.row_shape = tuple(1 if k in dims else s for k, s in enumerate(cluster.shape))
 
-    def output(self, node: Node, place: Place):
-        """Stores a node's elements at a place."""
+    def update(self, node: Node, place: Place, shape, indexed):
+        """Scatters a source into a place: a cluster of its own, whose loops run over the indexed dimensions in order."""
+        x, positions, source = node.args[:3]
+        cluster = Cluster(shape, indexed)
+        self.clusters.append(cluster)
+        index = cluster.position
+        value = self.value(cluster, source, index)
+        at = index if len(positions.shape) == len(shape) and node.op.name.endswith("scatter") else tuple(index[k] for k in indexed)
+        found = expr.position(self.value(cluster, positions, at), x.shape[node.params["dim"]])
+        first = min(indexed)
+        target = (*index[:first], found, *index[max(indexed) + 1:])
+        combine = node.params["combine"]
+        cluster.updates.append(StoreTo(place.buffer, expr.const(place.at(target)), value, None if combine == "set" else combine))
+        self.reader.checked = True
+        self.home[place.buffer] = self.clusters.index(cluster)
+
+    def output(self, node: Node, place: Place, alone=False):
+        """Stores a node's elements at a place (``alone``: in a kernel of its own)."""
         wanted = squeezed(node.shape)
 
         def fits(c):
+            if alone or c.updates:
+                return None
             for shape, position in ((c.shape, c.position), (c.row_shape, c.row)):
                 if same_shape(squeezed(shape), wanted):
                     moving = iter([i for i, s in zip(position, shape) if not is_one(s)])

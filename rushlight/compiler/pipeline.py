@@ -66,12 +66,13 @@ class Compilation:
             elif kind == "scatter":
                 self.scatter(node)
             for target in [t for t in pending if t[0] is node]:
-                self.fuser.output(*target)
+                if self.reader.places.get(node) is not target[1]:
+                    self.fuser.output(*target)
                 pending.remove(target)
         for target in pending:  # inputs returned as they are
             self.fuser.output(*target)
         self.store_into()
-        steps = [Step(c.kernel(self.reader.checked), self.scalars) for c in self.fuser.clusters if c.stores or c.updates]
+        steps = [Step(c.kernel(), self.scalars) for c in self.fuser.clusters if c.stores or c.updates]
         fusion_log.debug("%s: %d nodes -> %d kernels", name, len(self.graph.nodes), len(steps))
         return Program(name, steps, len(self.graph.inputs), self.metas, self.temporaries, self.reader.checked)
 
@@ -108,4 +109,20 @@ class Compilation:
         return False
 
     def scatter(self, node: Node):
-        raise NotLowerable(node, "scatter")
+        """A copy of x, then updates in order, parallel over the dimensions that are not indexed."""
+        x, positions, source = node.args[:3]
+        dim = node.params["dim"]
+        place = next((t for n, t in self.targets if n is node), None)
+        if place is None:
+            place = Place(self.new_temporary(node), Meta.of(node.shape, node.dtype).strides)
+        if isinstance(x, Node):
+            self.fuser.output(x, place, alone=True)
+        if node.op.name.endswith("put"):
+            rank = len(positions.shape)
+            shape = (*x.shape[:dim], *positions.shape, *x.shape[dim + 1:])
+            indexed = range(dim, dim + rank)
+        else:
+            shape, indexed = tuple(positions.shape), range(dim, dim + 1)
+        self.fuser.update(node, place, shape, indexed)
+        self.reader.places[node] = place
+        self.reader.reset()

@@ -35,7 +35,7 @@ class Step:
         self.scalars = [scalars[s.arg] for s in scalar_inputs(self.kernel)]
         self.sizes = [extent_of(i) for i in arranged.outer]
         self.lane_size = extent_of(arranged.lane) if arranged.lane is not None else None
-        self.inner = [extent_of(i) for i in arranged.stages[0].loops]
+        self.inner = [extent_of(i) for i in max((s.loops for s in arranged.stages), key=len)]
         text = f"{self.kernel}\n{len(self.parameters)}"
         name = "k" + hashlib.sha256(text.encode()).hexdigest()[:12]
         kernels_log.debug("%s: %s\n%s", name, ", ".join(f"p{k} = {v}" for k, v in enumerate(self.parameters)), self.kernel)

@@ -12,10 +12,10 @@ _names = itertools.count()
 
 def arrange(kernel: Kernel) -> Kernel:
     """The kernel with its axes ordered by the memory they step through, merged where they step as one, and vectorised."""
-    kernel = collapse(kernel)
-    loops = kernel.stages[0].loops
-    if kernel.serial:
+    if kernel.serial or kernel.lane is not None:
         return kernel
+    kernel = collapse(kernel)
+    loops = next((s.loops for s in kernel.stages if s.loops), ())
     best = vector_axis(kernel, [*kernel.outer, *loops])
     if best is None:
         return kernel
@@ -64,12 +64,10 @@ def is_short(axis) -> bool:
 def collapse(kernel: Kernel) -> Kernel:
     """Neighbouring axes that every access steps through as one become one axis."""
     kernel = by_stride(kernel)
-    loops = kernel.stages[0].loops if kernel.stages else ()
-    if kernel.serial:
-        return kernel
+    loops = next((s.loops for s in kernel.stages if s.loops), ())
     replaced = {}
     outer = merge(kernel, kernel.outer, replaced)
-    inner = loops if any(s.loops is not loops and s.loops and s.loops != loops for s in kernel.stages) else merge(kernel, loops, replaced)
+    inner = tuple(merge(kernel, loops, replaced))
     if not replaced:
         return kernel
     memo = dict(replaced)
@@ -85,7 +83,7 @@ def collapse(kernel: Kernel) -> Kernel:
 def by_stride(kernel: Kernel) -> Kernel:
     """Outer axes in the order in which the first store steps through memory, so that permuted layouts collapse too."""
     stores = [s for st in kernel.stages for s in st.stores]
-    if not stores or len(kernel.outer) < 2 or kernel.serial:
+    if not stores or len(kernel.outer) < 2:
         return kernel
     parts, _ = terms(stores[0].at)
     steps = [parts.get(i, 0) for i in kernel.outer]
