@@ -111,7 +111,9 @@ class Fuser:
             at = fits(cluster)
             if at is not None:
                 try:
-                    return cluster, at, self.read(cluster, node, at)
+                    value = self.read(cluster, node, at)
+                    if self.available(cluster, value):
+                        return cluster, at, value
                 except Misaligned as wanted:
                     if wanted.node not in cluster.results and self.order(wanted.node) < self.clusters.index(cluster):
                         self.keep(wanted.node)
@@ -127,7 +129,8 @@ class Fuser:
     def available(self, cluster, value) -> bool:
         """Whether all temporaries read are written by earlier clusters."""
         limit = self.clusters.index(cluster)
-        return all(self.home.get(l.arg, -1) < limit for l in walk(value, "load"))
+        return all(self.clusters.index(self.home[load.arg]) < limit for load in walk(value, "load")
+                   if load.arg.kind != "input" and load.arg in self.home)
 
     def order(self, node):
         return next(k for k, c in enumerate(self.clusters) if node in c.results)
@@ -145,8 +148,9 @@ class Fuser:
 
     def reads_from(self, cluster, node) -> bool:
         """Whether the node reads memory that the cluster writes."""
-        written = {s.buffer for _, _, s in cluster.stores}
-        return any((p := self.reader.places.get(n)) is not None and not isinstance(p, Expr) and p.buffer in written for n in self.needs(node))
+        written = {s.buffer for s in (*(s for _, _, s in cluster.stores), *cluster.updates)}
+        places = (self.reader.places.get(n) for n in (node, *self.needs(node)))
+        return any(isinstance(p, Place) and p.buffer in written and p.buffer.kind != "input" for p in places)
 
     def keep(self, node: Node):
         """Brings a reduction's result to memory."""
@@ -156,7 +160,7 @@ class Fuser:
         place = Place(buffer, row_major(node.shape))
         cluster.store(buffer, place.at(at), result, whole=False)
         self.reader.places[node] = place
-        self.home[buffer] = self.clusters.index(cluster)
+        self.home[buffer] = cluster
 
     # -- roots ---------------------------------------------------------------------------------------------------------------
 
@@ -199,7 +203,7 @@ class Fuser:
         combine = node.params["combine"]
         cluster.updates.append(StoreTo(place.buffer, expr.const(place.at(target)), value, None if combine == "set" else combine))
         self.reader.checked = True
-        self.home[place.buffer] = self.clusters.index(cluster)
+        self.home[place.buffer] = cluster
 
     def output(self, node: Node, place: Place, alone=False):
         """Stores a node's elements at a place (``alone``: in a kernel of its own)."""
@@ -217,5 +221,5 @@ class Fuser:
         cluster, at, value = self.place(node.shape, (), node, fits)
         whole = not cluster.dims or not same_shape(squeezed(cluster.row_shape), wanted)
         cluster.store(place.buffer, place.at(at), value, whole)
-        self.home[place.buffer] = self.clusters.index(cluster)
+        self.home[place.buffer] = cluster
         return cluster

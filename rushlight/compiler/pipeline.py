@@ -77,34 +77,34 @@ class Compilation:
         return Program(name, steps, len(self.graph.inputs), self.metas, self.temporaries, self.reader.checked)
 
     def store_into(self):
-        """Outputs that go into an input's memory, after everything that still reads it."""
-        copies = []
-        for output in self.into:
-            place = self.reader.places[output.into]
-            clusters = list(self.fuser.clusters)
-            cluster = self.fuser.output(output.node, place)
-            if self.hazard(cluster, place):
-                stored = cluster.stores.pop()
-                if cluster not in clusters and not cluster.stores:
-                    self.fuser.clusters.remove(cluster)
-                copies.append((output.node, place))
-        for node, place in copies:
-            temporary = Place(self.new_temporary(node), Meta.of(node.shape, node.dtype).strides)
-            self.fuser.output(node, temporary)
-            self.reader.places[node] = temporary
-        for node, place in copies:
-            self.fuser.output(node, place)
+        """Outputs that go into an input's memory, after everything that still reads it; through temporaries if they must be."""
+        places = [self.reader.places[o.into] for o in self.into]
+        before = [(c, len(c.stores)) for c in self.fuser.clusters]
+        homes = [self.fuser.output(o.node, place) for o, place in zip(self.into, places)]
+        if not any(map(self.hazard, homes, places)):
+            return
+        kept = dict(before)
+        self.fuser.clusters = [c for c, _ in before]
+        for cluster, count in kept.items():
+            del cluster.stores[count:]
+        temporaries = [Place(self.new_temporary(o.node), Meta.of(o.node.shape, o.node.dtype).strides) for o in self.into]
+        for output, temporary in zip(self.into, temporaries):
+            self.fuser.output(output.node, temporary)
+        for output, temporary, place in zip(self.into, temporaries, places):
+            self.reader.places[output.node] = temporary
+            self.fuser.output(output.node, place)
 
     def hazard(self, cluster, place) -> bool:
-        """Whether something reads the memory that the cluster's last store changes, other than just before it changes."""
-        mine = cluster.stores[-1][2]
-        later = self.fuser.clusters[self.fuser.clusters.index(cluster):]
-        for c in later:
-            values = [r.value for _, r in c.reductions] + [s.value for _, _, s in c.stores]
+        """Whether anything reads memory that a store has changed: another element, a later stage, or a later kernel.
+
+        Within a stage all values are computed before the first store, so reading the element that is stored is safe.
+        """
+        at = next(s.at for _, _, s in reversed(cluster.stores) if s.buffer is place.buffer)
+        for c in self.fuser.clusters[self.fuser.clusters.index(cluster):]:
+            values = [r.value for _, r in c.reductions] + [s.value for _, _, s in (*c.stores, *((0, 0, u) for u in c.updates))]
             for value in values:
                 for load in walk(value, "load"):
-                    same_element = c is cluster and load.args[0] is mine.at and not c.reductions
-                    if load.arg is place.buffer and not same_element:
+                    if load.arg is place.buffer and not (c is cluster and load.args[0] is at and not c.reductions):
                         return True
         return False
 

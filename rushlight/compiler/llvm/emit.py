@@ -224,8 +224,9 @@ class Emitter:
             after = self.combine(r, before, new)
             mask = self.context.mask if self.context else None
             out.append([self.b.select(mask, a, old) for a, old in zip(after, before)] if mask is not None else after)
-        for s in stage.stores:
-            self.store(s)
+        values = [self.operand(s.value) for s in stage.stores]  # all before the first store changes anything
+        for s, value in zip(stage.stores, values):
+            self.store(s, value)
         return out
 
     def operand(self, e):
@@ -263,9 +264,8 @@ class Emitter:
         take = b.or_(better, b.and_(tie, b.compare("<", j, i)))
         return [b.select(take, y, x), b.select(take, j, i)]
 
-    def store(self, s):
-        b, c = self.b, self.context
-        value, dtype = self.operand(s.value), s.buffer.dtype
+    def store(self, s, value):
+        b, c, dtype = self.b, self.context, s.buffer.dtype
         rest, stride = self.lane_stride(s.at) if c else (s.at, 0)
         mask = c.mask if c else None
         if c is None or stride == 1:
