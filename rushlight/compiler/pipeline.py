@@ -20,37 +20,38 @@ from .program import Program, Step, Temporary
 fusion_log = logging.getLogger("rushlight.fusion")
 
 
-def compile_graph(graph: Graph, name: str, outputs: list[Meta] | None = None) -> Program:
+def compile_graph(graph: Graph, name: str, outputs: list[Meta] | None = None, inputs: list[Meta] | None = None) -> Program:
     """Compiles a program of primitives.
 
-    ``outputs`` are the Metas of the memory of its fresh outputs (those that are not Stores; default: their own).  Raises
-    NotLowerable for a program with a node that kernels cannot compute.
+    ``outputs`` are the Metas of the memory of its fresh outputs (those that are not Stores; default: their own), ``inputs``
+    those of its inputs' memory where it differs from the nodes'.  Raises NotLowerable for a program with a node that
+    kernels cannot compute.
     """
-    return Compilation(splice(graph).prune(), outputs).run(name)
+    return Compilation(splice(graph).prune(), outputs, inputs).run(name)
 
 
 class Compilation:
     """One program being compiled: its buffers, and the clusters found so far."""
 
-    def __init__(self, graph: Graph, outputs):
+    def __init__(self, graph: Graph, outputs, inputs):
         self.graph, self.reader, self.temporaries, self.scalars = graph, Reader(graph), [], {}
         self.fuser = Fuser(self.reader, self.new_temporary)
         for k, node in enumerate(graph.inputs):
-            self.enter(node, k)
+            self.enter(node, k, node.meta if inputs is None else inputs[k])
         fresh = [o for o in graph.outputs if not isinstance(o, Store)]
         self.metas = [o.meta for o in fresh] if outputs is None else list(outputs)
         self.targets = [(node, Place(Buffer(f"out{k}", meta.dtype, "output", k), meta.strides))
                         for k, (node, meta) in enumerate(zip(fresh, self.metas))]
         self.into = [o for o in graph.outputs if isinstance(o, Store)]
 
-    def enter(self, node: Node, number: int):
+    def enter(self, node: Node, number: int, meta: Meta):
         """An input: memory, or a run-time number."""
         if node.weak:
             self.reader.places[node] = scalar_input(node)
             self.scalars[node.name] = number
         else:
             buffer = Buffer(node.name, node.dtype, "input", number)
-            self.reader.places[node] = Place(buffer, node.meta.strides)
+            self.reader.places[node] = Place(buffer, meta.strides)
 
     def new_temporary(self, node: Node) -> Buffer:
         buffer = Buffer(f"tmp{len(self.temporaries)}", node.dtype, "temporary", len(self.temporaries))
