@@ -177,8 +177,18 @@ class Parameters:
         return found
 
 
-def parametrise(kernel: Kernel) -> tuple[Kernel, list, list]:
-    """The kernel with canonical names and all numbers as slots: (kernel, values of the slots, its buffers)."""
+def scalar_inputs(kernel: Kernel) -> list:
+    """The run-time scalars a kernel uses, in order of first appearance."""
+    found = {}
+    for stage in kernel.stages:
+        for e in stage.exprs():
+            for s in walk(e, "scalar"):
+                found.setdefault(s)
+    return list(found)
+
+
+def parametrise(kernel: Kernel) -> tuple[Kernel, list, list, list]:
+    """The kernel with canonical names and all numbers as slots: (kernel, values of the slots, its buffers, names of its scalars)."""
     buffers = kernel.buffers()
     renamed = {b: Buffer(f"b{k}.{b.dtype.name}", b.dtype) for k, b in enumerate(buffers)}
     slots, count, axes = Parameters(), 0, {}
@@ -189,10 +199,11 @@ def parametrise(kernel: Kernel) -> tuple[Kernel, list, list]:
             extent = slots.integer(expr.substitute(extent, axes)) if isinstance(extent, Expr) else slots.slot(extent)
             axes[i] = index(f"i{count}", extent)
             count += 1
-    memo = dict(axes)
+    scalars = scalar_inputs(kernel)
+    memo = axes | {s: Expr("scalar", (), f"s{k}.{s.dtype.name}", s.dtype) for k, s in enumerate(scalars)}
 
     def rename(e):
-        return slots.any(swap_buffers(expr.substitute(e, axes, memo), renamed, swapped))
+        return expr.const(slots.any(swap_buffers(expr.substitute(e, axes, memo), renamed, swapped)))
 
     swapped: dict = {}
     stages = [Stage(tuple(axes[i] for i in s.loops),
@@ -201,7 +212,7 @@ def parametrise(kernel: Kernel) -> tuple[Kernel, list, list]:
               for s in kernel.stages]
     lane = axes[kernel.lane] if kernel.lane is not None else None
     made = Kernel(tuple(axes[i] for i in kernel.outer), lane, stages, kernel.serial, kernel.flag)
-    return made, slots.values, buffers
+    return made, slots.values, buffers, [s.arg for s in scalars]
 
 
 def swap_buffers(e, renamed, memo):

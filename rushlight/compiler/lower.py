@@ -104,6 +104,8 @@ class Reader:
         read = [self.broadcast(a, index, node, like) for a in args]
         if name == "convert":
             return convert(read[0], node.params["dtype"])
+        if name == "copy":
+            return read[0]
         if name == "where":
             read[1:] = [convert(r, node.dtype) for r in read[1:]]
         elif len(read) > 1:

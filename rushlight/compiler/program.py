@@ -9,7 +9,7 @@ from ..core.expr import Expr, evaluate, extent_of
 from ..core.meta import Meta
 from .kernel import Buffer, Kernel, parametrise
 from .llvm import jit
-from .llvm.emit import emit, lanes_of, scalar_inputs, unrolling
+from .llvm.emit import emit, lanes_of, unrolling
 from .llvm.features import host
 from .tile import arrange
 
@@ -31,8 +31,8 @@ class Step:
 
     def __init__(self, kernel: Kernel, scalars: dict):
         arranged = arrange(kernel)
-        self.kernel, self.parameters, self.buffers = parametrise(arranged)
-        self.scalars = [scalars[s.arg] for s in scalar_inputs(self.kernel)]
+        self.kernel, self.parameters, self.buffers, names = parametrise(arranged)
+        self.scalars = [scalars[name] for name in names]
         self.sizes = [extent_of(i) for i in arranged.outer]
         self.lane_size = extent_of(arranged.lane) if arranged.lane is not None else None
         self.inner = [extent_of(i) for i in max((s.loops for s in arranged.stages), key=len)]

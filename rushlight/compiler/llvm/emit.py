@@ -8,7 +8,7 @@ from __future__ import annotations
 from ...core.dtypes import bool_
 from ...core.expr import Expr, add, const, extent_of, plain, terms
 from .. import math
-from ..kernel import Kernel, Stage, walk
+from ..kernel import Kernel, Stage, scalar_inputs
 from . import scalars
 from .builder import Module, constant, constant_vector, zero
 from .scalars import COMPUTED, STORED
@@ -16,16 +16,6 @@ from .types import f32, i1, i64, ptr, vector
 
 ABI = [("slots", ptr), ("begin", i64), ("end", i64), ("worker", i64)]
 UNROLL = 4  # vectors in flight
-
-
-def scalar_inputs(kernel: Kernel) -> list:
-    """The run-time scalars a kernel uses, by name."""
-    found = {}
-    for stage in kernel.stages:
-        for e in stage.exprs():
-            for s in walk(e, "scalar"):
-                found[s.arg] = s
-    return [found[name] for name in sorted(found)]
 
 
 def emit(kernel: Kernel, count: int, name: str) -> str:
@@ -56,7 +46,7 @@ class Emitter:
         for buffer in kernel.buffers():
             self.pointers[buffer] = b.load(ptr, b.offset(slots, 8 * at))
             at += 1
-        for s in scalar_inputs(kernel):
+        for s in sorted(scalar_inputs(kernel), key=lambda s: int(s.arg[1:].split(".")[0])):
             kind = {True: "float64", False: "int64"}[s.dtype.is_floating_point]
             read = b.load(STORED[kind], b.offset(slots, 8 * at))
             self.scopes[0][s] = b.compare("!=", read, 0) if s.dtype is bool_ else read
