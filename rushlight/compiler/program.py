@@ -9,7 +9,7 @@ from ..core.expr import Expr, evaluate, extent_of
 from ..core.meta import Meta
 from .kernel import Buffer, Kernel, parametrise
 from .llvm import jit
-from .llvm.emit import emit, lanes_of, unrolling
+from .llvm.emit import emit, lanes_of, parts, unrolling
 from .llvm.features import host
 from .tile import arrange
 
@@ -36,7 +36,8 @@ class Step:
         self.sizes = [extent_of(i) for i in arranged.outer]
         self.lane_size = extent_of(arranged.lane) if arranged.lane is not None else None
         self.inner = [extent_of(i) for i in max((s.loops for s in arranged.stages), key=len)]
-        text = f"{self.kernel}\n{len(self.parameters)}"
+        dtypes = " ".join(e.dtype.name for s in self.kernel.stages for e in parts(s.exprs()) if e.op == "number")
+        text = f"{self.kernel}\n{len(self.parameters)} {dtypes}"  # numbers print without their dtype
         name = "k" + hashlib.sha256(text.encode()).hexdigest()[:12]
         kernels_log.debug("%s: %s\n%s", name, ", ".join(f"p{k} = {v}" for k, v in enumerate(self.parameters)), self.kernel)
         made = jit.build(text, lambda: emit(self.kernel, len(self.parameters), name), [name])

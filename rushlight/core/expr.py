@@ -640,6 +640,8 @@ class Printer:
             return str(e.arg)
         if op in LEAVES:
             return str(e.arg[0])
+        if op == "scalar":
+            return str(e.arg)
         if op == "product":
             return "*".join(sorted(map(self.inner, e.args)))
         if op == "sum":
