@@ -46,8 +46,11 @@ def vector_axis(kernel: Kernel, axes):
     if not axes:
         return None
     scores = {}
+    loops = {i for s in kernel.stages for i in s.loops}
     for at, weight in set(accesses(kernel)):
         parts, _ = terms(at)
+        if loops and not at.free & loops:
+            weight = 0.1  # once a row only
         for axis in axes:
             step = parts.get(axis)
             if step == 1:
