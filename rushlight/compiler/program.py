@@ -16,6 +16,7 @@ from .tile import arrange
 kernels_log = logging.getLogger("rushlight.kernels")
 CHUNK_BYTES = 1 << 16   # work that is worth a chunk of its own
 BLOCK = 4096            # lanes of one unit where outer indices are few
+TILE_ROWS = 256         # lanes of one unit where tiles are transposed: as many pages stay in the translation cache
 
 
 @dataclass
@@ -34,6 +35,7 @@ class Step:
         self.kernel, self.parameters, self.buffers, names = parametrise(arranged)
         self.scalars = [scalars[name] for name in names]
         self.sizes = [extent_of(i) for i in arranged.outer]
+        self.across_size = extent_of(arranged.across) if arranged.across is not None else None
         self.lane_size = extent_of(arranged.lane) if arranged.lane is not None else None
         self.inner = [extent_of(i) for i in max((s.loops for s in arranged.stages), key=len)]
         dtypes = " ".join(e.dtype.name for s in self.kernel.stages for e in parts(s.exprs()) if e.op == "number")
@@ -66,6 +68,9 @@ class Step:
             block, blocks = self.split(rows, lanes, inner)
             pairs += [-1, block, -1, blocks]
             extent, unit = rows * blocks, block * inner
+            if self.across_size is not None:
+                tile = lanes_of(self.kernel, host())
+                extent, unit = extent * -(-known(self.across_size) // tile), unit * tile
         if self.kernel.flag:
             pairs += [number_of(None), 0]
         bytes_of_unit = max(1, unit) * sum(b.dtype.itemsize for b in self.buffers)
@@ -75,6 +80,8 @@ class Step:
     def split(self, rows, lanes, inner):
         """(lanes of a unit, units per outer index): whole rows where there are many, cache-sized blocks where not."""
         width = lanes_of(self.kernel, host()) * unrolling(self.kernel)
+        if self.across_size is not None:
+            return TILE_ROWS, max(1, -(-lanes // TILE_ROWS))
         block = BLOCK if inner < 8 else width
         block = -(-block // width) * width
         if lanes <= block or rows >= 64 and inner < 8 and lanes <= 1 << 16:

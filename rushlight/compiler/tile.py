@@ -23,7 +23,27 @@ def arrange(kernel: Kernel) -> Kernel:
         ordered = tuple(i for i in loops if i is not best) + (best,)
         return with_loops(kernel, kernel.outer, None, loops, ordered)
     outer = tuple(i for i in kernel.outer if i is not best)
-    return with_loops(kernel, outer, best, loops, loops)
+    return with_tiles(with_loops(kernel, outer, best, loops, loops))
+
+
+def with_tiles(kernel: Kernel) -> Kernel:
+    """A kernel without loops whose loads lie along another axis than its stores, cut into tiles."""
+    if len(kernel.stages) != 1 or kernel.stages[0].loops or kernel.flag:
+        return kernel
+    loads = {load for e in kernel.stages[0].exprs() for load in walk(e, "load")}
+    for axis in kernel.outer:
+        if any(lies_along(load, axis, kernel.lane) for load in loads) and not is_short(axis) and not is_short(kernel.lane):
+            outer = tuple(i for i in kernel.outer if i is not axis)
+            return Kernel(outer, kernel.lane, kernel.stages, kernel.serial, kernel.flag, axis)
+    return kernel
+
+
+def lies_along(load: Expr, axis: Expr, lane: Expr) -> bool:
+    """Whether a load steps by one element along ``axis``, and by more along the lanes."""
+    if len(load.args) > 1:
+        return False
+    steps = strides(terms(load.args[0])[0])
+    return expr_same(steps.get(axis, 0), 1) and lane in steps and not expr_same(steps[lane], 1)
 
 
 def with_loops(kernel, outer, lane, old, new):
@@ -61,7 +81,7 @@ def vector_axis(kernel: Kernel, axes):
 
 def is_short(axis) -> bool:
     extent = extent_of(axis)
-    return isinstance(extent, int) and extent < 4
+    return isinstance(extent, int) and extent < 8
 
 
 def collapse(kernel: Kernel) -> Kernel:

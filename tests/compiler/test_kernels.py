@@ -260,3 +260,16 @@ def test_machine_code_is_shared_between_shapes():
         program = p.compile(softmax(p, p.input(shape), 1))
         addresses |= {s.address for s in program.steps}
     assert len(addresses) == 1
+
+
+@pytest.mark.parametrize("shape", [(16, 16), (40, 50), (300, 17), (5, 33, 70), (64, 300)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.uint8])
+def test_transposing_copies(shape, dtype):
+    x = (rng.standard_normal(shape) * 50).astype(dtype)
+    dims = tuple(range(len(shape)))[::-1]
+    p = Program()
+    found, = p.run([p.copy(p.permute(p.of(x), dims=dims))], [x])
+    np.testing.assert_array_equal(found, x.T)
+    if dtype is np.float32:
+        y = floats(shape[::-1])
+        np.testing.assert_array_equal(compute(lambda p, a, b: p.add(p.permute(a, dims=dims), b), x, y), x.T + y)

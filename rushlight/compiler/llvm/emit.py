@@ -72,8 +72,12 @@ class Emitter:
         b, kernel = self.b, self.kernel
         self.scopes.append({})
         rest = unit
+        if kernel.across is not None:
+            count = self.value(const(extent_of(kernel.across)))
+            rest, tile = self.divide(unit, b.div(b.add(count, self.lanes - 1), self.lanes))
+            first = b.mul(tile, self.lanes)
         if kernel.lane is not None:
-            rest, block = self.divide(unit, self.blocks)
+            rest, block = self.divide(rest, self.blocks)
         for k, axis in reversed(list(enumerate(kernel.outer))):
             if k == 0:
                 self.scopes[-1][axis] = rest
@@ -85,14 +89,55 @@ class Emitter:
         else:
             low = b.mul(block, self.block)
             high = b.minimum(b.add(low, self.block), self.value(const(extent_of(kernel.lane))))
-            self.hoist_all(kernel.stages)
-            self.vectors(kernel.lane, low, high, [], self.lane_stages)
+            if kernel.across is not None:
+                self.tile(first, b.minimum(b.add(first, self.lanes), count), low, high)
+            else:
+                self.hoist_all(kernel.stages)
+                self.vectors(kernel.lane, low, high, [], self.lane_stages)
         self.scopes.pop()
 
     def divide(self, a, n):
         """(a // n, a % n) of non-negative numbers."""
         quotient = self.b.div(a, n)
         return quotient, self.b.sub(a, self.b.mul(quotient, n))
+
+    # -- tiles -----------------------------------------------------------------------------------------------------------
+
+    def tile(self, first, last, low, high):
+        """Indices [first, last) of the across axis by [low, high) of the lanes: whole squares transposed, the rest by gathers."""
+        b, size = self.b, self.lanes
+        whole = b.add(low, b.mul(b.div(b.sub(high, low), size), size))
+        start = b.select(b.compare("==", b.sub(last, first), size), whole, low)
+        b.loop(low, start, size, [], lambda at, _: self.square(first, at))
+
+        def row(at, _):
+            self.scopes.append({self.kernel.across: at})
+            self.vectors(self.kernel.lane, start, high, [], self.lane_stages)
+            self.scopes.pop()
+
+        b.when(b.compare("<", start, high), lambda: self.b.loop(first, last, 1, [], row) and None)
+
+    def square(self, first, low):
+        """One full square: loads along the across axis are transposed, then each of its rows runs along the lanes."""
+        b, kernel, size = self.b, self.kernel, self.lanes
+        stage = kernel.stages[0]
+        loads = {e: None for e in parts(stage.exprs()) if e.op == "load" and len(e.args) == 1
+                 and self.lane_stride(e.args[0], kernel.across)[1] == 1 and self.lane_stride(e.args[0], kernel.lane)[1] != 1
+                 and kernel.lane in e.args[0].free}
+        for load in loads:
+            columns = []
+            for k in range(size):
+                self.scopes.append({kernel.lane: b.add(low, k), kernel.across: first})
+                pointer = b.offset(self.pointers[load.arg], self.value(load.args[0]), STORED[load.dtype.name])
+                columns.append(b.load(vector(STORED[load.dtype.name], size), pointer))
+                self.scopes.pop()
+            loads[load] = transposed(b, columns)
+        for k in range(size):
+            context = Context(kernel.lane, low, None)
+            self.scopes.append({kernel.across: b.add(first, k)})
+            context.values.update({load: scalars.from_memory(b, rows[k], load.dtype) for load, rows in loads.items()})
+            self.within(context, lambda: self.accumulate(stage, []))
+            self.scopes.pop()
 
     # -- loops ------------------------------------------------------------------------------------------------------------
 
@@ -284,7 +329,7 @@ class Emitter:
     def hoist_all(self, stages):
         """Before anything is stored: what no loop inside changes."""
         for stage in stages:
-            outer = self.kernel.outer if len(self.scopes) == 1 else ()
+            outer = (*self.kernel.outer, self.kernel.across) if len(self.scopes) == 1 else ()
             self.hoist(stage, (self.kernel.lane, *outer, *stage.loops), early=True)
 
     def rereads(self, e) -> bool:
@@ -485,6 +530,22 @@ class Emitter:
         return scalars.from_memory(b, read, dtype)
 
 
+def transposed(b, rows):
+    """A square of vectors with rows and columns exchanged: blocks of half the size swap places, at every size."""
+    size = len(rows)
+    half = size // 2
+    while half:
+        rows = list(rows)
+        for at in range(size):
+            if at & half:
+                continue
+            low, high = rows[at], rows[at + half]
+            rows[at] = b.shuffle(low, high, [k if not k & half else size + k - half for k in range(size)])
+            rows[at + half] = b.shuffle(low, high, [k + half if not k & half else size + k for k in range(size)])
+        half //= 2
+    return rows
+
+
 def regroup(flat, sizes):
     """A flat list cut into lists of these lengths."""
     out, at = [], 0
@@ -529,7 +590,7 @@ def lanes_of(kernel: Kernel, features) -> int:
                 widest = max(widest, e.dtype.itemsize if alone else COMPUTED[e.dtype.name].bytes)
         for r in stage.reductions:
             widest = max(widest, 4, COMPUTED[r.value.dtype.name].bytes)
-    return features.lanes(widest)
+    return features.lanes(widest) if kernel.across is None else min(16, features.lanes(widest))
 
 
 def parts(roots):
