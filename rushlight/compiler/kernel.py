@@ -58,13 +58,15 @@ class Stage:
 @dataclass
 class Kernel:
     """Parallel ``outer`` axes; then, if ``lane`` is set, vectors along that axis run all stages, else each stage's last loop is
-    vectorised.  ``serial``: neither (the order of updates matters)."""
+    vectorised.  ``serial``: neither (the order of updates matters).  ``across``: an axis along which some loads lie while the
+    stores lie along ``lane``: both are cut into square tiles that are transposed in registers."""
 
     outer: tuple
     lane: Expr | None
     stages: list
     serial: bool = False
     flag: bool = False
+    across: Expr | None = None
 
     def buffers(self):
         """What it reads and writes, in order of first appearance."""
@@ -80,7 +82,8 @@ class Kernel:
     def __str__(self):
         loops = " ".join(f"{i}<{extent_of(i)}" for i in self.outer)
         lines = [f"parallel {loops or 'once'}" + (f" lanes {self.lane}<{extent_of(self.lane)}" if self.lane is not None else "")
-                 + (" in order" if self.serial else "") + ":"]
+                 + (" in order" if self.serial else "")
+                 + (f" tiles {self.across}<{extent_of(self.across)}" if self.across is not None else "") + ":"]
         for stage in self.stages:
             over = " ".join(f"{i}<{extent_of(i)}" for i in stage.loops)
             lines.append(f"  for {over}:" if over else "  then:")
@@ -177,22 +180,33 @@ class Parameters:
         return found
 
 
-def parametrise(kernel: Kernel) -> tuple[Kernel, list, list]:
-    """The kernel with canonical names and all numbers as slots: (kernel, values of the slots, its buffers)."""
+def scalar_inputs(kernel: Kernel) -> list:
+    """The run-time scalars a kernel uses, in order of first appearance."""
+    found = {}
+    for stage in kernel.stages:
+        for e in stage.exprs():
+            for s in walk(e, "scalar"):
+                found.setdefault(s)
+    return list(found)
+
+
+def parametrise(kernel: Kernel) -> tuple[Kernel, list, list, list]:
+    """The kernel with canonical names and all numbers as slots: (kernel, values of the slots, its buffers, names of its scalars)."""
     buffers = kernel.buffers()
     renamed = {b: Buffer(f"b{k}.{b.dtype.name}", b.dtype) for k, b in enumerate(buffers)}
     slots, count, axes = Parameters(), 0, {}
-    loops = [*kernel.outer] + ([kernel.lane] if kernel.lane is not None else []) + [i for s in kernel.stages for i in s.loops]
+    loops = [*kernel.outer] + [i for i in (kernel.lane, kernel.across) if i is not None] + [i for s in kernel.stages for i in s.loops]
     for i in loops:
         if i not in axes:
             extent = extent_of(i)
             extent = slots.integer(expr.substitute(extent, axes)) if isinstance(extent, Expr) else slots.slot(extent)
             axes[i] = index(f"i{count}", extent)
             count += 1
-    memo = dict(axes)
+    scalars = scalar_inputs(kernel)
+    memo = axes | {s: Expr("scalar", (), f"s{k}.{s.dtype.name}", s.dtype) for k, s in enumerate(scalars)}
 
     def rename(e):
-        return slots.any(swap_buffers(expr.substitute(e, axes, memo), renamed, swapped))
+        return expr.const(slots.any(swap_buffers(expr.substitute(e, axes, memo), renamed, swapped)))
 
     swapped: dict = {}
     stages = [Stage(tuple(axes[i] for i in s.loops),
@@ -200,8 +214,9 @@ def parametrise(kernel: Kernel) -> tuple[Kernel, list, list]:
                     [StoreTo(renamed[t.buffer], rename(t.at), rename(t.value), t.combine) for t in s.stores])
               for s in kernel.stages]
     lane = axes[kernel.lane] if kernel.lane is not None else None
-    made = Kernel(tuple(axes[i] for i in kernel.outer), lane, stages, kernel.serial, kernel.flag)
-    return made, slots.values, buffers
+    across = axes[kernel.across] if kernel.across is not None else None
+    made = Kernel(tuple(axes[i] for i in kernel.outer), lane, stages, kernel.serial, kernel.flag, across)
+    return made, slots.values, buffers, [s.arg for s in scalars]
 
 
 def swap_buffers(e, renamed, memo):

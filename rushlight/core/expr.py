@@ -337,7 +337,7 @@ def minimum(a, b):
 
 def position(value: Expr, limit) -> Expr:
     """A scalar used as an index of a dimension of size ``limit``: known to lie in [0, limit) once checked."""
-    return Expr("position", (value,), limit, None, 0, (limit if isinstance(limit, int) else limit.high) - 1)
+    return Expr("position", (value, const(limit)), None, None, 0, (limit if isinstance(limit, int) else limit.high) - 1)
 
 
 # --- proofs ------------------------------------------------------------------------------------------------------------------------
@@ -608,7 +608,7 @@ def rebuild(e: Expr, args):
     if e.op == "value":
         return value(plain(args[0]), e.dtype)
     if e.op == "position":
-        return Expr("position", tuple(args), e.arg, None, e.low, e.high)
+        return Expr("position", tuple(map(const, args)), None, None, e.low, e.high)
     return apply(e.op, *args, dtype=e.dtype, arg=e.arg)
 
 
@@ -640,6 +640,8 @@ class Printer:
             return str(e.arg)
         if op in LEAVES:
             return str(e.arg[0])
+        if op == "scalar":
+            return str(e.arg)
         if op == "product":
             return "*".join(sorted(map(self.inner, e.args)))
         if op == "sum":

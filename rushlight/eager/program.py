@@ -16,6 +16,8 @@ from ..core.meta import Meta, product
 from ..core.native.memory import set_program_runner
 from ..graph.graph import Graph, Node, Store, nodes_in
 from ..ops import prims  # noqa: F401 - declares the primitives named below
+from ..compiler.lower import NotLowerable
+from ..compiler.pipeline import compile_graph
 from .reference import callback
 
 set_program_runner(pool.addresses()["program_run"])
@@ -192,6 +194,10 @@ class Assembler:
                 stack.extend(nodes_in(node.args))
         inputs = list(frontier)
         part = Graph(inputs, [n for n in self.graph.nodes if n in needed], [n for n, _ in targets])
+        try:
+            return self.kernels(part, targets)
+        except NotLowerable as reason:
+            log.debug("%s: NumPy, because %s", self.name, reason)
         kernel = callback(part, [self.places[n] for n in inputs], [place for _, place in targets])
         self.keep.append(kernel)
         slots = [(self.places[n].value, self.places[n].offset) for n in inputs] + [(p.value, p.offset) for _, p in targets] + [(FLAG, 0)]
@@ -200,6 +206,27 @@ class Assembler:
             self.words += [value, offset]
         self.steps += 1
         log.debug("%s: %d nodes by NumPy", self.name, len(part.nodes))
+
+
+    def kernels(self, part: Graph, targets):
+        """The steps of a segment as compiled kernels; raises NotLowerable."""
+        places = [self.places[n] for n in part.inputs]
+        written = {p.value: k for k, p in enumerate(places) if any(p.value == t.value for _, t in targets)}
+        outputs = [Store(n, part.inputs[written[p.value]]) if p.value in written else n for n, p in targets]
+        fresh = [p for _, p in targets if p.value not in written]
+        program = compile_graph(Graph(part.inputs, part.nodes, outputs), self.name, [p.meta for p in fresh], [p.meta for p in places])
+        bound = program.bind()
+        temporaries = [Place(self.temporary(size), None) for size in bound.temporaries]
+        values = [*places, *fresh, *temporaries, Place(FLAG, None)]
+        code, at = bound.words, 1
+        while at < len(code):
+            head, slots = code[at:at + 4], code[at + 4:at + 4 + 2 * code[at + 3]]
+            self.words += head
+            for source, number in zip(slots[::2], slots[1::2]):
+                self.words += [source, number] if source < 0 else [values[source].value, number + values[source].offset]
+            at += 4 + 2 * code[at + 3]
+        self.steps += code[0]
+        self.keep.append(program)
 
 
 class Temporary:

@@ -255,9 +255,9 @@ def expand_alias(meta, shape):
     return strides, 0
 
 
-def expand_source(index, shape, **params):
-    lead = len(index) - len(shape)
-    return tuple(0 if is_one(size) else i for i, size in zip(index[lead:], shape)), None
+def expand_source(index, source, shape):
+    lead = len(index) - len(source)
+    return tuple(0 if is_one(size) else i for i, size in zip(index[lead:], source)), None
 
 
 expand = view("expand", View(

@@ -1,0 +1,612 @@
+"""Kernel -> LLVM IR: explicit vectors, several at a time, masked tails.
+
+A kernel is ``void kernel(slots, begin, end, worker)``.  Its slots: the buffers, the scalars, the parameters ``p0, p1, ...``, then
+for kernels with a lane axis the lanes per unit and the units per outer index, and last the error flag where there is one.
+"""
+from __future__ import annotations
+
+from ...core.dtypes import bool_
+from ...core.expr import Expr, add, const, extent_of, plain, terms
+from .. import math
+from ..kernel import Kernel, Stage, scalar_inputs
+from . import scalars
+from .builder import Module, constant, constant_vector, zero
+from .scalars import COMPUTED, STORED
+from .types import f32, i1, i64, ptr, vector
+
+ABI = [("slots", ptr), ("begin", i64), ("end", i64), ("worker", i64)]
+UNROLL = 4  # vectors in flight
+
+
+def emit(kernel: Kernel, count: int, name: str) -> str:
+    """The LLVM module of a parametrised kernel with ``count`` parameters, exporting ``name``."""
+    module = Module()
+    Emitter(module.function(name, ABI), kernel, count).run()
+    return module.text()
+
+
+class Context:
+    """One vector's worth of a loop: its axis, first index, mask (None: all lanes) and the values computed for it."""
+
+    def __init__(self, axis, start, mask):
+        self.axis, self.start, self.mask, self.values, self.depth = axis, start, mask, {}, None
+
+
+class Emitter:
+    """Writes one kernel.  ``scopes``: what is computed so far, outermost first; ``context``: the vector being worked on."""
+
+    def __init__(self, b, kernel: Kernel, count: int):
+        self.b, self.kernel, self.scopes, self.context = b, kernel, [{}], None
+        self.written = {s.buffer for stage in kernel.stages for s in stage.stores}
+        self.volatile: dict = {}
+        self.lanes = lanes_of(kernel, b.features)
+        self.unroll = unrolling(kernel)
+        slots = b.parameters[0]
+        self.pointers, at = {}, 0
+        for buffer in kernel.buffers():
+            self.pointers[buffer] = b.load(ptr, b.offset(slots, 8 * at))
+            at += 1
+        for s in sorted(scalar_inputs(kernel), key=lambda s: int(s.arg[1:].split(".")[0])):
+            kind = {True: "float64", False: "int64"}[s.dtype.is_floating_point]
+            read = b.load(STORED[kind], b.offset(slots, 8 * at))
+            self.scopes[0][s] = b.compare("!=", read, 0) if s.dtype is bool_ else read
+            at += 1
+        for k in range(count):
+            self.scopes[0][Expr("slot", (), (f"p{k}",))] = b.load(i64, b.offset(slots, 8 * at))
+            at += 1
+        if kernel.lane is not None:
+            self.block = b.load(i64, b.offset(slots, 8 * at))
+            self.blocks = b.load(i64, b.offset(slots, 8 * at + 8))
+            at += 2
+        if kernel.flag:
+            self.flag = b.load(ptr, b.offset(slots, 8 * at))
+
+    def run(self):
+        _, begin, end, _ = self.b.parameters
+        self.hoist_all(self.kernel.stages)
+        self.b.loop(begin, end, 1, [], self.unit)
+        self.b.ret()
+
+    def unit(self, unit, _):
+        """One index of the outer axes (and one block of lanes)."""
+        b, kernel = self.b, self.kernel
+        self.scopes.append({})
+        rest = unit
+        if kernel.across is not None:
+            count = self.value(const(extent_of(kernel.across)))
+            rest, tile = self.divide(unit, b.div(b.add(count, self.lanes - 1), self.lanes))
+            first = b.mul(tile, self.lanes)
+        if kernel.lane is not None:
+            rest, block = self.divide(rest, self.blocks)
+        for k, axis in reversed(list(enumerate(kernel.outer))):
+            if k == 0:
+                self.scopes[-1][axis] = rest
+            else:
+                rest, self.scopes[-1][axis] = self.divide(rest, self.value(const(extent_of(axis))))
+        if kernel.lane is None:
+            for stage in kernel.stages:
+                self.row_stage(stage)
+        else:
+            low = b.mul(block, self.block)
+            high = b.minimum(b.add(low, self.block), self.value(const(extent_of(kernel.lane))))
+            if kernel.across is not None:
+                self.tile(first, b.minimum(b.add(first, self.lanes), count), low, high)
+            else:
+                self.hoist_all(kernel.stages)
+                self.vectors(kernel.lane, low, high, [], self.lane_stages)
+        self.scopes.pop()
+
+    def divide(self, a, n):
+        """(a // n, a % n) of non-negative numbers."""
+        quotient = self.b.div(a, n)
+        return quotient, self.b.sub(a, self.b.mul(quotient, n))
+
+    # -- tiles -----------------------------------------------------------------------------------------------------------
+
+    def tile(self, first, last, low, high):
+        """Indices [first, last) of the across axis by [low, high) of the lanes: whole squares transposed, the rest by gathers."""
+        b, size = self.b, self.lanes
+        whole = b.add(low, b.mul(b.div(b.sub(high, low), size), size))
+        start = b.select(b.compare("==", b.sub(last, first), size), whole, low)
+        b.loop(low, start, size, [], lambda at, _: self.square(first, at))
+
+        def row(at, _):
+            self.scopes.append({self.kernel.across: at})
+            self.vectors(self.kernel.lane, start, high, [], self.lane_stages)
+            self.scopes.pop()
+
+        b.when(b.compare("<", start, high), lambda: self.b.loop(first, last, 1, [], row) and None)
+
+    def square(self, first, low):
+        """One full square: loads along the across axis are transposed, then each of its rows runs along the lanes."""
+        b, kernel, size = self.b, self.kernel, self.lanes
+        stage = kernel.stages[0]
+        loads = {e: None for e in parts(stage.exprs()) if e.op == "load" and len(e.args) == 1
+                 and self.lane_stride(e.args[0], kernel.across)[1] == 1 and self.lane_stride(e.args[0], kernel.lane)[1] != 1
+                 and kernel.lane in e.args[0].free}
+        for load in loads:
+            columns = []
+            for k in range(size):
+                self.scopes.append({kernel.lane: b.add(low, k), kernel.across: first})
+                pointer = b.offset(self.pointers[load.arg], self.value(load.args[0]), STORED[load.dtype.name])
+                columns.append(b.load(vector(STORED[load.dtype.name], size), pointer))
+                self.scopes.pop()
+            loads[load] = transposed(b, columns)
+        for k in range(size):
+            context = Context(kernel.lane, low, None)
+            self.scopes.append({kernel.across: b.add(first, k)})
+            context.values.update({load: scalars.from_memory(b, rows[k], load.dtype) for load, rows in loads.items()})
+            self.within(context, lambda: self.accumulate(stage, []))
+            self.scopes.pop()
+
+    # -- loops ------------------------------------------------------------------------------------------------------------
+
+    def vectors(self, axis, low, high, carried, body):
+        """Runs ``body(contexts, carried)`` over [low, high): ``unroll`` vectors at a time, then one masked one at a time."""
+        b, lanes = self.b, self.lanes
+        step = lanes * self.unroll
+        whole = b.add(low, b.mul(b.div(b.sub(high, low), step), step))
+
+        def main(at, values):
+            return body([Context(axis, b.add(at, k * lanes), None) for k in range(self.unroll)], values)
+
+        def tail(at, values):
+            return body([Context(axis, at, b.lane_mask(b.sub(high, at), lanes))], values)
+
+        carried = b.loop(low, whole, step, carried, main)
+        return b.loop(whole, high, lanes, carried, tail)
+
+    def lane_stages(self, contexts, _):
+        """All stages for the vectors of the lane axis; loops are serial and accumulate whole vectors."""
+        for stage in self.kernel.stages:
+            for c in contexts:
+                self.within(c, lambda: self.hoist(stage, stage.loops))
+            starts = [self.identity(r, True) for _ in contexts for r in stage.reductions]
+            results = self.serial(stage.loops, starts, lambda values: self.lane_body(stage, contexts, values))
+            for k, c in enumerate(contexts):
+                for n, r in enumerate(stage.reductions):
+                    c.values[r.result] = results[k * len(stage.reductions) + n][-1]
+
+    def lane_body(self, stage, contexts, values):
+        out, count = [], len(stage.reductions)
+        for k, c in enumerate(contexts):
+            out += self.within(c, lambda: self.accumulate(stage, values[k * count:(k + 1) * count]))
+        return out
+
+    def row_stage(self, stage: Stage):
+        """A stage whose last loop is vectorised (none: scalar code); its results are scalars afterwards."""
+        self.hoist(stage, stage.loops)
+        if not stage.loops or self.kernel.serial:
+            starts = [self.identity(r, False) for r in stage.reductions]
+            results = self.serial(stage.loops, starts, lambda values: self.accumulate(stage, values))
+        else:
+            starts = [self.identity(r, True) for _ in range(self.unroll) for r in stage.reductions]
+            results = self.serial(stage.loops[:-1], starts, lambda values: self.row_vectors(stage, values))
+            results = self.fold_vectors(stage, results)
+        for r, value in zip(stage.reductions, results):
+            self.scopes[-1][r.result] = value[-1]
+
+    def row_vectors(self, stage, values):
+        axis, count = stage.loops[-1], len(stage.reductions)
+        self.hoist(stage, (axis,))
+        flat = [v for value in values for v in value]
+        shapes = [len(v) for v in values]
+
+        def body(contexts, carried):
+            pairs = regroup(carried, shapes)
+            out = list(pairs)
+            for k, c in enumerate(contexts):
+                out[k * count:(k + 1) * count] = self.within(c, lambda: self.accumulate(stage, pairs[k * count:(k + 1) * count]))
+            return [v for value in out for v in value]
+
+        end = self.value(const(extent_of(axis)))
+        return regroup(self.vectors(axis, constant(i64, 0), end, flat, body), shapes)
+
+    def fold_vectors(self, stage, results):
+        """Each reduction's vectors combined into one, and its lanes into a scalar."""
+        out, count = [], len(stage.reductions)
+        for n, r in enumerate(stage.reductions):
+            parts = results[n::count]
+            while len(parts) > 1:
+                parts = [self.combine(r, parts[k], parts[k + 1]) if k + 1 < len(parts) else parts[k] for k in range(0, len(parts), 2)]
+            width = self.lanes
+            value = parts[0]
+            while width > 1:  # halves meet until one lane is left
+                width //= 2
+                low = [self.b.shuffle(v, None, list(range(width))) for v in value]
+                high = [self.b.shuffle(v, None, list(range(width, 2 * width))) for v in value]
+                value = self.combine(r, low, high)
+            out.append([self.b.extract(v, 0) for v in value])
+        return out
+
+    def serial(self, loops, carried, body):
+        """Nested loops one index at a time around ``body(carried)``."""
+        if not loops:
+            return body(carried)
+        axis, shapes = loops[0], [len(v) for v in carried]
+
+        def step(at, flat):
+            self.scopes.append({axis: at})
+            inner = self.serial(loops[1:], regroup(flat, shapes), body)
+            self.scopes.pop()
+            return [v for value in inner for v in value]
+
+        end = self.value(const(extent_of(axis)))
+        flat = self.b.loop(constant(i64, 0), end, 1, [v for value in carried for v in value], step)
+        return regroup(flat, shapes)
+
+    def within(self, context, work):
+        """Runs ``work`` with the values of a context; what it computes stays there while the current loop body lasts."""
+        outer, self.context, depth = self.context, context, len(self.scopes)
+        context.depth = depth if context.depth is None else context.depth
+        self.scopes.append(context.values)
+        if depth > context.depth:  # inside a serial loop: what is computed here dies with the loop's body
+            self.scopes.append({})
+        result = work()
+        del self.scopes[depth:]
+        self.context = outer
+        return result
+
+    # -- reductions and stores ------------------------------------------------------------------------------------------------
+
+    def accumulate(self, stage, values):
+        """One step of every reduction and store of a stage; returns the new accumulators."""
+        out = []
+        for r, before in zip(stage.reductions, values):
+            new = [self.operand(r.value)]
+            if r.combine in ("argmax", "argmin"):
+                new.append(self.operand(arg_index(stage.loops)))
+            after = self.combine(r, before, new)
+            mask = self.context.mask if self.context else None
+            out.append([self.b.select(mask, a, old) for a, old in zip(after, before)] if mask is not None else after)
+        values = [self.operand(s.value) for s in stage.stores]  # all before the first store changes anything
+        for s, value in zip(stage.stores, values):
+            self.store(s, value)
+        return out
+
+    def operand(self, e):
+        return self.vector(e) if self.context else self.value(e)
+
+    def identity(self, r, wide):
+        """What a reduction starts from."""
+        kind = COMPUTED[r.value.dtype.name]
+        lanes = self.lanes if wide else 0
+        type = vector(kind, lanes)
+        if r.combine in ("argmax", "argmin"):
+            return [extreme_constant(type, r.value.dtype, r.combine == "argmin"), constant(vector(i64, lanes), (1 << 63) - 1)]
+        if r.combine in ("max", "min"):
+            return [extreme_constant(type, r.value.dtype, r.combine == "min")]
+        start = {"add": 0, "mul": 1, "and": -1, "or": 0}[r.combine]
+        return [constant(type, float(start) if kind.is_float else start)]
+
+    def combine(self, r, old, new):
+        b, combine = self.b, r.combine
+        if combine in ("argmax", "argmin"):
+            return self.first_extreme(combine, old, new)
+        if combine in ("max", "min"):
+            return [scalars.extreme(b, combine, old[0], new[0], r.value.dtype.is_signed)]
+        return [{"add": b.add, "mul": b.mul, "and": b.and_, "or": b.or_}[combine](old[0], new[0])]
+
+    def first_extreme(self, combine, old, new):
+        """(value, index) pairs: the more extreme value, NaN above all, the first index among equals."""
+        b, (x, i), (y, j) = self.b, old, new
+        better = b.compare(">" if combine == "argmax" else "<", y, x)
+        tie = b.compare("==", y, x)
+        if x.type.is_float:
+            nan_x, nan_y = b.is_nan(x), b.is_nan(y)
+            better = b.or_(better, b.and_(nan_y, b.not_(nan_x)))
+            tie = b.or_(tie, b.and_(nan_x, nan_y))
+        take = b.or_(better, b.and_(tie, b.compare("<", j, i)))
+        return [b.select(take, y, x), b.select(take, j, i)]
+
+    def store(self, s, value):
+        b, c, dtype = self.b, self.context, s.buffer.dtype
+        rest, stride = self.lane_stride(s.at) if c else (s.at, 0)
+        mask = c.mask if c else None
+        if c is None or stride == 1:
+            pointer = self.pointer(s.buffer, add(rest, self.lane_start()) if c else rest)
+            if s.combine:
+                old = scalars.from_memory(b, b.load(self.stored(s.buffer), pointer, mask=mask), dtype)
+                value = self.update(s, old, value)
+            b.store(scalars.to_memory(b, value, dtype), pointer, mask=mask)
+            return
+        element = STORED[dtype.name]
+        pointers = b.offset(self.pointers[s.buffer], self.vector(s.at), element)
+        if s.combine:
+            old = scalars.from_memory(b, b.gather(vector(element, self.lanes), pointers, mask), dtype)
+            value = self.update(s, old, value)
+        b.scatter(scalars.to_memory(b, value, dtype), pointers, mask)
+
+    def update(self, s, old, new):
+        if s.combine in ("max", "min"):
+            return scalars.extreme(self.b, s.combine, old, new, s.buffer.dtype.is_signed)
+        if old.type.element is i1:
+            return (self.b.or_ if s.combine == "add" else self.b.and_)(old, new)
+        return {"add": self.b.add, "mul": self.b.mul}[s.combine](old, new)
+
+    # -- expressions --------------------------------------------------------------------------------------------------------------
+
+    def hoist_all(self, stages):
+        """Before anything is stored: what no loop inside changes."""
+        for stage in stages:
+            outer = (*self.kernel.outer, self.kernel.across) if len(self.scopes) == 1 else ()
+            self.hoist(stage, (self.kernel.lane, *outer, *stage.loops), early=True)
+
+    def rereads(self, e) -> bool:
+        """Whether e reads memory that this kernel also writes."""
+        found = self.volatile.get(e)
+        if found is None:
+            found = self.volatile[e] = e.op == "load" and e.arg in self.written or any(map(self.rereads, e.args))
+        return found
+
+    def hoist(self, stage, axes, early=False):
+        """Computes in the current scope what depends on none of these axes, so that their loops need not."""
+        axes, seen = frozenset(a for a in axes if a is not None), set()
+        along = self.kernel.lane if self.kernel.lane is not None else stage.loops[-1] if stage.loops else None
+        results = {r.result for s in self.kernel.stages for r in s.reductions}
+
+        def fixed(e):
+            return not (e.free & axes) and not (early and self.rereads(e)) and all(self.found(x) is not None for x in e.free & results) and all(
+                self.found(x) is not None for x in e.free if x.op == "index" and x is not self.lane_axis())
+
+        def visit(e):
+            if e in seen or not isinstance(e, Expr):
+                return
+            seen.add(e)
+            if fixed(e):
+                if e.op not in ("number", "const"):
+                    self.value(e) if self.uniform(e) else self.vector(e)
+                return
+            if e.op == "load":
+                rest = self.lane_stride(e.args[0], along)[0]
+                if isinstance(rest, Expr) and fixed(rest):
+                    self.pointer(e.arg, rest)
+            for a in e.args:
+                visit(a)
+
+        for e in stage.exprs():
+            visit(e)
+
+    def lane_axis(self):
+        return self.context.axis if self.context else None
+
+    def found(self, e):
+        for scope in reversed(self.scopes):
+            if e in scope:
+                return scope[e]
+        return None
+
+    def uniform(self, e) -> bool:
+        """Whether e is one value for all lanes of the current vector."""
+        if self.context is None:
+            return True
+        if self.kernel.lane is not None and any(x.op == "result" for x in e.free):
+            return False
+        return self.context.axis not in e.free
+
+    def value(self, e):
+        """The value of e: scalar where uniform, else a vector."""
+        found = self.found(e)
+        if found is None:
+            found = self.scopes[-1][e] = self.compute(e)
+        return found
+
+    def vector(self, e):
+        """The value of e in every lane."""
+        value = self.value(e)
+        if value.type.lanes or value.number is not None:
+            return value if value.type.lanes else self.b.splat(value, self.lanes)
+        key = ("splat", e)
+        found = self.found(key)
+        if found is None:
+            home = next(s for s in reversed(self.scopes) if e in s)
+            target = self.scopes[-1] if home is not self.scopes[-1] else home
+            found = target[key] = self.b.splat(value, self.lanes)
+        return found
+
+    def compute(self, e):
+        b = self.b
+        lanes = 0 if self.uniform(e) else self.lanes
+        if e.op == "const":
+            return constant(i64, e.arg)
+        if e.op == "number":
+            return constant(COMPUTED[e.dtype.name], e.arg)
+        if e.op == "index":
+            start = b.splat(self.context.start, self.lanes)
+            return b.add(start, b.lane_indices(self.lanes))
+        if e.op == "load":
+            return self.load(e)
+        expansion = math.expand(e)
+        if expansion is not e:
+            return self.vector(expansion) if lanes else self.value(expansion)
+        x = [self.vector(a) if lanes else self.value(a) for a in e.args]
+        if e.op == "sum":
+            return self.polynomial(e, x)
+        if e.op == "product":
+            out = x[0]
+            for factor in x[1:]:
+                out = b.mul(out, factor)
+            return out
+        if e.op in ("//", "%"):
+            return (b.div if e.op == "//" else b.rem)(*x) if e.args[0].low >= 0 else scalars.integer_division(b, *x, True)[e.op == "%"]
+        if e.op in ("max", "min"):
+            return getattr(b, e.op + "imum")(*x)
+        if e.op in ("<", "=="):
+            return b.compare(e.op, *x)
+        if e.op == "position":
+            return self.position(*x)
+        if e.op == "value":
+            return b.convert(x[0], COMPUTED[e.dtype.name])
+        if e.op == "convert":
+            return scalars.convert(b, x[0], e.args[0].dtype, e.dtype)
+        arg = e.dtype.name if e.op == "bitcast" else None
+        made = scalars.operation(b, e.op, x, e.args[-1].dtype, arg)
+        if made is None:
+            raise NotImplementedError(f"no instructions for {e.op} of {e.args[-1].dtype}")
+        return made
+
+    def polynomial(self, e, x):
+        b, (coefficients, offset) = self.b, e.arg
+        out = constant(x[0].type, offset)
+        for value, c in zip(x, coefficients):
+            out = b.sub(out, value) if c == -1 else b.add(out, b.mul(value, c))
+        return out
+
+    def position(self, value, limit):
+        """An index from memory: out of range it raises the error flag and is clamped."""
+        b = self.b
+        wide = b.convert(value, i64)
+        wrong = b.or_(b.compare("<", wide, 0), b.compare(">=", wide, limit))
+        mask = self.context.mask if self.context and wide.type.lanes else None
+        if mask is not None:
+            wrong = b.and_(wrong, mask)
+        bad = b.reduce("or", wrong) if wide.type.lanes else wrong
+        b.when(bad, lambda: b.store(constant(i64, 1), self.flag))
+        return b.maximum(b.minimum(wide, b.sub(limit, 1)), 0)
+
+    # -- memory -----------------------------------------------------------------------------------------------------------------------
+
+    def stored(self, buffer):
+        return vector(STORED[buffer.dtype.name], self.lanes if self.context else 0)
+
+    def lane_start(self):
+        """The first index of the current vector, as an Expr."""
+        start = Expr("index", (), ("lane start", None), None, 0)
+        self.scopes[-1][start] = self.context.start
+        return start
+
+    def lane_stride(self, at, axis=None):
+        """(rest, stride) with at = rest + stride * vector axis; stride None where the axis enters in another way."""
+        at, axis = plain(at), axis if axis is not None else self.lane_axis()
+        if isinstance(at, int) or axis not in at.free:
+            return at, 0
+        parts, offset = terms(at)
+        stride = parts.get(axis)
+        rest = at - axis * stride if stride is not None else at
+        if stride is None or isinstance(rest, Expr) and axis in rest.free:
+            return at, None
+        return rest, stride
+
+    def pointer(self, buffer, at):
+        """The address of a position; the part that does not move with the vector is shared."""
+        key = ("pointer", buffer, at)
+        found = self.found(key)
+        if found is None:
+            moving = [x for x in at.free if x.op == "index" and x.arg[0] == "lane start"] if isinstance(at, Expr) else []
+            if moving:
+                base = self.pointer(buffer, at - moving[0])
+                found = self.b.offset(base, self.value(moving[0]), STORED[buffer.dtype.name])
+            else:
+                found = self.b.offset(self.pointers[buffer], self.value(const(at)), STORED[buffer.dtype.name])
+            self.scopes[-1][key] = found
+        return found
+
+    def load(self, e):
+        b, dtype, buffer, c = self.b, e.dtype, e.arg, self.context
+        at = plain(e.args[0])
+        condition = self.value(e.args[1]) if len(e.args) > 1 else None
+        if self.uniform(e):
+            if condition is None:
+                return scalars.from_memory(b, b.load(STORED[dtype.name], self.pointer(buffer, at)), dtype)
+            where = b.select(condition, self.value(const(at)), 0)
+            read = b.load(STORED[dtype.name], b.offset(self.pointers[buffer], where, STORED[dtype.name]))
+            return scalars.from_memory(b, b.select(condition, read, zero(read.type)), dtype)
+        mask = c.mask
+        if condition is not None:
+            condition = condition if condition.type.lanes else b.splat(condition, self.lanes)
+            mask = condition if mask is None else b.and_(mask, condition)
+        rest, stride = self.lane_stride(at)
+        type = vector(STORED[dtype.name], self.lanes)
+        if stride == 1:
+            read = b.load(type, self.pointer(buffer, add(rest, self.lane_start())), mask=mask)
+        elif stride == 0:
+            one = b.load(STORED[dtype.name], b.offset(self.pointers[buffer], b.select(
+                b.reduce("or", mask), self.value(const(at)), 0), STORED[dtype.name]))
+            read = b.splat(one, self.lanes)
+            read = b.select(mask, read, zero(type))
+        else:
+            pointers = b.offset(self.pointers[buffer], self.vector(at), STORED[dtype.name])
+            read = b.gather(type, pointers, mask)
+        return scalars.from_memory(b, read, dtype)
+
+
+def transposed(b, rows):
+    """A square of vectors with rows and columns exchanged: blocks of half the size swap places, at every size."""
+    size = len(rows)
+    half = size // 2
+    while half:
+        rows = list(rows)
+        for at in range(size):
+            if at & half:
+                continue
+            low, high = rows[at], rows[at + half]
+            rows[at] = b.shuffle(low, high, [k if not k & half else size + k - half for k in range(size)])
+            rows[at + half] = b.shuffle(low, high, [k + half if not k & half else size + k for k in range(size)])
+        half //= 2
+    return rows
+
+
+def regroup(flat, sizes):
+    """A flat list cut into lists of these lengths."""
+    out, at = [], 0
+    for n in sizes:
+        out.append(list(flat[at:at + n]))
+        at += n
+    return out
+
+
+def arg_index(loops):
+    """The position along the reduced axes, in row-major order."""
+    at = 0
+    for i in loops:
+        at = at * extent_of(i) + i
+    return const(at)
+
+
+def extreme_constant(type, dtype, largest: bool):
+    """The least value of a dtype, or the largest: what anything replaces in a maximum."""
+    if type.element.is_float:
+        return constant(type, float("inf") if largest else float("-inf"))
+    if type.element is i1:
+        return constant(type, int(largest))
+    bits = type.element.bits
+    if not dtype.is_signed:
+        return constant(type, (1 << bits) - 1 if largest else 0)
+    return constant(type, (1 << bits - 1) - 1 if largest else -(1 << bits - 1))
+
+
+def lanes_of(kernel: Kernel, features) -> int:
+    """Lanes of a vector: as many as the widest type computed with allows."""
+    if kernel.serial:
+        return 1
+    widest = 1
+    for stage in kernel.stages:
+        roots = list(stage.exprs())
+        for e in parts(roots):
+            if e.dtype is not None and e.op not in ("load", "number", "scalar"):
+                widest = max(widest, COMPUTED[e.dtype.name].bytes)
+            elif e.op == "load":
+                alone = any(e is r for r in roots)
+                widest = max(widest, e.dtype.itemsize if alone else COMPUTED[e.dtype.name].bytes)
+        for r in stage.reductions:
+            widest = max(widest, 4, COMPUTED[r.value.dtype.name].bytes)
+    return features.lanes(widest) if kernel.across is None else min(16, features.lanes(widest))
+
+
+def parts(roots):
+    """Every part of these Exprs, once."""
+    seen, stack = set(), list(roots)
+    while stack:
+        e = stack.pop()
+        if isinstance(e, Expr) and e not in seen:
+            seen.add(e)
+            yield e
+            stack.extend(e.args)
+
+
+def unrolling(kernel: Kernel) -> int:
+    """Vectors in flight: fewer where the body is long."""
+    if kernel.serial:
+        return 1
+    work = sum(8 if e.op in math.COSTLY else 1 for s in kernel.stages for e in parts(s.exprs()) if e.dtype is not None)
+    return UNROLL if work <= 24 else 2

@@ -1,0 +1,156 @@
+"""Scalar operations as LLVM instructions, on scalars or vectors alike."""
+from __future__ import annotations
+
+from .builder import constant
+from .types import bf16, f16, f32, f64, i1, i8, i16, i32, i64
+
+STORED = {"bool": i8, "uint8": i8, "int8": i8, "int16": i16, "int32": i32, "int64": i64,
+          "float16": f16, "bfloat16": bf16, "float32": f32, "float64": f64}
+COMPUTED = STORED | {"bool": i1, "float16": f32, "bfloat16": f32}
+
+
+def from_memory(b, value, dtype):
+    """What was loaded, as the type it is computed in."""
+    if dtype.name == "bool":
+        return b.compare("!=", value, 0)
+    return b.convert(value, f32) if dtype.is_half else value
+
+
+def to_memory(b, value, dtype):
+    """A computed value as it is stored; halves are rounded to nearest even here."""
+    if dtype.name == "bool":
+        return b.cast("zext", value, value.type.with_element(i8))
+    return b.convert(value, STORED[dtype.name])
+
+
+def convert(b, value, source, target):
+    """A number of one dtype as another.  Floats outside an integer's range, and NaN, give its least value."""
+    if target.name == "bool":
+        return value if source.name == "bool" else b.compare("!=", value, 0.0 if value.type.is_float else 0)
+    element = COMPUTED[target.name]
+    if value.type.is_float and element.is_int:
+        wide = _float_to_wide(b, value)
+        return b.convert(wide, element)
+    return b.convert(value, element, signed=source.is_signed)
+
+
+def _float_to_wide(b, value):
+    """fptosi to i64 that answers the least integer where LLVM's instruction would be undefined."""
+    limit = 2.0 ** 63
+    fits = b.and_(b.compare(">=", value, -limit), b.compare("<", value, limit))
+    number = b.cast("fptosi", b.select(fits, value, 0.0), value.type.with_element(i64))
+    return b.select(fits, number, -(1 << 63))
+
+
+def truth(b, a):
+    """Whether a number is not zero."""
+    return a if a.type.element is i1 else b.compare("!=", a, 0.0 if a.type.is_float else 0)
+
+
+def extreme(b, kind, x, y, signed=True):
+    """The larger or smaller one, NaN if either is."""
+    if x.type.is_float:
+        return b.intrinsic(f"llvm.{kind}imum", x.type, [x, y], flags="nsz")
+    if x.type.element is i1:
+        return b.or_(x, y) if kind == "max" else b.and_(x, y)
+    return b.intrinsic(f"llvm.{'s' if signed else 'u'}{kind}", x.type, [x, y])
+
+
+def integer_division(b, x, y, signed):
+    """(quotient rounded down, remainder with the divisor's sign); by zero: (0, 0), as NumPy has it."""
+    zero, minus = b.compare("==", y, 0), b.compare("==", y, -1)
+    if not signed:
+        safe = b.select(zero, 1, y)
+        return b.select(zero, 0, b.udiv(x, safe)), b.select(zero, 0, b.urem(x, safe))
+    safe = b.select(b.or_(zero, minus), 1, y)  # the least integer over -1 would trap
+    quotient, remainder = b.div(x, safe), b.rem(x, safe)
+    crosses = b.and_(b.compare("!=", remainder, 0), b.compare("<", b.xor(remainder, safe), 0))
+    quotient = b.select(crosses, b.sub(quotient, 1), quotient)
+    remainder = b.select(crosses, b.add(remainder, safe), remainder)
+    quotient = b.select(minus, b.neg(x), quotient)
+    return b.select(zero, 0, quotient), b.select(zero, 0, remainder)
+
+
+def float_remainder(b, x, y):
+    """x modulo y with the sign of y."""
+    r = b.rem(x, y)
+    crosses = b.and_(b.compare("!=", r, 0.0), b.xor(b.compare("<", r, 0.0),
+                                                  b.compare("<", y, 0.0)))
+    return b.select(crosses, b.add(r, y), r)
+
+
+def float_floor_divide(b, x, y):
+    """x over y rounded down, exact where the quotient is a whole number; x / 0 as division has it."""
+    quotient = b.rint(b.div(b.sub(x, float_remainder(b, x, y)), y))
+    return b.select(b.compare("==", y, 0.0), b.div(x, y), quotient)
+
+
+def sign(b, x):
+    """-1, 0 or 1; NaN stays."""
+    if x.type.is_float:
+        one = b.select(b.compare(">", x, 0.0), 1.0, b.select(b.compare("<", x, 0.0), constant(x.type, -1.0), x))
+        return b.select(b.compare("==", x, 0.0), 0.0, one)
+    return b.select(b.compare(">", x, 0), 1, b.select(b.compare("<", x, 0), constant(x.type, -1), 0))
+
+
+COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+FLOAT_UNARY = {"floor": "floor", "ceil": "ceil", "trunc": "trunc_float", "round": "rint", "sqrt": "sqrt"}
+BITS = {"bitwise_and": "and_", "bitwise_or": "or_", "bitwise_xor": "xor", "left_shift": "shl", "shift_right_logical": "lshr"}
+LOGIC = {"logical_and": "and_", "logical_or": "or_", "logical_xor": "xor"}
+
+
+def operation(b, op, x, dtype, arg=None):
+    """The instructions of one operation; ``x`` are the operands, ``dtype`` is theirs (the last one's).  None: not known here."""
+    signed, kind = dtype.is_signed, x[0].type
+    if op in ("add", "sub", "mul"):
+        return getattr(b, op)(*x)
+    if op in COMPARE:
+        return b.compare(COMPARE[op], *x, signed=signed)
+    if op in LOGIC:
+        return getattr(b, LOGIC[op])(*(truth(b, a) for a in x))
+    if op == "logical_not":
+        return b.not_(truth(b, x[0]))
+    if op == "where":
+        return b.select(*x)
+    if op in ("maximum", "minimum"):
+        return extreme(b, op[:3], *x, signed=signed)
+    if op == "neg":
+        return b.neg(*x)
+    if op == "abs":
+        return x[0] if kind.element is i1 or not signed else b.abs(*x)
+    if op in FLOAT_UNARY:
+        return getattr(b, FLOAT_UNARY[op])(*x) if kind.is_float else x[0]
+    if op == "div" and kind.is_float:
+        return b.div(*x)
+    if op == "fma":
+        return b.fma(*x)
+    if op in ("floor_divide", "remainder"):
+        if kind.is_float:
+            return (float_floor_divide if op == "floor_divide" else float_remainder)(b, *x)
+        return integer_division(b, *x, signed)[op == "remainder"]
+    if op == "fmod":
+        return b.rem(*x) if kind.is_float else _integer_fmod(b, *x, signed)
+    if op in BITS:
+        return getattr(b, BITS[op])(*x)
+    if op == "right_shift":
+        return b.ashr(*x) if signed else b.lshr(*x)
+    if op == "bitwise_not":
+        return b.not_(*x)
+    if op == "copysign":
+        return b.intrinsic("llvm.copysign", kind, x)
+    if op == "isnan":
+        return b.is_nan(*x)
+    if op == "reciprocal":
+        return b.div(constant(kind, 1.0), x[0])
+    if op == "sign":
+        return sign(b, *x)
+    if op == "bitcast":
+        return b.bitcast(x[0], kind.with_element(COMPUTED[arg]))
+    return None
+
+
+def _integer_fmod(b, x, y, signed):
+    """The remainder with the sign of x; by zero 0."""
+    trap = b.compare("==", y, 0) if not signed else b.or_(b.compare("==", y, 0), b.compare("==", y, -1))
+    safe = b.select(trap, 1, y)
+    return b.select(trap, 0, b.rem(x, safe) if signed else b.urem(x, safe))

@@ -1,0 +1,253 @@
+"""Graph of primitives -> the scalar Expr of every element: what ``fuse.py`` groups into kernels.
+
+Elementwise operators, views, gathers and creations are read through; reductions, scatters and outputs are stored.
+"""
+from __future__ import annotations
+
+from ..core import expr
+from ..core.dtypes import bool_, float16, float64, int64
+from ..core.expr import Expr, apply, convert, load, number
+from ..core.meta import Meta, is_one, row_major, same
+from ..graph.graph import Graph, Node
+from . import math
+from .kernel import Buffer
+
+
+class NotLowerable(Exception):
+    """A node that kernels cannot compute; the caller falls back to NumPy."""
+
+    def __init__(self, node: Node, reason: str):
+        super().__init__(f"{node.op.name if node.op else node.name}: {reason}")
+        self.node = node
+
+
+class Place:
+    """Where a value lies: ``buffer[offset + sum(index * strides)]``."""
+
+    __slots__ = ("buffer", "strides", "offset")
+
+    def __init__(self, buffer: Buffer, strides, offset=0):
+        self.buffer, self.strides, self.offset = buffer, tuple(strides), offset
+
+    def at(self, index):
+        """The position of an element."""
+        total = self.offset
+        for i, stride in zip(index, self.strides):
+            total = total + i * stride
+        return total
+
+    def element(self, index, dtype) -> Expr:
+        return load(self.buffer, self.at(index), dtype)
+
+
+class Misaligned(Exception):
+    """A reduction of the kernel being built is wanted at another index than its own."""
+
+    def __init__(self, node: Node):
+        self.node = node
+
+
+MACHINE = frozenset((
+    "add", "sub", "mul", "neg", "abs", "sign", "reciprocal", "sqrt", "floor", "ceil", "trunc", "round", "floor_divide", "remainder",
+    "fmod", "maximum", "minimum", "copysign", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor",
+    "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "left_shift", "right_shift", "where", "div"))
+
+
+class Reader:
+    """The element of any node at an index, as an Expr.
+
+    ``places``: nodes that lie in memory.  ``results``: {node: (result, index)} of the kernel being built.
+    """
+
+    def __init__(self, graph: Graph):
+        self.places, self.results, self.memo, self.checked = {}, {}, {}, False
+
+    def read(self, node, index, like=None) -> Expr:
+        """The element; Python numbers take the dtype ``like``."""
+        if not isinstance(node, Node):
+            return number(node, like)
+        index = tuple(0 if is_one(size) else i for i, size in zip(index, node.shape))
+        key = (node, index)
+        found = self.memo.get(key)
+        if found is None:
+            found = self._read(node, index)
+            if found.op != "result":
+                self.memo[key] = found
+        return found
+
+    def _read(self, node, index):
+        place = self.places.get(node)
+        if place is not None:
+            return place if isinstance(place, Expr) else place.element(index, node.dtype)
+        if node in self.results:
+            result, own = self.results[node]
+            if len(own) == len(index) and all(a is b or (isinstance(a, int) and isinstance(b, int) and a == b) for a, b in zip(own, index)):
+                return result
+            raise Misaligned(node)
+        if node.dtype.is_complex:
+            raise NotLowerable(node, "complex numbers")
+        rule = getattr(self, "read_" + node.op.kind.name, None) if node.op else None
+        if rule is None:
+            raise NotLowerable(node, "no kernel form")
+        return rule(node, index)
+
+    def reset(self):
+        """Forgets what was read: results of another kernel are in force."""
+        self.memo.clear()
+
+    # -- one method a kind ----------------------------------------------------------------------------------------------
+
+    def read_elementwise(self, node, index):
+        name, args = node.op.name.split(".")[-1], node.args
+        tensors = [a for a in args if isinstance(a, Node) and not a.weak]
+        like = tensors[-1].dtype if tensors else node.dtype
+        read = [self.broadcast(a, index, node, like) for a in args]
+        if name == "convert":
+            return convert(read[0], node.params["dtype"])
+        if name == "copy":
+            return read[0]
+        if name == "where":
+            read[1:] = [convert(r, node.dtype) for r in read[1:]]
+        elif len(read) > 1:
+            read = [convert(r, like) if isinstance(a, Node) and a.weak else r for a, r in zip(args, read)]
+        if any(r.dtype.is_complex for r in read):
+            raise NotLowerable(node, "complex numbers")
+        kind = read[-1].dtype
+        if name not in MACHINE and not (kind.is_floating_point and math.known(name, kind)):
+            raise NotLowerable(node, f"no instructions for {name} of {kind}")
+        if name in ("reciprocal", "div", "sqrt") and not kind.is_floating_point:
+            raise NotLowerable(node, f"{name} of integers")
+        if name in ("copysign",) and not kind.is_floating_point:
+            raise NotLowerable(node, f"{name} of integers")
+        if kind is bool_ and name in ("add", "mul"):
+            name = {"add": "logical_or", "mul": "logical_and"}[name]
+        made = apply(name, *read)
+        return made if made.dtype is node.dtype else convert(made, node.dtype)
+
+    def broadcast(self, a, index, node, like):
+        if not isinstance(a, Node):
+            return number(a, like)
+        if a.weak:
+            return self.places[a]
+        return self.read(a, index[len(index) - len(a.shape):])
+
+    def read_view(self, node, index):
+        source = node.args[0]
+        place = self.places.get(source)
+        if isinstance(place, Place):
+            meta = Meta(tuple(source.shape), place.strides, source.dtype)
+            shared = node.op.kind.strided(node.op, meta, **node.params)
+            if shared is not None:
+                return Place(place.buffer, shared[0].strides, place.offset + shared[1]).element(index, node.dtype)
+        inner, mask = node.op.kind.source(index, source.shape, **node.params)
+        found = self.read(source, inner)
+        return found if mask is None else self.masked(found, mask, node)
+
+    def masked(self, found, mask, node):
+        """``found`` where the mask holds, else the view's value; memory outside is not touched."""
+        guarded = guard(found, mask, {})
+        return expr.where(mask, guarded, number(node.params.get("value", 0), guarded.dtype))
+
+    def read_join(self, node, index):
+        dim, out, start = node.params["dim"], None, 0
+        tensors = node.args[0] if isinstance(node.args[0], tuple) else node.args
+        pieces = []
+        for t in tensors:
+            if isinstance(t.shape[dim], int) and t.shape[dim] == 0:
+                continue
+            pieces.append((start, t))
+            start = start + t.shape[dim]
+        for begin, t in reversed(pieces):
+            at = (*index[:dim], index[dim] - begin, *index[dim + 1:])
+            inside = expr.logical_and(expr.le(begin, index[dim]), expr.lt(index[dim], begin + t.shape[dim]))
+            piece = guard(self.read(t, at), inside, {})
+            out = piece if out is None else expr.where(inside, piece, out)
+        return out
+
+    def position(self, index_node, index, limit):
+        self.checked = True
+        return expr.position(self.read(index_node, index), limit)
+
+    def read_gather(self, node, index):
+        x, positions = node.args[:2]
+        dim, rank = node.params["dim"], len(positions.shape)
+        if node.op.name.endswith("take"):
+            at = self.position(positions, index[dim:dim + rank], x.shape[dim])
+            return self.read(x, (*index[:dim], at, *index[dim + rank:]))
+        at = self.position(positions, index, x.shape[dim])
+        return self.read(x, (*index[:dim], at, *index[dim + 1:]))
+
+    def read_create(self, node, index):
+        name = node.op.name.split(".")[-1]
+        if name == "full":
+            value = node.params["value"]
+            if isinstance(value, complex):
+                raise NotLowerable(node, "complex numbers")
+            return number(value, node.dtype)
+        if name == "iota":
+            return convert(expr.value(index[0], int64), node.dtype)
+        return self.random(node, index)
+
+    def random(self, node, index):
+        """Philox4x32-10: word k % 4 of block offset + k // 4."""
+        seed, offset = (self.places[a] if isinstance(a, Node) else number(a, int64) for a in node.args)
+        at = 0
+        for i, stride in zip(index, row_major(node.shape)):
+            at = at + i * stride
+        block = expr.value(at // 4, int64) + offset
+        return philox(seed, block, expr.value(at % 4, int64))
+
+
+def guard(e: Expr, mask: Expr, memo: dict) -> Expr:
+    """``e`` with every load made under the mask."""
+    if e.op == "result" or not e.args:
+        return e
+    found = memo.get(e)
+    if found is None:
+        if e.op == "load":
+            both = mask if len(e.args) == 1 else expr.logical_and(e.args[1], mask)
+            found = load(e.arg, expr.plain(guard(e.args[0], mask, memo)), e.dtype, both)
+        else:
+            found = expr.rebuild(e, [guard(a, mask, memo) for a in e.args])
+        memo[e] = found
+    return found
+
+
+LOW = 0xFFFFFFFF
+
+
+def philox(seed: Expr, block: Expr, word: Expr) -> Expr:
+    """One word of a block of the Philox4x32-10 stream (Salmon et al. 2011), as int64."""
+    def low(x):
+        return apply("bitwise_and", x, LOW)
+
+    def high(x):
+        return apply("shift_right_logical", x, 32)
+
+    def mix(a, b, c):
+        return apply("bitwise_xor", apply("bitwise_xor", a, b), c)
+
+    zero = number(0, int64)
+    c0, c1, c2, c3 = low(block), high(block), zero, zero
+    k0, k1 = low(seed), high(seed)
+    for _ in range(10):
+        p0, p1 = c0 * 0xD2511F53, c2 * 0xCD9E8D57
+        c0, c1, c2, c3 = mix(high(p1), c1, k0), low(p1), mix(high(p0), c3, k1), low(p0)
+        k0, k1 = low(k0 + 0x9E3779B9), low(k1 + 0xBB67AE85)
+    odd = apply("ne", apply("bitwise_and", word, 1), 0)
+    upper = apply("ge", word, 2)
+    return expr.where(upper, expr.where(odd, c3, c2), expr.where(odd, c1, c0))
+
+
+def scalar_input(node: Node) -> Expr:
+    """A run-time number: its 8-byte slot."""
+    dtype = float64 if node.dtype.is_floating_point else bool_ if node.dtype is bool_ else int64
+    return Expr("scalar", (), node.name, dtype)
+
+
+def squeezed(shape):
+    return tuple(s for s in shape if not is_one(s))
+
+
+def same_shape(a, b) -> bool:
+    return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b))

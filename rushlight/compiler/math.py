@@ -1,0 +1,387 @@
+"""Transcendental functions as Exprs over what the machine does: multiply-add, rounding, bit casts, shifts, selection.
+
+The float32 forms of exp, log, tanh, erf and sigmoid are written for speed; the others compute in float64 and round once.
+Measured against exact values (``tests/compiler/test_math.py``): float32 within 2 ulp, float64 within 3 ulp.
+"""
+from __future__ import annotations
+
+import math
+
+from ..core.dtypes import float32, float64, int32, int64
+from ..core.expr import Expr, apply, convert, number, where
+
+LOG2E, LN2 = 1 / math.log(2), math.log(2)
+EXPANSIONS: dict = {}
+
+
+def expansion(*ops):
+    """Enters a function as the meaning of operations on floats."""
+
+    def enter(function):
+        for op in ops:
+            EXPANSIONS[op] = function
+        return function
+
+    return enter
+
+
+def expand(e: Expr) -> Expr:
+    """The operation in simpler terms, or itself where the machine has it.  Halves compute in float32."""
+    rule = EXPANSIONS.get(e.op)
+    if rule is None or not e.args or not e.args[-1].dtype or not e.args[-1].dtype.is_floating_point:
+        return e
+    args = [convert(a, float32) if a.dtype.is_half else a for a in e.args]
+    return rule(*args)
+
+
+def known(op: str, dtype) -> bool:
+    """Whether an operation of that name has an expansion for a dtype."""
+    return op in EXPANSIONS and (dtype is not float64 or op not in SINGLE_ONLY)
+
+
+# --- pieces ------------------------------------------------------------------------------------------------------------------------
+def fma(a, b, c):
+    like = next(x for x in (a, b, c) if isinstance(x, Expr)).dtype
+    return apply("fma", *(x if isinstance(x, Expr) else number(x, like) for x in (a, b, c)))
+
+
+def polynomial(x: Expr, coefficients) -> Expr:
+    """c[0] + c[1] x + c[2] x^2 + ... by Horner's rule."""
+    out = number(coefficients[-1], x.dtype)
+    for c in reversed(coefficients[:-1]):
+        out = fma(out, x, c)
+    return out
+
+
+def bits(x: Expr, dtype) -> Expr:
+    return apply("bitcast", x, dtype=dtype)
+
+
+def lesser(a, b: float):
+    """a limited from above; NaN stays."""
+    return where(apply("gt", a, b), number(b, a.dtype), a)
+
+
+def greater(a, b: float):
+    """a limited from below; NaN stays."""
+    return where(apply("lt", a, b), number(b, a.dtype), a)
+
+
+def integers(dtype):
+    return (int32, 23, 127) if dtype is float32 else (int64, 52, 1023)
+
+
+def power_of_two(n: Expr, dtype) -> Expr:
+    """2^n for a whole float n within the normal exponents."""
+    kind, shift, bias = integers(dtype)
+    return bits(apply("left_shift", convert(n, kind) + bias, shift), dtype)
+
+
+def magnitude(x):
+    return apply("abs", x)
+
+
+def with_sign(x, y):
+    return apply("copysign", x, y)
+
+
+# --- exp --------------------------------------------------------------------------------------------------------------------------
+EXP32 = [0.4999999403953552, 0.16666516661643982, 0.04166828840970993, 0.00836925022304058, 0.0013820147141814232]
+EXP64 = [1 / math.factorial(k) for k in range(2, 14)]
+PARTS = {float32: (0.693145751953125, 1.4286068203094172e-06), float64: (0.6931471803691238, 1.9082149292705877e-10)}
+LIMITS = {float32: (-87.33654, 88.72283), float64: (-708.396, 709.782712893384)}
+
+
+def exp_within(x: Expr) -> Expr:
+    """e^x for x within the limits: 2^n e^r, |r| <= ln 2 / 2, the exponent put in by integer arithmetic."""
+    high, low = PARTS[x.dtype]
+    n = apply("round", x * LOG2E)
+    r = fma(n, -low, fma(n, -high, x))
+    body = fma(r * r, polynomial(r, EXP32 if x.dtype is float32 else EXP64), r) + 1.0
+    kind, shift, _ = integers(x.dtype)
+    return bits(bits(body, kind) + apply("left_shift", convert(n, kind), shift), x.dtype)
+
+
+@expansion("exp")
+def exp(x: Expr) -> Expr:
+    """e^x; results below the least normal number are 0 (denormals would cost a microcode assist each)."""
+    least, most = LIMITS[x.dtype]
+    y = exp_within(greater(lesser(x, most), least))
+    y = where(apply("lt", x, least), number(0, x.dtype), y)
+    return where(apply("gt", x, most), number(math.inf, x.dtype), y)
+
+
+@expansion("exp2")
+def exp2(x):
+    """2^x: the whole part into the exponent, the rest through e^(r ln 2)."""
+    def run(v):
+        v_in = greater(lesser(v, 1023.5), -1021.5)
+        n = apply("round", v_in)
+        r = (v_in - n) * LN2
+        body = fma(r * r, polynomial(r, EXP64), r) + 1.0
+        y = bits(bits(body, int64) + apply("left_shift", convert(n, int64), 52), float64)
+        y = where(apply("lt", v, -1021.5), number(0, float64), y)
+        return where(apply("ge", v, 1024.0), number(math.inf, float64), y)
+    return through_double(run, x)
+
+
+def through_double(function, *args):
+    """float32 by way of float64."""
+    if args[-1].dtype is float64:
+        return function(*args)
+    return convert(function(*(convert(a, float64) for a in args)), float32)
+
+
+@expansion("expm1")
+def expm1(x):
+    def run(v):
+        near = fma(v * v, polynomial(v, [1 / math.factorial(k) for k in range(2, 16)]), v)
+        return where(apply("lt", magnitude(v), 0.5), with_sign(near, v), exp(v) - 1.0)
+    return through_double(run, x)
+
+
+@expansion("sigmoid")
+def sigmoid(x):
+    """1 / (1 + e^-x)."""
+    return 1.0 / (exp(-x) + 1.0)
+
+
+# --- log --------------------------------------------------------------------------------------------------------------------------
+LOG32 = [0.3333331346511841, -0.2500000596046448, 0.2000206708908081, -0.16668115556240082, 0.14220626652240753, -0.1240481287240982,
+         0.11880111694335938, -0.1167399138212204, 0.06759468460643472]
+
+
+def mantissa(x: Expr):
+    """(m, e) with x = m 2^e and m in [sqrt 1/2, sqrt 2), e a float; denormals are scaled first."""
+    kind, shift, _ = integers(x.dtype)
+    least, scale = (1.1754943508222875e-38, 23) if x.dtype is float32 else (2.2250738585072014e-308, 54)
+    small = apply("lt", x, least)
+    scaled = where(small, x * 2.0 ** scale, x)
+    pattern = bits(scaled, kind)
+    e = apply("right_shift", pattern - (0x3F3504F3 if x.dtype is float32 else 0x3FE6A09E667F3BCD), shift)
+    m = bits(pattern - apply("left_shift", e, shift), x.dtype)
+    return m, convert(e, x.dtype) + where(small, number(-scale, x.dtype), number(0, x.dtype))
+
+
+def log_ends(x, y):
+    """The values of a logarithm at 0, infinity and below 0."""
+    y = where(apply("eq", x, math.inf), x, y)
+    y = where(apply("eq", x, 0.0), number(-math.inf, x.dtype), y)
+    return where(apply("lt", x, 0.0), number(math.nan, x.dtype), where(apply("isnan", x), x, y))
+
+
+@expansion("log")
+def log(x: Expr) -> Expr:
+    """The natural logarithm: ln m + e ln 2."""
+    high, low = PARTS[x.dtype]
+    m, e = mantissa(x)
+    if x.dtype is float32:
+        g = m - 1.0
+        square = g * g
+        r = fma(g * square, polynomial(g, LOG32), e * low)
+        r = fma(square, -0.5, r) + g
+        return log_ends(x, fma(e, high, r))
+    g = m - 1.0
+    s = g / (g + 2.0)  # ln m = 2 atanh s
+    z = s * s
+    tail = polynomial(z, [2 / (2 * k + 3) for k in range(11)])
+    half = g * g * 0.5
+    r = half - (s * (half + z * tail) + e * low) - g
+    return log_ends(x, e * high - r)
+
+
+@expansion("log2")
+def log2(x):
+    return through_double(lambda v: log(v) * LOG2E, x)
+
+
+@expansion("log10")
+def log10(x):
+    return through_double(lambda v: log(v) * (1 / math.log(10)), x)
+
+
+@expansion("log1p")
+def log1p(x):
+    def run(v):
+        u = v + 1.0
+        lost = where(apply("eq", u, math.inf), number(0, float64), (v - (u - 1.0)) / u)
+        return where(apply("eq", v, 0.0), v, log(u) + lost)
+    return through_double(run, x)
+
+
+# --- hyperbolic -------------------------------------------------------------------------------------------------------------------
+TANH32 = [-0.3333325982093811, 0.1333082914352417, -0.053687967360019684, 0.020469363778829575, -0.00551519263535738]
+
+
+@expansion("tanh")
+def tanh(x):
+    a = magnitude(x)
+    if x.dtype is float32:
+        s = x * x
+        near = fma(polynomial(s, TANH32) * s, x, x)
+        far = 1.0 - 2.0 / (exp_within(lesser(a, 10.0) * 2.0) + 1.0)
+        return with_sign(where(apply("gt", a, 0.65), far, near), x)
+    t = expm1(lesser(a, 22.0) * 2.0)
+    return with_sign(t / (t + 2.0), x)
+
+
+@expansion("sinh")
+def sinh(x):
+    def run(v):
+        t = expm1(magnitude(v))
+        e = exp(magnitude(v) * 0.5)
+        far = (0.5 * e) * e - 0.5 / (e * e)
+        return with_sign(where(apply("lt", magnitude(v), 1.0), 0.5 * (t + t / (t + 1.0)), far), v)
+    return through_double(run, x)
+
+
+@expansion("cosh")
+def cosh(x):
+    def run(v):
+        e = exp(magnitude(v) * 0.5)
+        return (0.5 * e) * e + 0.5 / (e * e)
+    return through_double(run, x)
+
+
+@expansion("asinh")
+def asinh(x):
+    def run(v):
+        a = magnitude(v)
+        big = log(a) + LN2
+        return with_sign(where(apply("gt", a, 1e9), big, log1p(a + a * a / (1.0 + apply("sqrt", fma(a, a, 1.0))))), v)
+    return through_double(run, x)
+
+
+@expansion("acosh")
+def acosh(x):
+    def run(v):
+        t = v - 1.0
+        return where(apply("gt", v, 1e9), log(v) + LN2, log1p(t + apply("sqrt", fma(t, t, 2.0 * t))))
+    return through_double(run, x)
+
+
+@expansion("atanh")
+def atanh(x):
+    return through_double(lambda v: with_sign(0.5 * log1p(2.0 * magnitude(v) / (1.0 - magnitude(v))), v), x)
+
+
+# --- trigonometric -----------------------------------------------------------------------------------------------------------------
+HALF_PI = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21)
+SIN = [(-1) ** k / math.factorial(2 * k + 1) for k in range(1, 10)]
+COS = [(-1) ** k / math.factorial(2 * k) for k in range(2, 10)]
+
+
+def quarter(x: Expr, shift: int):
+    """sin(x + shift pi/2) for float64: reduced to [-pi/4, pi/4] in three parts, good for |x| below some 2^20."""
+    n = apply("round", x * (2 / math.pi))
+    r = x
+    for part in HALF_PI:
+        r = fma(n, -part, r)
+    turn = convert(n, int64) + shift
+    z = r * r
+    sine = fma(r * z, polynomial(z, SIN), r)
+    cosine = fma(z * z, polynomial(z, COS), fma(z, -0.5, 1.0))
+    y = where(apply("ne", apply("bitwise_and", turn, 1), 0), cosine, sine)
+    return where(apply("ne", apply("bitwise_and", turn, 2), 0), -y, y)
+
+
+@expansion("sin")
+def sin(x):
+    return through_double(lambda v: where(apply("eq", v, 0.0), v, quarter(v, 0)), x)
+
+
+@expansion("cos")
+def cos(x):
+    return through_double(lambda v: quarter(v, 1), x)
+
+
+@expansion("tan")
+def tan(x):
+    return through_double(lambda v: where(apply("eq", v, 0.0), v, quarter(v, 0) / quarter(v, 1)), x)
+
+
+ATAN = [(-1) ** k / (2 * k + 1) for k in range(1, 12)]
+EIGHTHS = [math.atan(k / 8) for k in range(9)]
+
+
+@expansion("atan")
+def atan(x):
+    """For |x| > 1 pi/2 - atan(1/x); then atan(k/8) plus a short series, k the nearest eighth."""
+    def run(v):
+        a = magnitude(v)
+        large = apply("gt", a, 1.0)
+        t = where(large, 1.0 / a, a)
+        k = apply("round", t * 8.0)
+        base = number(0, float64)
+        for n, angle in enumerate(EIGHTHS):
+            base = where(apply("eq", k, float(n)), number(angle, float64), base)
+        c = k * 0.125
+        d = (t - c) / fma(t, c, 1.0)
+        z = d * d
+        y = base + fma(d * z, polynomial(z, ATAN), d)
+        y = where(large, (math.pi / 2 - y) + 6.123233995736766e-17, y)
+        return with_sign(where(apply("isnan", v), v, y), v)
+    return through_double(run, x)
+
+
+@expansion("asin")
+def asin(x):
+    return through_double(lambda v: atan(v / apply("sqrt", (1.0 - v) * (1.0 + v))), x)
+
+
+@expansion("acos")
+def acos(x):
+    return through_double(lambda v: 2.0 * atan(apply("sqrt", (1.0 - v) / (1.0 + v))), x)
+
+
+@expansion("atan2")
+def atan2(y, x):
+    def run(b, a):
+        both = apply("logical_and", apply("eq", magnitude(b), math.inf), apply("eq", magnitude(a), math.inf))
+        ratio = where(both, number(1, float64), magnitude(b) / magnitude(a))
+        ratio = where(apply("logical_and", apply("eq", b, 0.0), apply("eq", a, 0.0)), number(0, float64), ratio)
+        angle = atan(ratio)
+        behind = apply("lt", with_sign(number(1, float64), a), 0.0)
+        return with_sign(where(behind, math.pi - angle, angle), b)
+    return through_double(run, y, x)
+
+
+# --- others --------------------------------------------------------------------------------------------------------------------------
+@expansion("rsqrt")
+def rsqrt(x):
+    return 1.0 / apply("sqrt", x)
+
+
+ERF_NEAR = [0.12837915122509003, -0.37612491846084595, 0.1128176674246788, -0.026764320209622383, 0.004989377222955227,
+            -0.0005969994235783815]
+ERF_FAR = [-0.12864862382411957, -0.6351508498191833, -0.1062374860048294, 0.023762419819831848, -0.003642541589215398,
+           0.00032280266168527305, -1.1229089068365283e-05]
+
+
+@expansion("erf")
+def erf(x):
+    """The error function of float32: an odd polynomial near 0, 1 - e^q elsewhere."""
+    a = magnitude(x)
+    near = fma(polynomial(x * x, ERF_NEAR), x, x)
+    b = lesser(a, 4.0)
+    far = with_sign(1.0 - exp_within(fma(polynomial(b, ERF_FAR), b, -b)), x)
+    return where(apply("gt", a, 0.9277), far, near)
+
+
+@expansion("pow")
+def power(x, y):
+    """x^y by e^(y ln |x|) in float64, with the sign of odd whole powers."""
+    def run(v, w):
+        size = exp(w * log(magnitude(v)))
+        whole = apply("eq", apply("floor", w), w)
+        odd = apply("logical_and", whole, apply("ne", apply("floor", w * 0.5), w * 0.5))
+        negative = apply("lt", v, 0.0)
+        size = where(apply("logical_and", negative, odd), -size, size)
+        size = where(apply("logical_and", negative, apply("logical_not", whole)), number(math.nan, float64), size)
+        one = apply("logical_or", apply("eq", w, 0.0), apply("eq", v, 1.0))
+        return where(one, number(1, float64), where(apply("eq", w, 1.0), v, size))
+    return through_double(run, x, y)
+
+
+SINGLE_ONLY = frozenset(("erf", "pow"))
+COSTLY = frozenset(EXPANSIONS)

@@ -1,0 +1,129 @@
+"""The way from a Graph to a Program: read this first.
+
+1. ``graph.splice`` opens operators until only primitives are left.
+2. ``lower.Reader`` says what the element of any node is, as an Expr.
+3. ``fuse.Fuser`` groups reductions, scatters and outputs into clusters, each one Kernel.
+4. ``tile.arrange`` merges axes and picks the vector axis; ``kernel.parametrise`` turns numbers into slots.
+5. ``llvm.emit`` writes the machine code, unless a kernel of the same text has been compiled before.
+"""
+from __future__ import annotations
+
+import logging
+
+from ..core.meta import Meta, product
+from ..graph.graph import Graph, Node, Store, splice
+from .fuse import Fuser
+from .kernel import Buffer, walk
+from .lower import NotLowerable, Place, Reader, scalar_input
+from .program import Program, Step, Temporary
+
+fusion_log = logging.getLogger("rushlight.fusion")
+
+
+def compile_graph(graph: Graph, name: str, outputs: list[Meta] | None = None, inputs: list[Meta] | None = None) -> Program:
+    """Compiles a program of primitives.
+
+    ``outputs`` are the Metas of the memory of its fresh outputs (those that are not Stores; default: their own), ``inputs``
+    those of its inputs' memory where it differs from the nodes'.  Raises NotLowerable for a program with a node that
+    kernels cannot compute.
+    """
+    return Compilation(splice(graph).prune(), outputs, inputs).run(name)
+
+
+class Compilation:
+    """One program being compiled: its buffers, and the clusters found so far."""
+
+    def __init__(self, graph: Graph, outputs, inputs):
+        self.graph, self.reader, self.temporaries, self.scalars = graph, Reader(graph), [], {}
+        self.fuser = Fuser(self.reader, self.new_temporary)
+        for k, node in enumerate(graph.inputs):
+            self.enter(node, k, node.meta if inputs is None else inputs[k])
+        fresh = [o for o in graph.outputs if not isinstance(o, Store)]
+        self.metas = [o.meta for o in fresh] if outputs is None else list(outputs)
+        self.targets = [(node, Place(Buffer(f"out{k}", meta.dtype, "output", k), meta.strides))
+                        for k, (node, meta) in enumerate(zip(fresh, self.metas))]
+        self.into = [o for o in graph.outputs if isinstance(o, Store)]
+
+    def enter(self, node: Node, number: int, meta: Meta):
+        """An input: memory, or a run-time number."""
+        if node.weak:
+            self.reader.places[node] = scalar_input(node)
+            self.scalars[node.name] = number
+        else:
+            buffer = Buffer(node.name, node.dtype, "input", number)
+            self.reader.places[node] = Place(buffer, meta.strides)
+
+    def new_temporary(self, node: Node) -> Buffer:
+        buffer = Buffer(f"tmp{len(self.temporaries)}", node.dtype, "temporary", len(self.temporaries))
+        self.temporaries.append(Temporary(buffer, product(node.shape)))
+        return buffer
+
+    def run(self, name: str) -> Program:
+        pending = list(self.targets)
+        for node in self.graph.nodes:
+            kind = node.op.kind.name
+            if kind == "reduce":
+                self.fuser.reduction(node)
+            elif kind == "scatter":
+                self.scatter(node)
+            for target in [t for t in pending if t[0] is node]:
+                if self.reader.places.get(node) is not target[1]:
+                    self.fuser.output(*target)
+                pending.remove(target)
+        for target in pending:  # inputs returned as they are
+            self.fuser.output(*target)
+        self.store_into()
+        steps = [Step(c.kernel(), self.scalars) for c in self.fuser.clusters if c.stores or c.updates]
+        fusion_log.debug("%s: %d nodes -> %d kernels", name, len(self.graph.nodes), len(steps))
+        return Program(name, steps, len(self.graph.inputs), self.metas, self.temporaries, self.reader.checked)
+
+    def store_into(self):
+        """Outputs that go into an input's memory, after everything that still reads it; through temporaries if they must be."""
+        places = [self.reader.places[o.into] for o in self.into]
+        before = [(c, len(c.stores)) for c in self.fuser.clusters]
+        homes = [self.fuser.output(o.node, place) for o, place in zip(self.into, places)]
+        if not any(map(self.hazard, homes, places)):
+            return
+        kept = dict(before)
+        self.fuser.clusters = [c for c, _ in before]
+        for cluster, count in kept.items():
+            del cluster.stores[count:]
+        temporaries = [Place(self.new_temporary(o.node), Meta.of(o.node.shape, o.node.dtype).strides) for o in self.into]
+        for output, temporary in zip(self.into, temporaries):
+            self.fuser.output(output.node, temporary)
+        for output, temporary, place in zip(self.into, temporaries, places):
+            self.reader.places[output.node] = temporary
+            self.fuser.output(output.node, place)
+
+    def hazard(self, cluster, place) -> bool:
+        """Whether anything reads memory that a store has changed: another element, a later stage, or a later kernel.
+
+        Within a stage all values are computed before the first store, so reading the element that is stored is safe.
+        """
+        at = next(s.at for _, _, s in reversed(cluster.stores) if s.buffer is place.buffer)
+        for c in self.fuser.clusters[self.fuser.clusters.index(cluster):]:
+            values = [r.value for _, r in c.reductions] + [s.value for _, _, s in (*c.stores, *((0, 0, u) for u in c.updates))]
+            for value in values:
+                for load in walk(value, "load"):
+                    if load.arg is place.buffer and not (c is cluster and load.args[0] is at and not c.reductions):
+                        return True
+        return False
+
+    def scatter(self, node: Node):
+        """A copy of x, then updates in order, parallel over the dimensions that are not indexed."""
+        x, positions, source = node.args[:3]
+        dim = node.params["dim"]
+        place = next((t for n, t in self.targets if n is node), None)
+        if place is None:
+            place = Place(self.new_temporary(node), Meta.of(node.shape, node.dtype).strides)
+        if isinstance(x, Node):
+            self.fuser.output(x, place, alone=True)
+        if node.op.name.endswith("put"):
+            rank = len(positions.shape)
+            shape = (*x.shape[:dim], *positions.shape, *x.shape[dim + 1:])
+            indexed = range(dim, dim + rank)
+        else:
+            shape, indexed = tuple(positions.shape), range(dim, dim + 1)
+        self.fuser.update(node, place, shape, indexed)
+        self.reader.places[node] = place
+        self.reader.reset()

@@ -1,0 +1,126 @@
+"""Program: compiled kernels in order, to be bound to sizes."""
+from __future__ import annotations
+
+import hashlib
+import logging
+from dataclasses import dataclass
+
+from ..core.expr import Expr, evaluate, extent_of
+from ..core.meta import Meta
+from .kernel import Buffer, Kernel, parametrise
+from .llvm import jit
+from .llvm.emit import emit, lanes_of, parts, unrolling
+from .llvm.features import host
+from .tile import arrange
+
+kernels_log = logging.getLogger("rushlight.kernels")
+CHUNK_BYTES = 1 << 16   # work that is worth a chunk of its own
+BLOCK = 4096            # lanes of one unit where outer indices are few
+TILE_ROWS = 256         # lanes of one unit where tiles are transposed: as many pages stay in the translation cache
+
+
+@dataclass
+class Temporary:
+    """Memory that lives while the program runs: ``size`` elements (an int or Expr)."""
+
+    buffer: Buffer
+    size: object
+
+
+class Step:
+    """A kernel with its machine code's address and what fills its slots."""
+
+    def __init__(self, kernel: Kernel, scalars: dict):
+        arranged = arrange(kernel)
+        self.kernel, self.parameters, self.buffers, names = parametrise(arranged)
+        self.scalars = [scalars[name] for name in names]
+        self.sizes = [extent_of(i) for i in arranged.outer]
+        self.across_size = extent_of(arranged.across) if arranged.across is not None else None
+        self.lane_size = extent_of(arranged.lane) if arranged.lane is not None else None
+        self.inner = [extent_of(i) for i in max((s.loops for s in arranged.stages), key=len)]
+        dtypes = " ".join(e.dtype.name for s in self.kernel.stages for e in parts(s.exprs()) if e.op == "number")
+        text = f"{self.kernel}\n{len(self.parameters)} {dtypes}"  # numbers print without their dtype
+        name = "k" + hashlib.sha256(text.encode()).hexdigest()[:12]
+        kernels_log.debug("%s: %s\n%s", name, ", ".join(f"p{k} = {v}" for k, v in enumerate(self.parameters)), self.kernel)
+        made = jit.build(text, lambda: emit(self.kernel, len(self.parameters), name), [name])
+        self.address = made[name]
+
+    def words(self, symbols: dict, number_of) -> list:
+        """[address, extent, grain, slots, (source, constant)...] for these sizes."""
+        def known(e):
+            return evaluate(e, symbols) if isinstance(e, Expr) else e
+
+        rows, inner = 1, 1
+        for n in map(known, self.sizes):
+            rows *= n
+        for n in map(known, self.inner):
+            inner *= n
+        pairs = []
+        for buffer in self.buffers:
+            pairs += [number_of(buffer), 0]
+        for k in self.scalars:
+            pairs += [k, 0]
+        for value in self.parameters:
+            pairs += [-1, known(value)]
+        extent, unit = rows, inner
+        if self.lane_size is not None:
+            lanes = known(self.lane_size)
+            block, blocks = self.split(rows, lanes, inner)
+            pairs += [-1, block, -1, blocks]
+            extent, unit = rows * blocks, block * inner
+            if self.across_size is not None:
+                tile = lanes_of(self.kernel, host())
+                extent, unit = extent * -(-known(self.across_size) // tile), unit * tile
+        if self.kernel.flag:
+            pairs += [number_of(None), 0]
+        bytes_of_unit = max(1, unit) * sum(b.dtype.itemsize for b in self.buffers)
+        grain = max(1, -(-CHUNK_BYTES // bytes_of_unit)) if not self.kernel.serial else max(1, extent)
+        return [self.address, extent, grain, len(pairs) // 2, *pairs]
+
+    def split(self, rows, lanes, inner):
+        """(lanes of a unit, units per outer index): whole rows where there are many, cache-sized blocks where not."""
+        width = lanes_of(self.kernel, host()) * unrolling(self.kernel)
+        if self.across_size is not None:
+            return TILE_ROWS, max(1, -(-lanes // TILE_ROWS))
+        block = BLOCK if inner < 8 else width
+        block = -(-block // width) * width
+        if lanes <= block or rows >= 64 and inner < 8 and lanes <= 1 << 16:
+            return max(1, lanes), 1
+        return block, -(-lanes // block)
+
+
+@dataclass
+class Bound:
+    """A program for certain sizes: ``words`` for ``program_run``, bytes of each temporary.  Values are in the order inputs, fresh
+    outputs, temporaries, error flag."""
+
+    words: list
+    temporaries: list
+
+
+class Program:
+    """Kernels in order, for any sizes that meet the assumptions made while tracing.
+
+    ``inputs`` and ``outputs`` count the values; ``output_metas`` describe the fresh outputs; ``checks``: whether the error
+    flag may be raised.
+    """
+
+    def __init__(self, name: str, steps, inputs: int, output_metas, temporaries, checks: bool):
+        self.name, self.steps, self.inputs, self.output_metas = name, steps, inputs, list(output_metas)
+        self.temporaries, self.checks = temporaries, checks
+
+    def bind(self, symbols: dict | None = None) -> Bound:
+        """The program for these values of its symbols (Exprs or names)."""
+        symbols = dict(symbols or {})
+        outputs = len(self.output_metas)
+        start = {"input": 0, "output": self.inputs, "temporary": self.inputs + outputs}
+        flag = self.inputs + outputs + len(self.temporaries)
+
+        def number_of(buffer):
+            return flag if buffer is None else start[buffer.kind] + buffer.number
+
+        words = [len(self.steps)]
+        for step in self.steps:
+            words += step.words(symbols, number_of)
+        sizes = [max(1, evaluate(t.size, symbols)) * t.buffer.dtype.itemsize for t in self.temporaries]
+        return Bound(words, sizes)

@@ -1,0 +1,199 @@
+"""Axis roles: which loops merge into one, which becomes the vector axis."""
+from __future__ import annotations
+
+import itertools
+
+from ..core import expr
+from ..core.expr import Expr, extent_of, factors, index, terms
+from .kernel import Kernel, Reduction, Stage, StoreTo, walk
+
+_names = itertools.count()
+
+
+def arrange(kernel: Kernel) -> Kernel:
+    """The kernel with its axes ordered by the memory they step through, merged where they step as one, and vectorised."""
+    if kernel.serial or kernel.lane is not None:
+        return kernel
+    kernel = collapse(kernel)
+    loops = next((s.loops for s in kernel.stages if s.loops), ())
+    best = vector_axis(kernel, [*kernel.outer, *loops])
+    if best is None:
+        return kernel
+    if any(best is i for i in loops):
+        ordered = tuple(i for i in loops if i is not best) + (best,)
+        return with_loops(kernel, kernel.outer, None, loops, ordered)
+    outer = tuple(i for i in kernel.outer if i is not best)
+    return with_tiles(with_loops(kernel, outer, best, loops, loops))
+
+
+def with_tiles(kernel: Kernel) -> Kernel:
+    """A kernel without loops whose loads lie along another axis than its stores, cut into tiles."""
+    if len(kernel.stages) != 1 or kernel.stages[0].loops or kernel.flag:
+        return kernel
+    loads = {load for e in kernel.stages[0].exprs() for load in walk(e, "load")}
+    for axis in kernel.outer:
+        if any(lies_along(load, axis, kernel.lane) for load in loads) and not is_short(axis) and not is_short(kernel.lane):
+            outer = tuple(i for i in kernel.outer if i is not axis)
+            return Kernel(outer, kernel.lane, kernel.stages, kernel.serial, kernel.flag, axis)
+    return kernel
+
+
+def lies_along(load: Expr, axis: Expr, lane: Expr) -> bool:
+    """Whether a load steps by one element along ``axis``, and by more along the lanes."""
+    if len(load.args) > 1:
+        return False
+    steps = strides(terms(load.args[0])[0])
+    return expr_same(steps.get(axis, 0), 1) and lane in steps and not expr_same(steps[lane], 1)
+
+
+def with_loops(kernel, outer, lane, old, new):
+    stages = [Stage(new if s.loops else (), s.reductions, s.stores) for s in kernel.stages]
+    return Kernel(outer, lane, stages, kernel.serial, kernel.flag)
+
+
+def accesses(kernel: Kernel):
+    """(position, weight) of every load and store."""
+    for stage in kernel.stages:
+        for s in stage.stores:
+            yield s.at, 2
+        for e in stage.exprs():
+            for load in walk(e, "load"):
+                yield load.args[0], 1
+
+
+def vector_axis(kernel: Kernel, axes):
+    """The axis along which most accesses step by one element; the last one of equals, a longer one before a short one."""
+    if not axes:
+        return None
+    scores = {}
+    loops = {i for s in kernel.stages for i in s.loops}
+    for at, weight in set(accesses(kernel)):
+        parts, _ = terms(at)
+        if loops and not at.free & loops:
+            weight = 0.1  # once a row only
+        for axis in axes:
+            step = parts.get(axis)
+            if step == 1:
+                scores[axis] = scores.get(axis, 0) + weight
+    last = max(range(len(axes)), key=lambda k: (scores.get(axes[k], 0), not is_short(axes[k]), k))
+    return axes[last]
+
+
+def is_short(axis) -> bool:
+    extent = extent_of(axis)
+    return isinstance(extent, int) and extent < 8
+
+
+def collapse(kernel: Kernel) -> Kernel:
+    """Neighbouring axes that every access steps through as one become one axis."""
+    kernel = by_stride(kernel)
+    loops = next((s.loops for s in kernel.stages if s.loops), ())
+    replaced = {}
+    outer = merge(kernel, kernel.outer, replaced)
+    inner = tuple(merge(kernel, loops, replaced))
+    if not replaced:
+        return kernel
+    memo = dict(replaced)
+
+    def swap(e):
+        return expr.const(expr.substitute(e, replaced, memo)) if e.dtype is None else expr.substitute(e, replaced, memo)
+
+    stages = [Stage(inner if s.loops else (), [Reduction(r.result, r.combine, swap(r.value)) for r in s.reductions],
+                    [StoreTo(t.buffer, swap(t.at), swap(t.value), t.combine) for t in s.stores]) for s in kernel.stages]
+    return Kernel(tuple(outer), kernel.lane, stages, kernel.serial, kernel.flag)
+
+
+def by_stride(kernel: Kernel) -> Kernel:
+    """Outer axes in the order in which the first store steps through memory, so that permuted layouts collapse too."""
+    stores = [s for st in kernel.stages for s in st.stores]
+    if not stores or len(kernel.outer) < 2:
+        return kernel
+    parts, _ = terms(stores[0].at)
+    steps = [parts.get(i, 0) for i in kernel.outer]
+    if not all(isinstance(extent_of(i), int) for i in kernel.outer) or len(steps) != len(kernel.outer):
+        return kernel
+    order = sorted(range(len(steps)), key=lambda k: (-abs(steps[k]) if steps[k] else float("-inf"), k))
+    return Kernel(tuple(kernel.outer[k] for k in order), kernel.lane, kernel.stages, kernel.serial, kernel.flag)
+
+
+def merge(kernel: Kernel, axes, replaced):
+    """The axes with mergeable neighbours merged; ``replaced`` receives what the old ones become."""
+    axes = list(axes)
+    k = 0
+    blocked = fixed_axes(kernel)
+    positions = [at for at, _ in set(accesses(kernel))]
+    steps = {}
+    for at in positions:
+        parts, _ = terms(at)
+        steps[at] = strides(parts)
+    arg = any(r.combine.startswith("arg") for s in kernel.stages for r in s.reductions)
+    while k + 1 < len(axes):
+        a, b = axes[k], axes[k + 1]
+        extent = extent_of(b)
+        joined = a not in blocked and b not in blocked and not (arg and any(a is i for s in kernel.stages for i in s.loops))
+        for at in positions:
+            if not joined:
+                break
+            found = steps[at]
+            joined = expr_same(found.get(a, 0), found.get(b, 0) * extent)
+        if not joined:
+            k += 1
+            continue
+        c = index(f"y{next(_names)}", extent_of(a) * extent)
+        replaced[a], replaced[b] = 0, c
+        for old, new in list(replaced.items()):
+            if new is a or new is b:
+                replaced[old] = 0 if new is a else c
+        for at in positions:
+            steps[at][c] = steps[at].get(b, 0)
+        axes[k:k + 2] = [c]
+    return axes
+
+
+def expr_same(a, b) -> bool:
+    return a is b or isinstance(a, int) and isinstance(b, int) and a == b
+
+
+def strides(parts):
+    """{axis: what it is multiplied with} of a polynomial's linear terms."""
+    found = {}
+    for monomial, c in parts.items():
+        atoms = factors(monomial)
+        axis = next((a for a in atoms if a.op == "index"), None)
+        if axis is not None and sum(a.op == "index" for a in atoms) == 1:
+            rest = c
+            for a in atoms:
+                if a is not axis:
+                    rest = rest * a
+            found[axis] = found.get(axis, 0) + rest
+    return found
+
+
+def fixed_axes(kernel: Kernel):
+    """Axes that enter in other ways than as a step of an access: in //, %, conditions, or as a value."""
+    blocked, seen = set(), set()
+
+    def visit(e, linear):
+        if not isinstance(e, Expr) or (e, linear) in seen:
+            return
+        seen.add((e, linear))
+        if e.op == "index":
+            if not linear:
+                blocked.add(e)
+            return
+        if e.op == "load":
+            visit(e.args[0], True)
+            for mask in e.args[1:]:
+                visit(mask, False)
+            return
+        inner = linear and e.op in ("sum", "product")
+        for a in e.args:
+            visit(a, inner or a.op == "load" or e.dtype is not None and a.dtype is not None)
+
+    for stage in kernel.stages:
+        for e in stage.exprs():
+            visit(e, e.dtype is None)
+        for r in stage.reductions:
+            if r.combine.startswith("arg"):
+                blocked.update(stage.loops)
+    return blocked

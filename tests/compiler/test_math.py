@@ -1,0 +1,59 @@
+"""Accuracy of the transcendental functions against exact values, in units of the last place."""
+
+import numpy as np
+import pytest
+
+from .programs import compute
+
+special = pytest.importorskip("scipy.special")
+
+FUNCTIONS = {
+    "exp": (np.exp, -87, 88, 2), "exp2": (np.exp2, -120, 120, 2), "expm1": (np.expm1, -20, 80, 2), "log": (np.log, 1e-37, 1e30, 2),
+    "log2": (np.log2, 1e-37, 1e30, 2), "log10": (np.log10, 1e-37, 1e30, 2), "log1p": (np.log1p, -0.99, 1e5, 2),
+    "sin": (np.sin, -1000, 1000, 2), "cos": (np.cos, -1000, 1000, 2), "tan": (np.tan, -100, 100, 2), "sinh": (np.sinh, -80, 80, 2),
+    "cosh": (np.cosh, -80, 80, 2), "tanh": (np.tanh, -12, 12, 3), "asinh": (np.arcsinh, -1e5, 1e5, 2), "acosh": (np.arccosh, 1, 1e5, 2),
+    "atanh": (np.arctanh, -0.999, 0.999, 2), "sigmoid": (special.expit, -80, 80, 3), "erf": (special.erf, -5, 5, 3),
+    "rsqrt": (lambda x: 1 / np.sqrt(x), 1e-30, 1e30, 2), "asin": (np.arcsin, -1, 1, 2), "acos": (np.arccos, -1, 1, 2),
+    "atan": (np.arctan, -1e4, 1e4, 2)}
+DOUBLE = {k: v for k, v in FUNCTIONS.items() if k not in ("erf",)}
+
+
+def points(low, high, dtype, count=20011):
+    rng = np.random.default_rng(1)
+    even = np.linspace(low, high, count)
+    small = np.exp(rng.uniform(-20, np.log(max(abs(low), abs(high))), count)) * rng.choice([-1, 1], count)
+    return np.concatenate([even, np.clip(small, low, high)]).astype(dtype)
+
+
+def ulps(found, exact):
+    spacing = np.spacing(np.abs(exact).astype(found.dtype)).astype(np.longdouble)
+    return float(np.max(np.abs(found.astype(np.longdouble) - exact) / spacing))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_float32(name):
+    exact, low, high, limit = FUNCTIONS[name]
+    x = points(low, high, np.float32)
+    found = compute(lambda p, a: getattr(p, name)(a), x)
+    assert ulps(found, exact(x.astype(np.float64)).astype(np.longdouble)) <= limit
+
+
+@pytest.mark.parametrize("name", DOUBLE)
+def test_float64(name):
+    exact, low, high, _ = DOUBLE[name]
+    x = points(low, high, np.float64)
+    found = compute(lambda p, a: getattr(p, name)(a), x)
+    wide = np.longdouble if name not in ("sigmoid",) else np.float64
+    assert ulps(found, exact(x.astype(wide)).astype(np.longdouble)) <= 4
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "tanh", "sigmoid", "erf", "sin", "expm1", "log1p", "asinh"])
+def test_special_values(name):
+    x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-42, 3e38, -3e38], np.float32)
+    found = compute(lambda p, a: getattr(p, name)(a), x)
+    with np.errstate(all="ignore"):
+        wanted = FUNCTIONS[name][0](x.astype(np.float64)).astype(np.float32)
+    if name == "sin":
+        found, wanted = found[:6], wanted[:6]
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-37)
+    np.testing.assert_array_equal(np.signbit(found[:2]), np.signbit(wanted[:2]))
