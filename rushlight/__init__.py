@@ -30,3 +30,4 @@ from .api import *  # noqa: F401,F403,E402
 
 from . import nn  # noqa: E402
 from . import special  # noqa: E402
+from . import optim  # noqa: E402
