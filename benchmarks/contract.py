@@ -10,7 +10,6 @@ import time
 
 THREADS = int(os.environ.setdefault("OMP_NUM_THREADS", "2"))
 
-import numpy as np
 import torch
 
 from rushlight.compiler.llvm import pool

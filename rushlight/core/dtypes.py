@@ -110,7 +110,8 @@ def result_type(dimensioned, zero_dim, categories) -> dtype:
         for d in group:
             best = d if best is None else promote(best, d)
         if best is not None and (result is None or best.category > result.category):
-            result = best if result is None or result.category != COMPLEX else promote(result, best)
+            real = result is not None and best.category == COMPLEX and result.category == FLOATING  # the precision stays the tensors'
+            result = result.to_complex() if real else best
     return result
 
 

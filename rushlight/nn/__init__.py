@@ -1,2 +1,10 @@
 """Neural networks."""
-from . import functional  # noqa: F401
+from . import functional, init
+from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
+from . import modules, utils
+from .modules import *  # noqa: F401,F403
+from .modules import Module
+
+for _name, _value in vars(modules).items():
+    if isinstance(_value, type) and issubclass(_value, Module):
+        globals()[_name] = _value

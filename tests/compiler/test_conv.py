@@ -81,7 +81,8 @@ def test_channels_last(name):
     x, grad = x.contiguous(memory_format=form), grad.contiguous(memory_format=form)
     got_y, got_x = torch.full_like(grad, float("nan")), torch.full_like(x, float("nan"))
     problem = Convolution(*case, "float32", x.stride(), grad.stride())
-    Runner(plan_conv(problem, bias_epilogue("float32")), weight=weight.data_ptr(), x=x.data_ptr(), y=got_y.data_ptr(), bias=bias.data_ptr())()
+    pointers = {"weight": weight.data_ptr(), "x": x.data_ptr(), "y": got_y.data_ptr(), "bias": bias.data_ptr()}
+    Runner(plan_conv(problem, bias_epilogue("float32")), **pointers)()
     close(got_y, y, "float32")
     Runner(plan_conv_input_grad(problem), x=got_x.data_ptr(), weight=weight.data_ptr(), y=grad.data_ptr())()
     close(got_x, grad_x, "float32")

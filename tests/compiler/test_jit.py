@@ -110,5 +110,6 @@ def test_processes_share_the_cache(folder):
 
 def test_unknown_cpu_setting_is_refused():
     program = "from rushlight.compiler.llvm.features import host; host()"
-    done = subprocess.run([sys.executable, "-c", program], env={**os.environ, "RUSHLIGHT_CPU": "fast"}, capture_output=True, text=True)
+    environment = {**os.environ, "RUSHLIGHT_CPU": "fast"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
     assert "RUSHLIGHT_CPU" in done.stderr

@@ -68,7 +68,8 @@ def test_layouts(dtype, layouts):
 
 
 @pytest.mark.parametrize("layouts", ["nn", "nt", "tn"])
-@pytest.mark.parametrize("batch_a,batch_b", [((3,), (3,)), ((2, 3), (2, 3)), ((4,), ()), ((), (4,)), ((2, 1), (3,)), ((2, 1, 3), (1, 4, 1))])
+@pytest.mark.parametrize("batch_a,batch_b", [
+    ((3,), (3,)), ((2, 3), (2, 3)), ((4,), ()), ((), (4,)), ((2, 1), (3,)), ((2, 1, 3), (1, 4, 1))])
 def test_batches(batch_a, batch_b, layouts):
     for rows, columns, depth in [(5, 7, 3), (40, 33, 20), (1, 50, 30), (300, 40, 30)]:
         a, b = operand(batch_a, rows, depth, layouts[0], "float32"), operand(batch_b, depth, columns, layouts[1], "float32")
@@ -91,6 +92,15 @@ def test_empty_sizes(rows, columns, depth):
 def test_bias(rows, columns, depth):
     a, b = random((rows, depth), "float32"), operand((), depth, columns, "t", "float32")
     bias = random((columns,), "float32")
+    got = product(a, b, "float32", plan={"epilogue": bias_epilogue("float32")}, bias=bias)
+    check(got, a, b, "float32", bias)
+
+
+@pytest.mark.parametrize("layouts", ["nn", "tn", "nt"])
+@pytest.mark.parametrize("depth", [4096, 5001])
+def test_long_sums(layouts, depth):
+    a, b = operand((), 30, depth, layouts[0], "float32"), operand((), depth, 40, layouts[1], "float32")
+    bias = random((40,), "float32")
     got = product(a, b, "float32", plan={"epilogue": bias_epilogue("float32")}, bias=bias)
     check(got, a, b, "float32", bias)
 
@@ -119,7 +129,8 @@ def test_other_thread_counts(threads):
     try:
         a, b = random((700, 300), "float32"), random((300, 200), "float32")
         check(product(a, b, "float32"), a, b, "float32")
-        check(product(a[:2], operand((), 300, 900, "t", "float32"), "float32"), a[:2], operand((), 300, 900, "t", "float32"), "float32")
+        wide = operand((), 300, 900, "t", "float32")
+        check(product(a[:2], wide, "float32"), a[:2], wide, "float32")
     finally:
         pool.set_num_threads(before)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Callable
 
 from ..llvm.features import host
-from ..llvm.types import bf16, f16, f32, f64, i8, i16, i32, i64, vector
+from ..llvm.types import bf16, f16, f32, f64, i8, i16, i32, i64, ptr, vector
 
 ELEMENTS = {"float32": f32, "float64": f64, "float16": f16, "bfloat16": bf16, "int8": i8, "uint8": i8,
             "int16": i16, "int32": i32, "int64": i64}
@@ -94,7 +94,6 @@ def bias_epilogue(dtype, operand="bias"):
     element = ELEMENTS[dtype]
 
     def emit(b, sums, batch, row, column, mask, slots):
-        from ..llvm.types import ptr
         base = b.cast("inttoptr", slots[0], ptr)
         bias = b.load(sums.type.with_element(element), b.offset(base, column, element), mask=mask)
         return b.add(sums, b.convert(bias, sums.type.element))
@@ -117,6 +116,7 @@ class Contraction:
     """A planned contraction: steps in order, and the temporaries (name to bytes) that they need, 64-byte aligned.
 
     Slots are ("pointer", operand, byte offset), ("temp", name, byte offset) or ("const", number).
+    Constants may be addresses of tables in `keep`, so whoever runs the steps holds on to the plan.
     """
 
     steps: tuple

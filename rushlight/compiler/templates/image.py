@@ -12,8 +12,8 @@ from itertools import product
 import numpy as np
 
 from ..llvm import jit
-from ..llvm.builder import Module
-from ..llvm.types import vector
+from ..llvm.builder import Module, constant_vector
+from ..llvm.types import i32, i64, vector
 from .blocked import KERNEL, Slots
 
 SLACK = 4096  # bytes that may be read past the last image
@@ -83,6 +83,16 @@ class Geometry:
         return table[:self.count(out)]
 
 
+def is_contiguous(strides, size):
+    """Whether the spatial dimensions of these strides lie without gaps."""
+    wanted = 1
+    for stride, extent in zip(reversed(strides[2:]), reversed(size)):
+        if extent > 1 and stride != wanted:
+            return False
+        wanted *= extent
+    return True
+
+
 def pad_kernel(element, word, step):
     """The kernel that writes phase images of words, one (batch, channel) a unit; returns its address.
 
@@ -97,31 +107,46 @@ def _pad_text(element, word, step):
     f = module.function("pad", KERNEL)
     args, begin, end, _ = f.parameters
     s = Slots(f, args, PAD_SLOTS, ("x", "image"))
-    lanes = f.features.lanes(word.bytes)
+    lanes = max(4, f.features.lanes(word.bytes))
+    width, rows_width, distance, x_width = s.width, s.rows_width, s.step_width, s.x_width
+    narrow_distance = f.cast("trunc", distance, i32)
 
-    def one_row(source, inside, left, count, target):
-        """A row of a phase image: zeros, `count` elements from `source`, zeros."""
-        words = s.rows_width
-        count = f.select(inside, count, 0)
-        f.fill_bytes(target, 0, f.mul(f.minimum(left, words), word.bytes))
+    def one_row(source, inside, first, target):
+        """A row of a phase image from a row of the input; `first` is where its first element lies, maybe outside."""
+        limit = f.select(inside, width, 0)
 
-        def copy(i, _):
-            at = f.offset(target, f.add(i, left), word)
+        def masked(i, at):
+            count = (step or 1) * lanes
+            steps = f.splat(f.cast("trunc", at if step else i, i32), count)
             if step:
-                there = f.sub(count, i)
-                mask = f.lane_mask(f.sub(f.mul(there, step), step - 1), step * lanes)
-                loaded = f.load(vector(element, step * lanes), f.offset(source, f.mul(i, step), element), mask=mask)
-                if step == 2:
-                    loaded = f.shuffle(loaded, None, range(0, 2 * lanes, 2))
-                f.store(f.convert(loaded, word), at, mask=f.lane_mask(there, lanes))
+                places = f.add(steps, constant_vector(i32, range(count)))
             else:
-                distance = f.mul(s.x_width, s.step_width)
-                f.store(f.convert(f.load(element, f.offset(source, f.mul(i, distance))), word), at)
+                places = f.add(f.mul(f.add(steps, constant_vector(i32, range(count))), f.splat(narrow_distance, count)),
+                               f.splat(f.cast("trunc", first, i32), count))
+            # one unsigned comparison tests both ends of the row
+            mask = f.compare("<", places, f.splat(f.cast("trunc", limit, i32), count), signed=False)
+            if step:
+                loaded = f.load(vector(element, count), f.offset(source, at, element), mask=mask)
+            else:
+                offsets = f.mul(f.cast("sext", places, vector(i64, count)), f.splat(x_width, count))
+                loaded = f.gather(vector(element, count), f.offset(source, offsets), mask)
+            put(i, loaded, f.lane_mask(f.sub(rows_width, i), lanes))
 
-        f.loop(0, count, lanes if step else 1, [], copy)
-        used = f.add(left, count)
-        rest = f.maximum(f.sub(words, used), 0)
-        f.fill_bytes(f.offset(target, used, word), 0, f.mul(rest, word.bytes))
+        def put(i, loaded, mask):
+            if step == 2:
+                loaded = f.shuffle(loaded, None, range(0, 2 * lanes, 2))
+            f.store(f.convert(loaded, word), f.offset(target, i, word), mask=mask)
+
+        def some(i, _):
+            at = f.add(f.mul(i, distance), first)
+            if not step:
+                return masked(i, at)
+            whole = f.and_(f.compare("<=", f.add(at, step * lanes), limit), f.compare(">=", at, 0))
+            whole = f.and_(whole, f.compare("<=", f.add(i, lanes), rows_width))
+            f.when(whole, lambda: put(i, f.load(vector(element, step * lanes), f.offset(source, at, element)), None),
+                   lambda: masked(i, at))
+
+        f.loop(0, rows_width, lanes, [], some)
 
     def plane(unit, _):
         batch = f.div(unit, s.channels)
@@ -132,31 +157,25 @@ def _pad_text(element, word, step):
         def phase(number, _):
             of_width = f.rem(number, s.phases_width)
             rest = f.div(number, s.phases_width)
-            of_height = f.rem(rest, s.phases_height)
-            of_depth = f.div(rest, s.phases_height)
+            start_height = f.sub(f.rem(rest, s.phases_height), s.pad_height)
+            start_depth = f.sub(f.div(rest, s.phases_height), s.pad_depth)
+            first = f.sub(of_width, s.pad_width)
             to = f.offset(image, f.mul(number, s.phase_bytes))
-            # the first and last element of a row that lie inside: width index i * step + of_width - pad
-            shift = f.sub(s.pad_width, of_width)
-            up = f.sub(s.step_width, 1)
-            left = f.maximum(f.div(f.add(shift, up), s.step_width), 0)
-            left = f.select(f.compare("<=", shift, 0), 0, left)
-            stop = f.div(f.add(f.add(s.width, shift), up), s.step_width)
-            left = f.minimum(left, s.rows_width)
-            count = f.maximum(f.sub(f.minimum(stop, s.rows_width), left), 0)
-            first = f.sub(f.mul(left, s.step_width), shift)
 
-            def row(number, _):
-                at_height = f.rem(number, s.rows_height)
-                at_depth = f.div(number, s.rows_height)
-                y = f.sub(f.add(f.mul(at_height, s.step_height), of_height), s.pad_height)
-                z = f.sub(f.add(f.mul(at_depth, s.step_depth), of_depth), s.pad_depth)
-                # one unsigned comparison tests both ends
-                inside = f.and_(f.compare("<", y, s.height, signed=False), f.compare("<", z, s.depth, signed=False))
-                offset = f.add(f.add(f.mul(z, s.x_depth), f.mul(y, s.x_height)), f.mul(first, s.x_width))
-                one_row(f.offset(x, offset), inside, left, count,
-                        f.offset(to, f.mul(f.mul(number, s.rows_width), word.bytes)))
+            def slice_(at_depth, _):
+                z = f.add(f.mul(at_depth, s.step_depth), start_depth)
+                inside_depth = f.compare("<", z, s.depth, signed=False)
 
-            f.loop(0, f.mul(s.rows_depth, s.rows_height), 1, [], row)
+                def row(at_height, _):
+                    y = f.add(f.mul(at_height, s.step_height), start_height)
+                    inside = f.and_(f.compare("<", y, s.height, signed=False), inside_depth)
+                    source = f.offset(x, f.add(f.mul(z, s.x_depth), f.mul(y, s.x_height)))
+                    number = f.add(f.mul(at_depth, s.rows_height), at_height)
+                    one_row(source, inside, first, f.offset(to, f.mul(number, rows_width), word))
+
+                f.loop(0, s.rows_height, 1, [], row)
+
+            f.loop(0, s.rows_depth, 1, [], slice_)
 
         f.loop(0, f.mul(f.mul(s.phases_depth, s.phases_height), s.phases_width), 1, [], phase)
 

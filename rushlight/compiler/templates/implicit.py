@@ -13,8 +13,8 @@ from .pack import write_quads
 
 # The slots of the kernel that packs weights: "taps" is a table of byte offsets of each k.
 WEIGHT_SLOTS = ("weights", "packed", "offsets", "rows", "depth", "row_stride", "group_stride", "group_tiles", "tile_bytes")
-SLOTS = ("weights", "image", "out", "scratch", "k_offsets", "out_offsets", "rows", "numbers", "depth", "block_tiles", "row_blocks",
-         "block_panels", "panel_blocks", "block_depth", "panels_per_image", "panels", "groups", "group_tiles", "tile_bytes",
+SLOTS = ("weights", "image", "out", "scratch", "k_offsets", "out_offsets", "rows", "depth", "block_tiles", "row_blocks",
+         "block_panels", "panel_blocks", "block_depth", "panels_per_image", "panels", "group_tiles", "tile_bytes",
          "image_bytes", "image_group_bytes", "out_batch", "out_group", "out_row", "scratch_bytes", "partial_bytes")
 
 
@@ -62,21 +62,22 @@ def _weight_text(numbers, rows, contiguous):
     return module.text()
 
 
-def conv_kernel(numbers, out, rows, vectors, packed_out, epilogue):
+def conv_kernel(numbers, out, rows, vectors, dense_out, packed_out, epilogue):
     """The kernel that computes blocks of a convolution; returns its address.
 
-    `packed_out`: outputs that are kept lie side by side, so a vector of them is compressed and stored at once.
+    `dense_out`: the outputs of an image lie side by side, so most vectors are stored as they are. `packed_out`: the others
+    are compressed and stored at once, else scattered.
     """
-    key = f"conv {numbers} {out} {rows} {vectors} {packed_out} {epilogue.key}"
-    return jit.build(key, lambda: _conv_text(numbers, out, rows, vectors, packed_out, epilogue), ["conv"])["conv"]
+    key = f"conv {numbers} {out} {rows} {vectors} {dense_out} {packed_out} {epilogue.key}"
+    return jit.build(key, lambda: _conv_text(numbers, out, rows, vectors, dense_out, packed_out, epilogue), ["conv"])["conv"]
 
 
-def _conv_text(numbers, out, rows, vectors, packed_out, epilogue):
+def _conv_text(numbers, out, rows, vectors, dense_out, packed_out, epilogue):
     module = Module()
     f = module.function("conv", KERNEL)
     args, begin, end, worker = f.parameters
     s = Slots(f, args, SLOTS, ("weights", "image", "out", "scratch", "k_offsets", "out_offsets"))
-    tile = _Tile(module, numbers, out, rows, vectors, packed_out, epilogue)
+    tile = _Tile(module, numbers, out, rows, vectors, dense_out, packed_out, epilogue)
     scratch = f.offset(s.scratch, f.mul(worker, s.scratch_bytes))
     word, width = numbers.word.bytes, vectors * numbers.lanes
 
@@ -127,9 +128,9 @@ def _conv_text(numbers, out, rows, vectors, packed_out, epilogue):
 class _Tile:
     """Writes the function that computes one register tile of a convolution and stores it."""
 
-    def __init__(self, module, numbers, out, rows, vectors, packed_out, epilogue):
+    def __init__(self, module, numbers, out, rows, vectors, dense_out, packed_out, epilogue):
         self.numbers, self.out, self.rows, self.vectors = numbers, out, rows, vectors
-        self.packed_out, self.epilogue = packed_out, epilogue
+        self.dense_out, self.packed_out, self.epilogue = dense_out, packed_out, epilogue
         parameters = [("args", ptr), ("weights", ptr), ("image", ptr), ("offsets", ptr), ("depth", i64), ("partial", ptr),
                       ("first", i64), ("last", i64), ("out", ptr), ("rows_left", i64), ("number", i64), ("channel", i64)]
         self.function = f = module.function("tile", parameters, internal=True)
@@ -155,7 +156,8 @@ class _Tile:
 
         def step(u, weights, offsets, tile):
             at = f.offset(image, f.load(i64, f.offset(offsets, u, i64)))
-            columns = [f.load(numbers.words, f.offset(at, j * numbers.lanes * word.bytes), align=word.bytes) for j in range(vectors)]
+            columns = [f.load(numbers.words, f.offset(at, j * numbers.lanes * word.bytes), align=word.bytes)
+                       for j in range(vectors)]
             for r in range(rows):
                 one = f.splat(f.load(word, f.offset(weights, (r * CHUNK + u) * word.bytes)), numbers.lanes)
                 for j in range(vectors):
@@ -182,31 +184,51 @@ class _Tile:
         numbers, lanes, out = self.numbers, self.numbers.lanes, self.out
         s = Slots(f, args, SLOTS, ("out_offsets",))
         bytes_ = numbers.accumulator.bytes * lanes
-        numbers_left = f.sub(s.numbers, number)
         slots = [f.load(i64, f.offset(args, 8 * (len(SLOTS) + k))) for k in range(len(self.epilogue.slots))]
-        for j in range(self.vectors):
-            def one_vector(j=j):
-                there = f.lane_mask(f.sub(numbers_left, j * lanes), lanes)
-                table = f.offset(s.out_offsets, f.add(number, j * lanes), i64)
-                places = f.load(vector(i64, lanes), table, mask=there, other=constant(vector(i64, lanes), -1))
+        out_row, table = s.out_row, s.out_offsets
+        rows_there = f.minimum(rows_left, self.rows)
+
+        def total(r, j, mask):
+            index = f.mul(f.add(f.mul(r, self.vectors), j), bytes_)
+            value = f.load(numbers.vector, f.offset(partial, index))
+            if self.epilogue.emit is not None:
+                value = self.epilogue.emit(f, value, constant(i64, 0), f.add(channel, r), number, mask, slots)
+            return value
+
+        def one_vector(j):
+            # the table goes on with -1 past its end
+            places_at = f.offset(table, f.add(number, j * lanes), i64)
+            start = f.load(i64, places_at)
+
+            def direct(r, _):
+                to = f.offset(target, f.mul(r, out_row))
+                f.store(f.convert(total(r, j, None), out), f.offset(to, start, out))
+
+            def scattered():
+                places = f.load(vector(i64, lanes), places_at)
                 kept = f.compare(">=", places, 0)
-                large = f.select(kept, places, constant(vector(i64, lanes), 1 << 62))
-                start = f.reduce("min", large)
+                if not self.packed_out:
+                    f.loop(0, rows_there, 1, [], lambda r, _: f.scatter(
+                        f.convert(total(r, j, kept), out), f.offset(f.offset(target, f.mul(r, out_row)), places, out), kept))
+                    return
                 count = f.reduce("add", f.cast("zext", kept, vector(i64, lanes)))
+                lowest = f.reduce("min", f.select(kept, places, constant(vector(i64, lanes), 1 << 62)))
                 side_by_side = f.lane_mask(count, lanes)
 
                 def row(r, _):
-                    index = f.mul(f.add(f.mul(r, self.vectors), j), bytes_)
-                    total = f.load(numbers.vector, f.offset(partial, index))
-                    if self.epilogue.emit is not None:
-                        total = self.epilogue.emit(f, total, constant(i64, 0), f.add(channel, r), number, kept, slots)
-                    to = f.offset(target, f.mul(r, s.out_row))
-                    if self.packed_out:
-                        close = f.intrinsic("llvm.experimental.vector.compress", total.type, [total, kept, zero(total.type)])
-                        f.store(f.convert(close, out), f.offset(to, start, out), mask=side_by_side)
-                    else:
-                        f.scatter(f.convert(total, out), f.offset(to, places, out), kept)
+                    value = total(r, j, kept)
+                    close = f.intrinsic("llvm.experimental.vector.compress", value.type, [value, kept, zero(value.type)])
+                    to = f.offset(target, f.mul(r, out_row))
+                    f.store(f.convert(close, out), f.offset(to, lowest, out), mask=side_by_side)
 
-                f.when(f.compare(">", count, 0), lambda: f.loop(0, f.minimum(rows_left, self.rows), 1, [], row))
+                f.when(f.compare(">", count, 0), lambda: f.loop(0, rows_there, 1, [], row))
 
-            one_vector()
+            if self.dense_out:
+                end = f.load(i64, f.offset(places_at, lanes - 1, i64))
+                whole = f.and_(f.compare("==", f.sub(end, start), lanes - 1), f.compare(">=", start, 0))
+                f.when(whole, lambda: f.loop(0, rows_there, 1, [], direct), scattered)
+            else:
+                scattered()
+
+        for j in range(self.vectors):
+            one_vector(j)

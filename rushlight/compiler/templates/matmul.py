@@ -4,11 +4,11 @@ Kernels know dtypes, layouts and register tiles but no sizes, so a new shape cos
 """
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..llvm import pool
 from ..llvm.features import host
-from . import blocked, dot
+from . import blocked, combine, dot
 from .blocked import ACROSS, ALONG, APART, BATCH_DIMS, PACKED, TABLE
 from .contraction import CHUNK, ELEMENTS, NO_EPILOGUE, Contraction, Step, numbers
 
@@ -82,12 +82,51 @@ def _plan(p, epilogue, threads):
     kind = numbers(p.dtype)
     if _wants_dots(p, kind):
         return dot_plan(p, kind, epilogue, threads)
+    if threads > 1 and _wants_parts(p):
+        return parts_plan(p, kind, epilogue, threads)
     return blocked_plan(p, kind, epilogue, threads)
+
+
+def _wants_parts(p):
+    """A long sum into a small matrix: there is more to divide along k than in the output."""
+    return not p.batch and p.sums[0] == 1 and p.rows * p.columns <= 1 << 15 and p.depth >= 32 * max(p.rows, p.columns, 64)
+
+
+def parts_plan(p, kind, epilogue, threads):
+    """The plan of a product whose k is divided: partial products as a batch, then their sum."""
+    parts = threads
+    depth, rest = divmod(p.depth, parts)
+    accumulator = next(name for name, element in ELEMENTS.items() if element is kind.accumulator)
+    matrix = p.rows * p.columns
+    batched = replace(p, batch=(parts,), depth=depth, a=(depth * p.a[-1], *p.a), b=(depth * p.b[-2], *p.b),
+                      c=(matrix, p.columns, 1), out_dtype=accumulator)
+    last = replace(p, depth=rest, c=(p.columns, 1), out_dtype=accumulator)
+    size, out = kind.element.bytes, ELEMENTS[p.out_dtype]
+    part_bytes = matrix * kind.accumulator.bytes
+    starts = {"a": ("pointer", "a", parts * depth * p.a[-1] * size), "b": ("pointer", "b", parts * depth * p.b[-2] * size),
+              "c": ("temp", "parts", parts * part_bytes)}
+    steps, temporaries = [], {"parts": (parts + 1) * part_bytes}
+    for problem, places in ((batched, {"c": ("temp", "parts", 0)}), (last, starts)):
+        if problem.depth:
+            plan = blocked_plan(problem, kind, NO_EPILOGUE, threads)
+            steps += [_moved(step, places) for step in plan.steps]
+            temporaries.update({name: max(bytes_, temporaries.get(name, 0)) for name, bytes_ in plan.temporaries.items()})
+    slots = {"parts": parts + (rest > 0), "part_bytes": part_bytes, "columns": p.columns, "c_row": p.c[-2] * out.bytes}
+    sources = {"partial": ("temp", "parts", 0), "c": ("pointer", "c", 0)}
+    kernel = combine.combine_kernel(kind, out, epilogue)
+    grain = max(1, 16384 // p.columns)
+    steps.append(Step(kernel, p.rows, grain, _slots(combine.SLOTS, slots, sources) + epilogue.slots))
+    return Contraction(tuple(steps), temporaries)
+
+
+def _moved(step, places):
+    """The step with some operands at other places."""
+    return replace(step, slots=tuple(places.get(slot[1], slot) if slot[0] == "pointer" else slot for slot in step.slots))
 
 
 def _wants_dots(p, kind):
     """Few rows or columns, both operands along k: memory sets the pace, and packing would double the traffic."""
-    along = p.a[-1] == 1 and p.b[-2] == 1
+    along = p.a[-1] == 1 and p.b[-2] == 1 and (p.sums[0] == 1 or ELEMENTS[p.out_dtype] is kind.accumulator)
     return along and (p.rows <= 8 or p.columns <= 4) and p.depth >= 2 * kind.lanes
 
 
@@ -153,7 +192,11 @@ def choose(p, kind, threads, gathered=False):
             row_blocks = -(-p.rows // block_rows)
     block_rows = _round_up(-(-p.rows // row_blocks), tile_rows)
     column_blocks = min(column_panels, max(1, -(-wanted // (row_blocks * batches))))
-    # sums that wait between blocks along k in another type than the output's need scratch
+    units = row_blocks * column_blocks * batches
+    if units < 4 * threads and units % threads and not shared:
+        # better to pack B several times than to leave a thread idle
+        row_blocks = min(-(-p.rows // tile_rows), row_blocks * max(2, -(-threads // units)))
+        block_rows = _round_up(-(-p.rows // row_blocks), tile_rows)
     block_columns = -(-column_panels // column_blocks) * width
     return Choice(tile_rows, vectors, block_rows, block_columns, block_words * kind.per_word, shared)
 

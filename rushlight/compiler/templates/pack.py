@@ -61,8 +61,9 @@ def transpose(b, rows):
 
     if per_block == 4:
         for g in range(0, lanes, 4):
-            r = rows[g:g + 4]
-            low, high = [within(r[i], r[i + 1], (0, 4, 1, 5)) for i in (0, 2)], [within(r[i], r[i + 1], (2, 6, 3, 7)) for i in (0, 2)]
+            pairs = [rows[g:g + 2], rows[g + 2:g + 4]]
+            low = [within(*pair, (0, 4, 1, 5)) for pair in pairs]
+            high = [within(*pair, (2, 6, 3, 7)) for pair in pairs]
             rows[g:g + 4] = [within(*pair, picks) for pair in (low, high) for picks in ((0, 1, 4, 5), (2, 3, 6, 7))]
     else:
         for g in range(0, lanes, 2):
@@ -92,6 +93,8 @@ def write_panel(b, numbers, width, source, k_stride, lane_stride, target, lanes_
     vectors = -(-width // numbers.lanes)
     step = numbers.per_word
     word_bytes = numbers.word.bytes
+    neighbours = lane_stride is None
+    lane_stride = constant(i64, numbers.element.bytes) if neighbours else lane_stride
 
     def rows(full):
         def row(k, _):
@@ -100,8 +103,8 @@ def write_panel(b, numbers, width, source, k_stride, lane_stride, target, lanes_
             left = b.sub(k_count, k)
             for j in range(vectors):
                 count = None if full else b.sub(lanes_left, j * numbers.lanes)
-                place = b.mul(lane_stride, j * numbers.lanes) if lane_stride is not None else j * numbers.lanes * numbers.element.bytes
-                words = load_words(b, numbers, b.offset(at, place), k_stride, lane_stride, count, left)
+                place = b.mul(lane_stride, j * numbers.lanes)
+                words = load_words(b, numbers, b.offset(at, place), k_stride, None if neighbours else lane_stride, count, left)
                 b.store(words, b.offset(to, j * numbers.lanes * word_bytes), align=4)
         b.loop(0, k_count, step, [], row)
 
@@ -124,10 +127,12 @@ def _padded(b, words):
 def write_transposed_panel(b, numbers, width, source, lane_offset, target, lanes_left, k_count):
     """Packs one panel from elements that are neighbours along k: squares of words are transposed in registers.
 
-    `lane_offset(lane)` gives the byte offset of a lane's elements; lanes that are not there are not asked for. Up to a vector of rows past the padded end is overwritten.
+    `lane_offset(lane)` gives the byte offset of a lane's elements; lanes that are not there are not asked for. Up to
+    a vector of rows past the padded end is overwritten.
     """
     lanes = numbers.lanes
     elements = lanes * numbers.per_word
+    ahead = b.mul(k_count, numbers.element.bytes)
 
     def square(k, to, group, full):
         rows = []
@@ -137,6 +142,9 @@ def write_transposed_panel(b, numbers, width, source, lane_offset, target, lanes
                 place = b.minimum(place, b.sub(lanes_left, 1))
             at = b.offset(source, b.add(lane_offset(place), b.mul(k, numbers.element.bytes)))
             left = None if full else b.select(b.compare(">", lanes_left, group * lanes + lane), b.sub(k_count, k), 0)
+            if full:
+                # rows are far apart, so the machine does not guess the next block
+                b.prefetch(b.offset(at, ahead), locality=2)
             rows.append(load_run(b, numbers, at, left))
         for lane, row in enumerate(transpose(b, rows)):
             b.store(row, b.offset(to, (lane * width + group * lanes) * numbers.word.bytes), align=4)
@@ -196,7 +204,14 @@ def write_quads(b, numbers, rows_per_tile, source, row_stride, k_stride, target,
             return b.offset(to, b.mul(b.div(k, CHUNK * numbers.per_word), rows_per_tile * chunk_bytes))
 
         whole = b.mul(b.div(k_count, elements), elements)
-        b.loop(0, whole, elements, [], lambda k, _: split(run(at, k, None), place(k), None))
+
+        def full(k, _):
+            if k_stride is None:
+                # rows are far apart, so the machine does not guess the next block
+                b.prefetch(b.offset(at, b.mul(b.add(k, k_count), numbers.element.bytes)), locality=2)
+            split(run(at, k, None), place(k), None)
+
+        b.loop(0, whole, elements, [], full)
 
         def tail():
             left = b.sub(k_count, whole)

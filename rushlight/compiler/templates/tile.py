@@ -4,7 +4,7 @@ Rows of A are broadcast word by word, vectors of B are loaded; both come packed,
 constant. A tile of 14 rows by 2 vectors keeps 28 sums, two vectors of B and one broadcast in AVX-512's 32 registers.
 """
 
-from ..llvm.builder import constant, zero
+from ..llvm.builder import zero
 from ..llvm.types import i64, ptr
 from .contraction import CHUNK
 

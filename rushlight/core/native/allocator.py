@@ -121,7 +121,7 @@ def release(address: i64, capacity: i64) -> None:
         pool.cached += capacity
 
 
-@native(freelist=256)
+@native(freelist=1024, acyclic=True)
 class Storage:
     """Bytes with a version counter.  ``owner`` keeps foreign memory alive; without one the allocator takes the bytes back."""
 

@@ -13,6 +13,7 @@ say what to compile and with which types; without compilation they only give the
 """
 
 import ctypes
+import threading
 import types
 from dataclasses import dataclass
 
@@ -33,14 +34,16 @@ class Traits:
     subclassable: bool = False
     binds: bool = False
     attributes: bool = False
+    acyclic: bool = False
 
 
-def native(target=None, *, weakref=False, freelist=0, subclassable=False, binds=False, attributes=False):
+def native(target=None, *, weakref=False, freelist=0, subclassable=False, binds=False, attributes=False, acyclic=False):
     """Mark a class or function for compilation; a class gets slots for its annotated fields, zero or None at first.
 
     `weakref`: instances may be weakly referenced. `freelist`: how many dead instances are kept for reuse. `subclassable`: Python classes
     may derive from it. `binds`: instances found on a class bind like functions (the class needs a `@vectorcall` method). `attributes`:
-    instances have a `__dict__`, and Python may set attributes of the class.
+    instances have a `__dict__`, and Python may set attributes of the class. `acyclic`: no instance is part of a
+    reference cycle, so the garbage collector is not told of them.
 
     >>> @native
     ... def double(n: i64) -> i64:
@@ -48,7 +51,7 @@ def native(target=None, *, weakref=False, freelist=0, subclassable=False, binds=
     >>> double(21)
     42
     """
-    traits = Traits(weakref, freelist, subclassable, binds, attributes)
+    traits = Traits(weakref, freelist, subclassable, binds, attributes, acyclic)
 
     def mark(target):
         if isinstance(target, type):
@@ -131,6 +134,48 @@ def _call_through(name):
 
 def _bind(self, instance, owner=None):
     return self if instance is None else types.MethodType(self, instance)
+
+
+class PerThread:
+    """Made by `per_thread`: stands for the calling thread's own instance of a native class."""
+
+    def __init__(self, kind, initial):
+        vars(self).update(kind=kind, initial=initial, local=threading.local())
+
+    def current(self):
+        """The calling thread's instance, made when first asked for."""
+        local = vars(self)["local"]
+        if not hasattr(local, "instance"):
+            instance = vars(self)["kind"]()
+            for name, value in vars(self)["initial"].items():
+                setattr(instance, name, value)
+            local.instance = instance
+        return local.instance
+
+    def become(self, kind):
+        """Use another class from now on; every thread starts again with the initial values."""
+        vars(self).update(kind=kind, local=threading.local())
+
+    def __getattr__(self, name):
+        return getattr(self.current(), name)
+
+    def __setattr__(self, name, value):
+        setattr(self.current(), name, value)
+
+
+def per_thread(kind, **initial):
+    """State that each Python thread has for itself: an instance of a native class with the given field values at first.
+
+    A module-level name for it reads and writes the calling thread's fields; compiled code does so in a few nanoseconds.
+
+    >>> @native
+    ... class Mode:
+    ...     grad: bool
+    >>> mode = per_thread(Mode, grad=True)
+    >>> mode.grad
+    True
+    """
+    return PerThread(kind, initial)
 
 
 def forward(function, args: Args, names: tuple):

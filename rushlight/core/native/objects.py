@@ -46,7 +46,7 @@ state = State()
 state.grad = 1
 
 
-@native(subclassable=True, weakref=True, attributes=True)
+@native(subclassable=True, weakref=True, attributes=True, freelist=1024)
 class Tensor:
     """A strided array of elements of one dtype.  Its methods are attached in ``core/tensor.py``."""
 
@@ -94,7 +94,7 @@ RUN, VIEW, SAME, PYTHON, INTO = 0, 1, 2, 3, 4  # kinds of plan
 FLOAT_VALUE, INTEGER_VALUE, SEED_VALUE, POSITION_VALUE = 1000, 2000, 3000, 3001  # codes in ``saves``
 
 
-@native(weakref=True)
+@native(weakref=True, freelist=1024)
 class Step:
     """One backward step: how results were made from arguments.
 

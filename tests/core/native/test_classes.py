@@ -62,7 +62,7 @@ class Node:
     def next_value(self) -> i64:
         return self.next.value
 
-@native(freelist=2)
+@native(freelist=2, acyclic=True)
 class Resource:
     number: i64
     owner: object
@@ -421,6 +421,34 @@ def test_threads(compiled):
         thread.join()
     sys.setswitchinterval(old)
     assert not failures
+
+
+def test_per_thread_state(tmp_path):
+    both = twins(tmp_path, """
+    @native
+    class Mode:
+        grad: bool
+        depth: i64
+        held: object
+    mode = per_thread(Mode, grad=True)
+    @native
+    def enter() -> i64:
+        mode.depth += 1
+        mode.held = (mode.depth,)
+        m = mode
+        return m.depth if mode.grad else -1
+    """)
+    for module in (both.plain, both.native):
+        assert (module.enter(), module.enter(), module.mode.depth, module.mode.held) == (1, 2, 2, (2,))
+        seen = []
+        for _ in range(20):
+            thread = threading.Thread(target=lambda: seen.append((module.enter(), module.enter(), module.mode.depth)))
+            thread.start()
+            thread.join()
+            assert module.enter() == 3 + len(seen) - 1
+        assert seen == [(1, 2, 2)] * 20
+        module.mode.grad = False
+        assert module.enter() == -1
 
 
 def test_thread_ids_are_never_reused(tmp_path):

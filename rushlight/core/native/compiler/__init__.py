@@ -5,6 +5,7 @@
 """
 
 import os
+import warnings
 
 from . import layout
 
@@ -18,7 +19,7 @@ def activate(*modules):
     """Compile the `@native` classes and functions of modules together, and put them in place; True if that was done.
 
     Modules that import the names afterwards get the native ones. With `RUSHLIGHT_NATIVE=0`, or on an interpreter whose layout is unknown,
-    nothing changes. Raises `Unsupported` for source outside the subset.
+    nothing changes; nor, with a warning, where LLVM can't produce code for this machine. Raises `Unsupported` for source outside the subset.
     """
     if not enabled():
         return False
@@ -27,5 +28,10 @@ def activate(*modules):
     from .publish import publish
 
     program = Program(modules)
-    publish(program, build(program))
+    try:
+        addresses = build(program)
+    except RuntimeError as error:
+        warnings.warn(f"the hot path runs as plain Python, slowly, because compiling it failed: {error}", RuntimeWarning, stacklevel=2)
+        return False
+    publish(program, addresses)
     return True

@@ -4,11 +4,13 @@ import ast
 import ctypes
 import functools
 import hashlib
+import logging
 import os
 import pathlib
 import sys
 import tempfile
 import threading
+import time
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -20,6 +22,8 @@ from .ir import Module
 _C_LIBRARY = ctypes.CDLL(None)
 _MEMORY = ("memcpy", "memmove", "memset")  # LLVM may call these on its own
 _lock = threading.Lock()
+_timing = logging.getLogger("rushlight.timing")
+MOST_ENTRIES = 32  # older ones are removed when a new one is written
 
 
 def emit(program):
@@ -31,6 +35,7 @@ def emit(program):
         module.define(compile_function(program, declared.module, declared))
     module.define(entries.text(program))
     module.define(objects.text(program))
+    module.define(objects.per_thread(program))
     module.define(objects.VISIT)
     module.define(runtime.text(program.constants))
     module.define(f"@objects = global [{len(program.constants.slots)} x ptr] zeroinitializer")
@@ -53,7 +58,7 @@ def exports(program):
 def _jit():
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    jit = llvm.create_lljit_compiler(_target_machine(), use_jit_link=sys.platform == "linux")
+    jit = llvm.create_lljit_compiler(_target_machine(), use_jit_link=sys.platform != "win32")
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(jit))
     return jit
 
@@ -100,15 +105,20 @@ link.count = 0
 
 def build(program):
     """The addresses of a program's exported symbols, from the cache or compiled now; fills `program.constants`."""
-    names = exports(program)
+    start = time.perf_counter()
     key = _key(program)
     entry = _load(key)
-    if entry is not None and _holds(program, entry["assumptions"]):
+    cached = entry is not None and _holds(entry["assumptions"])
+    if cached:
         program.constants.slots = {description: slot for slot, description in enumerate(entry["constants"])}
-        return link(entry["image"], names)
-    image = optimise(emit(program))
-    _save(key, {"constants": list(program.constants.slots), "assumptions": list(program.assumptions.items()), "image": image})
-    return link(image, names)
+        image = entry["image"]
+    else:
+        image = optimise(emit(program))
+        _save(key, {"constants": list(program.constants.slots), "assumptions": list(program.assumptions.items()), "image": image})
+    addresses = link(image, exports(program))
+    seconds = time.perf_counter() - start
+    _timing.debug("%s the hot path: %d bytes of code in %.3f s", "loaded" if cached else "compiled", len(image), seconds)
+    return addresses
 
 
 def _key(program):
@@ -123,7 +133,7 @@ def _key(program):
     return digest.hexdigest()
 
 
-def _holds(program, assumptions):
+def _holds(assumptions):
     """Whether the numbers that were compiled into the code are still what the modules say."""
     return all(_current(description) == value for description, value in assumptions)
 
@@ -166,5 +176,8 @@ def _save(key, entry):
         with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
             file.write(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
         os.replace(file.name, folder / key)
+        entries_by_age = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)
+        for path in entries_by_age[:-MOST_ENTRIES]:
+            path.unlink(missing_ok=True)
     except OSError:
         return

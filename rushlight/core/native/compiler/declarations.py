@@ -127,7 +127,7 @@ class ClassDeclaration:
     @property
     def collected(self):
         """Whether the garbage collector must know the instances."""
-        return bool(self.references) or "dict" in self.extras
+        return (bool(self.references) or "dict" in self.extras) and not self.traits.acyclic
 
     @property
     def finalizer(self):
@@ -158,6 +158,7 @@ class Program:
         self.constants = Constants()
         self.assumptions = {}  # ("global", module, path) -> the number, text or flag that the code was compiled with
         self.classes, self.functions = {}, {}  # by identity of their plain form
+        self.per_thread = {}  # description of a PerThread object -> its number
         trees = [(module, ast.parse(inspect.getsource(module))) for module in modules]
         for module, tree in trees:
             for node, plain in _marked(module, tree, ast.ClassDef):

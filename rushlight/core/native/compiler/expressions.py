@@ -3,6 +3,7 @@
 import ast
 import struct
 
+from ..language import PerThread
 from . import layout
 from .calls import call, call_expression
 from .fields import borrowed_from, read_field
@@ -84,8 +85,18 @@ def global_object(f, node):
         f.program.assumptions[description] = value
         if type(value) is not int or -(2**63) <= value < 2**63:
             return constant(f, ast.Constant(value))
+    if isinstance(value, PerThread):
+        return mine(f, value, description)
     kind = f.program.static_type(type(value))
     return f.object(*description, type=kind if kind.is_reference else OBJECT)
+
+
+def mine(f, state, description):
+    """The calling thread's instance of per-thread state; the thread keeps it alive."""
+    number = f.program.per_thread.setdefault(description, len(f.program.per_thread))
+    instance = f.code.call("ptr", f"@mine.{number}")
+    f.fail_if(f.code.op(f"icmp eq ptr {instance}, null"))
+    return Value(f.program.static_type(vars(state)["kind"]), instance, PERMANENT, present=True)
 
 
 @handles(ast.Attribute)

@@ -17,6 +17,9 @@ from .types import ARGS, BOOL, F64, I64, NONE, OBJECT, PERMANENT, SCALARS, STORE
 from .variables import Variables
 
 
+MOST_RUNS = 10  # of the first kind; each teaches something in all but contrived functions
+
+
 class Function(References, Variables, Conversions):
     """One function being compiled.
 
@@ -152,20 +155,19 @@ class Function(References, Variables, Conversions):
         return condition(self, node)
 
 
-def compile_function(program, module, declaration, body=None):
+def compile_function(program, module, declaration):
     """The LLVM text of a declared function."""
     learned = {}
-    body = declaration.node.body if body is None else body
-    while True:
+    for _ in range(MOST_RUNS):
         attempt = Function(program, module, declaration, learned)
-        attempt.compile(body)
+        attempt.compile(declaration.node.body)
         found = _learn(attempt)
         if found == learned:
             break
         learned = found
     last = Function(program, module, declaration, learned)
     last.final = True
-    return last.compile(body)
+    return last.compile(declaration.node.body)
 
 
 def _learn(attempt):

@@ -314,6 +314,45 @@ bound:
 }}"""
 
 
+def per_thread(program):
+    """For each piece of per-thread state, a function that finds the calling thread's instance; thread numbers are never used twice."""
+    name = program.constants.address("literal", "'current'")
+    return "\n".join(f"""
+@mine.thread.{number} = internal global i64 -1
+@mine.instance.{number} = internal global ptr null
+define internal ptr @mine.{number}() nounwind {{
+  %state = call ptr @PyThreadState_Get()
+  %thread = call i64 @PyThreadState_GetID(ptr %state)
+  %last = load i64, ptr @mine.thread.{number}
+  %same = icmp eq i64 %thread, %last
+  br i1 %same, label %known, label %ask
+known:
+  %instance = load ptr, ptr @mine.instance.{number}
+  ret ptr %instance
+ask:
+  %found = call ptr @mine.slowly.{number}(i64 %thread)
+  ret ptr %found
+}}
+define internal ptr @mine.slowly.{number}(i64 %thread) noinline nounwind {{
+  %arguments = alloca [2 x ptr]
+  %first = getelementptr ptr, ptr %arguments, i64 1
+  %all = load ptr, ptr {program.constants.address(*description)}
+  store ptr %all, ptr %first
+  %name = load ptr, ptr {name}
+  %found = call ptr @PyObject_VectorcallMethod(ptr %name, ptr %first, i64 -9223372036854775807, ptr null)
+  %failed = icmp eq ptr %found, null
+  br i1 %failed, label %done, label %note
+note:
+  call void @decref(ptr %found)
+  store i64 %thread, ptr @mine.thread.{number}
+  store ptr %found, ptr @mine.instance.{number}
+  br label %done
+done:
+  ret ptr %found
+}}
+""" for description, number in program.per_thread.items())
+
+
 VISIT = """
 define internal i32 @visit(ptr %o, ptr %visit, ptr %arg) alwaysinline nounwind {
   %none = icmp eq ptr %o, null

@@ -5,6 +5,7 @@ import functools
 import sys
 
 from .. import memory
+from ..language import PerThread
 from . import entries
 
 _python = ctypes.pythonapi
@@ -55,6 +56,8 @@ def publish(program, addresses):
     _convert_instances(program, twins)
     _replace(program, twins)
     _fill(program, addresses["objects"])
+    for value in [value for module in program.modules for value in vars(module).values() if isinstance(value, PerThread)]:
+        value.become(twins.get(id(vars(value)["kind"]), vars(value)["kind"]))
     for declared in program.classes.values():
         if declared.finalizer is not None:
             del declared.plain.__del__  # the native twin owns what a plain instance held

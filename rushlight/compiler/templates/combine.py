@@ -1,0 +1,44 @@
+"""Adding up partial products: the last step of a product whose k was divided among threads."""
+
+from ..llvm import jit
+from ..llvm.builder import Module, constant, zero
+from ..llvm.types import i64
+from .blocked import KERNEL, Slots
+from .tile import Store
+
+SLOTS = ("partial", "c", "parts", "part_bytes", "columns", "c_row")
+
+
+def combine_kernel(numbers, out, epilogue):
+    """The kernel that sums parts, a row of C a unit, and runs the epilogue; returns its address."""
+    key = f"combine {numbers} {out} {epilogue.key}"
+    return jit.build(key, lambda: _combine_text(numbers, out, epilogue), ["combine"])["combine"]
+
+
+def _combine_text(numbers, out, epilogue):
+    module = Module()
+    f = module.function("combine", KERNEL)
+    args, begin, end, _ = f.parameters
+    s = Slots(f, args, SLOTS, ("partial", "c"))
+    store = Store(numbers, out, epilogue, len(SLOTS))
+    columns, parts, part_bytes = s.columns, s.parts, s.part_bytes
+
+    def row(r, _):
+        source = f.offset(s.partial, f.mul(r, columns), numbers.accumulator)
+        target = f.offset(s.c, f.mul(r, s.c_row))
+
+        def some(column, _):
+            mask = f.lane_mask(f.sub(columns, column), numbers.lanes)
+
+            def add(part, values):
+                at = f.offset(f.offset(source, f.mul(part, part_bytes)), column, numbers.accumulator)
+                return [f.add(values[0], f.load(numbers.vector, at, mask=mask))]
+
+            total, = f.loop(0, parts, 1, [zero(numbers.vector)], add)
+            store.finish(f, args, total, f.offset(target, column, out), constant(i64, 0), r, column, mask)
+
+        f.loop(0, columns, numbers.lanes, [], some)
+
+    f.loop(begin, end, 1, [], row)
+    f.ret()
+    return module.text()

@@ -1,0 +1,207 @@
+"""The steps of a convolution by implicit products: pad images, pack weights, multiply; some images at a time."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..llvm.features import host
+from . import image, implicit
+from .contraction import CHUNK, ELEMENTS, Contraction, Step, numbers
+from .image import SLACK, is_contiguous
+from .matmul import register_tile
+
+_IMAGE_BYTES = 4 << 20    # padded images made at a time: they are read again before they leave the cache
+_WEIGHT_BYTES = 448 << 10  # a block of weights, in half of the second cache
+_PARTIAL_BYTES = 384 << 10
+
+
+@dataclass(frozen=True)
+class Product:
+    """One product over (channels, taps) of the images: `rows` outputs a group, of spatial size `out`.
+
+    `strides` and `first` (elements) place the outputs in an operand. `weight_offsets` (bytes; None: in order) locate each k
+    in the weights, whose rows are `row_weights` and whose groups are `group_weights` elements apart.
+    """
+
+    taps: list
+    out: tuple
+    operand: str
+    strides: tuple
+    first: int
+    rows: int
+    channels: int
+    weight_offsets: object
+    row_weights: int
+    group_weights: int
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """How a product is cut: the register tile, and blocks of tiles, panels of outputs, and words along k."""
+
+    tile_rows: int
+    vectors: int
+    tiles: int
+    panels: int
+    panels_per_image: int
+    depth: int
+    block_tiles: int
+    block_panels: int
+    block_depth: int
+
+    @property
+    def split(self):
+        """Whether sums wait in scratch between blocks along k."""
+        return self.block_depth < self.depth
+
+
+class Builder:
+    """Collects the steps of a convolution whose images come from one operand."""
+
+    def __init__(self, c, threads, geometry, operand, strides, channels, whole=False):
+        self.c, self.threads, self.geometry = c, threads, geometry
+        self.operand, self.strides, self.channels = operand, strides, channels
+        # images hold the type that is computed in, so that padding converts once
+        accumulator = numbers(c.dtype).accumulator
+        self.image_dtype = next(name for name, element in ELEMENTS.items() if element is accumulator)
+        self.kind = numbers(self.image_dtype)
+        self.word, self.element = self.kind.word, ELEMENTS[c.dtype]
+        self.size = self.element.bytes
+        self.steps, self.temporaries, self._keep = (), {}, []
+        image_bytes = geometry.plane_elements * channels * self.word.bytes
+        self.images = c.batch if whole else _divisor(c.batch, max(1, _IMAGE_BYTES // image_bytes))
+        self.side_by_side = not whole and self._wastes_lanes()
+        self.layout = image.layout(geometry, self.images, channels, self.side_by_side)
+
+    def plan(self):
+        """The finished Contraction."""
+        return Contraction(self.steps, self.temporaries, tuple(self._keep))
+
+    def _wastes_lanes(self):
+        """Whether giving each image its own vectors wastes more lanes than numbering all images in one run."""
+        lanes = self.kind.lanes
+        own = -(-self.geometry.count(self.geometry.out) // lanes) * lanes
+        return self.images > 1 and self.geometry.phase_elements < own
+
+    def _table(self, offsets):
+        """The address of a table that lives as long as the plan."""
+        array = np.ascontiguousarray(offsets, np.int64)
+        self._keep.append(array)
+        return array.ctypes.data
+
+    def _add(self, kernel, extent, grain, names, slots, sources, extra=()):
+        written = tuple(sources[name] if name in sources else ("const", slots[name]) for name in names)
+        self.steps += (Step(kernel, extent, grain, written + extra),)
+
+    def add_image(self, start):
+        """The step that writes padded, split images from number `start` on into the temporary "<operand> image"."""
+        geometry, strides = self.geometry, self.strides
+        contiguous = strides[4] == 1 or geometry.size[2] == 1
+        step = geometry.step[2] if contiguous and geometry.step[2] <= 2 else 0
+        kernel = image.pad_kernel(self.element, self.word, step)
+        slots = image.pad_slots(geometry, self.layout, strides, self.channels, self.size, self.word.bytes)
+        name = f"{self.operand} image"
+        sources = {"x": ("pointer", self.operand, start * strides[0] * self.size), "image": ("temp", name, 0)}
+        self.temporaries[name] = (self.layout.total + 4 * geometry.rows[2]) * self.word.bytes + SLACK
+        units = self.images * self.channels
+        grain = max(1, min(16384 // max(geometry.phase_elements, 1), units // (4 * self.threads)))
+        self._add(kernel, units, grain, image.PAD_SLOTS, slots, sources)
+
+    def multiply(self, products, epilogue):
+        """The steps that pack the weights of some products once, and compute them for all images."""
+        prepared = [self._prepare(number, product) for number, product in enumerate(products)]
+        for start in range(0, self.c.batch, self.images):
+            self.add_image(start)
+            for product, blocks, slots, packed in prepared:
+                self._add_product(product, blocks, slots, packed, start, epilogue)
+
+    def _prepare(self, number, product):
+        """Packs the weights of a product and gathers what its steps share: (product, blocks, slots, packed weights)."""
+        out_offsets = self._out_offsets(product)
+        blocks = self._blocks(product, len(out_offsets))
+        slots = {**self._weight_slots(product, blocks), **self._product_slots(product, blocks, out_offsets)}
+        packed = f"weights {number}"
+        self.temporaries[packed] = self.c.groups * blocks.tiles * slots["tile_bytes"]
+        kind = replace(self.kind, element=self.element, name=self.c.dtype)
+        kernel = implicit.weight_kernel(kind, blocks.tile_rows, product.weight_offsets is None)
+        grain = max(1, 8192 // max(blocks.depth * blocks.tile_rows, 1))
+        sources = {"weights": ("pointer", "weight", 0), "packed": ("temp", packed, 0)}
+        self._add(kernel, self.c.groups * blocks.tiles, grain, implicit.WEIGHT_SLOTS, slots, sources)
+        return product, blocks, slots, packed
+
+    def _out_offsets(self, product):
+        """The offset of every output number in the operand, -1 where there is none; all images' when side by side."""
+        offsets = self.geometry.output_offsets(product.out, product.strides[2:])
+        if not self.side_by_side:
+            return offsets
+        pitch = self.geometry.phase_elements
+        table = np.full((self.images, pitch), -1, np.int64)
+        batch = np.arange(self.images)[:, None] * product.strides[0]
+        table[:, :len(offsets)] = np.where(offsets >= 0, offsets + batch, -1)
+        return table.reshape(-1)[:(self.images - 1) * pitch + len(offsets)]
+
+    def _weight_slots(self, product, blocks):
+        word_bytes = self.word.bytes
+        return {
+            "rows": product.rows, "depth": blocks.depth, "row_stride": product.row_weights * self.size,
+            "group_tiles": blocks.tiles, "group_stride": product.group_weights * self.size,
+            "tile_bytes": -(-blocks.depth // CHUNK) * CHUNK * blocks.tile_rows * word_bytes + 64,
+            "offsets": 0 if product.weight_offsets is None else self._table(product.weight_offsets)}
+
+    def _product_slots(self, product, blocks, out_offsets):
+        word_bytes, strides = self.word.bytes, product.strides
+        channels = np.arange(product.channels) * self.layout.channel
+        k_offsets = np.add.outer(channels, self.geometry.tap_offsets(product.taps, self.layout.phase)).reshape(-1) * word_bytes
+        width = blocks.vectors * self.kind.lanes
+        partial = blocks.tile_rows * width * self.kind.accumulator.bytes
+        waiting = blocks.block_tiles * blocks.block_panels if blocks.split else 1
+        scratch = -(-partial * waiting // 4096) * 4096
+        self.temporaries["scratch"] = max(self.temporaries.get("scratch", 0), scratch * self.threads)
+        return {
+            "k_offsets": self._table(k_offsets),
+            "out_offsets": self._table(np.pad(out_offsets, (0, width), constant_values=-1)),
+            "block_tiles": blocks.block_tiles, "row_blocks": -(-blocks.tiles // blocks.block_tiles),
+            "block_panels": blocks.block_panels, "panel_blocks": -(-blocks.panels // blocks.block_panels),
+            "block_depth": blocks.block_depth, "panels_per_image": blocks.panels_per_image, "panels": blocks.panels,
+            "image_bytes": self.layout.batch * word_bytes,
+            "image_group_bytes": product.channels * self.layout.channel * word_bytes,
+            "out_batch": strides[0] * self.size, "out_group": product.rows * strides[1] * self.size,
+            "out_row": strides[1] * self.size, "scratch_bytes": scratch, "partial_bytes": partial if blocks.split else 0}
+
+    def _add_product(self, product, blocks, slots, packed, start, epilogue):
+        """The step that multiplies, for the images that were padded last."""
+        # only AVX-512 compresses a vector in one instruction
+        dense = is_contiguous(product.strides, product.out)
+        compressed = host().width == 512 and dense and not self.side_by_side
+        kernel = implicit.conv_kernel(self.kind, self.element, blocks.tile_rows, blocks.vectors, dense, compressed, epilogue)
+        place = (product.first + start * product.strides[0]) * self.size
+        sources = {"weights": ("temp", packed, 0), "image": ("temp", f"{self.operand} image", 0),
+                   "scratch": ("temp", "scratch", 0), "out": ("pointer", product.operand, place)}
+        units = self.c.groups * slots["row_blocks"] * slots["panel_blocks"]
+        grain = 1 if self.c.groups == 1 else max(1, units // (8 * self.threads))
+        self._add(kernel, units, grain, implicit.SLOTS, slots, sources, epilogue.slots)
+
+    def _blocks(self, product, count):
+        """The _Blocks of a product with `count` output numbers in a run."""
+        tile_rows, vectors = register_tile(product.rows, count, self.kind)
+        width = vectors * self.kind.lanes
+        tiles, panels_per_image = -(-product.rows // tile_rows), -(-count // width)
+        panels = panels_per_image * (1 if self.side_by_side else self.images)
+        depth = product.channels * int(np.prod([len(taps) for taps in product.taps]))
+        # taps of several phases touch several times the memory, so less depth fits the caches
+        most, block = (1536, 768) if max(self.geometry.step) == 1 else (512, 384)
+        block_depth = max(CHUNK, depth if depth <= most else -(-depth // -(-depth // block) // CHUNK) * CHUNK)
+        block_tiles = max(1, min(tiles, _WEIGHT_BYTES // (tile_rows * block_depth * self.word.bytes)))
+        block_tiles = -(-tiles // -(-tiles // block_tiles))
+        row_blocks = -(-tiles // block_tiles)
+        block_panels = panels
+        if block_depth < depth:
+            block_panels = max(1, min(panels, _PARTIAL_BYTES // (block_tiles * tile_rows * width * self.kind.accumulator.bytes)))
+        wanted = 1 if self.threads == 1 else 6 * self.threads
+        block_panels = min(block_panels, max(1, -(-panels * row_blocks * self.c.groups // wanted)))
+        return _Blocks(tile_rows, vectors, tiles, panels, panels_per_image, depth, block_tiles, block_panels, block_depth)
+
+
+def _divisor(number, most):
+    """The largest divisor of a number that is not above `most`."""
+    return next(part for part in range(min(number, most), 0, -1) if number % part == 0)

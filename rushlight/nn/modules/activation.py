@@ -1,0 +1,262 @@
+"""Activation functions as modules, and multi-head attention."""
+from __future__ import annotations
+
+from .. import functional as F
+from ..init import constant_, xavier_normal_, xavier_uniform_
+from ..parameter import Parameter
+from .linear import NonDynamicallyQuantizableLinear, empty
+from .module import Module
+
+
+def simple(name, function, doc):
+    """A module without settings."""
+    class Made(Module):
+        def forward(self, input):
+            return getattr(F, function)(input)
+    Made.__name__ = Made.__qualname__ = name
+    Made.__doc__ = doc
+    return Made
+
+
+Sigmoid, Tanh = simple("Sigmoid", "sigmoid", "1 / (1 + exp(-x))."), simple("Tanh", "tanh", "The hyperbolic tangent.")
+LogSigmoid, Softsign, Tanhshrink = (simple("LogSigmoid", "logsigmoid", "log(sigmoid(x))."), simple("Softsign", "softsign", "x / (1 + |x|)."),
+                                    simple("Tanhshrink", "tanhshrink", "x - tanh(x)."))
+
+
+def settings(name, function, doc, options=(), inplace=False, shown=None):
+    """A module whose settings are passed on to a function of the same names."""
+    class Made(Module):
+        def __init__(self, *args, **kwargs):
+            super().__init__()
+            names = [n for n, _ in options] + (["inplace"] if inplace else [])
+            given = dict(zip(names, args), **kwargs)
+            for key in given:
+                if key not in names:
+                    raise TypeError(f"{name}.__init__() got an unexpected keyword argument '{key}'")
+            for key, default in options:
+                setattr(self, key, given.get(key, default))
+            if inplace:
+                self.inplace = given.get("inplace", False)
+
+        def forward(self, input):
+            values = {key: getattr(self, key) for key, _ in options}
+            if inplace:
+                values["inplace"] = self.inplace
+            return getattr(F, function)(input, **values)
+
+        def extra_repr(self):
+            parts = [f"{key}={getattr(self, key)!r}" if shown is None else shown.format(getattr(self, key)) for key, _ in options]
+            return ", ".join(parts + ["inplace=True"] * (inplace and self.inplace))
+
+    Made.__name__ = Made.__qualname__ = name
+    Made.__doc__ = doc
+    return Made
+
+
+ReLU = settings("ReLU", "relu", "max(x, 0).", inplace=True)
+SiLU = settings("SiLU", "silu", "x * sigmoid(x).", inplace=True)
+Mish = settings("Mish", "mish", "x * tanh(softplus(x)).", inplace=True)
+SELU = settings("SELU", "selu", "The self-normalising ELU.", inplace=True)
+Hardswish = settings("Hardswish", "hardswish", "x * hardsigmoid(x).", inplace=True)
+Hardsigmoid = settings("Hardsigmoid", "hardsigmoid", "min(max(x + 3, 0), 6) / 6.", inplace=True)
+Hardsigmoid.extra_repr = Hardswish.extra_repr = lambda self: ""
+GELU = settings("GELU", "gelu", "x * Phi(x).", (("approximate", "none"),))
+LeakyReLU = settings("LeakyReLU", "leaky_relu", "x where positive, else negative_slope * x.", (("negative_slope", 0.01),), inplace=True)
+ELU = settings("ELU", "elu", "x where positive, else alpha * (exp(x) - 1).", (("alpha", 1.0),), inplace=True)
+CELU = settings("CELU", "celu", "x where positive, else alpha * (exp(x / alpha) - 1).", (("alpha", 1.0),), inplace=True)
+Softplus = settings("Softplus", "softplus", "log(1 + exp(beta x)) / beta.", (("beta", 1.0), ("threshold", 20.0)))
+Hardshrink = settings("Hardshrink", "hardshrink", "x where |x| > lambd, else 0.", (("lambd", 0.5),), shown="{}")
+Softshrink = settings("Softshrink", "softshrink", "x moved towards 0 by lambd.", (("lambd", 0.5),), shown="{}")
+GLU = settings("GLU", "glu", "a * sigmoid(b), a and b the halves along a dimension.", (("dim", -1),))
+Softmax = settings("Softmax", "softmax", "exp(x) / sum exp(x) along a dimension.", (("dim", None),))
+LogSoftmax = settings("LogSoftmax", "log_softmax", "log(softmax(x)) along a dimension.", (("dim", None),))
+Softmin = settings("Softmin", "softmin", "softmax(-x) along a dimension.", (("dim", None),))
+
+
+class Hardtanh(Module):
+    """x limited to [min_val, max_val]."""
+
+    def __init__(self, min_val=-1.0, max_val=1.0, inplace=False):
+        super().__init__()
+        if max_val <= min_val:
+            raise AssertionError("max_val must be larger than min_val")
+        self.min_val, self.max_val, self.inplace = min_val, max_val, inplace
+
+    def forward(self, input):
+        return F.hardtanh(input, self.min_val, self.max_val, inplace=self.inplace)
+
+    def extra_repr(self):
+        return f"min_val={self.min_val}, max_val={self.max_val}" + ", inplace=True" * self.inplace
+
+
+class ReLU6(Hardtanh):
+    """min(max(x, 0), 6)."""
+
+    def __init__(self, inplace=False):
+        super().__init__(0.0, 6.0, inplace)
+
+    def extra_repr(self):
+        return "inplace=True" * self.inplace
+
+
+class Threshold(Module):
+    """x where above the threshold, else value."""
+
+    def __init__(self, threshold, value, inplace=False):
+        super().__init__()
+        self.threshold, self.value, self.inplace = threshold, value, inplace
+
+    def forward(self, input):
+        return F.threshold(input, self.threshold, self.value, inplace=self.inplace)
+
+    def extra_repr(self):
+        return f"threshold={self.threshold}, value={self.value}" + ", inplace=True" * self.inplace
+
+
+class RReLU(Module):
+    """Leaky relu with a random slope in training."""
+
+    def __init__(self, lower=1.0 / 8, upper=1.0 / 3, inplace=False):
+        super().__init__()
+        self.lower, self.upper, self.inplace = lower, upper, inplace
+
+    def forward(self, input):
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
+
+    def extra_repr(self):
+        return f"lower={self.lower}, upper={self.upper}" + ", inplace=True" * self.inplace
+
+
+class PReLU(Module):
+    """x where positive, else a learned slope times x."""
+
+    def __init__(self, num_parameters=1, init=0.25, device=None, dtype=None):
+        super().__init__()
+        self.num_parameters, self.init = num_parameters, init
+        self.weight = empty(num_parameters, device=device, dtype=dtype)
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        constant_(self.weight, self.init)
+
+    def forward(self, input):
+        return F.prelu(input, self.weight)
+
+    def extra_repr(self):
+        return f"num_parameters={self.num_parameters}"
+
+
+class Softmax2d(Module):
+    """softmax over the channels of an image."""
+
+    def forward(self, input):
+        if input.dim() not in (3, 4):
+            raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead")
+        return F.softmax(input, -3)
+
+
+class MultiheadAttention(Module):
+    """Attention by several heads, with input and output projections (Vaswani et al. 2017)."""
+
+    def __init__(self, embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False, add_zero_attn=False, kdim=None, vdim=None, batch_first=False, device=None, dtype=None):
+        if embed_dim <= 0 or num_heads <= 0:
+            raise ValueError(f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and num_heads={num_heads} instead")
+        super().__init__()
+        self.embed_dim, self.kdim, self.vdim = embed_dim, kdim if kdim is not None else embed_dim, vdim if vdim is not None else embed_dim
+        self._qkv_same_embed_dim = self.kdim == embed_dim and self.vdim == embed_dim
+        self.num_heads, self.dropout, self.batch_first, self.head_dim = num_heads, dropout, batch_first, embed_dim // num_heads
+        if self.head_dim * num_heads != embed_dim:
+            raise AssertionError("embed_dim must be divisible by num_heads")
+        places = {"device": device, "dtype": dtype}
+        if self._qkv_same_embed_dim:
+            self.in_proj_weight = empty((3 * embed_dim, embed_dim), **places)
+            for name in ("q_proj_weight", "k_proj_weight", "v_proj_weight"):
+                self.register_parameter(name, None)
+        else:
+            self.q_proj_weight, self.k_proj_weight = empty((embed_dim, embed_dim), **places), empty((embed_dim, self.kdim), **places)
+            self.v_proj_weight = empty((embed_dim, self.vdim), **places)
+            self.register_parameter("in_proj_weight", None)
+        self.register_parameter("in_proj_bias", empty(3 * embed_dim, **places) if bias else None)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, **places)
+        self.bias_k, self.bias_v = (empty((1, 1, embed_dim), **places), empty((1, 1, embed_dim), **places)) if add_bias_kv else (None, None)
+        self.add_zero_attn = add_zero_attn
+        self._reset_parameters()
+
+    def _reset_parameters(self):
+        for name in ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"):
+            if getattr(self, name) is not None:
+                xavier_uniform_(getattr(self, name))
+        if self.in_proj_bias is not None:
+            constant_(self.in_proj_bias, 0.0)
+            constant_(self.out_proj.bias, 0.0)
+        if self.bias_k is not None:
+            xavier_normal_(self.bias_k)
+            xavier_normal_(self.bias_v)
+
+    def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None, average_attn_weights=True, is_causal=False):
+        import rushlight
+
+        batched = query.dim() == 3
+        if attn_mask is None and is_causal:
+            raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
+        if self.batch_first and batched:
+            query, key, value = (x.transpose(0, 1) for x in (query, key, value))
+        if not batched:
+            query, key, value = (x.unsqueeze(1) for x in (query, key, value))
+            key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+        length, batch, width = query.shape
+        if self._qkv_same_embed_dim:
+            weights = self.in_proj_weight.chunk(3)
+        else:
+            weights = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
+        biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
+        q, k, v = (F.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases))
+        mask = as_bias(attn_mask, q.dtype)
+        padding = as_bias(key_padding_mask, q.dtype)
+        if self.bias_k is not None:
+            k, v = (rushlight.cat([x, b.expand(1, batch, width)]) for x, b in ((k, self.bias_k), (v, self.bias_v)))
+            mask, padding = widened(mask), widened(padding)
+        heads = self.num_heads
+        q, k, v = (x.reshape(x.size(0), batch * heads, self.head_dim).transpose(0, 1) for x in (q, k, v))
+        if self.add_zero_attn:
+            zeros = k.new_zeros((batch * heads, 1, self.head_dim))
+            k, v = rushlight.cat([k, zeros], 1), rushlight.cat([v, zeros], 1)
+            mask, padding = widened(mask), widened(padding)
+        source = k.size(1)
+        if mask is not None:
+            mask = mask.unsqueeze(0) if mask.dim() == 2 else mask
+        if padding is not None:
+            spread = padding.view(batch, 1, 1, source).expand(-1, heads, -1, -1).reshape(batch * heads, 1, source)
+            mask = spread if mask is None else mask + spread
+        drop = self.dropout if self.training else 0.0
+        if need_weights:
+            scores = (q * self.head_dim**-0.5) @ k.transpose(1, 2)
+            scores = scores if mask is None else scores + mask
+            attention = F.softmax(scores, -1)
+            attention = F.dropout(attention, drop) if drop else attention
+            out = attention @ v
+        else:
+            shaped = [x.view(batch, heads, -1, self.head_dim) for x in (q, k, v)]
+            bias = None if mask is None else mask.unsqueeze(0) if mask.size(0) == 1 else mask.view(batch, heads, -1, source)
+            out = F.scaled_dot_product_attention(*shaped, bias, drop).reshape(batch * heads, length, self.head_dim)
+        out = self.out_proj(out.transpose(0, 1).reshape(length, batch, width))
+        shown = None
+        if need_weights:
+            shown = attention.view(batch, heads, length, source)
+            shown = shown.mean(1) if average_attn_weights else shown
+            shown = shown if batched else shown.squeeze(0)
+        if not batched:
+            out = out.squeeze(1)
+        return (out.transpose(0, 1) if self.batch_first and batched else out), shown
+
+
+def as_bias(mask, dtype):
+    """A mask as numbers to add: -inf where a bool mask forbids."""
+    if mask is None or mask.is_floating_point():
+        return mask
+    return mask.new_zeros(tuple(mask.shape), dtype=dtype).masked_fill_(mask, float("-inf"))
+
+
+def widened(mask):
+    """A mask with one more key, which is always allowed."""
+    return mask if mask is None else F.pad(mask, (0, 1))

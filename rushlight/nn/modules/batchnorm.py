@@ -1,0 +1,170 @@
+"""Batch and instance normalisation."""
+from __future__ import annotations
+
+from .. import functional as F
+from .. import init
+from ..parameter import UninitializedBuffer, UninitializedParameter, is_lazy
+from .linear import empty
+from .module import Module
+
+
+class _NormBase(Module):
+    """Running statistics and an affine map for each channel."""
+
+    _version = 2
+
+    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None, *, bias=True):
+        super().__init__()
+        import rushlight
+        self.num_features, self.eps, self.momentum, self.affine, self.track_running_stats = num_features, eps, momentum, affine, track_running_stats
+        self.register_parameter("weight", empty(num_features, device=device, dtype=dtype) if affine else None)
+        self.register_parameter("bias", empty(num_features, device=device, dtype=dtype) if affine and bias else None)
+        self.register_buffer("running_mean", rushlight.zeros(num_features, device=device, dtype=dtype) if track_running_stats else None)
+        self.register_buffer("running_var", rushlight.ones(num_features, device=device, dtype=dtype) if track_running_stats else None)
+        self.register_buffer("num_batches_tracked", rushlight.tensor(0, dtype=rushlight.int64) if track_running_stats else None)
+        self.reset_parameters()
+
+    def reset_running_stats(self):
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self):
+        self.reset_running_stats()
+        if self.affine:
+            init.ones_(self.weight)
+            if self.bias is not None:
+                init.zeros_(self.bias)
+
+    def extra_repr(self):
+        text = f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, track_running_stats={self.track_running_stats}"
+        return text + (f", bias={self.bias is not None}" if self.affine and self.bias is None else "")
+
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs):
+        version = local_metadata.get("version")
+        key = prefix + "num_batches_tracked"
+        if (version is None or version < 2) and self.track_running_stats and key not in state_dict:
+            import rushlight
+            state_dict[key] = self.num_batches_tracked if self.num_batches_tracked is not None else rushlight.tensor(0)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+
+
+class _BatchNorm(_NormBase):
+    """Batch normalisation for inputs of some ranks."""
+
+    ranks: tuple = ()
+
+    def _check_input_dim(self, input):
+        if input.dim() not in self.ranks:
+            raise ValueError(f"expected {' or '.join(f'{r}D' for r in self.ranks)} input (got {input.dim()}D input)")
+
+    def forward(self, input):
+        self._check_input_dim(input)
+        factor = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                factor = 1.0 / float(self.num_batches_tracked)
+        training = self.training or (self.running_mean is None and self.running_var is None)
+        tracked = not self.training or self.track_running_stats
+        return F.batch_norm(input, self.running_mean if tracked else None, self.running_var if tracked else None, self.weight, self.bias, training, factor, self.eps)
+
+
+class BatchNorm1d(_BatchNorm):
+    """Batch normalisation of [n, c] or [n, c, l] (Ioffe & Szegedy 2015)."""
+
+    ranks = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """Batch normalisation of [n, c, h, w]."""
+
+    ranks = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Batch normalisation of [n, c, d, h, w]."""
+
+    ranks = (5,)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalisation over all processes; with one process the same as BatchNorm."""
+
+    def _check_input_dim(self, input):
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+
+class _InstanceNorm(_NormBase):
+    """Instance normalisation for inputs of some ranks."""
+
+    ranks: tuple = ()
+
+    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, device=None, dtype=None):
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+
+    def forward(self, input):
+        rank = self.ranks[0]
+        if input.dim() not in (rank, rank - 1):
+            raise ValueError(f"expected {rank - 1}D or {rank}D input (got {input.dim()}D input)")
+        single = input.dim() == rank - 1
+        x = input.unsqueeze(0) if single else input
+        if x.size(1) != self.num_features and self.affine:
+            raise ValueError(f"expected input's size at dim=1 to match num_features ({self.num_features}), but got: {x.size(1)}.")
+        out = F.instance_norm(x, self.running_mean, self.running_var, self.weight, self.bias, self.training or not self.track_running_stats,
+                              self.momentum if self.momentum is not None else 0.0, self.eps)
+        return out.squeeze(0) if single else out
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Instance normalisation of [n, c, l] (Ulyanov et al. 2016)."""
+
+    ranks = (3,)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Instance normalisation of [n, c, h, w]."""
+
+    ranks = (4,)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Instance normalisation of [n, c, d, h, w]."""
+
+    ranks = (5,)
+
+
+def lazy_class(base):
+    class Lazy(base):
+        def __init__(self, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None):
+            super().__init__(0, eps, momentum, False, False)
+            import rushlight
+            self.affine, self.track_running_stats = affine, track_running_stats
+            if affine:
+                self.weight, self.bias = UninitializedParameter(), UninitializedParameter()
+            if track_running_stats:
+                self.running_mean, self.running_var = UninitializedBuffer(), UninitializedBuffer()
+                self.num_batches_tracked = rushlight.tensor(0)
+
+        def reset_parameters(self):
+            if self.num_features:
+                super().reset_parameters()
+
+        def __call__(self, input):
+            if self.num_features == 0:
+                self.num_features = input.shape[1]
+                for value in (*self._parameters.values(), *self._buffers.values()):
+                    if value is not None and is_lazy(value):
+                        value.materialize((self.num_features,))
+                self.reset_parameters()
+                self.__class__ = base
+            return super().__call__(input)
+
+    Lazy.__name__ = Lazy.__qualname__ = f"Lazy{base.__name__}"
+    Lazy.__doc__ = f"A {base.__name__} that learns its number of channels from its first input."
+    return Lazy
+
+
+LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = map(lazy_class, (BatchNorm1d, BatchNorm2d, BatchNorm3d))

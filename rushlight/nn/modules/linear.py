@@ -1,0 +1,109 @@
+"""Linear maps."""
+from __future__ import annotations
+
+import math
+
+from .. import functional as F
+from .. import init
+from ..parameter import Parameter, UninitializedParameter, is_lazy
+from .module import Module
+
+
+def empty(*size, device=None, dtype=None):
+    import rushlight
+
+    return Parameter(rushlight.empty(*size, device=device, dtype=dtype))
+
+
+class Identity(Module):
+    """Gives back what it gets; takes any arguments."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__()
+
+    def forward(self, input):
+        return input
+
+
+class Linear(Module):
+    """x @ weight.T + bias: [*, in] -> [*, out]."""
+
+    __constants__ = ["in_features", "out_features"]
+
+    def __init__(self, in_features, out_features, bias=True, device=None, dtype=None):
+        super().__init__()
+        self.in_features, self.out_features = in_features, out_features
+        self.weight = empty((out_features, in_features), device=device, dtype=dtype)
+        if bias:
+            self.bias = empty(out_features, device=device, dtype=dtype)
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
+            bound = 1 / math.sqrt(fan_in) if fan_in > 0 else 0
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input):
+        return F.linear(input, self.weight, self.bias)
+
+    def extra_repr(self):
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+
+
+class NonDynamicallyQuantizableLinear(Linear):
+    """A Linear that quantization leaves alone (inside attention)."""
+
+
+class Bilinear(Module):
+    """x1^T weight x2 + bias for each output."""
+
+    def __init__(self, in1_features, in2_features, out_features, bias=True, device=None, dtype=None):
+        super().__init__()
+        if in1_features <= 0:
+            raise ValueError(f"in1_features must be > 0, but got {in1_features}")
+        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
+        self.weight = empty((out_features, in1_features, in2_features), device=device, dtype=dtype)
+        if bias:
+            self.bias = empty(out_features, device=device, dtype=dtype)
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        bound = 1 / math.sqrt(self.weight.size(1))
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input1, input2):
+        return F.bilinear(input1, input2, self.weight, self.bias)
+
+    def extra_repr(self):
+        return f"in1_features={self.in1_features}, in2_features={self.in2_features}, out_features={self.out_features}, bias={self.bias is not None}"
+
+
+class LazyLinear(Linear):
+    """A Linear that learns ``in_features`` from its first input."""
+
+    def __init__(self, out_features, bias=True, device=None, dtype=None):
+        Module.__init__(self)
+        self.in_features, self.out_features = 0, out_features
+        self.weight = UninitializedParameter()
+        if bias:
+            self.bias = UninitializedParameter()
+        else:
+            self.register_parameter("bias", None)
+
+    def __call__(self, input):
+        if is_lazy(self.weight):
+            self.in_features = input.size(-1)
+            self.weight.materialize((self.out_features, self.in_features), dtype=input.dtype)
+            if self.bias is not None:
+                self.bias.materialize((self.out_features,), dtype=input.dtype)
+            self.reset_parameters()
+            self.__class__ = Linear
+        return super().__call__(input)

@@ -1,0 +1,652 @@
+"""Module: a tree of parameters, buffers and submodules with a forward function."""
+from __future__ import annotations
+
+import functools
+import itertools
+from collections import OrderedDict, namedtuple
+
+from ...autograd.mode import no_grad
+from ...autograd.node import Handle
+from ...core.dtypes import BY_NAME, dtype as dtype_class
+from ...core.native import Tensor
+from ..parameter import Buffer, Parameter, is_lazy
+
+
+class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
+    """What ``load_state_dict`` did not find on either side."""
+
+    def __repr__(self):
+        return "<All keys matched successfully>" if not self.missing_keys and not self.unexpected_keys else super().__repr__()
+
+    __str__ = __repr__
+
+
+class Epoch:
+    """Counts changes of any module's attributes, so that what was compiled against them can tell that they changed."""
+
+    value = 0
+
+
+class RemovableHandle(Handle):
+    """Removes a hook, and its options kept beside it."""
+
+    def __init__(self, hooks, hook, *beside, prepend=False):
+        super().__init__(hooks, hook)
+        self.beside = beside
+        if prepend:
+            hooks.move_to_end(self.id, last=False)
+
+    def remove(self):
+        super().remove()
+        for options in self.beside:
+            options.pop(self.id, None)
+
+
+GLOBAL_HOOKS = {"forward_pre": OrderedDict(), "forward": OrderedDict(), "backward": OrderedDict(), "always": {}}
+
+
+def register_module_forward_pre_hook(hook):
+    """Calls ``hook(module, inputs)`` before the forward of every module."""
+    return RemovableHandle(GLOBAL_HOOKS["forward_pre"], hook)
+
+
+def register_module_forward_hook(hook, *, with_kwargs=False, always_call=False):
+    """Calls ``hook(module, inputs, output)`` after the forward of every module."""
+    return RemovableHandle(GLOBAL_HOOKS["forward"], hook)
+
+
+def register_module_full_backward_hook(hook):
+    """Calls ``hook(module, grad_input, grad_output)`` after the backward of every module."""
+    return RemovableHandle(GLOBAL_HOOKS["backward"], hook)
+
+
+def _unimplemented(self, *inputs):
+    """Defines the computation; every subclass has one."""
+    raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+
+
+DICTS = ("_parameters", "_buffers", "_modules", "_backward_pre_hooks", "_backward_hooks", "_forward_hooks", "_forward_hooks_with_kwargs",
+         "_forward_hooks_always_called", "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs", "_state_dict_hooks", "_state_dict_pre_hooks",
+         "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")
+
+
+class Module:
+    """The base of all networks: assign Parameters and Modules as attributes, and define ``forward``."""
+
+    dump_patches = False
+    _version = 1
+    training: bool
+    call_super_init = False
+    _compiled_call_impl = None
+
+    def __init__(self, *args, **kwargs):
+        if not self.call_super_init and (args or kwargs):
+            bad = next(iter(kwargs)) if kwargs else None
+            raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument '{bad}'" if bad else
+                            f"{type(self).__name__}.__init__() takes 1 positional argument but {len(args) + 1} were given")
+        put = object.__setattr__
+        put(self, "training", True)
+        for name in DICTS:
+            put(self, name, OrderedDict() if "hooks" in name else {})
+        put(self, "_non_persistent_buffers_set", set())
+        put(self, "_is_full_backward_hook", None)
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
+
+    forward = _unimplemented
+
+    # --- attributes --------------------------------------------------------------------------------------------------------
+    def register_parameter(self, name, param):
+        """Adds a parameter under a name (None reserves the name)."""
+        self._check_name(name, "parameter")
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(f"cannot assign '{type(param).__name__}' object to parameter '{name}' (torch.nn.Parameter or None required)")
+        if param is not None and param.step is not None:
+            raise ValueError(f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly.")
+        Epoch.value += 1
+        self._parameters[name] = param
+
+    def register_buffer(self, name, tensor, persistent=True):
+        """Adds a tensor that is state but not a parameter."""
+        if "_buffers" not in self.__dict__:
+            raise AttributeError("cannot assign buffer before Module.__init__() call")
+        self._check_name(name, "buffer", self._buffers)
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (torch Tensor or None required)")
+        Epoch.value += 1
+        self._buffers[name] = tensor
+        (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
+
+    def add_module(self, name, module):
+        """Adds a submodule under a name."""
+        if module is not None and not isinstance(module, Module):
+            raise TypeError(f"{type(module).__name__} is not a Module subclass")
+        self._check_name(name, "module", self._modules)
+        Epoch.value += 1
+        self._modules[name] = module
+
+    register_module = add_module
+
+    def _check_name(self, name, what, own=None):
+        if "_parameters" not in self.__dict__:
+            raise AttributeError(f"cannot assign {what} before Module.__init__() call")
+        if not isinstance(name, str):
+            raise TypeError(f"{what} name should be a string. Got {type(name).__name__}")
+        if "." in name:
+            raise KeyError(f'{what} name can\'t contain ".", got: {name}')
+        if name == "":
+            raise KeyError(f'{what} name can\'t be empty string ""')
+        own = self._parameters if own is None else own
+        if hasattr(self, name) and name not in own:
+            raise KeyError(f"attribute '{name}' already exists")
+
+    def __getattr__(self, name):
+        for place in ("_parameters", "_buffers", "_modules"):
+            found = self.__dict__.get(place)
+            if found is not None and name in found:
+                return found[name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __setattr__(self, name, value):
+        Epoch.value += 1
+        places = self.__dict__
+        if isinstance(value, Parameter):
+            if "_parameters" not in places:
+                raise AttributeError("cannot assign parameters before Module.__init__() call")
+            self._forget(name, "_buffers", "_modules")
+            self.register_parameter(name, value)
+        elif "_parameters" in places and name in places["_parameters"]:
+            if value is not None:
+                raise TypeError(f"cannot assign '{type(value).__name__}' as parameter '{name}' (torch.nn.Parameter or None expected)")
+            self._parameters[name] = None
+        elif isinstance(value, Module):
+            if "_modules" not in places:
+                raise AttributeError("cannot assign module before Module.__init__() call")
+            self._forget(name, "_parameters", "_buffers")
+            places["_modules"][name] = value
+        elif "_modules" in places and name in places["_modules"]:
+            if value is not None:
+                raise TypeError(f"cannot assign '{type(value).__name__}' as child module '{name}' (torch.nn.Module or None expected)")
+            places["_modules"][name] = None
+        elif isinstance(value, Buffer) or getattr(value, "_is_buffer", False) and isinstance(value, Tensor):
+            self._forget(name, "_parameters", "_modules")
+            self.register_buffer(name, value, value.persistent)
+        elif "_buffers" in places and name in places["_buffers"]:
+            if value is not None and not isinstance(value, Tensor):
+                raise TypeError(f"cannot assign '{type(value).__name__}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or None expected)")
+            places["_buffers"][name] = value
+        else:
+            object.__setattr__(self, name, value)
+
+    def _forget(self, name, *others):
+        for place in others:
+            self.__dict__.get(place, {}).pop(name, None)
+        self.__dict__.pop(name, None)
+
+    def __delattr__(self, name):
+        Epoch.value += 1
+        for place in ("_parameters", "_buffers", "_modules"):
+            if name in self.__dict__.get(place, ()):
+                del self.__dict__[place][name]
+                self._non_persistent_buffers_set.discard(name)
+                return
+        object.__delattr__(self, name)
+
+    def __dir__(self):
+        names = itertools.chain(dir(type(self)), self.__dict__, self._parameters, self._modules, self._buffers)
+        return sorted({n for n in names if not n[0].isdigit()})
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        for name in DICTS:
+            self.__dict__.setdefault(name, OrderedDict())
+        self.__dict__.setdefault("_non_persistent_buffers_set", set())
+
+    def __getstate__(self):
+        return self.__dict__.copy()
+
+    # --- calling -------------------------------------------------------------------------------------------------------------
+    def __call__(self, *args, **kwargs):
+        if not (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
+                or GLOBAL_HOOKS["forward"] or GLOBAL_HOOKS["forward_pre"] or GLOBAL_HOOKS["backward"]):
+            return self.forward(*args, **kwargs)
+        return self._call_with_hooks(args, kwargs)
+
+    def _call_with_hooks(self, args, kwargs):
+        always = [k for k in self._forward_hooks_always_called]
+        called = set()
+        result = None
+        try:
+            for hook in list(GLOBAL_HOOKS["forward_pre"].values()):
+                changed = hook(self, args)
+                args = args if changed is None else changed if isinstance(changed, tuple) else (changed,)
+            for key, hook in list(self._forward_pre_hooks.items()):
+                if key in self._forward_pre_hooks_with_kwargs:
+                    changed = hook(self, args, kwargs)
+                    if changed is not None:
+                        if not (isinstance(changed, tuple) and len(changed) == 2):
+                            raise RuntimeError(f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
+                        args, kwargs = changed
+                else:
+                    changed = hook(self, args)
+                    args = args if changed is None else changed if isinstance(changed, tuple) else (changed,)
+            watched = self._watch_backward()
+            args = watched.inputs(args) if watched else args
+            result = self.forward(*args, **kwargs)
+            for hook in list(GLOBAL_HOOKS["forward"].values()):
+                changed = hook(self, args, result)
+                result = result if changed is None else changed
+            for key, hook in list(self._forward_hooks.items()):
+                called.add(key)
+                changed = hook(self, args, kwargs, result) if key in self._forward_hooks_with_kwargs else hook(self, args, result)
+                result = result if changed is None else changed
+            return watched.outputs(result) if watched else result
+        except Exception:
+            for key in always:
+                if key not in called and key in self._forward_hooks:
+                    hook = self._forward_hooks[key]
+                    hook(self, args, kwargs, result) if key in self._forward_hooks_with_kwargs else hook(self, args, result)
+            raise
+
+    def _watch_backward(self):
+        hooks = list(self._backward_hooks.values()) + list(GLOBAL_HOOKS["backward"].values())
+        if not hooks and not self._backward_pre_hooks:
+            return None
+        from .backward_hooks import Watch
+        return Watch(self, hooks, list(self._backward_pre_hooks.values()))
+
+    def register_forward_pre_hook(self, hook, *, prepend=False, with_kwargs=False):
+        """Calls ``hook(module, args)`` before forward; what it returns replaces the arguments."""
+        handle = RemovableHandle(self._forward_pre_hooks, hook, self._forward_pre_hooks_with_kwargs, prepend=prepend)
+        if with_kwargs:
+            self._forward_pre_hooks_with_kwargs[handle.id] = True
+        return handle
+
+    def register_forward_hook(self, hook, *, prepend=False, with_kwargs=False, always_call=False):
+        """Calls ``hook(module, args, output)`` after forward; what it returns replaces the output."""
+        handle = RemovableHandle(self._forward_hooks, hook, self._forward_hooks_with_kwargs, self._forward_hooks_always_called, prepend=prepend)
+        if with_kwargs:
+            self._forward_hooks_with_kwargs[handle.id] = True
+        if always_call:
+            self._forward_hooks_always_called[handle.id] = True
+        return handle
+
+    def register_full_backward_hook(self, hook, prepend=False):
+        """Calls ``hook(module, grad_input, grad_output)`` once the gradients of the inputs are known."""
+        return RemovableHandle(self._backward_hooks, hook, prepend=prepend)
+
+    register_backward_hook = register_full_backward_hook
+
+    def register_full_backward_pre_hook(self, hook, prepend=False):
+        """Calls ``hook(module, grad_output)`` before the module's backward."""
+        return RemovableHandle(self._backward_pre_hooks, hook, prepend=prepend)
+
+    def register_state_dict_pre_hook(self, hook):
+        return RemovableHandle(self._state_dict_pre_hooks, hook)
+
+    def register_state_dict_post_hook(self, hook):
+        hook._from_public_api = True
+        return RemovableHandle(self._state_dict_hooks, hook)
+
+    _register_state_dict_hook = register_state_dict_post_hook
+
+    def register_load_state_dict_pre_hook(self, hook):
+        return RemovableHandle(self._load_state_dict_pre_hooks, functools.partial(hook, self))
+
+    def _register_load_state_dict_pre_hook(self, hook, with_module=False):
+        return RemovableHandle(self._load_state_dict_pre_hooks, functools.partial(hook, self) if with_module else hook)
+
+    def register_load_state_dict_post_hook(self, hook):
+        return RemovableHandle(self._load_state_dict_post_hooks, hook)
+
+    # --- the tree ------------------------------------------------------------------------------------------------------------
+    def named_modules(self, memo=None, prefix="", remove_duplicate=True):
+        """(name, module) of this module and all below."""
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                yield from module.named_modules(memo, prefix + ("." if prefix else "") + name, remove_duplicate)
+
+    def modules(self):
+        return (m for _, m in self.named_modules())
+
+    def named_children(self):
+        """(name, module) of the direct submodules."""
+        seen = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in seen:
+                seen.add(module)
+                yield name, module
+
+    def children(self):
+        return (m for _, m in self.named_children())
+
+    def _named_members(self, members, prefix="", recurse=True, remove_duplicate=True):
+        seen = set()
+        modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
+        for place, module in modules:
+            for name, value in members(module):
+                if value is None or id(value) in seen:
+                    continue
+                if remove_duplicate:
+                    seen.add(id(value))
+                yield place + ("." if place else "") + name, value
+
+    def named_parameters(self, prefix="", recurse=True, remove_duplicate=True):
+        """(name, parameter) of this module and all below."""
+        yield from self._named_members(lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse=True):
+        return (p for _, p in self.named_parameters(recurse=recurse))
+
+    def named_buffers(self, prefix="", recurse=True, remove_duplicate=True):
+        """(name, buffer) of this module and all below."""
+        yield from self._named_members(lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse=True):
+        return (b for _, b in self.named_buffers(recurse=recurse))
+
+    def get_submodule(self, target):
+        """The submodule at a dotted name."""
+        module = self
+        for part in target.split(".") if target else ():
+            if not hasattr(module, part):
+                raise AttributeError(f"{module._get_name()} has no attribute `{part}`")
+            module = getattr(module, part)
+            if not isinstance(module, Module):
+                raise AttributeError(f"`{part}` is not an nn.Module")
+        return module
+
+    def set_submodule(self, target, module, strict=False):
+        """Puts a module at a dotted name."""
+        if target == "":
+            raise ValueError("Cannot set the submodule without a target name!")
+        if not isinstance(module, Module):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
+        parent, _, name = target.rpartition(".")
+        owner = self.get_submodule(parent)
+        if strict and not hasattr(owner, name):
+            raise AttributeError(f"{owner._get_name()} has no attribute `{name}`")
+        setattr(owner, name, module)
+
+    def get_parameter(self, target):
+        """The parameter at a dotted name."""
+        place, _, name = target.rpartition(".")
+        module = self.get_submodule(place)
+        if name not in module._parameters:
+            raise AttributeError(f"{module._get_name()} has no attribute `{name}`" if not hasattr(module, name) else f"`{name}` is not an nn.Parameter")
+        return module._parameters[name]
+
+    def get_buffer(self, target):
+        """The buffer at a dotted name."""
+        place, _, name = target.rpartition(".")
+        module = self.get_submodule(place)
+        if name not in module._buffers:
+            raise AttributeError(f"{module._get_name()} has no attribute `{name}`" if not hasattr(module, name) else f"`{name}` is not a buffer")
+        return module._buffers[name]
+
+    def apply(self, fn):
+        """Calls ``fn`` on every submodule and on this module."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    def train(self, mode=True):
+        """Sets training mode here and below."""
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self):
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad=True):
+        for p in self.parameters():
+            p.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none=True):
+        """Drops (or zeroes) the gradients of all parameters."""
+        for p in self.parameters():
+            if p.grad is not None:
+                if set_to_none:
+                    p.grad = None
+                else:
+                    p.grad = p.grad.detach()
+                    p.grad.zero_()
+
+    # --- conversion ------------------------------------------------------------------------------------------------------------
+    def _apply(self, fn, recurse=True):
+        """Replaces the data of every parameter and buffer by ``fn`` of it."""
+        Epoch.value += 1
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        for key, parameter in self._parameters.items():
+            if parameter is None:
+                continue
+            with no_grad():
+                changed = fn(parameter)
+                if changed is not parameter:
+                    parameter.data = changed
+                if parameter.grad is not None:
+                    gradient = parameter.grad
+                    parameter.gradient = fn(gradient)
+        for key, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[key] = fn(buffer)
+        return self
+
+    def to(self, *args, **kwargs):
+        """Moves and casts parameters and buffers (integers keep their dtype)."""
+        dtype = kwargs.get("dtype", next((a.dtype if isinstance(a, Tensor) else a for a in args if isinstance(a, (dtype_class, Tensor))), None))
+        device = kwargs.get("device", next((a for a in args if not isinstance(a, (dtype_class, Tensor, bool)) and a is not None), None))
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+            raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
+
+        def convert(t):
+            return t.to(device=device, dtype=dtype if t.is_floating_point() or t.is_complex() else None)
+
+        return self._apply(convert)
+
+    def _cast(self, dtype):
+        return self._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)
+
+    def type(self, dst_type):
+        return self._apply(lambda t: t.type(dst_type))
+
+    def float(self):
+        return self._cast(BY_NAME["float32"])
+
+    def double(self):
+        return self._cast(BY_NAME["float64"])
+
+    def half(self):
+        return self._cast(BY_NAME["float16"])
+
+    def bfloat16(self):
+        return self._cast(BY_NAME["bfloat16"])
+
+    def cpu(self):
+        return self._apply(lambda t: t.cpu())
+
+    def cuda(self, device=None):
+        return self._apply(lambda t: t.cuda(device))
+
+    def share_memory(self):
+        return self
+
+    def to_empty(self, *, device, recurse=True):
+        """Parameters and buffers on another device, contents undefined."""
+        import rushlight
+
+        return self._apply(lambda t: rushlight.empty_like(t, device=device), recurse)
+
+    # --- state ---------------------------------------------------------------------------------------------------------------------
+    def get_extra_state(self):
+        raise RuntimeError("Reached a code path in Module.get_extra_state() that should never be called.")
+
+    def set_extra_state(self, state):
+        raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called.")
+
+    def _save_to_state_dict(self, destination, prefix, keep_vars):
+        for name, value in itertools.chain(self._parameters.items(), ((k, b) for k, b in self._buffers.items() if k not in self._non_persistent_buffers_set)):
+            if value is not None:
+                destination[prefix + name] = value if keep_vars else value.detach() if not is_lazy(value) else value
+        if type(self).get_extra_state is not Module.get_extra_state:
+            destination[prefix + "_extra_state"] = self.get_extra_state()
+
+    def state_dict(self, *args, destination=None, prefix="", keep_vars=False):
+        """All parameters and persistent buffers by dotted name."""
+        if args:
+            destination = args[0] if destination is None else destination
+            prefix = args[1] if len(args) > 1 and prefix == "" else prefix
+            keep_vars = args[2] if len(args) > 2 else keep_vars
+        if destination is None:
+            destination = OrderedDict()
+            destination._metadata = OrderedDict()
+        local = {"version": self._version}
+        if hasattr(destination, "_metadata"):
+            destination._metadata[prefix[:-1]] = local
+        for hook in self._state_dict_pre_hooks.values():
+            hook(self, prefix, keep_vars)
+        self._save_to_state_dict(destination, prefix, keep_vars)
+        for name, module in self._modules.items():
+            if module is not None:
+                module.state_dict(destination=destination, prefix=prefix + name + ".", keep_vars=keep_vars)
+        for hook in self._state_dict_hooks.values():
+            changed = hook(self, destination, prefix, local)
+            destination = destination if changed is None or getattr(hook, "_from_public_api", False) else changed
+        return destination
+
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs):
+        for hook in self._load_state_dict_pre_hooks.values():
+            hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        persistent = {k: v for k, v in self._buffers.items() if k not in self._non_persistent_buffers_set}
+        assign = local_metadata.get("assign_to_params_buffers", False)
+        for name, own in itertools.chain(self._parameters.items(), persistent.items()):
+            if own is None:
+                continue
+            key = prefix + name
+            if key not in state_dict:
+                if strict:
+                    missing_keys.append(key)
+                continue
+            given = state_dict[key]
+            if not isinstance(given, Tensor):
+                error_msgs.append(f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint but received {type(given)}')
+                continue
+            if is_lazy(own):
+                if not is_lazy(given):
+                    with no_grad():
+                        own.materialize(given.shape, dtype=given.dtype)
+                else:
+                    continue
+            if len(own.shape) == 0 and tuple(given.shape) == (1,):
+                given = given[0]
+            if tuple(given.shape) != tuple(own.shape):
+                error_msgs.append(f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, the shape in current model is {own.shape}.")
+                continue
+            try:
+                with no_grad():
+                    if assign:
+                        if isinstance(own, Parameter) and not isinstance(given, Parameter):
+                            given = Parameter(given, requires_grad=bool(own.needs_grad))
+                        setattr(self, name, given)
+                    else:
+                        own.copy_(given)
+            except Exception as error:
+                error_msgs.append(f'While copying the parameter named "{key}", whose dimensions in the model are {own.shape} and whose dimensions in the checkpoint are '
+                                  f"{given.shape}, an exception occurred : {error.args}.")
+        extra = prefix + "_extra_state"
+        if type(self).set_extra_state is not Module.set_extra_state:
+            if extra in state_dict:
+                self.set_extra_state(state_dict[extra])
+            elif strict:
+                missing_keys.append(extra)
+        elif strict and extra in state_dict:
+            unexpected_keys.append(extra)
+        if strict:
+            known = set(self._modules) | set(self._parameters) | set(persistent)
+            for key in state_dict:
+                if key.startswith(prefix) and key != extra:
+                    rest = key[len(prefix):].split(".", 1)
+                    if len(rest) > 1 and rest[0] not in self._modules or len(rest) == 1 and rest[0] not in known - set(self._modules):
+                        unexpected_keys.append(key)
+
+    def load_state_dict(self, state_dict, strict=True, assign=False):
+        """Copies (or with ``assign`` takes over) tensors by name; RuntimeError lists what does not fit when strict."""
+        if not hasattr(state_dict, "keys"):
+            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+        missing, unexpected, errors = [], [], []
+        metadata = getattr(state_dict, "_metadata", None)
+        state_dict = OrderedDict(state_dict)
+        if metadata is not None:
+            state_dict._metadata = metadata
+
+        def load(module, given, prefix=""):
+            local = {} if metadata is None else metadata.get(prefix[:-1], {})
+            if assign:
+                local = {**local, "assign_to_params_buffers": True}
+            module._load_from_state_dict(given, prefix, local, True, missing, unexpected, errors)
+            for name, child in module._modules.items():
+                if child is not None:
+                    below = prefix + name + "."
+                    load(child, {k: v for k, v in given.items() if k.startswith(below)}, below)
+            keys = _IncompatibleKeys(missing, unexpected)
+            for hook in module._load_state_dict_post_hooks.values():
+                hook(module, keys)
+
+        load(self, state_dict)
+        if strict:
+            if unexpected:
+                errors.insert(0, "Unexpected key(s) in state_dict: {}. ".format(", ".join(f'"{k}"' for k in unexpected)))
+            if missing:
+                errors.insert(0, "Missing key(s) in state_dict: {}. ".format(", ".join(f'"{k}"' for k in missing)))
+        if errors:
+            raise RuntimeError("Error(s) in loading state_dict for {}:\n\t{}".format(type(self).__name__, "\n\t".join(errors)))
+        return _IncompatibleKeys(missing, unexpected)
+
+    # --- printing ------------------------------------------------------------------------------------------------------------------
+    def _get_name(self):
+        return type(self).__name__
+
+    def extra_repr(self):
+        """What ``repr`` shows between the parentheses."""
+        return ""
+
+    def __repr__(self):
+        extra = self.extra_repr()
+        lines = extra.split("\n") if extra else []
+        children = ["(" + key + "): " + indented(repr(module)) for key, module in self._modules.items()]
+        text = self._get_name() + "("
+        if lines + children:
+            if len(lines) == 1 and not children:
+                text += lines[0]
+            else:
+                text += "\n  " + "\n  ".join(lines + children) + "\n"
+        return text + ")"
+
+    def compile(self, *args, **kwargs):
+        """Runs this module's forward through the compiler from now on."""
+        import rushlight
+
+        self.forward = rushlight.compile(self.forward, *args, **kwargs)
+
+
+def indented(text):
+    """Every line but the first moved right by two."""
+    first, *rest = text.split("\n")
+    return "\n".join([first, *("  " + line for line in rest)])
+
+
+

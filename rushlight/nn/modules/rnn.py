@@ -1,0 +1,263 @@
+"""Recurrent networks."""
+from __future__ import annotations
+
+import math
+
+from ...core.native import Tensor
+from .. import functional as F
+from .. import init
+from .linear import empty
+from .module import Module
+
+GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
+
+
+def step(mode, gates_x, h, c, w_hh, b_hh, w_hr=None):
+    """One step of a cell, the input's share of the gates already computed: the new hidden (and cell) state."""
+    import rushlight as rl
+
+    gates_h = F.linear(h, w_hh, b_hh)
+    if mode == "GRU":
+        rx, zx, nx = gates_x.chunk(3, -1)
+        rh, zh, nh = gates_h.chunk(3, -1)
+        r, z = (rx + rh).sigmoid(), (zx + zh).sigmoid()
+        n = (nx + r * nh).tanh()
+        return n + z * (h - n), None
+    gates = gates_x + gates_h
+    if mode == "LSTM":
+        i, f, g, o = gates.chunk(4, -1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        h = o.sigmoid() * c.tanh()
+        return (h if w_hr is None else F.linear(h, w_hr)), c
+    return (rl.tanh(gates) if mode == "RNN_TANH" else rl.relu(gates)), None
+
+
+class RNNBase(Module):
+    """Layers of cells run over time, optionally in both directions."""
+
+    def __init__(self, mode, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, proj_size=0, device=None, dtype=None):
+        super().__init__()
+        if not isinstance(hidden_size, int):
+            raise TypeError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}")
+        if hidden_size <= 0 or num_layers <= 0:
+            raise ValueError("hidden_size and num_layers must be greater than zero")
+        if isinstance(dropout, bool) or not 0 <= dropout <= 1:
+            raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element being zeroed")
+        if proj_size < 0 or proj_size >= hidden_size and proj_size:
+            raise ValueError("proj_size should be a non-negative integer smaller than hidden_size, or zero to disable projections")
+        self.mode, self.input_size, self.hidden_size, self.num_layers, self.bias = mode, input_size, hidden_size, num_layers, bias
+        self.batch_first, self.dropout, self.bidirectional, self.proj_size = batch_first, float(dropout), bidirectional, proj_size
+        self._all_weights = []
+        directions, gates, real = 2 if bidirectional else 1, GATES[mode] * hidden_size, proj_size or hidden_size
+        for layer in range(num_layers):
+            for direction in range(directions):
+                suffix = f"_l{layer}" + ("_reverse" if direction else "")
+                size = input_size if layer == 0 else real * directions
+                shapes = {f"weight_ih{suffix}": (gates, size), f"weight_hh{suffix}": (gates, real)}
+                if bias:
+                    shapes.update({f"bias_ih{suffix}": (gates,), f"bias_hh{suffix}": (gates,)})
+                if proj_size:
+                    shapes[f"weight_hr{suffix}"] = (proj_size, hidden_size)
+                for name, shape in shapes.items():
+                    setattr(self, name, empty(shape, device=device, dtype=dtype))
+                self._all_weights.append(list(shapes))
+        self.reset_parameters()
+
+    @property
+    def all_weights(self):
+        return [[getattr(self, name) for name in names] for names in self._all_weights]
+
+    def flatten_parameters(self):
+        """Nothing to do: weights are used where they lie."""
+
+    def reset_parameters(self):
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def extra_repr(self):
+        parts = [f"{self.input_size}, {self.hidden_size}"]
+        if self.proj_size:
+            parts.append(f"proj_size={self.proj_size}")
+        if self.num_layers != 1:
+            parts.append(f"num_layers={self.num_layers}")
+        if self.bias is not True:
+            parts.append(f"bias={self.bias}")
+        if self.batch_first is not False:
+            parts.append(f"batch_first={self.batch_first}")
+        if self.dropout != 0:
+            parts.append(f"dropout={self.dropout}")
+        if self.bidirectional is not False:
+            parts.append(f"bidirectional={self.bidirectional}")
+        return ", ".join(parts)
+
+    def _direction(self, x, h, c, names, reverse, sizes):
+        """One layer in one direction over time: outputs, last hidden and cell state."""
+        import rushlight as rl
+
+        weights = {name.rsplit("_l", 1)[0]: getattr(self, name) for name in names}
+        gates = F.linear(x, weights["weight_ih"], weights.get("bias_ih"))
+        w_hh, b_hh, w_hr = weights["weight_hh"], weights.get("bias_hh"), weights.get("weight_hr")
+        times = range(x.size(0) - 1, -1, -1) if reverse else range(x.size(0))
+        outputs = [None] * x.size(0)
+        for t in times:
+            new_h, new_c = step(self.mode, gates[t], h, c, w_hh, b_hh, w_hr)
+            if sizes is not None:
+                alive = (rl.arange(x.size(1)) < sizes[t]).unsqueeze(1)
+                new_h = rl.where(alive, new_h, h)
+                new_c = rl.where(alive, new_c, c) if new_c is not None else None
+            h, c = new_h, new_c
+            outputs[t] = h
+        return rl.stack(outputs), h, c
+
+    def forward(self, input, hx=None):
+        import rushlight as rl
+        from ..utils.rnn import PackedSequence, pack_padded_like, pad_packed_sequence
+
+        packed = input if isinstance(input, PackedSequence) else None
+        sizes = None
+        if packed is not None:
+            x, lengths = pad_packed_sequence(PackedSequence(packed.data, packed.batch_sizes, None, None))
+            sizes = packed.batch_sizes.tolist()
+            single = False
+        else:
+            if input.dim() not in (2, 3):
+                raise ValueError(f"{self._get_name()}: Expected input to be 2D or 3D, got {input.dim()}D instead")
+            single = input.dim() == 2
+            x = input.unsqueeze(1) if single else input.transpose(0, 1) if self.batch_first else input
+        if x.size(-1) != self.input_size:
+            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.size(-1)}")
+        directions, real = 2 if self.bidirectional else 1, self.proj_size or self.hidden_size
+        lstm = self.mode == "LSTM"
+        shape = (self.num_layers * directions, x.size(1))
+        if hx is None:
+            h0 = x.new_zeros((*shape, real))
+            c0 = x.new_zeros((*shape, self.hidden_size)) if lstm else None
+        else:
+            h0, c0 = hx if lstm else (hx, None)
+            if single:
+                h0, c0 = h0.unsqueeze(1), c0.unsqueeze(1) if c0 is not None else None
+            if packed is not None and packed.sorted_indices is not None:
+                h0, c0 = h0.index_select(1, packed.sorted_indices), c0.index_select(1, packed.sorted_indices) if c0 is not None else None
+            if tuple(h0.shape) != (*shape, real):
+                raise RuntimeError(f"Expected hidden size {(*shape, real)}, got {list(h0.shape)}")
+        last_h, last_c = [], []
+        for layer in range(self.num_layers):
+            outs = []
+            for d in range(directions):
+                at = layer * directions + d
+                out, h, c = self._direction(x, h0[at], c0[at] if lstm else None, self._all_weights[at], bool(d), sizes)
+                outs.append(out)
+                last_h.append(h)
+                last_c.append(c)
+            x = rl.cat(outs, -1) if directions == 2 else outs[0]
+            if self.dropout and self.training and layer < self.num_layers - 1:
+                x = F.dropout(x, self.dropout, True)
+        h, c = rl.stack(last_h), rl.stack(last_c) if lstm else None
+        if packed is not None:
+            if packed.unsorted_indices is not None:
+                h, c = h.index_select(1, packed.unsorted_indices), c.index_select(1, packed.unsorted_indices) if lstm else None
+            return pack_padded_like(x, packed), (h, c) if lstm else h
+        if single:
+            x, h, c = x.squeeze(1), h.squeeze(1), c.squeeze(1) if lstm else None
+        elif self.batch_first:
+            x = x.transpose(0, 1)
+        return x, ((h, c) if lstm else h)
+
+
+class RNN(RNNBase):
+    """The simple recurrent network (Elman 1990)."""
+
+    def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False, dropout=0.0, bidirectional=False, device=None, dtype=None):
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
+        super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype)
+        self.nonlinearity = nonlinearity
+
+
+class LSTM(RNNBase):
+    """Long short-term memory (Hochreiter & Schmidhuber 1997)."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__("LSTM", *args, **kwargs)
+
+
+class GRU(RNNBase):
+    """The gated recurrent unit (Cho et al. 2014)."""
+
+    def __init__(self, *args, **kwargs):
+        if "proj_size" in kwargs:
+            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+        super().__init__("GRU", *args, **kwargs)
+
+
+class RNNCellBase(Module):
+    """One step of a recurrent network."""
+
+    def __init__(self, input_size, hidden_size, bias, num_chunks, device=None, dtype=None):
+        super().__init__()
+        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
+        self.weight_ih = empty((num_chunks * hidden_size, input_size), device=device, dtype=dtype)
+        self.weight_hh = empty((num_chunks * hidden_size, hidden_size), device=device, dtype=dtype)
+        for name in ("bias_ih", "bias_hh"):
+            self.register_parameter(name, empty(num_chunks * hidden_size, device=device, dtype=dtype) if bias else None)
+        self.reset_parameters()
+
+    reset_parameters = RNNBase.reset_parameters
+
+    def extra_repr(self):
+        text = f"{self.input_size}, {self.hidden_size}"
+        if self.bias is not True:
+            text += f", bias={self.bias}"
+        if getattr(self, "nonlinearity", "tanh") != "tanh":
+            text += f", nonlinearity={self.nonlinearity}"
+        return text
+
+    def _run(self, mode, input, hx):
+        if input.dim() not in (1, 2):
+            raise ValueError(f"{self._get_name()}: Expected input to be 1D or 2D, got {input.dim()}D instead")
+        lstm = mode == "LSTM"
+        single = input.dim() == 1
+        x = input.unsqueeze(0) if single else input
+        h, c = hx if lstm and hx is not None else (hx, None)
+        if h is None:
+            h = x.new_zeros((x.size(0), self.hidden_size))
+            c = h if lstm else None
+        elif single:
+            h, c = h.unsqueeze(0), c.unsqueeze(0) if lstm else None
+        out = step(mode, F.linear(x, self.weight_ih, self.bias_ih), h, c, self.weight_hh, self.bias_hh)
+        out = tuple(v.squeeze(0) if single else v for v in out if v is not None)
+        return out if lstm else out[0]
+
+
+class RNNCell(RNNCellBase):
+    """One step of the simple recurrent network."""
+
+    def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None, dtype=None):
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input, hx=None):
+        if self.nonlinearity not in ("tanh", "relu"):
+            raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
+        return self._run(f"RNN_{self.nonlinearity.upper()}", input, hx)
+
+
+class LSTMCell(RNNCellBase):
+    """One step of an LSTM: (hidden, cell)."""
+
+    def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+
+    def forward(self, input, hx=None):
+        return self._run("LSTM", input, hx)
+
+
+class GRUCell(RNNCellBase):
+    """One step of a GRU."""
+
+    def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
+
+    def forward(self, input, hx=None):
+        return self._run("GRU", input, hx)

@@ -1,0 +1,118 @@
+"""Tensors that modules own."""
+from __future__ import annotations
+
+from ..core.native import Tensor, state
+from ..core.tensor import blank
+
+
+class ParameterMeta(type(Tensor)):
+    """Makes ``isinstance(t, Parameter)`` true for tensors of other classes that are marked as parameters."""
+
+    def __instancecheck__(cls, instance):
+        return super().__instancecheck__(instance) or (isinstance(instance, Tensor) and getattr(instance, "_is_param", False) and cls is Parameter)
+
+
+def taken_over(kind, data, requires_grad):
+    """A tensor of another class over the memory of ``data``."""
+    made = blank(kind)
+    made.storage, made.offset, made.meta, made.itemsize = data.storage, data.offset, data.meta, data.itemsize
+    made.requires_grad = requires_grad
+    return made
+
+
+class Parameter(Tensor, metaclass=ParameterMeta):
+    """A tensor that a Module registers as a parameter when assigned as an attribute; requires a gradient by default."""
+
+    def __new__(cls, data=None, requires_grad=True):
+        if data is None:
+            from ..ops.create import empty
+            data = empty(0)
+        if not isinstance(data, Tensor):
+            raise TypeError(f"a Parameter is made from a Tensor, not {type(data).__name__}")
+        return taken_over(cls, data, requires_grad)
+
+    def __init__(self, data=None, requires_grad=True):
+        pass
+
+    def __repr__(self, *, tensor_contents=None):
+        return "Parameter containing:\n" + Tensor.__repr__(self)
+
+    def __reduce_ex__(self, protocol):
+        return rebuild_parameter, (Tensor.detach(self), bool(self.needs_grad), dict(self.__dict__))
+
+
+def rebuild_parameter(data, requires_grad, attributes):
+    """A Parameter from what pickling kept of it."""
+    made = Parameter(data, requires_grad)
+    made.__dict__.update(attributes)
+    return made
+
+
+class Buffer(Tensor):
+    """A tensor that a Module registers as a buffer when assigned as an attribute."""
+
+    def __new__(cls, data=None, *, persistent=True):
+        if data is None:
+            from ..ops.create import empty
+            data = empty(0)
+        made = taken_over(cls, data, bool(data.needs_grad))
+        made.persistent, made._is_buffer = persistent, True
+        return made
+
+    def __init__(self, data=None, *, persistent=True):
+        pass
+
+
+class UninitializedTensorMixin:
+    """A tensor whose shape is not known yet."""
+
+    def materialize(self, shape, device=None, dtype=None):
+        """Gives the tensor its shape; its contents are undefined."""
+        from ..ops.create import empty
+        data = empty(tuple(shape), dtype=dtype or self.dtype)
+        self.storage, self.offset, self.meta, self.itemsize = data.storage, data.offset, data.meta, data.itemsize
+        self.__class__ = self.cls_to_become
+
+    def __repr__(self):
+        return f"<{type(self).__name__}>"
+
+    @property
+    def shape(self):
+        raise RuntimeError("Can't access the shape of an uninitialized parameter or buffer. This error usually happens in `load_state_dict` when trying to "
+                           "load an uninitialized parameter into an initialized one. Call `forward` to initialize the parameters before accessing their attributes.")
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A Parameter whose shape is not known yet."""
+
+    cls_to_become = Parameter
+
+    def __new__(cls, requires_grad=True, device=None, dtype=None):
+        from ..ops.create import empty
+        return taken_over(cls, empty(0, dtype=dtype), requires_grad)
+
+    def __init__(self, requires_grad=True, device=None, dtype=None):
+        pass
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):
+    """A buffer whose shape is not known yet."""
+
+    cls_to_become = Tensor
+
+    def __new__(cls, requires_grad=False, device=None, dtype=None, persistent=True):
+        from ..ops.create import empty
+        made = taken_over(cls, empty(0, dtype=dtype), requires_grad)
+        made.persistent, made._is_buffer = persistent, True
+        return made
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+
+def is_lazy(tensor) -> bool:
+    """Whether a parameter or buffer has no shape yet."""
+    return isinstance(tensor, UninitializedTensorMixin)
+
+
+state.parameter = Parameter

@@ -1,0 +1,17 @@
+"""Parameters as one vector, and back."""
+from __future__ import annotations
+
+
+def parameters_to_vector(parameters):
+    """All parameters, flattened, one after the other."""
+    import rushlight
+
+    return rushlight.cat([p.reshape(-1) for p in parameters])
+
+
+def vector_to_parameters(vec, parameters):
+    """Takes parameters from one vector."""
+    start = 0
+    for p in parameters:
+        p.data = vec[start:start + p.numel()].view(p.shape).data
+        start += p.numel()
