@@ -11,7 +11,6 @@ from .kernel import Buffer, Kernel, parametrise
 from .llvm import jit
 from .llvm.emit import emit, lanes_of, parts, unrolling
 from .llvm.features import host
-from .tile import arrange
 
 kernels_log = logging.getLogger("rushlight.kernels")
 CHUNK_BYTES = 1 << 16   # work that is worth a chunk of its own
@@ -28,16 +27,16 @@ class Temporary:
 
 
 class Step:
-    """A kernel with its machine code's address and what fills its slots."""
+    """An arranged kernel with its machine code's address and what fills its slots."""
 
-    def __init__(self, kernel: Kernel, scalars: dict):
-        arranged = arrange(kernel)
+    def __init__(self, arranged: Kernel, scalars: dict):
         self.kernel, self.parameters, self.buffers, names = parametrise(arranged)
         self.scalars = [scalars[name] for name in names]
         self.sizes = [extent_of(i) for i in arranged.outer]
         self.across_size = extent_of(arranged.across) if arranged.across is not None else None
         self.lane_size = extent_of(arranged.lane) if arranged.lane is not None else None
-        self.inner = [extent_of(i) for i in max((s.loops for s in arranged.stages), key=len)]
+        self.inner = [extent_of(i) if isinstance(extent_of(i), int) or not any(x.op == "index" for x in extent_of(i).free)
+                      else extent_of(i).high for i in max((s.loops for s in arranged.stages), key=len)]
         dtypes = " ".join(e.dtype.name for s in self.kernel.stages for e in parts(s.exprs()) if e.op == "number")
         text = f"{self.kernel}\n{len(self.parameters)} {dtypes}"  # numbers print without their dtype
         name = "k" + hashlib.sha256(text.encode()).hexdigest()[:12]
