@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import struct
 from dataclasses import dataclass
 
 from ..core.expr import Expr, evaluate, extent_of
@@ -26,12 +27,17 @@ class Temporary:
     size: object
 
 
+def float_bits(value: float) -> int:
+    """The bits of a double, as a slot holds them."""
+    return struct.unpack("<q", struct.pack("<d", value))[0]
+
+
 class Step:
     """An arranged kernel with its machine code's address and what fills its slots."""
 
     def __init__(self, arranged: Kernel, scalars: dict):
         self.kernel, self.parameters, self.buffers, names = parametrise(arranged)
-        self.scalars = [scalars[name] for name in names]
+        self.scalars = [(scalars[name], 0) if isinstance(name, str) else (-1, float_bits(name)) for name in names]
         self.sizes = [extent_of(i) for i in arranged.outer]
         self.across_size = extent_of(arranged.across) if arranged.across is not None else None
         self.lane_size = extent_of(arranged.lane) if arranged.lane is not None else None
@@ -57,8 +63,8 @@ class Step:
         pairs = []
         for buffer in self.buffers:
             pairs += [number_of(buffer), 0]
-        for k in self.scalars:
-            pairs += [k, 0]
+        for source, number in self.scalars:
+            pairs += [source, number]
         for value in self.parameters:
             pairs += [-1, known(value)]
         extent, unit = rows, inner
