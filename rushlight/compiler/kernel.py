@@ -1,9 +1,10 @@
 """Kernel: loops over axes with Expr bodies, the form between graphs and machine code."""
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
-from ..core.dtypes import dtype
+from ..core.dtypes import dtype, float64
 from ..core.expr import LEAVES, Expr, add, extent_of, index, multiply, show, terms
 from ..core import expr
 
@@ -191,7 +192,8 @@ def scalar_inputs(kernel: Kernel) -> list:
 
 
 def parametrise(kernel: Kernel) -> tuple[Kernel, list, list, list]:
-    """The kernel with canonical names and all numbers as slots: (kernel, values of the slots, its buffers, names of its scalars)."""
+    """The kernel with canonical names and all numbers as slots: (kernel, values of the slots, its buffers,
+    its scalars: names of inputs, or numbers)."""
     buffers = kernel.buffers()
     renamed = {b: Buffer(f"b{k}.{b.dtype.name}", b.dtype) for k, b in enumerate(buffers)}
     slots, count, axes = Parameters(), 0, {}
@@ -204,6 +206,9 @@ def parametrise(kernel: Kernel) -> tuple[Kernel, list, list, list]:
             count += 1
     scalars = scalar_inputs(kernel)
     memo = axes | {s: Expr("scalar", (), f"s{k}.{s.dtype.name}", s.dtype) for k, s in enumerate(scalars)}
+    numbers = uncommon_numbers(kernel)
+    for k, n in enumerate(numbers, len(scalars)):
+        memo[n] = expr.convert(Expr("scalar", (), f"s{k}.float64", float64), n.dtype)
 
     def rename(e):
         return expr.const(slots.any(swap_buffers(expr.substitute(e, axes, memo), renamed, swapped)))
@@ -216,7 +221,19 @@ def parametrise(kernel: Kernel) -> tuple[Kernel, list, list, list]:
     lane = axes[kernel.lane] if kernel.lane is not None else None
     across = axes[kernel.across] if kernel.across is not None else None
     made = Kernel(tuple(axes[i] for i in kernel.outer), lane, stages, kernel.serial, kernel.flag, across)
-    return made, slots.values, buffers, [s.arg for s in scalars]
+    return made, slots.values, buffers, [s.arg for s in scalars + numbers]
+
+
+def uncommon_numbers(kernel: Kernel) -> list:
+    """Floats that may come from sizes (1/768) rather than from a formula (0.5): they become slots too, so that a new size finds
+    its machine code made already."""
+    found = {}
+    for stage in kernel.stages:
+        for e in stage.exprs():
+            for n in walk(e, "number"):
+                if n.dtype.is_floating_point and math.isfinite(n.arg) and (abs(n.arg) > 16 or n.arg * 4 % 1):
+                    found.setdefault(n)
+    return list(found)
 
 
 def swap_buffers(e, renamed, memo):

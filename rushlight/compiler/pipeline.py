@@ -16,6 +16,7 @@ from .fuse import Fuser
 from .kernel import Buffer, walk
 from .lower import NotLowerable, Place, Reader, scalar_input
 from .program import Program, Step, Temporary
+from .tile import arrange, split
 
 fusion_log = logging.getLogger("rushlight.fusion")
 
@@ -54,8 +55,12 @@ class Compilation:
             self.reader.places[node] = Place(buffer, meta.strides)
 
     def new_temporary(self, node: Node) -> Buffer:
-        buffer = Buffer(f"tmp{len(self.temporaries)}", node.dtype, "temporary", len(self.temporaries))
-        self.temporaries.append(Temporary(buffer, product(node.shape)))
+        """Memory for a node's value."""
+        return self.scratch(node.dtype, product(node.shape))
+
+    def scratch(self, dtype, size) -> Buffer:
+        buffer = Buffer(f"tmp{len(self.temporaries)}", dtype, "temporary", len(self.temporaries))
+        self.temporaries.append(Temporary(buffer, size))
         return buffer
 
     def run(self, name: str) -> Program:
@@ -73,7 +78,8 @@ class Compilation:
         for target in pending:  # inputs returned as they are
             self.fuser.output(*target)
         self.store_into()
-        steps = [Step(c.kernel(), self.scalars) for c in self.fuser.clusters if c.stores or c.updates]
+        kernels = [arrange(c.kernel()) for c in self.fuser.clusters if c.stores or c.updates]
+        steps = [Step(part, self.scalars) for kernel in kernels for part in split(kernel, self.scratch)]
         fusion_log.debug("%s: %d nodes -> %d kernels", name, len(self.graph.nodes), len(steps))
         return Program(name, steps, len(self.graph.inputs), self.metas, self.temporaries, self.reader.checked)
 

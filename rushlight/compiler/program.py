@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import struct
 from dataclasses import dataclass
 
 from ..core.expr import Expr, evaluate, extent_of
@@ -11,7 +12,6 @@ from .kernel import Buffer, Kernel, parametrise
 from .llvm import jit
 from .llvm.emit import emit, lanes_of, parts, unrolling
 from .llvm.features import host
-from .tile import arrange
 
 kernels_log = logging.getLogger("rushlight.kernels")
 CHUNK_BYTES = 1 << 16   # work that is worth a chunk of its own
@@ -27,17 +27,22 @@ class Temporary:
     size: object
 
 
-class Step:
-    """A kernel with its machine code's address and what fills its slots."""
+def float_bits(value: float) -> int:
+    """The bits of a double, as a slot holds them."""
+    return struct.unpack("<q", struct.pack("<d", value))[0]
 
-    def __init__(self, kernel: Kernel, scalars: dict):
-        arranged = arrange(kernel)
+
+class Step:
+    """An arranged kernel with its machine code's address and what fills its slots."""
+
+    def __init__(self, arranged: Kernel, scalars: dict):
         self.kernel, self.parameters, self.buffers, names = parametrise(arranged)
-        self.scalars = [scalars[name] for name in names]
+        self.scalars = [(scalars[name], 0) if isinstance(name, str) else (-1, float_bits(name)) for name in names]
         self.sizes = [extent_of(i) for i in arranged.outer]
         self.across_size = extent_of(arranged.across) if arranged.across is not None else None
         self.lane_size = extent_of(arranged.lane) if arranged.lane is not None else None
-        self.inner = [extent_of(i) for i in max((s.loops for s in arranged.stages), key=len)]
+        self.inner = [extent_of(i) if isinstance(extent_of(i), int) or not any(x.op == "index" for x in extent_of(i).free)
+                      else extent_of(i).high for i in max((s.loops for s in arranged.stages), key=len)]
         dtypes = " ".join(e.dtype.name for s in self.kernel.stages for e in parts(s.exprs()) if e.op == "number")
         text = f"{self.kernel}\n{len(self.parameters)} {dtypes}"  # numbers print without their dtype
         name = "k" + hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -58,8 +63,8 @@ class Step:
         pairs = []
         for buffer in self.buffers:
             pairs += [number_of(buffer), 0]
-        for k in self.scalars:
-            pairs += [k, 0]
+        for source, number in self.scalars:
+            pairs += [source, number]
         for value in self.parameters:
             pairs += [-1, known(value)]
         extent, unit = rows, inner

@@ -2,8 +2,10 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 from ..core import expr
+from ..core.dtypes import float32
 from ..core.expr import Expr, extent_of, factors, index, terms
 from .kernel import Kernel, Reduction, Stage, StoreTo, walk
 
@@ -197,3 +199,53 @@ def fixed_axes(kernel: Kernel):
             if r.combine.startswith("arg"):
                 blocked.update(stage.loops)
     return blocked
+
+
+SPLIT_UNITS = 8         # fewer independent results than this leave threads idle
+SPLIT_SIZE = 1 << 16    # and a reduction of this many elements is worth two kernels
+CHUNK = 1 << 14         # elements of one partial result
+
+
+def split(kernel: Kernel, new_temporary) -> list[Kernel]:
+    """A long reduction to few results as two kernels: partial results of chunks, then their combination.
+
+    Where chunks end depends on sizes alone, so results do not depend on the number of threads.  ``new_temporary(dtype, size)``
+    makes a Buffer.
+    """
+    looped = [s for s in kernel.stages if s.loops]
+    if len(looped) != 1 or kernel.stages[0] is not looped[0] or not looped[0].reductions or kernel.serial:
+        return [kernel]
+    stage, kept = looped[0], [*kernel.outer] + ([kernel.lane] if kernel.lane is not None else [])
+    extents = [extent_of(i) for i in (*stage.loops, *kept)]
+    if not all(isinstance(n, int) for n in extents) or any(r.combine.startswith("arg") for r in stage.reductions):
+        return [kernel]
+    rows = math.prod(extent_of(i) for i in kept)
+    length = math.prod(extent_of(i) for i in stage.loops)
+    units = rows if kernel.lane is None else rows // 64
+    if units >= SPLIT_UNITS or length * max(rows, 1) < SPLIT_SIZE or length < 64:
+        return [kernel]
+    axis = max(stage.loops, key=extent_of)
+    whole = extent_of(axis)
+    step = max(1, min(whole, CHUNK * whole // length // (1 if kernel.lane is None else max(1, rows // 16))))
+    if step >= whole:
+        return [kernel]
+    chunk = index(f"c{next(_names)}", -(-whole // step))
+    part = index(f"y{next(_names)}", expr.minimum(step, whole - chunk * step))
+    replaced: dict = {axis: chunk * step + part}
+    row = 0
+    for i in kept:
+        row = row * extent_of(i) + i
+    first = Stage(tuple(part if i is axis else i for i in stage.loops),
+                  [Reduction(r.result, r.combine, expr.substitute(r.value, replaced)) for r in stage.reductions],
+                  [StoreTo(t.buffer, expr.const(expr.substitute(t.at, replaced)), expr.substitute(t.value, replaced), t.combine)
+                   for t in stage.stores])
+    keep, again = Stage((), [], []), index(f"c{next(_names)}", extent_of(chunk))
+    second = Stage((again,), [], [])
+    for r in stage.reductions:
+        dtype = float32 if r.value.dtype.is_half else r.value.dtype
+        buffer = new_temporary(dtype, extent_of(chunk) * rows)
+        keep.stores.append(StoreTo(buffer, expr.const(chunk * rows + row), r.result))
+        second.reductions.append(Reduction(r.result, r.combine, expr.load(buffer, again * rows + row, dtype)))
+    partial = Kernel((*kernel.outer, chunk), kernel.lane, [first, keep], flag=kernel.flag)
+    rest = Kernel(kernel.outer, kernel.lane, [second, *kernel.stages[1:]], flag=kernel.flag)
+    return [partial, rest]

@@ -293,7 +293,7 @@ def floor_divide(a, b):
             return quotient
         if not (isinstance(quotient, int) and quotient == 0):
             return add(quotient, floor_divide(rest, b))
-        if rest.op == "//" and rest.args[1].op == "const" and isinstance(b, int):
+        if isinstance(rest, Expr) and rest.op == "//" and rest.args[1].op == "const" and isinstance(b, int):
             return floor_divide(rest.args[0], rest.args[1].arg * b)
     low, high = (a.low, a.high) if isinstance(a, Expr) else (a, a)
     return Expr("//", (const(a), const(b)), None, None, 0 if low >= 0 else -INFINITY,

@@ -273,3 +273,25 @@ def test_transposing_copies(shape, dtype):
     if dtype is np.float32:
         y = floats(shape[::-1])
         np.testing.assert_array_equal(compute(lambda p, a, b: p.add(p.permute(a, dims=dims), b), x, y), x.T + y)
+
+
+@pytest.mark.parametrize("shape,dims", [((1000, 333), (0, 1)), ((100003,), (0,)), ((30011, 5), (0,)), ((3, 70001), (1,)), ((20000, 64), (0,))])
+def test_long_reductions_are_split(shape, dims):
+    x = floats(shape)
+    p = Program()
+    a = p.of(x)
+    total, largest = p.sum(p.mul(a, 0.5), dims=dims), p.amax(a, dims=dims)
+    found, top = p.run([p.add(total, 1.0), largest], [x])
+    np.testing.assert_allclose(found, (x * 0.5).sum(dims, keepdims=True, dtype=np.float64) + 1, rtol=1e-4, atol=1e-3)
+    np.testing.assert_array_equal(top, x.max(dims, keepdims=True))
+    assert len(p.program.steps) == 2
+
+
+def test_a_gradient_and_its_column_sums_in_one_pass():
+    x, g = floats((500, 70)), floats((500, 70))
+    p = Program()
+    a, b = p.of(x), p.of(g)
+    d = p.mul(b, p.cos(a))
+    found, column = p.run([d, p.sum(d, dims=(0,))], [x, g])
+    np.testing.assert_allclose(found, g * np.cos(x), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(column, (g * np.cos(x)).sum(0, keepdims=True), rtol=1e-4, atol=1e-4)

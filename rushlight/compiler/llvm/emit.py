@@ -83,6 +83,9 @@ class Emitter:
                 self.scopes[-1][axis] = rest
             else:
                 rest, self.scopes[-1][axis] = self.divide(rest, self.value(const(extent_of(axis))))
+        for stage in kernel.stages:
+            for axis in stage.loops:
+                self.value(const(extent_of(axis)))
         if kernel.lane is None:
             for stage in kernel.stages:
                 self.row_stage(stage)
@@ -147,11 +150,17 @@ class Emitter:
         step = lanes * self.unroll
         whole = b.add(low, b.mul(b.div(b.sub(high, low), step), step))
 
+        def inside(contexts, values):
+            self.scopes.append({})  # what is computed in a loop's body is of no use after it
+            out = body(contexts, values)
+            self.scopes.pop()
+            return out
+
         def main(at, values):
-            return body([Context(axis, b.add(at, k * lanes), None) for k in range(self.unroll)], values)
+            return inside([Context(axis, b.add(at, k * lanes), None) for k in range(self.unroll)], values)
 
         def tail(at, values):
-            return body([Context(axis, at, b.lane_mask(b.sub(high, at), lanes))], values)
+            return inside([Context(axis, at, b.lane_mask(b.sub(high, at), lanes))], values)
 
         carried = b.loop(low, whole, step, carried, main)
         return b.loop(whole, high, lanes, carried, tail)
