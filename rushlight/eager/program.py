@@ -6,8 +6,11 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import os
 
 from ..compiler.llvm import pool
+from ..compiler.lower import NotLowerable
+from ..compiler.pipeline import compile_graph
 from ..compiler.templates.contraction import NO_EPILOGUE, bias_epilogue as row_bias
 from ..compiler.templates.conv import Convolution, bias_epilogue as channel_bias, plan_conv, plan_conv_input_grad, plan_conv_weight_grad
 from ..compiler.templates.matmul import Matmul, plan_matmul
@@ -23,6 +26,7 @@ from .reference import callback
 set_program_runner(pool.addresses()["program_run"])
 log = logging.getLogger("rushlight.kernels")
 FLAG = "flag"
+GENERATE = os.environ.get("RUSHLIGHT_KERNELS", "1") != "0"  # 0: everything but contractions by its NumPy meaning
 LONG = 1 << 21  # multiplications from which other threads may run meanwhile
 
 
@@ -183,7 +187,7 @@ class Assembler:
 
     # --- everything else ---------------------------------------------------------------------------------------------------------
     def segment(self, targets):
-        """One step that computes values from what is in memory, by their NumPy meaning."""
+        """Steps that compute values from what is in memory: generated kernels, or one step by NumPy where there are none."""
         needed, frontier, stack = set(), {}, [node for node, _ in targets]
         while stack:
             node = stack.pop()
@@ -192,12 +196,50 @@ class Assembler:
             elif node not in needed:
                 needed.add(node)
                 stack.extend(nodes_in(node.args))
+        written = [self.input_at(place) for _, place in targets]  # inputs that results go into
+        frontier.update(dict.fromkeys(n for n in written if n is not None))
         inputs = list(frontier)
-        part = Graph(inputs, [n for n in self.graph.nodes if n in needed], [n for n, _ in targets])
+        nodes = [n for n in self.graph.nodes if n in needed]
+        part = Graph(inputs, nodes, [Store(n, w) if w is not None else n for (n, _), w in zip(targets, written)])
+        if not self.kernels(part, targets, written):
+            self.by_numpy(part, targets)
+
+    def input_at(self, place: Place):
+        """The program's input whose memory this is, if any."""
+        if isinstance(place.value, Temporary) or place.value >= len(self.graph.inputs):
+            return None
+        return self.graph.inputs[place.value]
+
+    def kernels(self, part: Graph, targets, written) -> bool:
+        """Adds the steps of generated kernels; False where some primitive has none."""
+        sizes = [self.places[n].meta.numel for n in part.inputs] + [place.meta.numel for _, place in targets]
+        if not GENERATE or 0 in sizes:
+            return False
+        fresh = [place for (_, place), into in zip(targets, written) if into is None]
         try:
-            return self.kernels(part, targets)
+            program = compile_graph(part, self.name, [place.meta for place in fresh], [self.places[n].meta for n in part.inputs])
         except NotLowerable as reason:
-            log.debug("%s: NumPy, because %s", self.name, reason)
+            log.debug("%s: by NumPy: %s", self.name, reason)
+            return False
+        bound = program.bind()
+        values = [(self.places[n].value, self.places[n].offset) for n in part.inputs] + [(p.value, p.offset) for p in fresh]
+        values += [(self.temporary(n), 0) for n in bound.temporaries] + [(FLAG, 0)]
+        words, at = bound.words, 1
+        while at < len(words):
+            count = words[at + 3]
+            self.words += words[at:at + 4]
+            for source, constant in zip(words[at + 4:at + 4 + 2 * count:2], words[at + 5:at + 4 + 2 * count:2]):
+                value, offset = (-1, 0) if source == -1 else values[source]
+                self.words += [value, constant + offset]
+            at += 4 + 2 * count
+        self.steps += words[0]
+        self.keep.append(program)
+        self.long = self.long or max(sizes) > LONG // 16
+        return True
+
+    def by_numpy(self, part: Graph, targets):
+        """One step that computes a segment by its NumPy meaning."""
+        inputs = part.inputs
         kernel = callback(part, [self.places[n] for n in inputs], [place for _, place in targets])
         self.keep.append(kernel)
         slots = [(self.places[n].value, self.places[n].offset) for n in inputs] + [(p.value, p.offset) for _, p in targets] + [(FLAG, 0)]
@@ -206,27 +248,6 @@ class Assembler:
             self.words += [value, offset]
         self.steps += 1
         log.debug("%s: %d nodes by NumPy", self.name, len(part.nodes))
-
-
-    def kernels(self, part: Graph, targets):
-        """The steps of a segment as compiled kernels; raises NotLowerable."""
-        places = [self.places[n] for n in part.inputs]
-        written = {p.value: k for k, p in enumerate(places) if any(p.value == t.value for _, t in targets)}
-        outputs = [Store(n, part.inputs[written[p.value]]) if p.value in written else n for n, p in targets]
-        fresh = [p for _, p in targets if p.value not in written]
-        program = compile_graph(Graph(part.inputs, part.nodes, outputs), self.name, [p.meta for p in fresh], [p.meta for p in places])
-        bound = program.bind()
-        temporaries = [Place(self.temporary(size), None) for size in bound.temporaries]
-        values = [*places, *fresh, *temporaries, Place(FLAG, None)]
-        code, at = bound.words, 1
-        while at < len(code):
-            head, slots = code[at:at + 4], code[at + 4:at + 4 + 2 * code[at + 3]]
-            self.words += head
-            for source, number in zip(slots[::2], slots[1::2]):
-                self.words += [source, number] if source < 0 else [values[source].value, number + values[source].offset]
-            at += 4 + 2 * code[at + 3]
-        self.steps += code[0]
-        self.keep.append(program)
 
 
 class Temporary:
