@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
+import threading
 import weakref
 
 from .dtypes import bool_
@@ -31,16 +32,23 @@ class Expr:
     __slots__ = ("op", "args", "arg", "dtype", "low", "high", "serial", "_free", "__weakref__")
     _table: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
     _serials = itertools.count()
+    _lock = threading.RLock()
 
     def __new__(cls, op, args=(), arg=None, dtype=None, low=-INFINITY, high=INFINITY):
         key = (op, args, repr(arg) if isinstance(arg, float) else arg, type(arg), dtype)
         found = cls._table.get(key)
-        if found is None:
-            found = object.__new__(cls)
-            found.op, found.args, found.arg, found.dtype, found.low, found.high = op, args, arg, dtype, low, high
-            found.serial, found._free = next(cls._serials), None
-            cls._table[key] = found
-        return found
+        return found if found is not None else cls._make(key, op, args, arg, dtype, low, high)
+
+    @classmethod
+    def _make(cls, key, op, args, arg, dtype, low, high):
+        with cls._lock:  # two threads must not make two objects of one expression
+            found = cls._table.get(key)
+            if found is None:
+                found = object.__new__(cls)
+                found.op, found.args, found.arg, found.dtype, found.low, found.high = op, args, arg, dtype, low, high
+                found.serial, found._free = next(cls._serials), None
+                cls._table[key] = found
+            return found
 
     __hash__ = object.__hash__
 
