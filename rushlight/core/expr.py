@@ -378,6 +378,8 @@ def nonnegative(e) -> bool:
                 worst[atom] = coefficient
             if atom.op == "index" and (coefficient < 0) != (worst[atom] < 0) or atom.low < 0:
                 return False
+    if any(not atom.free.isdisjoint(worst) for m in parts for atom in factors(m) if atom.op != "index"):
+        return False  # the worst end for one term need not be the worst within //, min and the like
     ends = {a: extent_of(a) - 1 if c < 0 else 0 for a, c in worst.items()}
     if ends:
         return nonnegative(substitute(e, ends))
@@ -386,7 +388,7 @@ def nonnegative(e) -> bool:
     if isinstance(shifted, int):
         return shifted >= 0
     parts, constant = terms(shifted)
-    return constant >= 0 and all(c >= 0 for c in parts.values())
+    return constant >= 0 and all(c >= 0 and m.low >= 0 for m, c in parts.items())
 
 
 def within(e, limit) -> bool:
