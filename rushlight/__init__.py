@@ -30,3 +30,6 @@ from .api import *  # noqa: F401,F403,E402
 
 from . import nn  # noqa: E402
 from . import special  # noqa: E402
+from . import optim  # noqa: E402
+from . import utils  # noqa: E402
+from .core import random  # noqa: E402

@@ -38,11 +38,13 @@ class Interpreter:
         raise NotImplementedError
 
     def __enter__(self):
+        sync()
         stack.append(self)
         state.interpreters = len(stack)
         return self
 
     def __exit__(self, *exception):
+        sync()
         stack.remove(self)
         state.interpreters = len(stack)
 
@@ -54,12 +56,14 @@ class Suspended:
         self.interpreter = interpreter
 
     def __enter__(self):
+        sync()
         at = stack.index(self.interpreter)
         self.rest = stack[at:]
         del stack[at:]
         state.interpreters = len(stack)
 
     def __exit__(self, *exception):
+        sync()
         stack.extend(self.rest)
         state.interpreters = len(stack)
 

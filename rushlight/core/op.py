@@ -5,6 +5,7 @@ meaning come from that function.  A primitive has a kind (``core/kinds.py``) ins
 """
 from __future__ import annotations
 
+import copyreg
 import inspect
 
 from .native import Op
@@ -39,6 +40,14 @@ def parameters(function):
         if SCALAR in str(parameter.annotation):
             mask |= 1 << k
     return signature, mask
+
+
+def named(name: str) -> Op:
+    """The declared operator of this name; operators are pickled and copied as their names."""
+    return OPS[name]
+
+
+copyreg.pickle(Op, lambda operator: (named, (operator.name,)))
 
 
 def declare(name, body=None, kind=None, signature=None, scalars=0, **facts) -> Op:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import inspect
 import logging
+import threading
 
 from ..aot.joint import active_nodes, carries_gradient, differentiate
 from ..aot.partition import partition
@@ -25,6 +26,7 @@ from .program import Code, assemble
 
 log = logging.getLogger("rushlight.plans")
 NUMBER_METAS = {float: Meta.of((), float64), int: Meta.of((), int64), bool: Meta.of((), bool_)}
+planning = threading.RLock()  # plans are made by one thread at a time
 MOST_PLANS = 8192  # of one operator: beyond this the oldest are dropped
 
 
@@ -68,7 +70,8 @@ def keyword_mask(op: Op, names) -> int:
 
 def plan_for(op: Op, args, names, key, mask) -> Plan:
     """Makes and remembers the plan of a call that was not seen before."""
-    made = make_plan(op, args, names, mask)
+    with planning:
+        made = make_plan(op, args, names, mask)
     if len(op.plans) >= MOST_PLANS:
         op.plans.clear()
     op.plans[key] = made

@@ -1,6 +1,8 @@
 """Normalisation."""
 from __future__ import annotations
 
+import math
+
 from ..core.dtypes import float32
 from ..core.kinds import P
 from ..core.meta import product
@@ -196,7 +198,7 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     out, mean, var = batch_norm_(input, weight, bias, float(eps))
     if running_mean is not None:
         with_momentum(running_mean, mean.detach(), momentum)
-        with_momentum(running_var, var.detach() * (count / (count - 1)), momentum)
+        with_momentum(running_var, var.detach() * (count / (count - 1) if count > 1 else math.nan), momentum)
     return out
 
 

@@ -127,7 +127,7 @@ def _moved(step, places):
 def _wants_dots(p, kind):
     """Few rows or columns, both operands along k: memory sets the pace, and packing would double the traffic."""
     along = p.a[-1] == 1 and p.b[-2] == 1 and (p.sums[0] == 1 or ELEMENTS[p.out_dtype] is kind.accumulator)
-    return along and (p.rows <= 8 or p.columns <= 4) and p.depth >= 2 * kind.lanes
+    return along and (p.rows <= 16 or p.columns <= 4) and p.depth >= 2 * kind.lanes
 
 
 def layout(across, along, across_size, along_size):

@@ -137,23 +137,22 @@ def write_transposed_panel(b, numbers, width, source, lane_offset, target, lanes
     def square(k, to, group, full):
         rows = []
         for lane in range(lanes):
-            place = constant(i64, group * lanes + lane)
-            if not full:
-                place = b.minimum(place, b.sub(lanes_left, 1))
+            number = b.add(b.mul(group, lanes), lane)
+            place = number if full else b.minimum(number, b.sub(lanes_left, 1))
             at = b.offset(source, b.add(lane_offset(place), b.mul(k, numbers.element.bytes)))
-            left = None if full else b.select(b.compare(">", lanes_left, group * lanes + lane), b.sub(k_count, k), 0)
+            left = None if full else b.select(b.compare(">", lanes_left, number), b.sub(k_count, k), 0)
             if full:
                 # rows are far apart, so the machine does not guess the next block
                 b.prefetch(b.offset(at, ahead), locality=2)
             rows.append(load_run(b, numbers, at, left))
         for lane, row in enumerate(transpose(b, rows)):
-            b.store(row, b.offset(to, (lane * width + group * lanes) * numbers.word.bytes), align=4)
+            at = b.offset(to, b.mul(group, lanes * numbers.word.bytes))
+            b.store(row, b.offset(at, lane * width * numbers.word.bytes), align=4)
 
     def squares(full):
         def body(k, _):
             to = b.offset(target, b.mul(k, width * numbers.word.bytes // numbers.per_word))
-            for group in range(width // lanes):
-                square(k, to, group, full)
+            b.loop(0, width // lanes, 1, [], lambda group, _: square(k, to, group, full))
         return body
 
     whole = b.mul(b.div(k_count, elements), elements)

@@ -18,7 +18,7 @@ def pooling_class(name, doc, names, defaults, show, function):
                 if key not in given and key not in defaults:
                     raise TypeError(f"{name}.__init__() missing 1 required positional argument: '{key}'")
                 setattr(self, key, given.get(key, defaults.get(key)))
-            if "stride" in names and self.stride is None:
+            if "stride" in names and self.stride is None and not name.startswith("LP"):
                 self.stride = self.kernel_size
 
         def forward(self, input, *more, **named):

@@ -1,0 +1,4 @@
+"""The name ``torch``: after ``install()``, every ``import torch...`` in this process means Rushlight."""
+from .finder import install
+
+__all__ = ["install"]

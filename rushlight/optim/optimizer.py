@@ -1,0 +1,207 @@
+"""The driver that all optimizers share: parameter groups, state, hooks, and writing updates back."""
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict, defaultdict
+from itertools import chain
+
+from ..autograd.mode import enable_grad, no_grad
+from ..autograd.node import Handle
+from ..core.native import Tensor
+
+
+class _RequiredParameter:
+    """Marks a setting without default."""
+
+    def __repr__(self):
+        return "<required parameter>"
+
+
+required = _RequiredParameter()
+
+
+class Optimizer:
+    """Updates parameters from their gradients.
+
+    A subclass gives ``update(parameter, gradient, state, group)``, which changes the parameter and its state in place.
+    """
+
+    def __init__(self, params, defaults):
+        self.defaults = defaults
+        self._optimizer_step_pre_hooks, self._optimizer_step_post_hooks = OrderedDict(), OrderedDict()
+        self._state_dict_pre_hooks, self._state_dict_post_hooks = OrderedDict(), OrderedDict()
+        self._load_pre_hooks, self._load_post_hooks = OrderedDict(), OrderedDict()
+        if isinstance(params, Tensor):
+            raise TypeError(f"params argument given to the optimizer should be an iterable of Tensors or dicts, but got {type(params).__name__}")
+        self.state, self.param_groups = defaultdict(dict), []
+        groups = list(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        for group in groups:
+            self.add_param_group(dict(group))
+
+    def add_param_group(self, param_group):
+        """Adds parameters with settings of their own."""
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        params = param_group["params"]
+        if isinstance(params, Tensor):
+            params = [params]
+        elif isinstance(params, set):
+            raise TypeError("optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change between runs. Please use a list instead.")
+        params = list(params)
+        if params and isinstance(params[0], tuple):
+            param_group["param_names"] = [name for name, _ in params]
+            params = [p for _, p in params]
+        for p in params:
+            if not isinstance(p, Tensor):
+                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}")
+            if not self.defaults.get("differentiable") and not (p.is_leaf or getattr(p, "retains_grad", False)):
+                raise ValueError("can't optimize a non-leaf Tensor")
+        param_group["params"] = params
+        for name, default in self.defaults.items():
+            if default is required and name not in param_group:
+                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
+            param_group.setdefault(name, default)
+        known = {id(p) for group in self.param_groups for p in group["params"]}
+        if known & {id(p) for p in params}:
+            raise ValueError("some parameters appear in more than one parameter group")
+        self.param_groups.append(param_group)
+
+    def zero_grad(self, set_to_none=True):
+        """Drops (or zeroes) the gradients of all parameters."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    if set_to_none:
+                        p.grad = None
+                    else:
+                        p.grad.detach_()
+                        p.grad.zero_()
+
+    def step(self, closure=None):
+        """One update of every parameter that has a gradient; ``closure`` computes the loss again and returns it."""
+        for hook in list(self._optimizer_step_pre_hooks.values()):
+            hook(self, (closure,), {})
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        with no_grad():
+            for group in self.param_groups:
+                self.begin(group)
+                for p in group["params"]:
+                    if p.grad is not None:
+                        gradient = p.grad
+                        if gradient.is_complex():
+                            raise RuntimeError(f"{type(self).__name__} does not support complex parameters yet")
+                        self.update(p, -gradient if group.get("maximize") else gradient, self.state[p], group)
+        for hook in list(self._optimizer_step_post_hooks.values()):
+            hook(self, (closure,), {})
+        return loss
+
+    def begin(self, group):
+        """Called before the parameters of a group are updated."""
+
+    def update(self, parameter, gradient, state, group):
+        raise NotImplementedError
+
+    def register_step_pre_hook(self, hook):
+        return Handle(self._optimizer_step_pre_hooks, hook)
+
+    def register_step_post_hook(self, hook):
+        return Handle(self._optimizer_step_post_hooks, hook)
+
+    def register_state_dict_pre_hook(self, hook, prepend=False):
+        return Handle(self._state_dict_pre_hooks, hook)
+
+    def register_state_dict_post_hook(self, hook, prepend=False):
+        return Handle(self._state_dict_post_hooks, hook)
+
+    def register_load_state_dict_pre_hook(self, hook, prepend=False):
+        return Handle(self._load_pre_hooks, hook)
+
+    def register_load_state_dict_post_hook(self, hook, prepend=False):
+        return Handle(self._load_post_hooks, hook)
+
+    def state_dict(self):
+        """Settings and state, parameters named by their order: {"state": ..., "param_groups": ...}."""
+        for hook in list(self._state_dict_pre_hooks.values()):
+            hook(self)
+        number = {id(p): k for k, p in enumerate(chain(*(g["params"] for g in self.param_groups)))}
+        groups = [{**{k: v for k, v in g.items() if k != "params"}, "params": [number[id(p)] for p in g["params"]]} for g in self.param_groups]
+        state = {number[id(p)] if isinstance(p, Tensor) else p: v for p, v in self.state.items()}
+        out = {"state": state, "param_groups": groups}
+        for hook in list(self._state_dict_post_hooks.values()):
+            changed = hook(self, out)
+            out = out if changed is None else changed
+        return out
+
+    def load_state_dict(self, state_dict):
+        """Takes over settings and state; ValueError where the groups do not fit."""
+        state_dict = dict(state_dict)
+        for hook in list(self._load_pre_hooks.values()):
+            changed = hook(self, state_dict)
+            state_dict = state_dict if changed is None else changed
+        saved = copy.deepcopy(state_dict["param_groups"])
+        if len(saved) != len(self.param_groups):
+            raise ValueError("loaded state dict has a different number of parameter groups")
+        if any(len(a["params"]) != len(b["params"]) for a, b in zip(saved, self.param_groups)):
+            raise ValueError("loaded state dict contains a parameter group that doesn't match the size of optimizer's group")
+        params = dict(zip(chain(*(g["params"] for g in saved)), chain(*(g["params"] for g in self.param_groups))))
+
+        def placed(value, parameter, key=None):
+            if isinstance(value, Tensor):
+                return value.clone() if key == "step" or not parameter.is_floating_point() else value.to(parameter.dtype, copy=True)
+            if isinstance(value, dict):
+                return {k: placed(v, parameter, k) for k, v in value.items()}
+            return type(value)(placed(v, parameter) for v in value) if isinstance(value, (list, tuple)) else value
+
+        state = defaultdict(dict)
+        for key, value in state_dict["state"].items():
+            state[params[key] if key in params else key] = placed(value, params[key]) if key in params else value
+        self.state = state
+        self.param_groups = [{**new, "params": old["params"]} for new, old in zip(saved, self.param_groups)]
+        for hook in list(self._load_post_hooks.values()):
+            hook(self)
+
+    def __getstate__(self):
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        for name in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks", "_state_dict_pre_hooks", "_state_dict_post_hooks", "_load_pre_hooks", "_load_post_hooks"):
+            self.__dict__.setdefault(name, OrderedDict())
+
+    def __repr__(self):
+        text = type(self).__name__ + " ("
+        for k, group in enumerate(self.param_groups):
+            text += f"\nParameter Group {k}\n" + "".join(f"    {key}: {group[key]}\n" for key in sorted(group) if key != "params")
+        return text + ")"
+
+
+def at_least_zero(**settings):
+    """ValueError for a setting below zero."""
+    for name, value in settings.items():
+        if not 0.0 <= value:
+            raise ValueError(f"Invalid {name} value: {value}")
+
+
+def fraction(**settings):
+    """ValueError for a setting outside [0, 1)."""
+    for name, value in settings.items():
+        if not 0.0 <= value < 1.0:
+            raise ValueError(f"Invalid {name}: {value}")
+
+
+def number(value):
+    """A setting as a Python number."""
+    return value.item() if isinstance(value, Tensor) else value
+
+
+def counted(state):
+    """Adds one to the step count, a float32 tensor in the state; returns it as a number."""
+    state["step"] += 1
+    return state["step"].item()

@@ -1,0 +1,4 @@
+"""Helpers around tensors: data loading."""
+from . import data
+
+__all__ = ["data"]

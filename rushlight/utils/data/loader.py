@@ -1,0 +1,229 @@
+"""DataLoader: batches of a dataset, made here or by worker processes."""
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import queue
+import traceback
+from dataclasses import dataclass
+
+from .collate import default_collate, default_convert
+from .dataset import IterableDataset
+from .sampler import BatchSampler, RandomSampler, SequentialSampler
+
+
+@dataclass
+class WorkerInfo:
+    """What a worker process knows of itself."""
+
+    id: int
+    num_workers: int
+    seed: int
+    dataset: object
+
+
+_worker_info = None
+
+
+def get_worker_info():
+    """The WorkerInfo in a worker process, None in the main process."""
+    return _worker_info
+
+
+class Endless:
+    """Indices for a stream, which has none."""
+
+    def __iter__(self):
+        return itertools.repeat(None)
+
+
+class Failure:
+    """An exception raised in a worker."""
+
+    def __init__(self, error, where):
+        self.kind, self.text = type(error), f"Caught {type(error).__name__} {where}.\nOriginal {traceback.format_exc()}"
+
+    def reraise(self):
+        try:
+            error = self.kind(self.text)
+        except TypeError:
+            error = RuntimeError(self.text)
+        raise error
+
+
+class Fetcher:
+    """Makes batches from indices (or from a stream)."""
+
+    def __init__(self, dataset, collate, batched, drop_last):
+        self.dataset, self.collate, self.batched, self.drop_last = dataset, collate, batched, drop_last
+        self.stream = iter(dataset) if isinstance(dataset, IterableDataset) else None
+
+    def __call__(self, index):
+        if self.stream is not None:
+            if not self.batched:
+                return self.collate(next(self.stream))
+            samples = list(itertools.islice(self.stream, len(index)))
+            if not samples or (self.drop_last and len(samples) < len(index)):
+                raise StopIteration
+            return self.collate(samples)
+        if not self.batched:
+            return self.collate(self.dataset[index])
+        if hasattr(self.dataset, "__getitems__"):
+            return self.collate(self.dataset.__getitems__(index))
+        return self.collate([self.dataset[k] for k in index])
+
+
+def work(number, count, seed, dataset, collate, batched, drop_last, prepare, tasks, results):
+    """The life of a worker: batches for indices until a None comes."""
+    global _worker_info
+    import rushlight
+
+    rushlight.manual_seed(seed + number)
+    _worker_info = WorkerInfo(number, count, seed + number, dataset)
+    fetch = None
+    try:
+        if prepare is not None:
+            prepare(number)
+    except Exception as error:
+        fetch = Failure(error, f"in DataLoader worker process {number}")
+    for place, index in iter(tasks.get, None):
+        try:
+            if fetch is None:
+                fetch = Fetcher(dataset, collate, batched, drop_last)
+            answer = fetch if isinstance(fetch, Failure) else fetch(index)
+        except StopIteration:
+            answer = StopIteration
+        except Exception as error:
+            answer = Failure(error, f"in DataLoader worker process {number}")
+        results.put((place, number, answer))
+
+
+class DataLoader:
+    """Iterates over batches of a dataset."""
+
+    def __init__(self, dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0, collate_fn=None, pin_memory=False, drop_last=False, timeout=0,
+                 worker_init_fn=None, multiprocessing_context=None, generator=None, *, prefetch_factor=None, persistent_workers=False, pin_memory_device="", in_order=True):
+        if num_workers < 0:
+            raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
+        if timeout < 0:
+            raise ValueError("timeout option should be non-negative")
+        if num_workers == 0 and prefetch_factor is not None:
+            raise ValueError("prefetch_factor option could only be specified in multiprocessing. let num_workers > 0 to enable multiprocessing, otherwise set prefetch_factor to None.")
+        if persistent_workers and num_workers == 0:
+            raise ValueError("persistent_workers option needs num_workers > 0")
+        stream = isinstance(dataset, IterableDataset)
+        if stream and (shuffle or sampler is not None or batch_sampler is not None):
+            raise ValueError("DataLoader with IterableDataset: expected unspecified shuffle, sampler and batch_sampler options")
+        if sampler is not None and shuffle:
+            raise ValueError("sampler option is mutually exclusive with shuffle")
+        if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
+            raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last")
+        if batch_size is None and batch_sampler is None and drop_last:
+            raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
+        self.dataset, self.num_workers, self.timeout, self.worker_init_fn, self.generator = dataset, num_workers, timeout, worker_init_fn, generator
+        self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
+        self.pin_memory, self.persistent_workers, self.drop_last = pin_memory, persistent_workers, drop_last
+        self.multiprocessing_context = multiprocessing_context
+        if sampler is None:
+            sampler = Endless() if stream else RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+        self.sampler = sampler
+        if batch_sampler is not None:
+            self.batch_size = None
+        else:
+            self.batch_size = batch_size
+            batch_sampler = BatchSampler(sampler, batch_size, drop_last) if batch_size is not None else None
+        self.batch_sampler = batch_sampler
+        self.collate_fn = collate_fn or (default_collate if batch_sampler is not None else default_convert)
+
+    @property
+    def _batched(self):
+        return self.batch_sampler is not None
+
+    def __len__(self):
+        if isinstance(self.dataset, IterableDataset):
+            length = len(self.dataset)
+            if self.batch_size is None:
+                return length
+            return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
+        return len(self.batch_sampler if self._batched else self.sampler)
+
+    def __iter__(self):
+        indices = iter(self.batch_sampler if self._batched else self.sampler)
+        return self._by_workers(indices) if self.num_workers else self._here(indices)
+
+    def _here(self, indices):
+        fetch = Fetcher(self.dataset, self.collate_fn, self._batched, self.drop_last)
+        for index in indices:
+            try:
+                batch = fetch(index)
+            except StopIteration:
+                return
+            yield batch
+
+    def _by_workers(self, indices):
+        import rushlight
+
+        context = self.multiprocessing_context or multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else None)
+        context = multiprocessing.get_context(context) if isinstance(context, str) else context
+        seed = int(rushlight.randint(1 << 30, (), generator=self.generator).item()) if self.generator is not None else int(rushlight.randint(1 << 30, ()).item())
+        results = context.Queue()
+        tasks = [context.Queue() for _ in range(self.num_workers)]
+        workers = [context.Process(target=work, daemon=True, args=(k, self.num_workers, seed, self.dataset, self.collate_fn, self._batched, self.drop_last, self.worker_init_fn,
+                                                                   tasks[k], results)) for k in range(self.num_workers)]
+        for worker in workers:
+            worker.start()
+        try:
+            yield from self._collect(indices, workers, tasks, results)
+        finally:
+            for task in tasks:
+                task.put(None)
+            for worker in workers:
+                worker.join(timeout=1)
+                if worker.is_alive():
+                    worker.terminate()
+
+    def _collect(self, indices, workers, tasks, results):
+        alive, ready, sent, wanted = set(range(self.num_workers)), {}, 0, 0
+        turn = itertools.cycle(range(self.num_workers))
+
+        def send():
+            nonlocal sent
+            if not alive:
+                return
+            try:
+                index = next(indices)
+            except StopIteration:
+                return
+            worker = next(k for k in turn if k in alive)
+            tasks[worker].put((sent, index))
+            sent += 1
+
+        for _ in range(self.prefetch_factor * self.num_workers):
+            send()
+        while wanted < sent:
+            if wanted not in ready:
+                place, number, answer = self._receive(results, workers)
+                ready[place] = answer
+                if answer is StopIteration:
+                    alive.discard(number)
+                continue
+            answer = ready.pop(wanted)
+            wanted += 1
+            send()
+            if isinstance(answer, Failure):
+                answer.reraise()
+            if answer is not StopIteration:
+                yield answer
+
+    def _receive(self, results, workers):
+        waited = 0.0
+        while True:
+            try:
+                return results.get(timeout=0.5)
+            except queue.Empty:
+                waited += 0.5
+                dead = [w.pid for w in workers if not w.is_alive()]
+                if dead:
+                    raise RuntimeError(f"DataLoader worker (pid(s) {', '.join(map(str, dead))}) exited unexpectedly") from None
+                if self.timeout and waited >= self.timeout:
+                    raise RuntimeError(f"DataLoader timed out after {self.timeout} seconds") from None
