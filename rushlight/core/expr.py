@@ -535,7 +535,7 @@ def value(e, dtype) -> Expr:
 
 def apply(op: str, *args, dtype=None, arg=None) -> Expr:
     """A scalar operation; numbers among the arguments take the dtype of the Exprs beside them."""
-    from . import rules
+    from . import rules  # rules build Exprs, so they import this file
 
     like = next((a.dtype for a in reversed(args) if isinstance(a, Expr)), dtype)
     args = tuple(a if isinstance(a, Expr) else number(a, like) for a in args)

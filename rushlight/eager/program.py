@@ -8,6 +8,8 @@ import ctypes
 import logging
 
 from ..compiler.llvm import pool
+from ..compiler.lower import NotLowerable
+from ..compiler.pipeline import compile_graph
 from ..compiler.templates.contraction import NO_EPILOGUE, bias_epilogue as row_bias
 from ..compiler.templates.conv import Convolution, bias_epilogue as channel_bias, plan_conv, plan_conv_input_grad, plan_conv_weight_grad
 from ..compiler.templates.matmul import Matmul, plan_matmul
@@ -16,8 +18,6 @@ from ..core.meta import Meta, product
 from ..core.native.memory import set_program_runner
 from ..graph.graph import Graph, Node, Store, nodes_in
 from ..ops import prims  # noqa: F401 - declares the primitives named below
-from ..compiler.lower import NotLowerable
-from ..compiler.pipeline import compile_graph
 from .reference import callback
 
 set_program_runner(pool.addresses()["program_run"])
