@@ -10,6 +10,7 @@ from ..core.expr import Expr, index
 from ..core.meta import is_one, row_major
 from ..graph.graph import Node, nodes_in
 from .kernel import Buffer, Kernel, Reduction, Stage, StoreTo, walk
+from .math import COSTLY
 from .lower import Misaligned, Place, Reader, same_shape, squeezed
 
 
@@ -41,6 +42,18 @@ class Cluster:
     def store(self, buffer: Buffer, at, value: Expr, whole: bool):
         self.stores.append((self.level(value), whole, StoreTo(buffer, expr.const(at), value)))
 
+    def store_costly_parts(self):
+        """softmax: the exponentials that the sum needs are kept in the output's row, and only scaled there later."""
+        for level, whole, s in list(self.stores):
+            if not whole or level == 0 or s.buffer.kind == "input" or sum(o.buffer is s.buffer for _, _, o in self.stores) > 1:
+                continue
+            summed = {e: at for at, r in self.reductions if at < level for e in walk_all(r.value)}
+            found = next((e for e in walk_all(s.value) if e.op in COSTLY and e.dtype is s.buffer.dtype and e in summed), None)
+            if found is not None:
+                self.stores.append((summed[found], True, StoreTo(s.buffer, s.at, found)))
+                kept = expr.load(s.buffer, expr.plain(s.at), found.dtype)
+                s.value = expr.substitute(s.value, {found: kept})
+
     def update_kernel(self, outer, loops) -> Kernel:
         """Updates one after the other; vectors along the last dimension that is not indexed, if it is the innermost."""
         last = self.position[-1] if self.position else 0
@@ -55,6 +68,7 @@ class Cluster:
         loops = tuple(i for k, i in enumerate(self.position) if isinstance(i, Expr) and k in self.dims)
         if self.updates:
             return self.update_kernel(outer, loops)
+        self.store_costly_parts()
         stages = []
         last = max([level for level, *_ in self.reductions + self.stores], default=0)
         for level in range(last + 1):
@@ -71,6 +85,16 @@ class Cluster:
             stages.append(Stage((), [], tail))
         flag = any(True for s in stages for e in s.exprs() for _ in walk(e, "position"))
         return Kernel(outer, None, stages, flag=flag)
+
+
+def walk_all(e: Expr):
+    """Every part of an Expr, outermost first."""
+    seen, queue = set(), [e]
+    for one in queue:
+        if one not in seen:
+            seen.add(one)
+            yield one
+            queue.extend(one.args)
 
 
 class Fuser:

@@ -5,7 +5,7 @@ Elementwise operators, views, gathers and creations are read through; reductions
 from __future__ import annotations
 
 from ..core import expr
-from ..core.dtypes import bool_, float16, float64, int64
+from ..core.dtypes import bool_, float64, int64
 from ..core.expr import Expr, apply, convert, load, number
 from ..core.meta import Meta, is_one, row_major, same
 from ..graph.graph import Graph, Node

@@ -14,7 +14,7 @@ from ..core.meta import Meta, product
 from ..graph.graph import Graph, Node, Store, splice
 from .fuse import Fuser
 from .kernel import Buffer, walk
-from .lower import NotLowerable, Place, Reader, scalar_input
+from .lower import NotLowerable, Place, Reader, scalar_input  # noqa: F401 - NotLowerable is part of this interface
 from .program import Program, Step, Temporary
 from .tile import arrange, split
 

@@ -7,7 +7,6 @@ import struct
 from dataclasses import dataclass
 
 from ..core.expr import Expr, evaluate, extent_of
-from ..core.meta import Meta
 from .kernel import Buffer, Kernel, parametrise
 from .llvm import jit
 from .llvm.emit import emit, lanes_of, parts, unrolling

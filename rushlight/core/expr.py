@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
+import threading
 import weakref
 
 from .dtypes import bool_
@@ -31,16 +32,23 @@ class Expr:
     __slots__ = ("op", "args", "arg", "dtype", "low", "high", "serial", "_free", "__weakref__")
     _table: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
     _serials = itertools.count()
+    _lock = threading.RLock()
 
     def __new__(cls, op, args=(), arg=None, dtype=None, low=-INFINITY, high=INFINITY):
         key = (op, args, repr(arg) if isinstance(arg, float) else arg, type(arg), dtype)
         found = cls._table.get(key)
-        if found is None:
-            found = object.__new__(cls)
-            found.op, found.args, found.arg, found.dtype, found.low, found.high = op, args, arg, dtype, low, high
-            found.serial, found._free = next(cls._serials), None
-            cls._table[key] = found
-        return found
+        return found if found is not None else cls._make(key, op, args, arg, dtype, low, high)
+
+    @classmethod
+    def _make(cls, key, op, args, arg, dtype, low, high):
+        with cls._lock:  # two threads must not make two objects of one expression
+            found = cls._table.get(key)
+            if found is None:
+                found = object.__new__(cls)
+                found.op, found.args, found.arg, found.dtype, found.low, found.high = op, args, arg, dtype, low, high
+                found.serial, found._free = next(cls._serials), None
+                cls._table[key] = found
+            return found
 
     __hash__ = object.__hash__
 
@@ -370,6 +378,8 @@ def nonnegative(e) -> bool:
                 worst[atom] = coefficient
             if atom.op == "index" and (coefficient < 0) != (worst[atom] < 0) or atom.low < 0:
                 return False
+    if any(not atom.free.isdisjoint(worst) for m in parts for atom in factors(m) if atom.op != "index"):
+        return False  # the worst end for one term need not be the worst within //, min and the like
     ends = {a: extent_of(a) - 1 if c < 0 else 0 for a, c in worst.items()}
     if ends:
         return nonnegative(substitute(e, ends))
@@ -378,7 +388,7 @@ def nonnegative(e) -> bool:
     if isinstance(shifted, int):
         return shifted >= 0
     parts, constant = terms(shifted)
-    return constant >= 0 and all(c >= 0 for c in parts.values())
+    return constant >= 0 and all(c >= 0 and m.low >= 0 for m, c in parts.items())
 
 
 def within(e, limit) -> bool:
@@ -525,7 +535,7 @@ def value(e, dtype) -> Expr:
 
 def apply(op: str, *args, dtype=None, arg=None) -> Expr:
     """A scalar operation; numbers among the arguments take the dtype of the Exprs beside them."""
-    from . import rules
+    from . import rules  # rules build Exprs, so they import this file
 
     like = next((a.dtype for a in reversed(args) if isinstance(a, Expr)), dtype)
     args = tuple(a if isinstance(a, Expr) else number(a, like) for a in args)

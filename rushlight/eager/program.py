@@ -19,8 +19,6 @@ from ..core.meta import Meta, product
 from ..core.native.memory import set_program_runner
 from ..graph.graph import Graph, Node, Store, nodes_in
 from ..ops import prims  # noqa: F401 - declares the primitives named below
-from ..compiler.lower import NotLowerable
-from ..compiler.pipeline import compile_graph
 from .reference import callback
 
 set_program_runner(pool.addresses()["program_run"])

@@ -10,9 +10,9 @@ from ...core.expr import Expr, add, const, extent_of, plain, terms
 from .. import math
 from ..kernel import Kernel, Stage, scalar_inputs
 from . import scalars
-from .builder import Module, constant, constant_vector, zero
+from .builder import Module, constant, zero
 from .scalars import COMPUTED, STORED
-from .types import f32, i1, i64, ptr, vector
+from .types import i1, i64, ptr, vector
 
 ABI = [("slots", ptr), ("begin", i64), ("end", i64), ("worker", i64)]
 UNROLL = 4  # vectors in flight
