@@ -211,13 +211,16 @@ class Assembler:
     def kernels(self, part: Graph, targets, written) -> bool:
         """Adds the steps of generated kernels; False where some primitive has none."""
         sizes = [self.places[n].meta.numel for n in part.inputs] + [place.meta.numel for _, place in targets]
-        if not GENERATE or 0 in sizes:
+        if not GENERATE or 0 in sizes or not all(scatters_by_memory(n, part.inputs) for n in part.nodes):
             return False
         fresh = [place for (_, place), into in zip(targets, written) if into is None]
         try:
             program = compile_graph(part, self.name, [place.meta for place in fresh], [self.places[n].meta for n in part.inputs])
         except NotLowerable as reason:
             log.debug("%s: by NumPy: %s", self.name, reason)
+            return False
+        except RuntimeError as error:  # code that LLVM refuses: right answers first, and a word about it
+            log.warning("%s: a kernel could not be built, NumPy computes it instead: %s", self.name, error)
             return False
         bound = program.bind()
         values = [(self.places[n].value, self.places[n].offset) for n in part.inputs] + [(p.value, p.offset) for p in fresh]
@@ -248,6 +251,13 @@ class Assembler:
         log.debug("%s: %d nodes by NumPy", self.name, len(part.nodes))
 
 
+def scatters_by_memory(node: Node, inputs) -> bool:
+    """Whether a scatter's positions lie in memory, as its kernel needs them; true of every other node."""
+    if node.op.kind.name != "scatter":
+        return True
+    return node.args[1] in inputs and len(node.args[1].shape) > 0
+
+
 class Temporary:
     """The value that a temporary will be, once all values are counted."""
 
@@ -261,7 +271,17 @@ FLOATS = ("float32", "float64", "bfloat16", "float16")
 def plannable(node: Node) -> bool:
     """Whether a template covers this contraction."""
     sizes = [s for n in (node, *nodes_in(node.args)) for s in n.shape]
+    if node.op is P.conv_input and not windows_match(node.shape, node.args[1].shape, node.args[0].shape, node.params):
+        return False
+    if node.op is P.conv_weight and not windows_match(node.args[1].shape, node.shape, node.args[0].shape, node.params):
+        return False
     return node.dtype.name in FLOATS and 0 not in sizes and (node.op is not P.matmul or len(node.shape) <= 5)
+
+
+def windows_match(x_shape, w_shape, g_shape, p) -> bool:
+    """Whether a gradient has one element for every window that fits (output padding may leave windows without)."""
+    return all((size + 2 * pad - d * (k - 1) - 1) // s + 1 == n
+               for size, k, n, s, pad, d in zip(x_shape[2:], w_shape[2:], g_shape[2:], p["stride"], p["padding"], p["dilation"]))
 
 
 def plan_product(assembler: Assembler, node: Node, target: Place, bias):
