@@ -33,3 +33,4 @@ from . import special  # noqa: E402
 from . import optim  # noqa: E402
 from . import utils  # noqa: E402
 from .core import random  # noqa: E402
+from .serialization import load, save  # noqa: E402
