@@ -6,7 +6,7 @@ from ..core.kinds import P
 from ..core.meta import broadcast, product
 from ..core.op import Scalar, op, sample
 from ..core.tensor import Tensor
-from .promotion import as_dtype
+from .promotion import as_dtype, wide
 
 
 def one_dtype(name, *tensors):
@@ -112,16 +112,18 @@ def plus(name, product_of, ranks):
             if len(x.shape) != rank:
                 raise RuntimeError(f"{name}: expected {rank}-D operands, got {len(mat1.shape)}-D and {len(mat2.shape)}-D")
         one_dtype(name, mat1, mat2)
-        out = product_of(mat1, mat2)
+        result = mat1.dtype
+        out = product_of(wide(mat1), wide(mat2))  # halves round once, after the sum
         if broadcast(tuple(input.shape), tuple(out.shape)) != tuple(out.shape):
             raise RuntimeError(f"{name}: input of shape {list(input.shape)} does not expand to {list(out.shape)}")
         if isinstance(alpha, Tensor) or alpha != 1:
             out = P.mul(out, as_dtype(alpha, out.dtype))
-        if not isinstance(beta, Tensor) and beta == 0:
-            return out
-        if isinstance(beta, Tensor) or beta != 1:
-            input = P.mul(input, as_dtype(beta, out.dtype))
-        return P.add(input, out)
+        if isinstance(beta, Tensor) or beta != 0:
+            input = wide(input)
+            if isinstance(beta, Tensor) or beta != 1:
+                input = P.mul(input, as_dtype(beta, out.dtype))
+            out = P.add(input, out)
+        return out if out.dtype is result else P.convert(out, dtype=result)
     body.__name__, body.__doc__ = name, "beta * input + alpha * (mat1 @ mat2)."
     return op(body, inplace_too=True)
 

@@ -369,8 +369,7 @@ def orthogonal(matrix, coefficients, steps, eps):
     x = x / x.norm().clamp(min=eps)
     for _ in range(steps):
         gram = x @ x.T
-        gram_update = (gram * b).addmm(gram, gram, alpha=c)
-        x = (x * a).addmm(gram_update, x)
+        x = x.addmm(gram.addmm(gram, gram, beta=b, alpha=c), x, beta=a)
     return x.T if turned else x
 
 
