@@ -114,6 +114,8 @@ def make_plan(op: Op, args, names, mask) -> Plan:
         return python_plan(op, lambda args, names: otherwise(*args[1:])(args[0]))
     trace = Trace()
     arguments = Arguments(op, args, names, trace)
+    if not arguments.tensors and op.signature is not None and next(iter(op.signature.parameters), None) == "input":
+        raise TypeError(f"{op.name}(): argument 'input' (position 1) must be Tensor, not {type(args[0]).__name__ if args else 'missing'}")
     with trace:
         if op.kind is None and not (mask and "vjp" in op.rules):
             results = op.body(*arguments.args, **arguments.kwargs)
@@ -425,9 +427,10 @@ def out_of_range(plan: Plan, args):
     from .reference import failures
 
     pending, failures.pending = failures.pending, None
+    kind = plan.op.facts.get("out_of_range", IndexError)
     if pending is not None:
-        raise pending
-    raise IndexError(f"{plan.op.name}: an index is out of range")
+        raise kind(*pending.args) if isinstance(pending, IndexError) else pending
+    raise kind(f"{plan.op.name}: an index is out of range")
 
 
 def activate():

@@ -258,7 +258,7 @@ def index_select(input, dim, index):
     return P.take(input, index, dim=at)
 
 
-@op
+@op(out_of_range=RuntimeError)
 def gather(input, dim, index, *, sparse_grad=False):
     """out[i][j] = input[index[i][j]][j] (for dim 0): elements picked along a dimension."""
     at = wrapped(dim, len(input.shape))
@@ -336,7 +336,7 @@ def scattered(input, at, index, src, combine):
     return P.scatter(input, index, src, dim=at, combine=combine)
 
 
-@op(inplace_too=True)
+@op(inplace_too=True, out_of_range=RuntimeError)
 def scatter(input, dim, index, src: Scalar = None, *, reduce=None, value: Scalar = None):
     """A copy of input with src written at the positions of index along a dimension."""
     if reduce not in (None, "add", "multiply"):
@@ -345,14 +345,14 @@ def scatter(input, dim, index, src: Scalar = None, *, reduce=None, value: Scalar
     return scattered(input, at, index, source, {None: "set", "add": "add", "multiply": "mul"}[reduce])
 
 
-@op(inplace_too=True)
+@op(inplace_too=True, out_of_range=RuntimeError)
 def scatter_add(input, dim, index, src):
     """A copy of input with src added at the positions of index along a dimension."""
     at, index, source = scatter_arguments("scatter_add", input, dim, index, src)
     return scattered(input, at, index, source, "add")
 
 
-@op(inplace_too=True)
+@op(inplace_too=True, out_of_range=RuntimeError)
 def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
     """src combined into a copy of input along a dimension: sum, prod, mean, amax or amin."""
     combine = {"sum": "add", "prod": "mul", "mean": "add", "amax": "max", "amin": "min"}.get(reduce)
