@@ -114,8 +114,7 @@ def make_plan(op: Op, args, names, mask) -> Plan:
         return python_plan(op, lambda args, names: otherwise(*args[1:])(args[0]))
     trace = Trace()
     arguments = Arguments(op, args, names, trace)
-    if not arguments.tensors and op.signature is not None and next(iter(op.signature.parameters), None) == "input":
-        raise TypeError(f"{op.name}(): argument 'input' (position 1) must be Tensor, not {type(args[0]).__name__ if args else 'missing'}")
+    check_operands(op, args, len(args) - len(names or ()), bool(arguments.tensors))
     with trace:
         if op.kind is None and not (mask and "vjp" in op.rules):
             results = op.body(*arguments.args, **arguments.kwargs)
@@ -139,6 +138,16 @@ def make_plan(op: Op, args, names, mask) -> Plan:
                 return view_plan(op, trace, arguments, outputs[0], source, offset, mask)
         outputs = [own(node) for node in outputs]
         return run_plan(op, trace, arguments, outputs, several, mask)
+
+
+def check_operands(op: Op, args, positional: int, any_tensor: bool):
+    """TypeError for a Python number where the operator wants a tensor."""
+    if op.signature is None or op.facts.get("derived"):
+        return
+    for k, name in enumerate(list(op.signature.parameters)[:positional]):
+        wants = (name == "input" and k == 0 and not (op.facts.get("number_first") and any_tensor)) or (name == "other" and not op.scalars >> k & 1)
+        if wants and isinstance(args[k], (bool, int, float, complex)):
+            raise TypeError(f"{op.name}(): argument '{name}' (position {k + 1}) must be Tensor, not {type(args[k]).__name__}")
 
 
 def own(node: Node) -> Node:

@@ -90,7 +90,7 @@ def floor_divide(input, other: Scalar):
     return floor_quotient(*promoted(input, other))
 
 
-@op(samples=PAIR, inplace_too=True, operator="mod")
+@op(samples=PAIR, inplace_too=True, operator="mod", number_first=True)
 def remainder(input, other: Scalar):
     """The remainder with the sign of the divisor, as Python's %."""
     x, y = promoted(input, other)
@@ -103,7 +103,7 @@ def fmod(input, other: Scalar):
     return P.fmod(*promoted(input, other))
 
 
-@op(samples=PAIR, inplace_too=True, operator="pow")
+@op(samples=PAIR, inplace_too=True, operator="pow", number_first=True)
 def pow(input, exponent):
     """input ** exponent."""
     x, y = promoted(input, exponent)
@@ -213,7 +213,7 @@ def logaddexp2(input, other):
     return P.where(same, x, P.add(big, P.mul(P.log1p(P.exp2(P.neg(P.abs(P.sub(x, y))))), 1 / math.log(2))))
 
 
-@op(samples=PAIR[:3])
+@op(samples=PAIR[:3], number_first=True)
 def xlogy(input, other: Scalar):
     """input * log(other), 0 where input is 0."""
     x, y = promoted(input, other, floating=True)
@@ -248,7 +248,7 @@ def bitwise(name, logic, operator):
             raise RuntimeError(f"{name} is not implemented for {dtype}: it wants integers or bools")
         return getattr(P, logic if dtype is bool_ else name)(x, y)
     body.__name__, body.__doc__ = name, f"{name.split('_')[1]} of the bits of each pair of elements."
-    return op(body, operator=operator, inplace_too=True)
+    return op(body, operator=operator, inplace_too=True, number_first=True)
 
 
 bitwise_and, bitwise_or = bitwise("bitwise_and", "logical_and", "and"), bitwise("bitwise_or", "logical_or", "or")
@@ -267,7 +267,7 @@ def shift(name, operator):
     def body(input, other: Scalar):
         return getattr(P, name.replace("bitwise_", ""))(*promoted(input, other))
     body.__name__, body.__doc__ = name, f"Bits moved {name.split('_')[1]} by other."
-    return op(body, operator=operator, inplace_too=True)
+    return op(body, operator=operator, inplace_too=True, number_first=True)
 
 
 bitwise_left_shift, bitwise_right_shift = shift("bitwise_left_shift", "lshift"), shift("bitwise_right_shift", "rshift")
@@ -596,7 +596,7 @@ def polar(abs, angle):
     return P.complex(P.mul(abs, P.cos(angle)), P.mul(abs, P.sin(angle)))
 
 
-@op(samples=PAIR[:2])
+@op(samples=PAIR[:2], number_first=True)
 def float_power(input, exponent):
     """input ** exponent in double precision."""
     from ..core.dtypes import complex128, float64
@@ -626,7 +626,7 @@ def ndtr(input):
     return P.mul(P.erfc(P.mul(floating(input), -math.sqrt(0.5))), 0.5)
 
 
-@op(namespace="special")
+@op(namespace="special", number_first=True)
 def xlog1py(input, other: Scalar):
     """input * log1p(other), 0 where input is 0."""
     x, y = promoted(input, other, floating=True)
