@@ -145,7 +145,7 @@ def check_operands(op: Op, args, positional: int, any_tensor: bool):
     if op.signature is None or op.facts.get("derived"):
         return
     for k, name in enumerate(list(op.signature.parameters)[:positional]):
-        wants = (name == "input" and k == 0 and not (op.facts.get("number_first") and any_tensor)) or (name == "other" and not op.scalars >> k & 1)
+        wants = (name == "input" and k == 0 and not (op.facts.get("number_first") and any_tensor)) or (name == "other" and not op.scalars >> k & 1 and not op.facts.get("number_first"))
         if wants and isinstance(args[k], (bool, int, float, complex)):
             raise TypeError(f"{op.name}(): argument '{name}' (position {k + 1}) must be Tensor, not {type(args[k]).__name__}")
 

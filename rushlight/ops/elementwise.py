@@ -125,7 +125,7 @@ def pow(input, exponent):
     return P.pow(x, y)
 
 
-@op(samples=PAIR, method=False)
+@op(samples=PAIR, method=False, number_first=True)
 def rpow(input, other):
     """other ** input."""
     x, y = promoted(input, other)
@@ -521,7 +521,7 @@ def addcdiv(input, tensor1, tensor2, *, value: Scalar = 1):
     return P.add(x, P.mul(P.div(a, b), as_dtype(value, x.dtype)))
 
 
-@op(name="where")
+@op(name="where", number_first=True)
 def where_(condition, input, other):
     """input where condition holds, else other."""
     x, y = promoted(input, other)
