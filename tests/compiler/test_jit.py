@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from rushlight.compiler import cache
+from rushlight.core import cache
+from rushlight.core.native import loader
 from rushlight.compiler.llvm import jit
 from rushlight.compiler.llvm.builder import Module
 from rushlight.compiler.llvm.types import i64
@@ -62,7 +63,7 @@ def test_unknown_symbol_is_refused(folder):
     module = Module()
     f = module.function("add", [("x", i64)], i64)
     f.ret(f.call("no_such_function_anywhere", [f.parameters[0]], i64))
-    with pytest.raises(RuntimeError, match="materialize"):
+    with pytest.raises(RuntimeError, match="no_such_function_anywhere"):
         jit.link(jit.compile_object(module.text()), ["add"])
 
 
@@ -113,3 +114,25 @@ def test_unknown_cpu_setting_is_refused():
     environment = {**os.environ, "RUSHLIGHT_CPU": "fast"}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
     assert "RUSHLIGHT_CPU" in done.stderr
+
+
+def test_both_ways_of_linking_agree():
+    inner = jit.build("inner", lambda: adding(1), ["add"])["add"]
+    module = Module()
+    f = module.function("add", [("x", i64)], i64)
+    f.ret(f.call("outside", [f.mul(f.parameters[0], 10)], i64))
+    image = jit.compile_object(module.text())
+    ways = (loader.load, jit._link_by_llvm)
+    assert [call(way(image, ["add"], {"outside": inner}), 4) for way in ways] == [41, 41]
+
+
+def test_other_formats_are_left_to_llvm():
+    for image in (b"", b"\xcf\xfa\xed\xfe" + bytes(60), b"\x7fELF\x02\x01" + bytes(58)):
+        with pytest.raises(loader.Unknown):
+            loader.load(image, [])
+
+
+def test_a_warm_start_needs_no_llvm(folder):
+    program = "import rushlight, sys; print((rushlight.ones(3) + 1).tolist(), 'llvmlite.binding' in sys.modules)"
+    runs = [subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split() for _ in range(2)]
+    assert runs[0][-1] == "True" and runs[1][-1] == "False" and runs[0][:3] == ["[2.0,", "2.0,", "2.0]"]

@@ -10,7 +10,7 @@ import os
 import platform
 from dataclasses import dataclass
 
-import llvmlite.binding as llvm
+from ...core.native.compiler import processor
 
 _AVX2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16", "avx", "avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "movbe")
 _AVX512 = _AVX2 + ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
@@ -57,7 +57,7 @@ def _x86(level, found):
     elif level == "avx512":
         allowed, cpu = _AVX512, "x86-64-v4"
     else:
-        allowed, cpu = tuple(found), llvm.get_host_cpu_name()
+        allowed, cpu = tuple(found), processor.host()[0]
     have = {name for name in allowed if found.get(name)}
     wide = {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= have
     text = ",".join("+" + name for name in sorted(have))
@@ -79,10 +79,9 @@ def host():
     level = os.environ.get("RUSHLIGHT_CPU", "native").lower()
     if level not in ("generic", "avx2", "avx512", "native"):
         raise ValueError(f"RUSHLIGHT_CPU is {level!r}; it must be generic, avx2, avx512 or native")
-    found = dict(llvm.get_host_cpu_features())
+    cpu, found = processor.host()
     if platform.machine().lower() in ("x86_64", "amd64"):
         return _x86(level, found)
     text = ",".join(("+" if on else "-") + name for name, on in sorted(found.items())) if level == "native" else ""
-    cpu = llvm.get_host_cpu_name() if level == "native" else ""
-    return Features(level, cpu, text, width=128, registers=32, is_x86=False, fma=True, f16c=False,
+    return Features(level, cpu if level == "native" else "", text, width=128, registers=32, is_x86=False, fma=True, f16c=False,
                     bf16=False, vnni=False, amx_bf16=False, amx_int8=False)

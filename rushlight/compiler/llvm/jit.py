@@ -1,18 +1,21 @@
 """LLVM IR to machine code in this process.
 
 Text becomes an object file with code generation only (no mid-end passes: the builder writes final form), the object file is
-cached on disk, and ORC links it. Objects stay loaded for the life of the process.
+cached on disk, and our own loader, or ORC where that does not know the format, puts it into memory. Objects stay loaded for the
+life of the process. LLVM itself is loaded when something is compiled for the first time: with a warm cache it never is.
 """
 
 import ctypes
+import functools
+import hashlib
 import itertools
 import logging
 import threading
 import time
+from pathlib import Path
 
-import llvmlite.binding as llvm
-
-from .. import cache
+from ...core.native import loader
+from ...core import cache
 from .features import host
 
 assembly_log = logging.getLogger("rushlight.asm")
@@ -34,6 +37,8 @@ def _machine(level):
 
 
 def _new_machine(level):
+    import llvmlite.binding as llvm
+
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()
@@ -52,6 +57,8 @@ def _forever(thing):
 def _linker():
     global _engine
     if _engine is None:
+        import llvmlite.binding as llvm
+
         # the engine owns its machine: machines must not be shared with it
         _engine = _forever(llvm.create_lljit_compiler(_new_machine(1), use_jit_link=True))
     return _engine
@@ -62,6 +69,8 @@ def compile_object(text, level=1, passes=None):
 
     Raises RuntimeError, with LLVM's words, for malformed IR.
     """
+    import llvmlite.binding as llvm
+
     with _lock:
         started = time.perf_counter()
         machine = _machine(level)
@@ -80,19 +89,29 @@ def compile_object(text, level=1, passes=None):
 
 
 def link(image, exports, imports=None):
-    """Links an object file into this process; returns {exported name: address}.
+    """Puts an object file into this process; returns {exported name: address}.
 
     `imports` maps symbols to addresses; other undefined symbols are looked up in the process. Raises RuntimeError for
-    symbols that are found nowhere (LLVM names them on standard error).
+    symbols that are found nowhere.
     """
     with _lock:
-        library = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
-        for name, address in (imports or {}).items():
-            library.import_symbol(name, address)
-        for name in exports:
-            library.export_symbol(name)
-        tracker = _forever(library.link(_linker(), f"rushlight{next(_numbers)}"))
-        return {name: tracker[name] for name in exports}
+        try:
+            return loader.load(image, exports, imports)
+        except loader.Unknown as reason:
+            timing_log.debug("linked by LLVM: %s", reason)
+            return _link_by_llvm(image, exports, imports or {})
+
+
+def _link_by_llvm(image, exports, imports):
+    import llvmlite.binding as llvm
+
+    library = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
+    for name, address in imports.items():
+        library.import_symbol(name, address)
+    for name in exports:
+        library.export_symbol(name)
+    tracker = _forever(library.link(_linker(), f"rushlight{next(_numbers)}"))
+    return {name: tracker[name] for name in exports}
 
 
 def build(key, make_text, exports, imports=None, level=1):
@@ -124,8 +143,21 @@ def build(key, make_text, exports, imports=None, level=1):
         return found
 
 
+@functools.lru_cache(maxsize=None)
+def compiler_stamp():
+    """A digest of the versions and source files that decide what the compiler emits, so that editing it drops old entries."""
+    import llvmlite
+
+    stamp = hashlib.sha256(llvmlite.__version__.encode())
+    package = Path(__file__).parents[1]
+    for path in sorted(package.rglob("*.py")):
+        status = path.stat()
+        stamp.update(f"{path.relative_to(package)} {status.st_size} {status.st_mtime_ns}".encode())
+    return stamp.hexdigest()[:16]
+
+
 def _load(key, make_text, exports, imports, level):
-    disk_key = f"{host().fingerprint} {level} {key}"
+    disk_key = f"{compiler_stamp()} {host().fingerprint} {level} {key}"
     image = cache.get("object", disk_key)
     if image is None:
         image = compile_object(make_text(), level)

@@ -13,9 +13,9 @@ import threading
 import time
 
 import llvmlite
-import llvmlite.binding as llvm
 
-from . import capi, entries, objects, runtime
+from .. import loader
+from . import capi, entries, objects, processor, runtime
 from .function import compile_function
 from .ir import Module
 
@@ -56,6 +56,8 @@ def exports(program):
 
 @functools.cache
 def _jit():
+    import llvmlite.binding as llvm
+
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     jit = llvm.create_lljit_compiler(_target_machine(), use_jit_link=sys.platform != "win32")
@@ -64,13 +66,18 @@ def _jit():
 
 
 def _target_machine():
-    features = llvm.get_host_cpu_features().flatten()
+    import llvmlite.binding as llvm
+
+    cpu, features = processor.host()
     target = llvm.Target.from_default_triple()
-    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=2, reloc="pic", codemodel="small", jit=True)
+    text = ",".join(("+" if on else "-") + name for name, on in sorted(features.items()))
+    return target.create_target_machine(cpu=cpu, features=text, opt=2, reloc="pic", codemodel="small", jit=True)
 
 
 def optimise(text):
     """The object file of LLVM IR, after LLVM's optimisation pipeline."""
+    import llvmlite.binding as llvm
+
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     module = llvm.parse_assembly(text)
@@ -85,12 +92,21 @@ def optimise(text):
 
 def link(image, names):
     """Load an object file into the process; the addresses of its exported symbols."""
+    imports = {name: _C_LIBRARY if name in capi.FROM_C_LIBRARY else ctypes.pythonapi for name in capi.API}
+    imports |= dict.fromkeys(_MEMORY, _C_LIBRARY)
+    imports = {name: ctypes.cast(getattr(holder, name), ctypes.c_void_p).value for name, holder in imports.items()}
+    try:
+        return loader.load(image, names, imports)
+    except loader.Unknown:
+        return _link_by_llvm(image, names, imports)
+
+
+def _link_by_llvm(image, names, imports):
+    import llvmlite.binding as llvm
+
     library = llvm.JITLibraryBuilder().add_object_img(image)
-    for name in capi.API:
-        holder = _C_LIBRARY if name in capi.FROM_C_LIBRARY else ctypes.pythonapi
-        library.import_symbol(name, ctypes.cast(getattr(holder, name), ctypes.c_void_p).value)
-    for name in _MEMORY:
-        library.import_symbol(name, ctypes.cast(getattr(_C_LIBRARY, name), ctypes.c_void_p).value)
+    for name, address in imports.items():
+        library.import_symbol(name, address)
     for name in names:
         library.export_symbol(name)
     with _lock:
@@ -128,7 +144,7 @@ def _key(program):
     digest = hashlib.sha256()
     for path in [*here, *sources, *(pathlib.Path(__file__).parent.parent / name for name in ("language.py", "memory.py"))]:
         digest.update(path.read_bytes())
-    about = (sys.version, llvmlite.__version__, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+    about = (sys.version, llvmlite.__version__, processor.host())
     digest.update(repr((about, [module.__name__ for module in program.modules])).encode())
     return digest.hexdigest()
 

@@ -1,17 +1,15 @@
-"""The disk cache: compiled objects and pickled plans, one checked file an entry.
+"""The disk cache: compiled objects and what was measured or asked once, one checked file an entry.
 
 It lives in `~/.cache/rushlight`, or where `RUSHLIGHT_CACHE` says; `RUSHLIGHT_CACHE=0` disables it. Every entry is best
 effort: one that is missing, damaged or unreadable is rebuilt, and a directory that cannot be written costs only time.
 """
 
-import functools
 import hashlib
 import logging
 import os
 import struct
 import tempfile
 import zlib
-from pathlib import Path
 
 from .. import __version__
 
@@ -32,21 +30,8 @@ def directory():
     return os.path.join(base, "rushlight")
 
 
-@functools.lru_cache(maxsize=None)
-def compiler_stamp():
-    """A digest of the versions and source files that decide what the compiler emits, so that editing it drops old entries."""
-    import llvmlite
-
-    stamp = hashlib.sha256(f"{__version__} {llvmlite.__version__}".encode())
-    package = Path(__file__).parent
-    for path in sorted(package.rglob("*.py")):
-        status = path.stat()
-        stamp.update(f"{path.relative_to(package)} {status.st_size} {status.st_mtime_ns}".encode())
-    return stamp.hexdigest()[:16]
-
-
 def _path(folder, kind, key):
-    digest = hashlib.sha256(f"{compiler_stamp()}\0{key}".encode()).hexdigest()
+    digest = hashlib.sha256(f"{__version__}\0{key}".encode()).hexdigest()
     return os.path.join(folder, kind, digest[:2], digest[2:34])
 
 

@@ -1,0 +1,37 @@
+"""What LLVM calls this processor and its features: asked of LLVM once, then remembered on disk for as long as the processor says the same of itself."""
+import functools
+import hashlib
+import json
+import pathlib
+import platform
+
+import llvmlite
+
+from ... import cache
+
+
+@functools.cache
+def host():
+    """LLVM's name of the processor and its features: ``(str, {feature: whether it has it})``."""
+    described = _description()
+    key = hashlib.sha256(f"{llvmlite.__version__} {described}".encode()).hexdigest()
+    known = cache.get("processor", key) if described else None
+    if known is not None:
+        name, features = json.loads(known)
+        return name, features
+    import llvmlite.binding as llvm
+
+    found = llvm.get_host_cpu_name(), dict(llvm.get_host_cpu_features())
+    if described:
+        cache.put("processor", key, json.dumps(found).encode())
+    return found
+
+
+def _description():
+    """The system's words on the first processor, or "" where it has none."""
+    try:
+        first, _, _ = pathlib.Path("/proc/cpuinfo").read_text().partition("\n\n")
+    except OSError:
+        return ""
+    steady = [line for line in first.splitlines() if not line.startswith(("cpu MHz", "bogomips", "processor", "core id", "apicid", "initial apicid"))]
+    return "\n".join([platform.machine(), *steady])
