@@ -2,6 +2,10 @@
 
 __version__ = "0.1.0"
 
+from .core.log import from_environment as _logs_from_environment
+
+_logs_from_environment()
+
 from .core import dtypes as _dtypes
 from .core.devices import device
 from .core.dtypes import ALIASES as _ALIASES, ALL as _ALL, dtype, finfo, iinfo

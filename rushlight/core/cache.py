@@ -12,16 +12,19 @@ import tempfile
 import zlib
 
 from .. import __version__
+from .settings import settings
 
 logger = logging.getLogger("rushlight.cache")
 
 _MAGIC = b"RLC1"
+MOST_ENTRIES = 20_000  # of a kind: the first write of a process removes the oldest beyond
+_trimmed = set()
 _HEADER = struct.Struct("<4sIQ")  # magic, crc32 of the payload, its length
 
 
 def directory():
     """The cache's folder as a string, or None when it is disabled."""
-    setting = os.environ.get("RUSHLIGHT_CACHE", "")
+    setting = settings.cache
     if setting == "0":
         return None
     if setting:
@@ -77,9 +80,21 @@ def put(kind, key, payload):
         with os.fdopen(handle, "wb") as file:
             file.write(_HEADER.pack(_MAGIC, zlib.crc32(payload), len(payload)) + payload)
         os.replace(temporary, path)
+        _trim(os.path.join(folder, kind))
         return True
     except OSError as error:
         logger.info("not caching on disk: %s", error)
         if temporary is not None and os.path.exists(temporary):
             os.unlink(temporary)
         return False
+
+
+def _trim(folder):
+    """Removes the oldest entries of a folder, once in a process."""
+    if folder in _trimmed:
+        return
+    _trimmed.add(folder)
+    entries = [entry for part in os.scandir(folder) if part.is_dir() for entry in os.scandir(part.path)]
+    if len(entries) > MOST_ENTRIES:
+        for entry in sorted(entries, key=lambda e: e.stat().st_mtime)[:-MOST_ENTRIES]:
+            os.unlink(entry.path)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import inspect
-import logging
 import threading
 
 from ..aot.joint import active_nodes, carries_gradient, differentiate
@@ -16,6 +15,7 @@ from ..core import interpret
 from ..core.dtypes import Defaults, bool_, can_cast, float64, int64
 from ..core.kinds import P
 from ..core.meta import Meta, dense_strides, is_one
+from ..core.log import logger
 from ..core.native import Op, Plan, Tensor, calls, state
 from ..core.native.objects import FLOAT_VALUE, INTEGER_VALUE, INTO, PYTHON, RUN, SAME, VIEW
 from ..core.op import bind, make
@@ -24,7 +24,7 @@ from ..graph.graph import Graph, Node, Store, splice
 from ..transforms.trace import Trace, Traced, traced
 from .program import Code, assemble
 
-log = logging.getLogger("rushlight.plans")
+log, graph_log, aot_log = logger("plans"), logger("graph"), logger("aot")
 NUMBER_METAS = {float: Meta.of((), float64), int: Meta.of((), int64), bool: Meta.of((), bool_)}
 planning = threading.RLock()  # plans are made by one thread at a time
 MOST_PLANS = 8192  # of one operator: beyond this the oldest are dropped
@@ -214,6 +214,7 @@ def run_plan(op, trace, arguments, outputs, several, mask) -> Plan:
         graph = Graph(given, trace.nodes, outputs).prune()
     plan.extra = len(graph.outputs) - len(outputs)
     plan.several = int(several)
+    graph_log.debug("%s\n%s", op.name, graph)
     install(plan, assemble(splice(graph), op.name, [dense(n.meta) for n in graph.outputs]))
     return plan
 
@@ -252,6 +253,7 @@ def into_plan(op, trace, arguments, result, mask, args) -> Plan:
     extras = graph.outputs[1:]
     plan.extra = len(extras)
     graph = Graph(graph.inputs, graph.nodes, [Store(graph.outputs[0], target), *extras])
+    graph_log.debug("%s\n%s", op.name, graph)
     install(plan, assemble(splice(graph), op.name, [dense(n.meta) for n in extras]))
     return plan
 
@@ -293,6 +295,7 @@ def attach_backward(plan: Plan, op: Op, trace: Trace, arguments: Arguments, outp
 
     plan.saves = tuple(map(code, cut.residuals))
     plan.derived = backward_operator(f"{op.name}.backward", cut.backward)
+    aot_log.debug("%s keeps (%s); its backward:\n%s", op.name, ", ".join(n.name for n in cut.residuals), cut.backward)
     if cut.extras:
         pure = partition(forward_inputs, trace.nodes, outputs, cot_nodes, [g for _, g in found], keep_extras=False)
         plan.saves += tuple(c for c in map(code, pure.residuals) if c not in plan.saves)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import ctypes
 import logging
-import os
 
 from ..compiler.llvm import pool
 from ..compiler.lower import NotLowerable
@@ -17,6 +16,7 @@ from ..compiler.templates.matmul import Matmul, plan_matmul
 from ..core.kinds import P
 from ..core.meta import Meta, product
 from ..core.native.memory import set_program_runner
+from ..core.settings import settings
 from ..graph.graph import Graph, Node, Store, nodes_in
 from ..ops import prims  # noqa: F401 - declares the primitives named below
 from .reference import callback
@@ -24,7 +24,6 @@ from .reference import callback
 set_program_runner(pool.addresses()["program_run"])
 log = logging.getLogger("rushlight.kernels")
 FLAG = "flag"
-GENERATE = os.environ.get("RUSHLIGHT_KERNELS", "1") != "0"  # 0: everything but contractions by its NumPy meaning
 LONG = 1 << 21  # multiplications from which other threads may run meanwhile
 
 
@@ -211,7 +210,7 @@ class Assembler:
     def kernels(self, part: Graph, targets, written) -> bool:
         """Adds the steps of generated kernels; False where some primitive has none."""
         sizes = [self.places[n].meta.numel for n in part.inputs] + [place.meta.numel for _, place in targets]
-        if not GENERATE or 0 in sizes or not all(scatters_by_memory(n, part.inputs) for n in part.nodes):
+        if not settings.kernels or 0 in sizes or not all(scatters_by_memory(n, part.inputs) for n in part.nodes):
             return False
         fresh = [place for (_, place), into in zip(targets, written) if into is None]
         try:

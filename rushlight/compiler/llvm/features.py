@@ -6,11 +6,11 @@
 
 import functools
 import hashlib
-import os
 import platform
 from dataclasses import dataclass
 
 from ...core.native.compiler import processor
+from ...core.settings import settings
 
 _AVX2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16", "avx", "avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "movbe")
 _AVX512 = _AVX2 + ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
@@ -76,9 +76,7 @@ def _x86(level, found):
 @functools.lru_cache(maxsize=None)
 def host():
     """The features of this machine, restricted by `RUSHLIGHT_CPU` as it was at the first call."""
-    level = os.environ.get("RUSHLIGHT_CPU", "native").lower()
-    if level not in ("generic", "avx2", "avx512", "native"):
-        raise ValueError(f"RUSHLIGHT_CPU is {level!r}; it must be generic, avx2, avx512 or native")
+    level = settings.cpu
     cpu, found = processor.host()
     if platform.machine().lower() in ("x86_64", "amd64"):
         return _x86(level, found)

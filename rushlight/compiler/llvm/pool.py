@@ -14,6 +14,7 @@ import platform
 import sys
 import threading
 
+from ...core.settings import settings
 from . import jit
 from .builder import Module, Value, constant
 from .types import i32, i64, ptr
@@ -331,10 +332,9 @@ _threads = None
 
 def default_num_threads():
     """Physical cores this process may run on, or what `RUSHLIGHT_NUM_THREADS` or `OMP_NUM_THREADS` say."""
-    for name in ("RUSHLIGHT_NUM_THREADS", "OMP_NUM_THREADS"):
-        setting = os.environ.get(name, "").split(",")[0].strip()
-        if setting.isdigit() and int(setting) > 0:
-            return min(int(setting), MAX_THREADS)
+    wanted = settings.threads or settings.openmp_threads
+    if wanted:
+        return min(wanted, MAX_THREADS)
     if not hasattr(os, "sched_getaffinity"):
         return os.cpu_count() or 1
     cores = set()

@@ -4,15 +4,15 @@
 `entries` make the functions behind Python types and callables, `build` turns IR into machine code, `publish` puts it into the modules.
 """
 
-import os
 import warnings
 
+from ...settings import settings
 from . import layout
 
 
 def enabled():
     """Whether native code is wanted (`RUSHLIGHT_NATIVE` is not 0) and this interpreter can run it."""
-    return os.environ.get("RUSHLIGHT_NATIVE", "1") != "0" and layout.objection() is None
+    return settings.native and layout.objection() is None
 
 
 def activate(*modules):

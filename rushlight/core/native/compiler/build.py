@@ -5,16 +5,15 @@ import ctypes
 import functools
 import hashlib
 import logging
-import os
 import pathlib
 import sys
-import tempfile
 import threading
 import time
 
 import llvmlite
 
 from .. import loader
+from ... import cache
 from . import capi, entries, objects, processor, runtime
 from .function import compile_function
 from .ir import Module
@@ -23,7 +22,6 @@ _C_LIBRARY = ctypes.CDLL(None)
 _MEMORY = ("memcpy", "memmove", "memset")  # LLVM may call these on its own
 _lock = threading.Lock()
 _timing = logging.getLogger("rushlight.timing")
-MOST_ENTRIES = 32  # older ones are removed when a new one is written
 
 
 def emit(program):
@@ -159,22 +157,10 @@ def _current(description):
     return functools.reduce(getattr, path, sys.modules[module])
 
 
-def _folder():
-    setting = os.environ.get("RUSHLIGHT_CACHE", "")
-    if setting == "0":
-        return None
-    return pathlib.Path(setting or pathlib.Path.home() / ".cache" / "rushlight") / "native"
-
-
 def _load(key):
-    """A cache entry, or None where there is none or it is damaged: header text, checksum and object image."""
-    folder = _folder()
-    try:
-        content = (folder / key).read_bytes() if folder else b""
-    except OSError:
-        return None
-    checksum, _, body = content.partition(b"\n")
-    if not body or hashlib.sha256(body).hexdigest().encode() != checksum:
+    """A cache entry, or None: what the code assumes, and the object image."""
+    body = cache.get("native", key)
+    if body is None:
         return None
     header, _, image = body.partition(b"\n")
     constants, assumptions = ast.literal_eval(header.decode())
@@ -182,18 +168,4 @@ def _load(key):
 
 
 def _save(key, entry):
-    """Write a cache entry in one step; a folder that can't be written to only costs time at the next start."""
-    folder = _folder()
-    if folder is None:
-        return
-    body = repr((entry["constants"], entry["assumptions"])).encode() + b"\n" + entry["image"]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-            file.write(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
-        os.replace(file.name, folder / key)
-        entries_by_age = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)
-        for path in entries_by_age[:-MOST_ENTRIES]:
-            path.unlink(missing_ok=True)
-    except OSError:
-        return
+    cache.put("native", key, repr((entry["constants"], entry["assumptions"])).encode() + b"\n" + entry["image"])

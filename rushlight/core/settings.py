@@ -1,0 +1,114 @@
+"""Every setting: its name, its environment variable, its default, and a sentence.
+
+    >>> from rushlight.core.settings import settings
+    >>> settings.kernels
+    True
+    >>> with settings.set(kernels=False):
+    ...     settings.kernels
+    False
+
+A value set here wins over the environment, which is read whenever the setting is.
+"""
+from __future__ import annotations
+
+import contextlib
+import os
+
+
+class Setting:
+    """One row of the table; ``read`` turns the environment's text into the value, ValueError if it can't."""
+
+    def __init__(self, variable: str, default, read, text: str):
+        self.variable, self.default, self.read, self.__doc__ = variable, default, read, text
+
+    def __set_name__(self, owner, name):
+        self.name = name
+
+    def __get__(self, table, owner=None):
+        if table is None:
+            return self
+        if self.name in table.__dict__["chosen"]:
+            return table.chosen[self.name]
+        text = os.environ.get(self.variable, "")
+        if not text:
+            return self.default
+        try:
+            return self.read(text)
+        except ValueError as error:
+            raise ValueError(f"{self.variable} is {text!r}: {error}. {self.__doc__}") from None
+
+    def __set__(self, table, value):
+        table.chosen[self.name] = value
+
+
+def switch(text: str) -> bool:
+    if text not in ("0", "1"):
+        raise ValueError("it must be 0 or 1")
+    return text == "1"
+
+
+def one_of(*choices):
+    def read(text):
+        if text.lower() not in choices:
+            raise ValueError(f"it must be one of {', '.join(choices)}")
+        return text.lower()
+    return read
+
+
+def count(text: str) -> int:
+    first = text.split(",")[0].strip()  # OMP_NUM_THREADS may list a number for each level
+    if not first.isdigit() or int(first) < 1:
+        raise ValueError("it must be a number from 1")
+    return int(first)
+
+
+def foreign_count(text: str):
+    """A number that another library reads too: what makes no sense to us is not ours to refuse."""
+    try:
+        return count(text)
+    except ValueError:
+        return None
+
+
+class Settings:
+    """The table.  ``settings.name`` reads, assignment overrides, ``with settings.set(name=value):`` overrides for a block."""
+
+    native = Setting("RUSHLIGHT_NATIVE", True, switch, "Whether the hot path is compiled; read once, at import.")
+    kernels = Setting("RUSHLIGHT_KERNELS", True, switch, "Whether operators run by generated kernels; if not, all but contractions run by their NumPy meaning.")
+    cpu = Setting("RUSHLIGHT_CPU", "native", one_of("generic", "avx2", "avx512", "native"), "Instructions that generated code may use; read once.")
+    cache = Setting("RUSHLIGHT_CACHE", None, str, "Folder of the disk cache (default: ~/.cache/rushlight); 0 disables it.")
+    threads = Setting("RUSHLIGHT_NUM_THREADS", None, count, "Threads that kernels run on (default: OMP_NUM_THREADS, else the physical cores).")
+    openmp_threads = Setting("OMP_NUM_THREADS", None, foreign_count, "What other libraries take as the number of threads.")
+    logs = Setting("RUSHLIGHT_LOGS", "", str, "What is logged, by names of rushlight.logging.LOGS with commas, or all.")
+
+    def __init__(self):
+        self.__dict__["chosen"] = {}
+
+    def __setattr__(self, name, value):
+        if not isinstance(getattr(type(self), name, None), Setting):
+            raise AttributeError(f"there is no setting {name!r}; there are {', '.join(self.names())}")
+        super().__setattr__(name, value)
+
+    @classmethod
+    def names(cls):
+        return [name for name, value in vars(cls).items() if isinstance(value, Setting)]
+
+    @contextlib.contextmanager
+    def set(self, **values):
+        """Overrides settings for a block."""
+        before = dict(self.chosen)
+        for name, value in values.items():
+            setattr(self, name, value)
+        try:
+            yield self
+        finally:
+            self.chosen.clear()
+            self.chosen.update(before)
+
+    def __repr__(self):
+        rows = [f"{name} = {getattr(self, name)!r}  # {setting.variable}: {setting.__doc__}"
+                for name, setting in vars(type(self)).items() if isinstance(setting, Setting)]
+        return "\n".join(rows)
+
+
+settings = Settings()
