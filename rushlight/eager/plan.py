@@ -445,6 +445,20 @@ def out_of_range(plan: Plan, args):
     raise kind(f"{plan.op.name}: an index is out of range")
 
 
+def overlap(plan: Plan, target: Tensor, other: Tensor):
+    """Refuses to write into memory of which another argument is a shifted part: what it reads would depend on the order."""
+    def span(x):
+        return x.offset, x.offset + x.numel()
+
+    if any(dense_strides(x.shape, x.meta.strides) is None for x in (target, other)):
+        return
+    (a, b), (c, d) = span(target), span(other)
+    apart = b <= c or d <= a
+    if not apart and ((a, b) != (c, d) or target.meta.strides != other.meta.strides):
+        raise RuntimeError(f"{plan.op.name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+                           "memory location. Please clone() the tensor before performing the operation.")
+
+
 def activate():
     """Connects the hot path with what answers its misses."""
     import weakref
@@ -456,5 +470,6 @@ def activate():
     state.tensor = state.parameter = Tensor
     state.switch = interpret.switch
     state.slow, state.plan, state.keyword_mask, state.out_of_range = slow, plan_for, keyword_mask, out_of_range
+    state.overlap = overlap
     state.weak = weakref.ref
     state.static_types = frozenset({dtype, device, Size})

@@ -218,9 +218,6 @@ class Assembler:
         except NotLowerable as reason:
             log.debug("%s: by NumPy: %s", self.name, reason)
             return False
-        except RuntimeError as error:  # code that LLVM refuses: right answers first, and a word about it
-            log.warning("%s: a kernel could not be built, NumPy computes it instead: %s", self.name, error)
-            return False
         bound = program.bind()
         values = [(self.places[n].value, self.places[n].offset) for n in part.inputs] + [(p.value, p.offset) for p in fresh]
         values += [(self.temporary(n), 0) for n in bound.temporaries] + [(FLAG, 0)]

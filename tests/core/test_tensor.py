@@ -111,3 +111,17 @@ def test_normal_numbers_are_normal():
     rl.manual_seed(0)
     x = rl.randn(20000)
     assert abs(x.mean().item()) < 0.03 and abs(x.std().item() - 1) < 0.03
+
+
+@pytest.mark.parametrize("write", ["copy_", "add_", "mul_"])
+def test_overlapping_writes_are_refused(write):
+    x, y = rl.arange(6.0), torch.arange(6.0)
+    for t in (x, y):
+        with pytest.raises(RuntimeError):
+            getattr(t[1:], write)(t[:-1])
+        with pytest.raises(RuntimeError):
+            getattr(t[:4].view(2, 2), write)(t[:4].view(2, 2).t())
+        getattr(t[:3], write)(t[3:])  # apart
+        getattr(t, write)(t)  # the very same elements
+        getattr(t[:3], write)(t[:3])
+    assert x.tolist() == y.tolist()

@@ -392,13 +392,13 @@ class Function:
     # -- memory -------------------------------------------------------------------------------------------------------
 
     def offset(self, pointer, index, element=None):
-        """The address `index` elements of type `element` (default: bytes) after a pointer; `index` may be a vector."""
+        """The address `index` elements of type `element` (default: bytes) after a pointer; either may be a vector."""
         index = index if isinstance(index, Value) else constant(i64, index)
         if index.number == 0 and not index.type.lanes:
             return pointer
         unit = "i8" if element is None else element.text
-        type = vector(ptr, index.type.lanes)
-        return self.value(type, f"getelementptr {unit}, ptr {pointer.text}, {index.type} {index.text}")
+        type = vector(ptr, index.type.lanes or pointer.type.lanes)
+        return self.value(type, f"getelementptr {unit}, {pointer.type} {pointer.text}, {index.type} {index.text}")
 
     def load(self, type, pointer, align=None, mask=None, other=None):
         """Loads a value; with a mask only its lanes are touched, the rest come from `other` (default zero)."""

@@ -215,6 +215,12 @@ def execute(plan: Plan, args: Args, values: i64, used: i64, mask: i64) -> object
 @native
 def overwrite(plan: Plan, target: Tensor, args: Args, values: i64, used: i64, mask: i64) -> object:
     """Runs a plan whose result goes into an argument's memory, and returns that argument."""
+    for k in range(len(args)):
+        argument = args[k]
+        if isinstance(argument, Tensor):
+            other = cast(Tensor, argument)
+            if other is not target and other.storage is target.storage:
+                state.overlap(plan, target, other)
     if state.grad != 0 and (mask != 0 or target.needs_grad != 0):
         return state.mutate(plan, target, collect(args), values, used)
     launch(plan, args, values, used)

@@ -29,6 +29,7 @@ class State:
     mutate: object  # (plan, target, args, values, used): in-place under autograd
     refresh: object  # (view) -> its step, after the memory it shares was changed in place
     out_of_range: object  # (plan, args): raises the IndexError
+    overlap: object  # (plan, target, other): raises where an argument lies partly in memory that is written
     weak: object  # weakref.ref
     add: object  # the operator that accumulates gradients
     accumulate: object  # (leaf, gradient, create): into .grad
