@@ -228,6 +228,7 @@ def install(plan: Plan, code: Code):
     plan.itemsizes = tuple(m.itemsize for m in code.outputs)
     plan.temporaries = tuple(code.temporaries)
     plan.code, plan.code_owner, plan.long = code.address, code, int(code.long)
+    plan.large = int(calls.MOST + len(code.outputs) + len(code.temporaries) + 4 > calls.ROOM)
 
 
 def into_plan(op, trace, arguments, result, mask, args) -> Plan:
@@ -376,7 +377,7 @@ def slow(op: Op, args, names):
     plan = op.plans.get(key) or plan_for(op, args, names, key, mask)
     room = len(numbers) + len(plan.outputs) + len(plan.temporaries) + 8
     values = (ctypes.c_int64 * room)(*numbers)
-    return calls.run(plan, args, names, ctypes.addressof(values), len(numbers), mask)
+    return calls.run(plan, args, names, ctypes.addressof(values), len(numbers), int(mask != 0))
 
 
 def flat(values):

@@ -96,7 +96,10 @@ class Op:
             found_plan = state.plan(self, collect(args), names, key, mask)
             if thread != state.thread:
                 state.switch(thread)
-        return run(cast(Plan, found_plan), args, names, values, used, mask)
+        plan = cast(Plan, found_plan)
+        if plan.large != 0:
+            return state.slow(self, collect(args), names)
+        return run(plan, args, names, values, used, mask)
 
 
 @native

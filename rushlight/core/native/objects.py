@@ -80,6 +80,7 @@ class Plan:
     temporaries: tuple  # bytes of each
     random: i64  # blocks drawn from the random stream; 0 if none
     long: i64  # 1 if worth releasing the interpreter lock
+    large: i64  # 1 if it has more values than the hot path has room for
     source: i64  # views and in-place: which tensor argument is viewed, or written
     offset: i64  # views: in elements, relative
     function: object  # PYTHON plans: called with (args, names)
@@ -92,7 +93,7 @@ class Plan:
 
 
 RUN, VIEW, SAME, PYTHON, INTO = 0, 1, 2, 3, 4  # kinds of plan
-FLOAT_VALUE, INTEGER_VALUE, SEED_VALUE, POSITION_VALUE = 1000, 2000, 3000, 3001  # codes in ``saves``
+FLOAT_VALUE, INTEGER_VALUE, SEED_VALUE, POSITION_VALUE = 1 << 24, 1 << 25, 1 << 26, (1 << 26) + 1  # codes in ``saves``
 
 
 @native(weakref=True, freelist=1024)
