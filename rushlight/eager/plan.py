@@ -59,6 +59,11 @@ def calls_mask(op: Op, names, positional: int) -> int:
     return op.scalars & ((1 << positional) - 1) | keyword_mask(op, names) << positional
 
 
+def gradient_bit(k: int) -> int:
+    """The bit that says whether tensor argument k wants a gradient; one bit stands for all from the 63rd on (the mask is a machine integer)."""
+    return 1 << min(k, 62)
+
+
 def keyword_mask(op: Op, names) -> int:
     found = op.masks.get(names)
     if found is None:
@@ -271,7 +276,7 @@ def type_name(dtype) -> str:
 def attach_backward(plan: Plan, op: Op, trace: Trace, arguments: Arguments, outputs, mask):
     """Derives the backward operator of a traced call.  Returns the forward program with what the backward needs as extra
     outputs, or None where no result carries a gradient."""
-    sources = [n for k, n in enumerate(arguments.tensors) if mask >> k & 1 and carries_gradient(n.meta)]
+    sources = [n for k, n in enumerate(arguments.tensors) if mask & gradient_bit(k) and carries_gradient(n.meta)]
     forward_nodes, forward_inputs = list(trace.nodes), list(trace.inputs)
     active = active_nodes(forward_nodes, sources)
     carrying = [k for k, n in enumerate(outputs) if n in active]
@@ -353,7 +358,7 @@ def slow(op: Op, args, names):
         if isinstance(value, Tensor):
             numbers.append(address_bits(value))
             if value.needs_grad:
-                mask |= 1 << tensors
+                mask |= gradient_bit(tensors)
             tensors += 1
             return value.meta
         kind = type(value)

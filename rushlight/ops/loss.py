@@ -302,7 +302,7 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
     else:
         loss = OPS["xlogy"](target, target) - target * input
     if reduction == "batchmean":
-        return loss.sum() / input.size(0)
+        return loss.sum() / (input.size(0) if input.dim() else 1)
     reduction = chosen(reduction, size_average, reduce)
     return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
 

@@ -160,7 +160,7 @@ def vjp(g, y, input, weight, bias, eps):  # noqa: F811
     if g[1] is not None:
         gx = P.add(gx, P.div(P.reshape(wide(g[1]), shape=shape), count))
     if g[2] is not None:
-        gx = P.add(gx, P.mul(P.mul(P.sub(x, P.reshape(mean, shape=shape)), 2.0 / count if type(count) is int else P.div(2.0, count)), P.reshape(wide(g[2]), shape=shape)))
+        gx = P.add(gx, P.mul(P.mul(P.sub(x, P.reshape(mean, shape=shape)), 2.0 / max(count, 1) if type(count) is int else P.div(2.0, count)), P.reshape(wide(g[2]), shape=shape)))
     results = [back(gx, input)]
     if weight is not None:
         results.append(back(P.reshape(sum_gx, shape=(c,)), weight))

@@ -167,3 +167,13 @@ def test_backward_in_threads():
     [t.start() for t in threads]
     [t.join() for t in threads]
     assert results == {k: 40.0 * k for k in range(4)}
+
+
+def test_gradients_of_a_long_list():
+    for t in (rl, torch):
+        parts = [t.full((2,), float(k), requires_grad=k % 3 != 0) for k in range(200)]
+        (t.stack(parts).cumsum(0) * t.arange(400.0).reshape(200, 2)).sum().backward()
+        found = [None if p.grad is None else p.grad.tolist() for p in parts]
+        if t is rl:
+            ours = found
+    assert ours == found
