@@ -1,6 +1,9 @@
 """Time of our contractions over torch's, interleaved in one process: below 1 we are faster.
 
-    python benchmarks/contract.py [matmul] [conv] [bfloat16]
+    python benchmarks/contract.py [matmul] [bfloat16] [conv] [forward] [input] [weight]
+
+With OMP_NUM_THREADS=1 the clock counts the processor time of this thread, so that a busy machine does not distort the ratios.
+With more threads it counts elapsed time: leave the machine alone then, since starved OpenMP threads make torch many times slower.
 """
 
 import math
@@ -41,6 +44,7 @@ MATMULS = [
 
 def interleaved(ours, theirs, budget=0.3):
     """The least seconds of each of two calls, taken in turn."""
+    clock = time.thread_time if THREADS == 1 else time.perf_counter
     best = [math.inf, math.inf]
     for call in (ours, theirs):
         call()
@@ -48,15 +52,15 @@ def interleaved(ours, theirs, budget=0.3):
     rounds = 0
     while rounds < 3 or time.perf_counter() - started < budget:
         for k, call in enumerate((ours, theirs)):
-            t = time.perf_counter()
+            t = clock()
             call()
-            best[k] = min(best[k], time.perf_counter() - t)
+            best[k] = min(best[k], clock() - t)
             if best[k] < 1e-3:
                 # short calls: once more while warm, as a program would
                 for _ in range(5):
-                    t = time.perf_counter()
+                    t = clock()
                     call()
-                    best[k] = min(best[k], time.perf_counter() - t)
+                    best[k] = min(best[k], clock() - t)
         rounds += 1
     return best
 
@@ -140,8 +144,8 @@ def main():
         matmuls("float32")
     if "bfloat16" in wanted:
         matmuls("bfloat16")
-    if "conv" in wanted:
-        for direction in ("forward", "input gradient", "weight gradient"):
+    for direction in ("forward", "input gradient", "weight gradient"):
+        if "conv" in wanted or direction.split()[0] in wanted:
             convolutions(direction)
 
 

@@ -118,6 +118,9 @@ def walk(e, op: str):
         stack.extend(one.args)
 
 
+SMALL = 16  # divisors and unrolled loops up to this are part of the machine code
+
+
 class Parameters:
     """Takes the numbers out of a kernel: sizes, strides and other constants become run-time slots, so that one piece of
     machine code serves every shape.  0, 1 and -1 stay."""
@@ -149,6 +152,8 @@ class Parameters:
             return self._sum(e)
         if e.op in LEAVES:
             return e
+        if e.op in ("//", "%") and e.args[1].op == "const" and e.args[1].arg <= SMALL:
+            return expr.rebuild(e, [self.any(e.args[0]), e.args[1]])  # a shift, or a window's stride
         args = [self.any(a) for a in e.args]
         return expr.rebuild(e, args)
 

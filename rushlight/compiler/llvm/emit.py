@@ -12,7 +12,7 @@ from ..kernel import Kernel, Stage, scalar_inputs
 from . import scalars
 from .builder import Module, constant, zero
 from .scalars import COMPUTED, STORED
-from .types import i1, i64, ptr, vector
+from .types import f64, i1, i64, ptr, vector
 
 ABI = [("slots", ptr), ("begin", i64), ("end", i64), ("worker", i64)]
 UNROLL = 4  # vectors in flight
@@ -370,6 +370,8 @@ class Emitter:
                 rest = self.lane_stride(e.args[0], along)[0]
                 if isinstance(rest, Expr) and fixed(rest):
                     self.pointer(e.arg, rest)
+            if e.op in ("//", "%") and e.args[1].op != "const" and fixed(e.args[1]):
+                self.reciprocal(e.args[1])
             for a in e.args:
                 visit(a)
 
@@ -437,7 +439,7 @@ class Emitter:
                 out = b.mul(out, factor)
             return out
         if e.op in ("//", "%"):
-            return (b.div if e.op == "//" else b.rem)(*x) if e.args[0].low >= 0 else scalars.integer_division(b, *x, True)[e.op == "%"]
+            return self.division(e, *x)
         if e.op in ("max", "min"):
             return getattr(b, e.op + "imum")(*x)
         if e.op in ("<", "=="):
@@ -460,6 +462,29 @@ class Emitter:
         for value, c in zip(x, coefficients):
             out = b.sub(out, value) if c == -1 else b.add(out, b.mul(value, c))
         return out
+
+    def division(self, e, x, divisor):
+        """A quotient or remainder of positions.  Vectors multiply by the reciprocal, which is exact below 2^50."""
+        b = self.b
+        if e.args[0].low < 0 or e.args[1].low < 1:
+            return scalars.integer_division(b, x, divisor, True)[e.op == "%"]
+        number = divisor.number
+        if number is not None and number & number - 1 == 0:
+            return b.lshr(x, number.bit_length() - 1) if e.op == "//" else b.and_(x, number - 1)
+        if not x.type.lanes or not self.uniform(e.args[1]):
+            return (b.div if e.op == "//" else b.rem)(x, divisor)
+        if e.op == "%":
+            return b.sub(x, b.mul(self.vector(const(e.args[0] // e.args[1])), divisor))
+        middle = b.add(b.convert(x, f64), 0.5)  # from the middle, rounding cannot reach another whole number
+        return b.convert(b.mul(middle, self.reciprocal(e.args[1])), i64)
+
+    def reciprocal(self, e):
+        """1 / e in every lane."""
+        found = self.found(("reciprocal", e))
+        if found is None:
+            one = self.b.div(constant(f64, 1.0), self.b.convert(self.value(e), f64))
+            found = self.scopes[-1]["reciprocal", e] = self.b.splat(one, self.lanes)
+        return found
 
     def position(self, value, limit):
         """An index from memory: out of range it raises the error flag and is clamped."""

@@ -56,8 +56,31 @@ def extreme(b, kind, x, y, signed=True):
     return b.intrinsic(f"llvm.{'s' if signed else 'u'}{kind}", x.type, [x, y])
 
 
+EXACT = 1 << 53  # whole numbers below this are exact as doubles, and so is the floor of their quotient
+
+
 def integer_division(b, x, y, signed):
-    """(quotient rounded down, remainder with the divisor's sign); by zero: (0, 0), as NumPy has it."""
+    """(quotient rounded down, remainder with the divisor's sign); by zero: (0, 0), as NumPy has it.
+
+    CPUs have no division of integer vectors: it goes through doubles wherever all lanes fit."""
+    if not x.type.lanes or not signed and x.type.element is i64:
+        return _whole_division(b, x, y, signed)
+    if x.type.element is not i64:
+        return _division_by_doubles(b, x, y, signed)
+    fits = [b.compare("<", b.add(v, EXACT), 2 * EXACT, signed=False) for v in (x, y)]
+    quotient, remainder = b.when(b.reduce("and", b.and_(*fits)), lambda: list(_division_by_doubles(b, x, y, True)),
+                                 lambda: list(_whole_division(b, x, y, True)))
+    return quotient, remainder
+
+
+def _division_by_doubles(b, x, y, signed):
+    zero = b.compare("==", y, 0)
+    quotient = b.floor(b.div(b.convert(x, f64, signed), b.convert(b.select(zero, 1, y), f64, signed)))
+    whole = b.convert(b.convert(quotient, i64), x.type.element)  # by way of i64, the least integer over -1 wraps to itself
+    return b.select(zero, 0, whole), b.select(zero, 0, b.sub(x, b.mul(whole, y)))
+
+
+def _whole_division(b, x, y, signed):
     zero, minus = b.compare("==", y, 0), b.compare("==", y, -1)
     if not signed:
         safe = b.select(zero, 1, y)

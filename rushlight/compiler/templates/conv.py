@@ -198,7 +198,8 @@ def _input_phases(size, kernel, stride, pad, dilation):
         first = max(0, -(-(pad - phase) // stride))
         start = stride * first + phase - pad
         count = max(0, -(-(size - start) // stride))
-        taps = [(k, k * dilation // stride) for k in range(kernel) if k * dilation % stride == phase]
+        # from the farthest reach on: the product then walks forward through the image
+        taps = [(k, k * dilation // stride) for k in reversed(range(kernel)) if k * dilation % stride == phase]
         phases.append((start, first, count, taps))
     return phases
 
