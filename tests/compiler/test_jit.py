@@ -10,8 +10,8 @@ import pytest
 from rushlight.core import cache
 from rushlight.core.native import loader
 from rushlight.compiler.llvm import jit
-from rushlight.compiler.llvm.builder import Module
-from rushlight.compiler.llvm.types import i64
+from rushlight.compiler.llvm.builder import Module, Value
+from rushlight.compiler.llvm.types import i64, ptr
 
 
 @pytest.fixture
@@ -136,3 +136,22 @@ def test_a_warm_start_needs_no_llvm(folder):
     program = "import rushlight, sys; print((rushlight.ones(3) + 1).tolist(), 'llvmlite.binding' in sys.modules)"
     runs = [subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split() for _ in range(2)]
     assert runs[0][-1] == "True" and runs[1][-1] == "False" and runs[0][:3] == ["[2.0,", "2.0,", "2.0]"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_child_has_data_of_its_own():
+    def counting():
+        module = Module()
+        module.data("count", "i64", "42")
+        f = module.function("add", [("x", i64)], i64)
+        after = f.add(f.load(i64, Value("@count", ptr)), f.parameters[0])
+        f.store(after, Value("@count", ptr))
+        f.ret(after)
+        return module.text()
+
+    found = jit.build("counting", counting, ["add"])
+    child = os.fork()
+    if child == 0:
+        os._exit(call(found, 8) != 50)
+    assert os.waitpid(child, 0)[1] == 0
+    assert call(found, 0) == 42

@@ -88,37 +88,36 @@ def trim() -> None:
 
 
 @native
-def acquire(nbytes: i64) -> i64:
-    """The address of at least ``nbytes`` bytes, contents undefined.  MemoryError if the system has no more."""
-    index = size_class(nbytes)
+def acquire(index: i64) -> i64:
+    """The address of a block of this class, contents undefined.  MemoryError if the system has no more."""
     block = load_i64(pool.heads, index)
     if block != 0:
         store_i64(pool.heads, index, load_i64(block, 0))
-        if index > 1024:
-            pool.cached -= class_bytes(index)
-            pool.live += class_bytes(index)
     elif index <= 1024:
-        block = carve(index)
-    else:
+        return carve(index)
+    if index > 1024:
         size = class_bytes(index)
-        if pool.cached > SLACK + pool.live // 8:
-            trim()
-        block = allocate_pages(size)
+        if block != 0:
+            pool.cached -= size
+        else:
+            if pool.cached > SLACK + pool.live // 8:
+                trim()
+            block = allocate_pages(size)
         pool.live += size
-    if pool.live > pool.peak:
-        pool.peak = pool.live
+        if pool.live > pool.peak:
+            pool.peak = pool.live
     return block
 
 
 @native
-def release(address: i64, capacity: i64) -> None:
-    """Takes a block back; ``capacity`` is that of its class."""
-    index = size_class(capacity)
-    store_i64(address, 0, load_i64(pool.heads, index))
-    store_i64(pool.heads, index, address)
+def release(block: i64, index: i64) -> None:
+    """Takes a block of this class back."""
+    store_i64(block, 0, load_i64(pool.heads, index))
+    store_i64(pool.heads, index, block)
     if index > 1024:
-        pool.live -= capacity
-        pool.cached += capacity
+        size = class_bytes(index)
+        pool.live -= size
+        pool.cached += size
 
 
 @native(freelist=1024, acyclic=True)
@@ -127,20 +126,21 @@ class Storage:
 
     address: i64
     nbytes: i64
-    capacity: i64  # bytes really there; 0 when the memory is the owner's
+    kind: i64  # the size class of the block; 0 when the memory is the owner's
     version: i64
     owner: object
 
     def finalize(self):
-        if self.capacity != 0:
-            release(self.address, self.capacity)
+        if self.kind != 0:
+            release(self.address, self.kind)
 
 
 @native
 def allocate(nbytes: i64) -> Storage:
     """A fresh storage of ``nbytes`` bytes, contents undefined.  MemoryError if the system has no more."""
+    index = size_class(nbytes)
     storage = Storage()
-    storage.address = acquire(nbytes)
+    storage.address = acquire(index)
     storage.nbytes = nbytes
-    storage.capacity = class_bytes(size_class(nbytes))
+    storage.kind = index
     return storage

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from .allocator import allocate
-from .language import Args, cast, i64, native, new_tuple, tuple_set, vectorcall
+from .language import Args, cast, filled, i64, native, new_tuple, tuple_set, vectorcall
 from .memory import load_f64, load_i64, run_program, run_program_nogil, stack, store_f64, store_i64, thread_id
 from .objects import (ACCUMULATE, DERIVED, FLOAT_VALUE, INTEGER_VALUE, INTO, LAST, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, Plan,
                       Step, Storage, Tensor, state)
@@ -91,9 +91,10 @@ class Op:
             mask = 0
         tuple_set(key, count, names)
         tuple_set(key, count + 1, mask)
-        found_plan = self.plans.get(key)
+        whole = filled(key)
+        found_plan = self.plans.get(whole)
         if found_plan is None:
-            found_plan = state.plan(self, collect(args), names, key, mask)
+            found_plan = state.plan(self, collect(args), names, whole, mask)
             if thread != state.thread:
                 state.switch(thread)
         plan = cast(Plan, found_plan)
@@ -109,7 +110,7 @@ def collect(args: Args) -> tuple:
     out = new_tuple(count)
     for k in range(count):
         tuple_set(out, k, args[k])
-    return out
+    return filled(out)
 
 
 @native
@@ -138,7 +139,7 @@ def list_key(items: object, values: i64, used: i64, mask: i64, bit: i64) -> obje
     state.used = used
     state.mask = mask
     state.bit = bit
-    return key
+    return filled(key)
 
 
 @native
@@ -207,12 +208,13 @@ def execute(plan: Plan, args: Args, values: i64, used: i64, mask: i64) -> object
         tuple_set(results, k, wrap(storage, 0, metas[k], plan.itemsizes[k]))
         store_i64(values, used, storage.address)
         used += 1
+    made = filled(results)
     launch(plan, args, values, used)
     if mask != 0:
-        record(plan, args, results, values)
+        record(plan, args, made, values)
     if plan.several != 0:
-        return results[: count - plan.extra]
-    return results[0]
+        return made[: count - plan.extra]
+    return made[0]
 
 
 @native
@@ -295,8 +297,8 @@ def record(plan: Plan, args: Args, results: tuple, values: i64) -> None:
         tensor = cast(Tensor, tensor_argument(args, wanted[k]))
         tuple_set(edges, k, edge(tensor))
         tuple_set(slots, k, tensor.output)
-    step.edges = edges
-    step.slots = slots
+    step.edges = filled(edges)
+    step.slots = filled(slots)
     step.plan = plan
     step.kind = DERIVED
     state.sequence += 1
@@ -341,5 +343,5 @@ def keep(step: Step, plan: Plan, args: Args, results: tuple, values: i64) -> Non
             tuple_set(saved, k, alias)
             version = result.storage.version
         tuple_set(versions, k, version)
-    step.saved = saved
-    step.versions = versions
+    step.saved = filled(saved)
+    step.versions = filled(versions)

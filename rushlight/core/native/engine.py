@@ -1,7 +1,7 @@
 """The backward engine: runs steps, latest first, each once all of its gradients have arrived."""
 from __future__ import annotations
 
-from .language import cast, i64, native, new_tuple, tuple_set
+from .language import cast, filled, i64, native, new_tuple, tuple_set
 from .objects import ACCUMULATE, DERIVED, Step, Tensor, state
 
 
@@ -169,7 +169,7 @@ def derive(run: Run, step: Step, gradients: list) -> tuple:
     if run.retain == 0:
         step.saved = None
     derived = plan.derived
-    results = derived(*arguments)
+    results = derived(*filled(arguments))
     if type(results) is tuple:
         return results
     return (results,)

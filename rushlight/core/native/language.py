@@ -12,7 +12,6 @@ say what to compile and with which types; without compilation they only give the
     (0, None)
 """
 
-import ctypes
 import threading
 import types
 from dataclasses import dataclass
@@ -105,29 +104,31 @@ def _plain_class(source, traits):
     body["__slots__"] = (*fields, *["__weakref__"] * traits.weakref, *["__dict__"] * traits.attributes)
     body["__native__"] = traits
 
-    def __new__(cls, *args, **names):
-        if cls is made and (args or names):
-            raise TypeError(f"{cls.__name__}() takes no arguments")
-        instance = object.__new__(cls)
-        for name, zero in fields.items():
-            setattr(instance, name, zero)
-        return instance
-
-    body["__new__"] = __new__
-    if "finalize" in body:
-        body["__del__"] = body["finalize"]
-    for name, value in list(body.items()):
-        if getattr(value, "__vectorcall__", False):
-            body["__call__"] = _call_through(name)
     if traits.binds:
         body["__get__"] = _bind
+    for name, value in list(body.items()):
+        if getattr(value, "__vectorcall__", False):
+            body["__call__"] = _call_through(value)
+    if "finalize" in body:
+        body["__del__"] = body["finalize"]
     made = type(source.__name__, source.__bases__, body)
+    made.__new__ = _maker(made, fields)
     return made
 
 
-def _call_through(name):
+def _maker(made, fields):
+    """`__new__` of a class, with one assignment written out for each field: objects are made all the time."""
+    lines = ["def __new__(cls, *args, **names):", "    if cls is made and (args or names):",
+             "        raise TypeError(f'{cls.__name__}() takes no arguments')", "    instance = make(cls)",
+             *(f"    instance.{name} = {zero!r}" for name, zero in fields.items()), "    return instance"]
+    scope = {"made": made, "make": object.__new__}
+    exec("\n".join(lines), scope)
+    return staticmethod(scope["__new__"])
+
+
+def _call_through(method):
     def __call__(self, /, *args, **names):
-        return getattr(self, name)(args + tuple(names.values()), tuple(names) or None)
+        return method(self, args + tuple(names.values()), tuple(names)) if names else method(self, args, None)
 
     return __call__
 
@@ -196,24 +197,21 @@ def forward_with(function, first, args: Args, names: tuple):
 
 
 def new_tuple(size: i64) -> tuple:
-    """A fresh tuple of `size` entries to fill with `tuple_set` before anything else sees it.
+    """A fresh tuple of `size` entries, to give values with `tuple_set` and to finish with `filled` before anything else sees it.
 
-    >>> t = new_tuple(2); tuple_set(t, 0, "a"); tuple_set(t, 1, "b"); t
+    >>> t = new_tuple(2); tuple_set(t, 0, "a"); tuple_set(t, 1, "b"); filled(t)
     ('a', 'b')
     """
-    return tuple([None] * size)  # a fresh one: repeating a tuple once gives that tuple
-
-
-_TUPLE_ITEMS = tuple.__basicsize__
-_python = ctypes.pythonapi
+    return [None] * size
 
 
 def tuple_set(target: tuple, index: i64, value) -> None:
     """Store `value` in a tuple made by `new_tuple`; an index out of range raises IndexError."""
-    if not 0 <= index < len(target):
+    if index < 0:
         raise IndexError(f"tuple index {index} out of range for {len(target)} entries")
-    slot = ctypes.c_void_p.from_address(id(target) + _TUPLE_ITEMS + 8 * index)
-    old = slot.value
-    _python.Py_IncRef(ctypes.py_object(value))
-    slot.value = id(value)
-    _python.Py_DecRef(ctypes.c_void_p(old))
+    target[index] = value
+
+
+def filled(target: tuple) -> tuple:
+    """The finished tuple that `new_tuple` began; compiled code, which filled the tuple itself, does nothing here."""
+    return tuple(target)

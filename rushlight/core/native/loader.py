@@ -74,7 +74,8 @@ class Layout:
         for section in (s for s in self.sections if s.allocated and s.writable):
             section.place = end = -(-end // section.alignment) * section.alignment
             end += section.size
-        memory = mmap.mmap(-1, max(end, code), prot=mmap.PROT_READ | mmap.PROT_WRITE)
+        private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # the default would share data with the children of a fork
+        memory = mmap.mmap(-1, max(end, code), flags=private, prot=mmap.PROT_READ | mmap.PROT_WRITE)
         self.memory, self.base = memory, ctypes.addressof(ctypes.c_char.from_buffer(memory))
         self.fill(outside)
         if ctypes.CDLL(None).mprotect(ctypes.c_void_p(self.base), ctypes.c_size_t(code), mmap.PROT_READ | mmap.PROT_EXEC):

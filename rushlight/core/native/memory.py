@@ -9,8 +9,9 @@ Addresses are plain integers. Compiled code turns each of these calls into one o
 """
 
 import ctypes
+import functools
+import threading
 
-_python = ctypes.pythonapi
 _process = ctypes.CDLL(None)
 
 CACHE_LINE = 64
@@ -18,36 +19,46 @@ HUGE_PAGE = 2 << 20
 _MADV_HUGEPAGE = 14
 
 
+# All of memory as one array, the cheapest way that Python has to reach a word of it
+_WORDS = (ctypes.c_int64 * (1 << 57)).from_address(0)
+_DOUBLES = (ctypes.c_double * (1 << 57)).from_address(0)
+
+
 class StackAddress(int):
     """The address of a block that lives as long as this integer does."""
 
 
+@functools.cache
+def _slots(count):
+    return ctypes.c_int64 * count
+
+
 def stack(slots: int) -> int:
     """The address of `slots` zeroed 8-byte slots that live until the calling function returns (keep the result in a local)."""
-    block = (ctypes.c_int64 * slots)()
+    block = _slots(slots)()
     address = StackAddress(ctypes.addressof(block))
     address.block = block
     return address
 
 
 def load_i64(address: int, index: int) -> int:
-    """The 64-bit integer at `address + 8 * index`."""
-    return ctypes.c_int64.from_address(address + 8 * index).value
+    """The 64-bit integer at `address + 8 * index`; addresses of 8-byte values are multiples of 8."""
+    return _WORDS[(address >> 3) + index]
 
 
 def store_i64(address: int, index: int, value: int) -> None:
     """Store a 64-bit integer at `address + 8 * index`."""
-    ctypes.c_int64.from_address(address + 8 * index).value = value
+    _WORDS[(address >> 3) + index] = value
 
 
 def load_f64(address: int, index: int) -> float:
     """The double at `address + 8 * index`."""
-    return ctypes.c_double.from_address(address + 8 * index).value
+    return _DOUBLES[(address >> 3) + index]
 
 
 def store_f64(address: int, index: int, value: float) -> None:
     """Store a double at `address + 8 * index`."""
-    ctypes.c_double.from_address(address + 8 * index).value = value
+    _DOUBLES[(address >> 3) + index] = value
 
 
 def load_f32(address: int, index: int) -> float:
@@ -187,14 +198,20 @@ def call_kernel(kernel: int, args: int, begin: int, end: int) -> None:
     _kernel(kernel)(args, begin, end, 0)
 
 
+_python = ctypes.pythonapi
 _python.PyThreadState_Get.restype = ctypes.c_void_p
 _python.PyThreadState_GetID.restype = ctypes.c_int64
 _python.PyThreadState_GetID.argtypes = (ctypes.c_void_p,)
+_thread = threading.local()
 
 
 def thread_id() -> int:
     """A number for the calling Python thread that no other thread of this process ever had or gets."""
-    return _python.PyThreadState_GetID(_python.PyThreadState_Get())
+    try:
+        return _thread.number
+    except AttributeError:
+        _thread.number = _python.PyThreadState_GetID(_python.PyThreadState_Get())
+        return _thread.number
 
 
 def address_of(value: object) -> int:

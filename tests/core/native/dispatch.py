@@ -73,7 +73,7 @@ class Op:
             tuple_set(key, k, tensor.meta)
             store_i64(values, k, tensor.storage.address + tensor.offset)
         tuple_set(key, count, names)
-        plan: Plan = self.plans[key]
+        plan: Plan = self.plans[filled(key)]
         result = empty(plan.meta, plan.nbytes)
         store_i64(values, count, result.storage.address)
         call_kernel(plan.kernel, values, 0, 1)

@@ -93,7 +93,7 @@ CASES = [
     ("def f(n: i64) -> None:\n if n:\n  return\n raise ValueError(n)", [(1,), (0,)]),
     ("def f(n: i64):\n x = None\n if n > 0:\n  x = (n,)\n return x", [(1,), (0,)]),
     ("def f(n: i64):\n x = 0\n x = 2.5 * n\n return x", [(1,)]),
-    ("def f(n: i64):\n t = new_tuple(n)\n for k in range(n):\n  tuple_set(t, k, k * k)\n return t", [(0,), (3,)]),
+    ("def f(n: i64):\n t = new_tuple(n)\n for k in range(n):\n  tuple_set(t, k, k * k)\n return filled(t)", [(0,), (3,)]),
     ("def f(n: i64) -> i64:\n a = stack(4)\n b = stack(n)\n store_i64(a, 1, n)\n store_i64(b, n - 1, 5)\n copy_bytes(a + 16, b + 8 * (n - 1), 8)\n store_u8(a, 0, 300)\n"
      " store_i32(a, 6, -2)\n return load_i64(a, 1) + load_i64(a, 2) * 100 + load_u8(a, 0) * 1000 + load_i32(a, 6)", [(3,)]),
     ("def f(x: f64):\n a = stack(3)\n store_f64(a, 0, x)\n store_f32(a, 2, x)\n fill_bytes(a + 16, 255, 2)\n store_i16(a, 9, -3)\n"

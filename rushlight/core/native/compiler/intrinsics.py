@@ -131,6 +131,12 @@ def _new_tuple(f, node):
     return made
 
 
+@intrinsic(language.filled)
+def _filled(f, node):
+    (made,) = plain_arguments(f, node)
+    return f.convert(made, TUPLE, "filled()")
+
+
 @intrinsic(language.tuple_set)
 def _tuple_set(f, node):
     target, index, value = plain_arguments(f, node)
