@@ -1,34 +1,38 @@
-"""One training step of a GPT (6 layers, 384 wide, batch 8 x 256), ours and torch's interleaved; milliseconds, median of several."""
+"""Training steps of a GPT (6 layers, 384 wide, batch 8 x 256) and of ResNet-18 (batch 8), ours and torch's.
+
+Times are interleaved in one process: milliseconds, median of several. Memory is that of a process of its own for each: what
+its peak lies above the state after import.
+"""
 import argparse
-import pathlib
+import importlib
 import statistics
+import subprocess
+import sys
 import time
 
-import torch
-
-import rushlight
-
-EXAMPLE = pathlib.Path(__file__).resolve().parents[1] / "examples" / "gpt.py"
+from models import load
 
 
-def example(library):
-    """The example's classes, with ``library`` in the place of torch."""
-    source = EXAMPLE.read_text()
-    for line in ("import torch\n", "from torch import nn\n", "from torch.nn import functional as F\n"):
-        assert line in source, line
-        source = source.replace(line, "")
-    names = {"torch": library, "nn": library.nn, "F": library.nn.functional, "__name__": "example"}
-    exec(compile(source, str(EXAMPLE), "exec"), names)
-    return names
+def gpt(t, layers=6, width=384, context=256, batch=8):
+    model = load("gpt", t).GPT(65, context, layers, 6, width, 0.0)
+    return model, t.randint(65, (batch, context)), t.randint(65, (batch, context)), lambda ids, targets: model(ids, targets)
 
 
-def stepper(t, options):
-    model = example(t)["GPT"](65, options.context, options.layers, 6, options.width, 0.0)
+def resnet18(t, batch=8):
+    model = load("resnet", t).resnet18()
+    return model, t.randn(batch, 3, 224, 224), t.randint(1000, (batch,)), lambda x, target: t.nn.functional.cross_entropy(model(x), target)
+
+
+MODELS = {"gpt": gpt, "resnet18": resnet18}
+
+
+def stepper(t, name):
+    """A function that takes one training step and returns the loss."""
+    model, x, target, objective = MODELS[name](t)
     optimizer = t.optim.AdamW(model.parameters(), lr=1e-4)
-    ids, targets = t.randint(65, (options.batch, options.context)), t.randint(65, (options.batch, options.context))
 
     def step():
-        loss = model(ids, targets)
+        loss = objective(x, target)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -37,31 +41,63 @@ def stepper(t, options):
     return step
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--layers", type=int, default=6)
-    parser.add_argument("--width", type=int, default=384)
-    parser.add_argument("--context", type=int, default=256)
-    parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--steps", type=int, default=5)
-    options = parser.parse_args()
+def peak():
+    """The most memory this process ever held, in megabytes."""
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) / 1024
+
+
+def report_memory(library, name):
+    """In a process of its own: megabytes that three steps take beyond the import."""
+    t = importlib.import_module(library)
+    t.set_num_threads(2)
+    before = peak()
+    step = stepper(t, name)
+    for _ in range(3):
+        step()
+    print(peak() - before)
+
+
+def memory(library, name):
+    command = [sys.executable, __file__, "--model", name, "--memory-of", library]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def compare(name, count):
+    import rushlight
+    import torch
+
     torch.set_num_threads(2)
-    steps = {"rushlight": stepper(rushlight, options), "torch": stepper(torch, options)}
-    times = {name: [] for name in steps}
-    for name, step in steps.items():
+    steps = {"rushlight": stepper(rushlight, name), "torch": stepper(torch, name)}
+    times = {library: [] for library in steps}
+    for library, step in steps.items():
         began = time.perf_counter()
         step()
-        print(f"{name}: first step {time.perf_counter() - began:.2f} s")
+        print(f"{name}: {library}: first step {time.perf_counter() - began:.2f} s")
         step()
-    for _ in range(options.steps):
-        for name, step in steps.items():
+    for _ in range(count):
+        for library, step in steps.items():
             began = time.perf_counter()
             step()
-            times[name].append(1e3 * (time.perf_counter() - began))
-    middle = {name: statistics.median(v) for name, v in times.items()}
-    for name, v in times.items():
-        print(f"{name}: median {middle[name]:.0f} ms, {min(v):.0f} to {max(v):.0f}")
-    print(f"ratio rushlight / torch: {middle['rushlight'] / middle['torch']:.2f}")
+            times[library].append(1e3 * (time.perf_counter() - began))
+    middle = {library: statistics.median(v) for library, v in times.items()}
+    for library, v in times.items():
+        print(f"{name}: {library}: median {middle[library]:.0f} ms, {min(v):.0f} to {max(v):.0f}")
+    print(f"{name}: time ratio rushlight / torch: {middle['rushlight'] / middle['torch']:.2f}")
+    peaks = {library: memory(library, name) for library in steps}
+    print(f"{name}: peak memory {peaks['rushlight']:.0f} MB, torch {peaks['torch']:.0f} MB, ratio {peaks['rushlight'] / peaks['torch']:.2f}")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model", choices=MODELS)
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--memory-of", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.memory_of:
+        return report_memory(options.memory_of, options.model)
+    for name in [options.model] if options.model else MODELS:
+        compare(name, options.steps)
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ def trim() -> None:
         block = load_i64(pool.heads, index)
         while block != 0:
             following = load_i64(block, 0)
-            free_pages(block)
+            free_pages(block, class_bytes(index))
             block = following
         store_i64(pool.heads, index, 0)
         index += 1

@@ -10,13 +10,17 @@ Addresses are plain integers. Compiled code turns each of these calls into one o
 
 import ctypes
 import functools
+import mmap
 import threading
 
 _process = ctypes.CDLL(None)
 
 CACHE_LINE = 64
 HUGE_PAGE = 2 << 20
-_MADV_HUGEPAGE = 14
+PAGE = mmap.PAGESIZE
+PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+MADV_HUGEPAGE = 14
+_REFUSED = (1 << 64) - 1
 
 
 # All of memory as one array, the cheapest way that Python has to reach a word of it
@@ -128,26 +132,42 @@ def fill_bytes(target: int, value: int, nbytes: int) -> None:
 _process.aligned_alloc.restype = ctypes.c_void_p
 _process.aligned_alloc.argtypes = (ctypes.c_size_t, ctypes.c_size_t)
 _process.free.argtypes = (ctypes.c_void_p,)
-_madvise = getattr(_process, "madvise", None)
-if _madvise is not None:
-    _madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+_process.mmap.restype = ctypes.c_void_p
+_process.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_longlong)
+_process.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+_process.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
 def allocate_pages(nbytes: int) -> int:
-    """The address of at least `nbytes` bytes on a cache line; from 2 MB on a huge page. Raises MemoryError."""
-    alignment = HUGE_PAGE if nbytes >= HUGE_PAGE else CACHE_LINE
-    rounded = max(nbytes + alignment - 1 & -alignment, alignment)
-    address = _process.aligned_alloc(alignment, rounded) if nbytes >= 0 else None
-    if not address:
+    """The address of at least `nbytes` bytes on a cache line. Raises MemoryError.
+
+    From 2 MB on a block is a mapping of its own, which begins on a huge page and goes back to the system when it is freed.
+    """
+    if nbytes < 0:
         raise MemoryError(f"no memory for a block of {nbytes} bytes")
-    if alignment == HUGE_PAGE and _madvise is not None:
-        _madvise(address, rounded, _MADV_HUGEPAGE)
+    if nbytes < HUGE_PAGE:
+        address = _process.aligned_alloc(CACHE_LINE, max(nbytes + CACHE_LINE - 1 & -CACHE_LINE, CACHE_LINE))
+        if not address:
+            raise MemoryError(f"no memory for a block of {nbytes} bytes")
+        return address
+    length = nbytes + PAGE - 1 & -PAGE
+    start = _process.mmap(None, length + HUGE_PAGE, mmap.PROT_READ | mmap.PROT_WRITE, PRIVATE, -1, 0) if length < 1 << 62 else _REFUSED
+    if start == _REFUSED:
+        raise MemoryError(f"no memory for a block of {nbytes} bytes")
+    address = start + HUGE_PAGE - 1 & -HUGE_PAGE
+    if address > start:
+        _process.munmap(start, address - start)
+    _process.munmap(address + length, HUGE_PAGE - (address - start))
+    _process.madvise(address, length, MADV_HUGEPAGE)
     return address
 
 
-def free_pages(address: int) -> None:
-    """Give a block of `allocate_pages` back."""
-    _process.free(address)
+def free_pages(address: int, nbytes: int) -> None:
+    """Give a block of `allocate_pages` back, naming the bytes it was asked for."""
+    if nbytes < HUGE_PAGE:
+        _process.free(address)
+    else:
+        _process.munmap(address, nbytes + PAGE - 1 & -PAGE)
 
 
 _runner = None

@@ -98,7 +98,7 @@ CASES = [
      " store_i32(a, 6, -2)\n return load_i64(a, 1) + load_i64(a, 2) * 100 + load_u8(a, 0) * 1000 + load_i32(a, 6)", [(3,)]),
     ("def f(x: f64):\n a = stack(3)\n store_f64(a, 0, x)\n store_f32(a, 2, x)\n fill_bytes(a + 16, 255, 2)\n store_i16(a, 9, -3)\n"
      " return load_f64(a, 0), load_f32(a, 2), f64_bits(x), f64_from_bits(f64_bits(x)), load_i16(a, 8), load_i16(a, 9)", [(1.1,), (-0.0,)]),
-    ("def f():\n a = allocate_pages(100)\n store_i64(a, 3, 9)\n x = load_i64(a, 3)\n b = allocate_pages(3000000)\n y = b % 2097152\n free_pages(a)\n free_pages(b)\n return x, y", [()]),
+    ("def f():\n a = allocate_pages(100)\n store_i64(a, 3, 9)\n x = load_i64(a, 3)\n b = allocate_pages(3000000)\n y = b % 2097152\n free_pages(a, 100)\n free_pages(b, 3000000)\n return x, y", [()]),
     ("def f(x):\n return address_of(x) == id(x)", [(5,)]),
 ]
 

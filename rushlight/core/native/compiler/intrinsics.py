@@ -267,7 +267,8 @@ def _allocate_pages(f, node):
 
 @intrinsic(memory.free_pages)
 def _free_pages(f, node):
-    f.code.call("void", "@free", f"ptr {_pointer(f, _numbers(f, node, I64)[0])}")
+    address, nbytes = _numbers(f, node, I64, I64)
+    f.code.call("void", "@free_pages", f"ptr {_pointer(f, address)}", f"i64 {nbytes}")
     return f.none()
 
 

@@ -4,6 +4,7 @@ They are written in LLVM IR, as text with the interpreter's layout filled in. Fu
 after setting an exception; `{i64, i1}` pairs carry a failure flag; an `i8` truth is 0, 1, or 2 for failure.
 """
 
+from ..memory import CACHE_LINE, HUGE_PAGE, MADV_HUGEPAGE, PAGE, PRIVATE
 from . import layout
 from .ir import COUNTS, INVARIANT, UNLIKELY, VALUES
 
@@ -524,29 +525,63 @@ def _memory(constant):
     return f"""
 @program_runner = global ptr null
 define internal ptr @allocate_pages(i64 %nbytes) noinline nounwind {{
-  %big = icmp sge i64 %nbytes, 2097152
-  %alignment = select i1 %big, i64 2097152, i64 64
-  %less = sub i64 %alignment, 1
-  %more = add i64 %nbytes, %less
-  %mask = sub i64 0, %alignment
-  %whole = and i64 %more, %mask
-  %rounded = call i64 @llvm.smax.i64(i64 %whole, i64 %alignment)
   %negative = icmp slt i64 %nbytes, 0
   br i1 %negative, label %failed, label %ask
 ask:
-  %address = call ptr @aligned_alloc(i64 %alignment, i64 %rounded)
-  %none = icmp eq ptr %address, null
-  br i1 %none, label %failed, label %got
-got:
-  br i1 %big, label %advise, label %done
-advise:
-  call i32 @madvise(ptr %address, i64 %rounded, i32 14)
+  %big = icmp sge i64 %nbytes, {HUGE_PAGE}
+  br i1 %big, label %map, label %small
+small:
+  %more = add i64 %nbytes, {CACHE_LINE - 1}
+  %lines = and i64 %more, {-CACHE_LINE}
+  %rounded = call i64 @llvm.smax.i64(i64 %lines, i64 {CACHE_LINE})
+  %block = call ptr @aligned_alloc(i64 {CACHE_LINE}, i64 %rounded)
+  %none = icmp eq ptr %block, null
+  br i1 %none, label %failed, label %done
+map:
+  %up = add i64 %nbytes, {PAGE - 1}
+  %length = and i64 %up, {-PAGE}
+  %longer = add i64 %length, {HUGE_PAGE}
+  %enough = icmp sgt i64 %longer, 0
+  br i1 %enough, label %reserve, label %failed
+reserve:
+  %region = call ptr @mmap(ptr null, i64 %longer, i32 3, i32 {PRIVATE}, i32 -1, i64 0)
+  %start = ptrtoint ptr %region to i64
+  %refused = icmp eq i64 %start, -1
+  br i1 %refused, label %failed, label %cut
+cut:
+  %past = add i64 %start, {HUGE_PAGE - 1}
+  %first = and i64 %past, {-HUGE_PAGE}
+  %front = sub i64 %first, %start
+  %back = sub i64 {HUGE_PAGE}, %front
+  %aligned = inttoptr i64 %first to ptr
+  %end = getelementptr i8, ptr %aligned, i64 %length
+  %leading = icmp ne i64 %front, 0
+  br i1 %leading, label %trim, label %rest
+trim:
+  call i32 @munmap(ptr %region, i64 %front)
+  br label %rest
+rest:
+  call i32 @munmap(ptr %end, i64 %back)
+  call i32 @madvise(ptr %aligned, i64 %length, i32 {MADV_HUGEPAGE})
   br label %done
 done:
+  %address = phi ptr [ %block, %small ], [ %aligned, %rest ]
   ret ptr %address
 failed:
   %e = call ptr @PyErr_NoMemory()
   ret ptr null
+}}
+define internal void @free_pages(ptr %address, i64 %nbytes) noinline nounwind {{
+  %big = icmp sge i64 %nbytes, {HUGE_PAGE}
+  br i1 %big, label %unmap, label %small
+small:
+  call void @free(ptr %address)
+  ret void
+unmap:
+  %up = add i64 %nbytes, {PAGE - 1}
+  %length = and i64 %up, {-PAGE}
+  call i32 @munmap(ptr %address, i64 %length)
+  ret void
 }}
 define internal i8 @run_program(ptr %code, ptr %values, i1 %unlock) nounwind {{
   %runner = load ptr, ptr @program_runner
