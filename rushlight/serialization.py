@@ -19,7 +19,7 @@ from .core.meta import Meta, Size
 from .core.native import Tensor, wrap
 from .core.native.memory import copy_bytes
 from .core.tensor import empty
-from .eager.plan import NAMES
+from .core.dtypes import NAMES
 from .nn.parameter import Parameter
 
 STORAGES = {name + "Storage": BY_NAME[key] for key, name in NAMES.items()}

@@ -114,11 +114,10 @@ def is_shared(self):
 @attach
 def type(self, dtype=None, non_blocking=False):
     """The legacy type's name, or a conversion to a dtype."""
-    from ..eager.plan import type_name
     if dtype is None:
-        return f"torch.{type_name(self.dtype)}Tensor"
+        return f"torch.{dtypes.type_name(self.dtype)}Tensor"
     if isinstance(dtype, str):
-        dtype = next(d for d in dtypes.ALL if f"{type_name(d)}Tensor" == dtype.split(".")[-1])
+        dtype = next(d for d in dtypes.ALL if f"{dtypes.type_name(d)}Tensor" == dtype.split(".")[-1])
     return self.to(dtype)
 
 

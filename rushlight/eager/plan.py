@@ -12,16 +12,17 @@ import threading
 from ..aot.joint import active_nodes, carries_gradient, differentiate
 from ..aot.partition import partition
 from ..core import interpret
-from ..core.dtypes import Defaults, bool_, can_cast, float64, int64
+from ..core.dtypes import bool_, float64, int64
 from ..core.kinds import P
-from ..core.meta import Meta, dense_strides, is_one
 from ..core.log import logger
+from ..core.meta import Meta, dense_strides
 from ..core.native import Op, Plan, Tensor, calls, state
 from ..core.native.objects import FLOAT_VALUE, INTEGER_VALUE, INTO, PYTHON, RUN, SAME, VIEW
 from ..core.op import bind, make
 from ..core.tensor import empty_of
 from ..graph.graph import Graph, Node, Store, splice
 from ..transforms.trace import Trace, Traced, traced
+from .destination import check_cast, check_distinct, check_exact, check_shape, into_out, refuse_gradient, shared
 from .program import Code, assemble
 
 log, graph_log, aot_log = logger("plans"), logger("graph"), logger("aot")
@@ -113,10 +114,12 @@ def call_body(op: Op):
 
 def make_plan(op: Op, args, names, mask) -> Plan:
     if op.facts.get("composite"):
-        return python_plan(op, call_body(op))
+        return python_plan(op, call_body(op) if not names or "out" not in names else writing(op))
     otherwise = op.facts.get("otherwise")
     if otherwise is not None and otherwise(*args[1:]) is not None:
         return python_plan(op, lambda args, names: otherwise(*args[1:])(args[0]))
+    if names and "out" in names and op.facts.get("into") is None:
+        return out_plan(op, args, names, mask)
     trace = Trace()
     arguments = Arguments(op, args, names, trace)
     check_operands(op, args, len(args) - len(names or ()), bool(arguments.tensors))
@@ -133,7 +136,7 @@ def make_plan(op: Op, args, names, mask) -> Plan:
             return meta_plan(op, arguments, results, several)
         into = op.facts.get("into")
         if into is not None:
-            return into_plan(op, trace, arguments, results[0], mask, args)
+            return into_plan(op, trace, arguments, results[0], arguments.tensors[into], mask)
         outputs = [r.node for r in results]
         if not several and outputs[0] in arguments.tensors:
             return same_plan(op, arguments, outputs[0])
@@ -143,6 +146,28 @@ def make_plan(op: Op, args, names, mask) -> Plan:
                 return view_plan(op, trace, arguments, outputs[0], source, offset, mask)
         outputs = [own(node) for node in outputs]
         return run_plan(op, trace, arguments, outputs, several, mask)
+
+
+def writing(op: Op):
+    """Calls an operator and writes what it returns into ``out``."""
+    return lambda args, names: into_out(op, args, names)
+
+
+def out_plan(op: Op, args, names, mask) -> Plan:
+    """``out=``: one result that fits is computed into its target; anything else is computed first and copied."""
+    trace = Trace()
+    arguments = Arguments(op, args, names, trace)
+    out = arguments.kwargs.pop("out")
+    if not isinstance(out, Traced):
+        return python_plan(op, writing(op))
+    if mask:
+        refuse_gradient(op)
+    with trace:
+        result = op.body(*arguments.args, **arguments.kwargs)
+        if not isinstance(result, Traced) or any(m.meta.device.type == "meta" for m in arguments.tensors) or tuple(result.shape) != tuple(out.shape):
+            return python_plan(op, writing(op))
+        check_exact(op, result.meta, out.meta)
+        return into_plan(op, trace, arguments, result, out.node, 0)
 
 
 def check_operands(op: Op, args, positional: int, any_tensor: bool):
@@ -236,18 +261,15 @@ def install(plan: Plan, code: Code):
     plan.large = int(calls.MOST + len(code.outputs) + len(code.temporaries) + 4 > calls.ROOM)
 
 
-def into_plan(op, trace, arguments, result, mask, args) -> Plan:
-    """In place: the result goes into the memory of the first tensor argument."""
-    target = arguments.tensors[op.facts["into"]]
-    if tuple(result.meta.shape) != tuple(target.meta.shape):
-        raise RuntimeError(f"output with shape {list(target.meta.shape)} doesn't match the broadcast shape {list(result.meta.shape)}")
-    if not can_cast(result.meta.dtype, target.dtype):
-        raise RuntimeError(f"result type {type_name(result.meta.dtype)} can't be cast to the desired output type {type_name(target.dtype)}")
-    if any(stride == 0 and not is_one(size) and size != 0 for size, stride in zip(target.shape, target.meta.strides)):
-        raise RuntimeError(f"{op.name}: unsupported operation: more than one element of the written-to tensor refers to a single memory "
-                           "location. Please clone() the tensor before performing the operation.")
+def into_plan(op, trace, arguments, result, target, mask) -> Plan:
+    """In place: the result goes into the memory of an argument."""
+    check_shape(result.meta, target.meta)
+    check_cast(result.meta, target.meta)
+    if not op.facts.get("uniform"):  # a single value may go to one place many times
+        check_distinct(op.name, target.meta)
     plan = blank_plan(op, INTO)
-    plan.source = op.facts["into"]
+    plan.source = arguments.tensors.index(target)
+    plan.apart = int(bool(op.facts.get("out_apart")))
     stored = result.node
     if stored.dtype is not target.dtype or stored is target:
         stored = P.convert(result, dtype=target.dtype).node
@@ -262,14 +284,6 @@ def into_plan(op, trace, arguments, result, mask, args) -> Plan:
     graph_log.debug("%s\n%s", op.name, graph)
     install(plan, assemble(splice(graph), op.name, [dense(n.meta) for n in extras]))
     return plan
-
-
-NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long", "int32": "Int", "int16": "Short",
-         "int8": "Char", "uint8": "Byte", "bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble"}
-
-
-def type_name(dtype) -> str:
-    return NAMES[dtype.name]
 
 
 # --- the derived backward -------------------------------------------------------------------------------------------------------
@@ -338,8 +352,6 @@ def slow(op: Op, args, names):
     interpret.sync()
     if interpret.stack:
         return interpret.dispatch(op, args[:positional], dict(zip(names or (), args[positional:])))
-    if names and "out" in names:
-        return into_out(op, args, names)
     overriding = [a for a in flat(args) if isinstance(a, Tensor) and overrides(type(a))]
     if overriding:
         kwargs = dict(zip(names or (), args[positional:]))
@@ -414,32 +426,6 @@ def normalise(value):
     return value
 
 
-def into_out(op: Op, args, names):
-    """``out=``: computes, then writes the results into the given tensors."""
-    at = len(args) - len(names) + names.index("out")
-    out = args[at]
-    rest, rest_names = args[:at] + args[at + 1:], tuple(n for n in names if n != "out") or None
-    result = op.call(rest, rest_names)
-    if out is None:
-        return result
-    if isinstance(out, Tensor) and out.needs_grad and state.grad or any(isinstance(a, Tensor) and a.needs_grad for a in flat(rest)) and state.grad:
-        raise RuntimeError(f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
-                           "requires grad.")
-    if isinstance(out, Tensor):
-        return write_out(op, out, result)
-    for one, value in zip(out, result):
-        write_out(op, one, value)
-    return tuple(out)
-
-
-def write_out(op: Op, out: Tensor, result: Tensor) -> Tensor:
-    if not can_cast(result.dtype, out.dtype):
-        raise RuntimeError(f"result type {type_name(result.dtype)} can't be cast to the desired output type {type_name(out.dtype)}")
-    if tuple(out.shape) != tuple(result.shape):
-        out.resize_(result.shape)
-    return out.copy_(result)
-
-
 def out_of_range(plan: Plan, args):
     """Raises what a program reported: an error inside a NumPy step, or an index out of range."""
     from .reference import failures
@@ -449,20 +435,6 @@ def out_of_range(plan: Plan, args):
     if pending is not None:
         raise kind(*pending.args) if isinstance(pending, IndexError) else pending
     raise kind(f"{plan.op.name}: an index is out of range")
-
-
-def overlap(plan: Plan, target: Tensor, other: Tensor):
-    """Refuses to write into memory of which another argument is a shifted part: what it reads would depend on the order."""
-    def span(x):
-        return x.offset, x.offset + x.numel()
-
-    if any(dense_strides(x.shape, x.meta.strides) is None for x in (target, other)):
-        return
-    (a, b), (c, d) = span(target), span(other)
-    apart = b <= c or d <= a
-    if not apart and ((a, b) != (c, d) or target.meta.strides != other.meta.strides):
-        raise RuntimeError(f"{plan.op.name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
-                           "memory location. Please clone() the tensor before performing the operation.")
 
 
 def activate():
@@ -475,7 +447,7 @@ def activate():
 
     state.tensor = state.parameter = Tensor
     state.switch = interpret.switch
+    state.shared = shared
     state.slow, state.plan, state.keyword_mask, state.out_of_range = slow, plan_for, keyword_mask, out_of_range
-    state.overlap = overlap
     state.weak = weakref.ref
     state.static_types = frozenset({dtype, device, Size})

@@ -18,7 +18,7 @@ def derive():
                 derive_composite(operator)
                 continue
             declare(operator.name + "_", operator.body, None, operator.signature, operator.scalars, into=0, method=True, namespace="",
-                    samples=(), doc=f"In-place {operator.name}.")
+                    samples=(), doc=f"In-place {operator.name}.", out_apart=operator.facts.get("out_apart"))
             OPS[operator.name + "_"].rules.update(operator.rules)
 
 
@@ -29,7 +29,7 @@ def derive_composite(operator):
     op(body, composite=True, inplace=True)
 
 
-@op(into=0, inplace=True)
+@op(into=0, inplace=True, uniform=True)
 def fill_(input, value: Scalar):
     """Every element set to one value."""
     if isinstance(value, Tensor) and not is_number(value):
@@ -39,7 +39,7 @@ def fill_(input, value: Scalar):
     return P.expand(value, shape=tuple(input.shape)) if isinstance(value, Tensor) else P.full(shape=tuple(input.shape), value=value, dtype=input.dtype)
 
 
-@op(into=0, inplace=True)
+@op(into=0, inplace=True, uniform=True)
 def zero_(input):
     """Every element set to zero."""
     return P.full(shape=tuple(input.shape), value=0, dtype=input.dtype)

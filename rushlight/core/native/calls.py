@@ -187,6 +187,10 @@ def run(plan: Plan, args: Args, names: tuple, values: i64, used: i64, mask: i64)
     if kind == SAME:
         return target
     if kind == INTO:
+        if shares(plan, target, args):
+            others = state.shared(plan, collect(args), names)
+            if others is not None:
+                return state.slow(plan.op, others, names)
         return overwrite(plan, target, args, values, used, mask)
     result = wrap(target.storage, target.offset + plan.offset, plan.outputs[0], plan.itemsizes[0])
     result.base = target if target.base is None else target.base
@@ -194,6 +198,23 @@ def run(plan: Plan, args: Args, names: tuple, values: i64, used: i64, mask: i64)
     if mask != 0:
         record(plan, args, (result,), values)
     return result
+
+
+@native
+def shares(plan: Plan, target: Tensor, args: Args) -> bool:
+    """Whether an argument that is read shows the memory to be written in another way than the target."""
+    index = 0
+    for k in range(len(args)):
+        argument = args[k]
+        if isinstance(argument, Tensor):
+            tensor = cast(Tensor, argument)
+            if tensor.storage is target.storage:
+                if tensor.offset != target.offset or tensor.meta is not target.meta:
+                    return True
+                if plan.apart != 0 and index != plan.source:
+                    return True
+            index += 1
+    return False
 
 
 @native
@@ -220,12 +241,6 @@ def execute(plan: Plan, args: Args, values: i64, used: i64, mask: i64) -> object
 @native
 def overwrite(plan: Plan, target: Tensor, args: Args, values: i64, used: i64, mask: i64) -> object:
     """Runs a plan whose result goes into an argument's memory, and returns that argument."""
-    for k in range(len(args)):
-        argument = args[k]
-        if isinstance(argument, Tensor):
-            other = cast(Tensor, argument)
-            if other is not target and other.storage is target.storage:
-                state.overlap(plan, target, other)
     if state.grad != 0 and (mask != 0 or target.needs_grad != 0):
         return state.mutate(plan, target, collect(args), values, used)
     launch(plan, args, values, used)

@@ -26,10 +26,10 @@ class State:
     slow: object  # (op, args, names): every call that is not plain tensors and numbers
     plan: object  # (op, args, names, key, mask) -> Plan: on a miss
     keyword_mask: object  # (op, names) -> bits
+    shared: object  # (plan, args, names) -> other arguments, where one that is read shares memory with what is written
     mutate: object  # (plan, target, args, values, used): in-place under autograd
     refresh: object  # (view) -> its step, after the memory it shares was changed in place
     out_of_range: object  # (plan, args): raises the IndexError
-    overlap: object  # (plan, target, other): raises where an argument lies partly in memory that is written
     weak: object  # weakref.ref
     add: object  # the operator that accumulates gradients
     accumulate: object  # (leaf, gradient, create): into .grad
@@ -82,6 +82,7 @@ class Plan:
     long: i64  # 1 if worth releasing the interpreter lock
     large: i64  # 1 if it has more values than the hot path has room for
     source: i64  # views and in-place: which tensor argument is viewed, or written
+    apart: i64  # in-place: 1 if no other argument may show even the same elements
     offset: i64  # views: in elements, relative
     function: object  # PYTHON plans: called with (args, names)
     wanted: tuple  # the tensor arguments that get gradients

@@ -1,0 +1,148 @@
+"""Writing results into memory that the caller gave: ``out=``, and arguments that share memory with what is written."""
+from __future__ import annotations
+
+import warnings
+
+from ..core.dtypes import can_cast, type_name
+from ..core.errors import CastError, OutGradientError, OverlapError, SelfOverlapError, TargetShapeError
+from ..core.meta import Meta, dense_strides, is_one
+from ..core.native import Op, Plan, Tensor, state
+from ..core.op import OPS
+from ..core.tensor import address
+
+# --- what may be written where ------------------------------------------------------------------------------------------------
+def check_cast(result: Meta, target: Meta):
+    """CastError where a result does not convert to the dtype of its target."""
+    if not can_cast(result.dtype, target.dtype):
+        raise CastError(f"result type {type_name(result.dtype)} can't be cast to the desired output type {type_name(target.dtype)}",
+                        f"a target of category {result.dtype.category} or above", f"write into a tensor of {result.dtype}, or convert the operands first")
+
+
+def check_shape(result: Meta, target: Meta):
+    """TargetShapeError where a result is not of its target's shape."""
+    if tuple(result.shape) != tuple(target.shape):
+        raise TargetShapeError(f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.shape)}",
+                               "operands that broadcast to the shape of what is written", "use the operator that returns a new tensor")
+
+
+def check_distinct(name: str, target: Meta):
+    """SelfOverlapError for a target of which several elements are one place in memory."""
+    if any(stride == 0 and not is_one(size) and size != 0 for size, stride in zip(target.shape, target.strides)):
+        raise SelfOverlapError(f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location",
+                               f"memory for each of {list(target.shape)}; strides are {list(target.strides)}", "clone() the tensor before writing to it")
+
+
+APART, SAME, PARTLY, UNKNOWN = "apart", "same", "partly", "unknown"
+
+
+def overlap(a: Tensor, b: Tensor) -> str:
+    """How the elements of two tensors share memory: not at all, all of them alike, some, or not known without looking at each."""
+    if a.storage is not b.storage or not a.meta.numel or not b.meta.numel:
+        return APART
+    first, second = span_of(a), span_of(b)
+    if first[0] >= second[1] or second[0] >= first[1]:
+        return APART
+    if dense_strides(a.meta.shape, a.meta.strides) is None or dense_strides(b.meta.shape, b.meta.strides) is None:
+        return UNKNOWN
+    return SAME if first == second and a.meta.strides == b.meta.strides else PARTLY
+
+
+def span_of(tensor: Tensor):
+    """The addresses from the first byte of a tensor to behind its last."""
+    start = address(tensor)
+    return start, start + tensor.meta.nbytes
+
+
+def refuse_overlap(name: str, target: Tensor, read: Tensor):
+    raise OverlapError(
+        f"{name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location",
+        f"an input apart from what is written, or the same elements; they are {list(read.shape)} with strides {list(read.stride())} and "
+        f"{list(target.shape)} with strides {list(target.stride())} of one storage", "clone() the input first")
+
+
+def shared(plan: Plan, args, names):
+    """Arguments for a call that writes one of them while others show the same memory.
+
+    None where the call may go on as it is, since they are apart or the same elements; OverlapError where they overlap in
+    part; arguments with copies where that is not known.
+    """
+    target, apart, count, copied = None, plan.op.facts.get("out_apart"), -1, {}
+    tensors = []
+    for place, value in enumerate(args):
+        if isinstance(value, Tensor):
+            tensors.append((place, value))
+        elif isinstance(value, (list, tuple)):
+            tensors += [(None, v) for v in value if isinstance(v, Tensor)]
+    target = tensors[plan.source][1]
+    for count, (place, value) in enumerate(tensors):
+        how = APART if count == plan.source else overlap(target, value)
+        if how == PARTLY or (how == SAME and apart):
+            refuse_overlap(plan.op.name, target, value)
+        if how == UNKNOWN and place is not None:
+            copied[place] = value.clone()
+    return tuple(copied.get(k, v) for k, v in enumerate(args)) if copied else None
+
+
+# --- out= ------------------------------------------------------------------------------------------------------------------------
+def into_out(op: Op, args, names):
+    """``out=``: computes, then writes the results into the given tensors, which take their shapes."""
+    positional = len(args) - len(names)
+    named, args = dict(zip(names, args[positional:])), args[:positional]
+    out = named.pop("out")
+    if out is None:
+        return op(*args, **named)
+    inputs = list(tensors_in((*args, *named.values())))
+    targets = [out] if isinstance(out, Tensor) else list(out)
+    if state.grad and any(t.needs_grad for t in (*targets, *inputs)):
+        refuse_gradient(op)
+    if not inputs and isinstance(out, Tensor) and "dtype" in op.signature.parameters:
+        named.setdefault("dtype", out.dtype)
+    result = op(*args, **named)
+    results = [result] if isinstance(out, Tensor) else list(result)
+    if len(results) != len(targets):
+        raise TypeError(f"{op.name}(): out= wants {len(results)} tensors, got {len(targets)}")
+    for target, value in zip(targets, results):
+        write_out(op, target, value, inputs)
+    if isinstance(out, Tensor):
+        return out
+    return type(result)(*targets) if hasattr(result, "_fields") else tuple(targets)
+
+
+def tensors_in(values):
+    for v in values:
+        if isinstance(v, Tensor):
+            yield v
+        elif isinstance(v, (list, tuple)):
+            yield from tensors_in(v)
+
+
+def refuse_gradient(op: Op):
+    raise OutGradientError(f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.",
+                           "tensors that require no gradient", "use the result that the function returns, or call it under no_grad()")
+
+
+def check_exact(op: Op, result: Meta, target: Meta):
+    """CastError for operators that convert nothing into ``out``."""
+    if op.facts.get("out_exact") and result.dtype is not target.dtype:
+        raise CastError(f"{op.name}(): Expected out tensor to have dtype {result.dtype}, but got {target.dtype} instead", "", f"give a tensor of {result.dtype}")
+
+
+def write_out(op: Op, out: Tensor, result: Tensor, inputs):
+    check_exact(op, result.meta, out.meta)
+    check_cast(result.meta, out.meta)
+    check_distinct(op.name, out.meta)
+    for value in inputs:
+        how = overlap(out, value) if expands_to(value.shape, result.shape) or op.facts.get("out_apart") else APART
+        if how == PARTLY or (how != APART and op.facts.get("out_apart")):
+            refuse_overlap(op.name, out, value)
+    if tuple(out.shape) != tuple(result.shape):
+        if out.numel():
+            warnings.warn(f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not match the required output "
+                          f"shape {list(result.shape)}. Resize it to 0 elements first to reuse it.", UserWarning, stacklevel=4)
+        OPS["resize_"](out, tuple(result.shape))
+    OPS["copy_"](out, result)
+
+
+def expands_to(shape, wanted) -> bool:
+    """Whether a shape broadcasts to this one without changing it."""
+    return len(shape) <= len(wanted) and all(a == b or a == 1 for a, b in zip(reversed(shape), reversed(wanted)))
