@@ -1,6 +1,8 @@
 """Running the backward engine: ``backward``, ``grad``, and the engine's slow paths."""
 from __future__ import annotations
 
+import sys
+
 from ..core.kinds import sum_to  # noqa: F401  (gradients of broadcasting live there)
 from ..core.interpret import sync
 from ..core.meta import Meta
@@ -160,12 +162,14 @@ def accumulate(leaf: Tensor, gradient: Tensor, create: int):
         hook(leaf)
 
 
+ENGINE_HOLDS = 5  # references to a gradient that nobody but the engine holds, as ``keep`` counts them
+
+
 def keep(gradient: Tensor, leaf: Tensor) -> Tensor:
     """The first gradient of a leaf, as memory of its own: gradients may be shared between leaves, or be expanded views."""
-    import sys
-
-    if gradient.step is None and gradient.base is None and gradient.meta.contiguous and sys.getrefcount(gradient) <= 8 and not gradient.needs_grad:
-        return alias(gradient) if sys.getrefcount(gradient.storage) > 2 + 1 else gradient
+    alone = sys.getrefcount(gradient) <= ENGINE_HOLDS and sys.getrefcount(gradient.storage) == 2
+    if alone and gradient.step is None and gradient.base is None and gradient.meta.contiguous and not gradient.needs_grad:
+        return gradient
     return OPS["clone"](gradient).detach()
 
 

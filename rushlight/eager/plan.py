@@ -94,7 +94,7 @@ def blank_plan(op: Op, kind: int) -> Plan:
     plan = Plan()
     plan.kind, plan.op = kind, op
     plan.outputs = plan.sizes = plan.itemsizes = plan.temporaries = ()
-    plan.wanted = plan.cotangents = plan.saves = plan.constants = ()
+    plan.wanted = plan.cotangents = plan.saves = plan.constants = plan.passed = plan.views = ()
     return plan
 
 
@@ -144,6 +144,8 @@ def make_plan(op: Op, args, names, mask) -> Plan:
             source, offset = alias_of(outputs[0], arguments.tensors)
             if source is not None:
                 return view_plan(op, trace, arguments, outputs[0], source, offset, mask)
+        if op.facts.get("derived") and not mask:
+            return passing_plan(op, trace, arguments, outputs, several)
         outputs = [own(node) for node in outputs]
         return run_plan(op, trace, arguments, outputs, several, mask)
 
@@ -232,6 +234,22 @@ def view_plan(op, trace, arguments, node, source, offset, mask) -> Plan:
     plan.outputs, plan.itemsizes = (node.meta,), (node.meta.itemsize,)
     if mask and not op.facts.get("detaches"):
         attach_backward(plan, op, trace, arguments, [node], mask)
+    return plan
+
+
+def passing_plan(op, trace, arguments, outputs, several) -> Plan:
+    """A backward whose results may be parts of what it was given: no copies of gradients that only pass through."""
+    fresh, passed, views = {}, [], []
+    for node in outputs:
+        source, offset = alias_of(node, arguments.tensors)
+        if source is None:
+            passed.append(fresh.setdefault(node, len(fresh)))
+        else:
+            views.append((arguments.tensors.index(source), offset, node.meta, node.meta.itemsize))
+            passed.append(-len(views))
+    plan = run_plan(op, trace, arguments, list(fresh), several, 0)
+    if views or len(fresh) < len(outputs):
+        plan.passed, plan.views = tuple(passed), tuple(views)
     return plan
 
 

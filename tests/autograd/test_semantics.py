@@ -177,3 +177,26 @@ def test_gradients_of_a_long_list():
         if t is rl:
             ours = found
     assert ours == found
+
+
+@pytest.mark.parametrize("run", [
+    lambda t, x, y, g: (x + y).backward(g),
+    lambda t, x, y, g: ((x + y) * 2).sum().backward(),
+    lambda t, x, y, g: (x.t() + y.t()).t().backward(g),
+    lambda t, x, y, g: t.cat((x.sum(1), y.sum(1))).sum().backward(),
+])
+def test_gradients_that_pass_through_are_not_shared(run):
+    """The gradient of a sum is the same for both sides; each leaf still owns what it gets."""
+    x, y, g = rl.ones(3, 4, requires_grad=True), rl.ones(3, 4, requires_grad=True), rl.full((3, 4), 3.0)
+    run(rl, x, y, g)
+    before = y.grad.tolist(), g.tolist()
+    x.grad.add_(1)
+    assert (y.grad.tolist(), g.tolist()) == before
+
+
+def test_a_gradient_that_passes_through_is_no_copy():
+    x, g = rl.ones(3, 4, requires_grad=True), rl.full((4, 3), 3.0)
+    found, = rl.autograd.grad(x.t(), x, g)
+    assert found.data_ptr() == g.data_ptr() and tuple(found.stride()) == (1, 3)
+    wide, = rl.autograd.grad(x.sum(), x)
+    assert tuple(wide.stride()) == (0, 0) and wide.tolist() == [[1.0] * 4] * 3

@@ -233,9 +233,29 @@ def execute(plan: Plan, args: Args, values: i64, used: i64, mask: i64) -> object
     launch(plan, args, values, used)
     if mask != 0:
         record(plan, args, made, values)
+    if len(plan.passed) != 0:
+        made = pass_on(plan, args, made)
     if plan.several != 0:
-        return made[: count - plan.extra]
+        return made[: len(made) - plan.extra]
     return made[0]
+
+
+@native
+def pass_on(plan: Plan, args: Args, fresh: tuple) -> tuple:
+    """The results of a plan some of which are parts of its arguments."""
+    passed = plan.passed
+    views = plan.views
+    results = new_tuple(len(passed))
+    for k in range(len(passed)):
+        code: i64 = passed[k]
+        if code >= 0:
+            tuple_set(results, k, fresh[code])
+        else:
+            view: tuple = views[-1 - code]
+            source = cast(Tensor, tensor_argument(args, view[0]))
+            offset: i64 = view[1]
+            tuple_set(results, k, wrap(source.storage, source.offset + offset, view[2], view[3]))
+    return filled(results)
 
 
 @native

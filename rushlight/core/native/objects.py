@@ -81,6 +81,8 @@ class Plan:
     random: i64  # blocks drawn from the random stream; 0 if none
     long: i64  # 1 if worth releasing the interpreter lock
     large: i64  # 1 if it has more values than the hot path has room for
+    passed: tuple  # where results share memory with arguments: for each result, fresh result k, or ~k for ``views[k]``
+    views: tuple  # (which tensor argument, offset in elements, Meta, item size)
     source: i64  # views and in-place: which tensor argument is viewed, or written
     apart: i64  # in-place: 1 if no other argument may show even the same elements
     offset: i64  # views: in elements, relative
