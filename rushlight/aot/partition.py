@@ -1,6 +1,8 @@
 """Cuts a joint program in two: what runs forward, what runs backward, and which values cross."""
 from __future__ import annotations
 
+from ..core.dtypes import bool_
+from ..core.kinds import P
 from ..graph.graph import Graph, Node, nodes_in
 
 CHEAP = {"elementwise", "view", "create", "join"}  # recomputed rather than kept
@@ -25,7 +27,8 @@ def partition(inputs, nodes, outputs, cotangents, gradients, keep_extras=True) -
     """Splits ``nodes``: gradients need the cotangents, outputs do not.
 
     Inputs and outputs that the backward reads cross as they are; cheap values are computed again; anything else becomes an
-    extra output of the forward.  With ``keep_extras`` false everything is computed again from the inputs.
+    extra output of the forward, and so do random masks: a byte to read is cheaper than drawing again.  With ``keep_extras``
+    false everything is computed again from the inputs.
     """
     given = set(inputs)
     visible = set(outputs)
@@ -33,6 +36,10 @@ def partition(inputs, nodes, outputs, cotangents, gradients, keep_extras=True) -
     for node in nodes:
         if any(n in tainted for n in nodes_in(node.args)):
             tainted.add(node)
+    drawn = {n for n in nodes if n.op is P.random_bits}
+    for node in nodes:
+        if any(n in drawn for n in nodes_in(node.args)):
+            drawn.add(node)
     residuals, extras, again = {}, [], set()
 
     def need(node):
@@ -42,7 +49,7 @@ def partition(inputs, nodes, outputs, cotangents, gradients, keep_extras=True) -
             residuals[node] = None
         elif keep_extras and node in visible:
             residuals[node] = None
-        elif not keep_extras or cheap(node):
+        elif not keep_extras or cheap(node) and not (node in drawn and node.meta.dtype is bool_):
             again.add(node)
             for n in nodes_in(node.args):
                 need(n)

@@ -189,13 +189,12 @@ class Reader:
         return self.random(node, index)
 
     def random(self, node, index):
-        """Philox4x32-10: word k % 4 of block offset + k // 4."""
+        """Word k of the stream from block ``offset`` on."""
         seed, offset = (self.places[a] if isinstance(a, Node) else number(a, int64) for a in node.args)
         at = 0
         for i, stride in zip(index, row_major(node.shape)):
             at = at + i * stride
-        block = expr.value(at // 4, int64) + offset
-        return philox(seed, block, expr.value(at % 4, int64))
+        return apply("philox", seed, offset, expr.value(at, int64))
 
 
 def guard(e: Expr, mask: Expr, memo: dict) -> Expr:
@@ -211,32 +210,6 @@ def guard(e: Expr, mask: Expr, memo: dict) -> Expr:
             found = expr.rebuild(e, [guard(a, mask, memo) for a in e.args])
         memo[e] = found
     return found
-
-
-LOW = 0xFFFFFFFF
-
-
-def philox(seed: Expr, block: Expr, word: Expr) -> Expr:
-    """One word of a block of the Philox4x32-10 stream (Salmon et al. 2011), as int64."""
-    def low(x):
-        return apply("bitwise_and", x, LOW)
-
-    def high(x):
-        return apply("shift_right_logical", x, 32)
-
-    def mix(a, b, c):
-        return apply("bitwise_xor", apply("bitwise_xor", a, b), c)
-
-    zero = number(0, int64)
-    c0, c1, c2, c3 = low(block), high(block), zero, zero
-    k0, k1 = low(seed), high(seed)
-    for _ in range(10):
-        p0, p1 = c0 * 0xD2511F53, c2 * 0xCD9E8D57
-        c0, c1, c2, c3 = mix(high(p1), c1, k0), low(p1), mix(high(p0), c3, k1), low(p0)
-        k0, k1 = low(k0 + 0x9E3779B9), low(k1 + 0xBB67AE85)
-    odd = apply("ne", apply("bitwise_and", word, 1), 0)
-    upper = apply("ge", word, 2)
-    return expr.where(upper, expr.where(odd, c3, c2), expr.where(odd, c1, c0))
 
 
 def scalar_input(node: Node) -> Expr:

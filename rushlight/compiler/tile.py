@@ -61,6 +61,8 @@ def accesses(kernel: Kernel):
         for e in stage.exprs():
             for load in walk(e, "load"):
                 yield load.args[0], 1
+            for position in walk(e, "value"):
+                yield position.args[0], 0
 
 
 def vector_axis(kernel: Kernel, axes):
@@ -182,6 +184,9 @@ def fixed_axes(kernel: Kernel):
         if e.op == "index":
             if not linear:
                 blocked.add(e)
+            return
+        if e.op == "value":
+            visit(e.args[0], True)
             return
         if e.op == "load":
             visit(e.args[0], True)

@@ -200,3 +200,13 @@ def test_a_gradient_that_passes_through_is_no_copy():
     assert found.data_ptr() == g.data_ptr() and tuple(found.stride()) == (1, 3)
     wide, = rl.autograd.grad(x.sum(), x)
     assert tuple(wide.stride()) == (0, 0) and wide.tolist() == [[1.0] * 4] * 3
+
+
+def test_dropout_keeps_its_mask():
+    """The backward reads one byte an element instead of drawing again."""
+    x = rl.ones(64, requires_grad=True)
+    y = rl.nn.functional.dropout(x, 0.5)
+    graph = y.step.plan.derived.facts["derived"]
+    assert all(n.op.name != "prims.random_bits" for n in graph.nodes) and graph.inputs[0].dtype is rl.bool
+    found, = rl.autograd.grad(y, x, rl.ones(64))
+    assert found.tolist() == y.tolist()

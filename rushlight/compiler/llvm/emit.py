@@ -372,6 +372,8 @@ class Emitter:
                     self.pointer(e.arg, rest)
             if e.op in ("//", "%") and e.args[1].op != "const" and fixed(e.args[1]):
                 self.reciprocal(e.args[1])
+            if e.op == "philox" and fixed(e.args[0]):
+                self.keys(e.args[0], self.lanes if along is not None else 0)
             for a in e.args:
                 visit(a)
 
@@ -430,6 +432,9 @@ class Emitter:
         expansion = math.expand(e)
         if expansion is not e:
             return self.vector(expansion) if lanes else self.value(expansion)
+        if e.op == "philox":
+            keys = self.keys(e.args[0], lanes)
+            return scalars.philox(b, keys, *(self.vector(a) if lanes else self.value(a) for a in e.args[1:]))
         x = [self.vector(a) if lanes else self.value(a) for a in e.args]
         if e.op == "sum":
             return self.polynomial(e, x)
@@ -484,6 +489,14 @@ class Emitter:
         if found is None:
             one = self.b.div(constant(f64, 1.0), self.b.convert(self.value(e), f64))
             found = self.scopes[-1]["reciprocal", e] = self.b.splat(one, self.lanes)
+        return found
+
+    def keys(self, seed, lanes):
+        """The keys of a random stream."""
+        found = self.found(("keys", seed, lanes))
+        if found is None:
+            found = [[self.b.splat(k, lanes) for k in pair] for pair in scalars.philox_keys(self.b, self.value(seed))]
+            self.scopes[-1]["keys", seed, lanes] = found
         return found
 
     def position(self, value, limit):
