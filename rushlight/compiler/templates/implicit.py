@@ -11,55 +11,72 @@ from .blocked import KERNEL, Slots
 from .contraction import CHUNK
 from .pack import write_quads
 
-# The slots of the kernel that packs weights: "taps" is a table of byte offsets of each k.
-WEIGHT_SLOTS = ("weights", "packed", "offsets", "rows", "depth", "row_stride", "group_stride", "group_tiles", "tile_bytes")
+# The slots of the kernels that pack weights: "offsets" is a table of byte offsets of each k.
+WEIGHT_SLOTS = ("weights", "packed", "offsets", "rows", "depth", "row_stride", "group_stride", "group_tiles", "tile_bytes",
+                "blocks", "block_depth")
 SLOTS = ("weights", "image", "out", "scratch", "k_offsets", "out_offsets", "rows", "depth", "block_tiles", "row_blocks",
          "block_panels", "panel_blocks", "block_depth", "panels_per_image", "panels", "group_tiles", "tile_bytes",
          "image_bytes", "image_group_bytes", "out_batch", "out_group", "out_row", "scratch_bytes", "partial_bytes")
 
 
 def weight_kernel(numbers, rows, contiguous):
-    """The kernel that packs weights into quads, one tile of rows a unit; returns its address.
+    """The kernel that packs weights into quads; returns its address.
 
-    `contiguous`: the weights of a row are neighbours in the order of k, and no table is needed.
+    `contiguous`: the weights of a row are neighbours in the order of k, and a unit is a tile of rows. Else a table says
+    where each k lies, and a unit is a block along k for all rows: it is rows that are close in memory, and reading them
+    tile by tile would come back to every cache set many times.
     """
+    write = _write_tile_of_rows if contiguous else _write_block_along_k
     key = f"weights {numbers} {rows} {contiguous}"
-    return jit.build(key, lambda: _weight_text(numbers, rows, contiguous), ["weights"])["weights"]
+    return jit.build(key, lambda: _weight_text(numbers, rows, write), ["weights"])["weights"]
 
 
-def _weight_text(numbers, rows, contiguous):
+def _weight_text(numbers, rows, write):
     module = Module()
     f = module.function("weights", KERNEL)
     args, begin, end, _ = f.parameters
     s = Slots(f, args, WEIGHT_SLOTS, ("weights", "packed", "offsets"))
-    word = numbers.word
+    f.loop(begin, end, 1, [], lambda unit, _: write(f, s, numbers, rows, unit))
+    f.ret()
+    return module.text()
 
-    def tile(unit, _):
-        group = f.div(unit, s.group_tiles)
-        first = f.mul(f.sub(unit, f.mul(group, s.group_tiles)), rows)
-        stride = s.row_stride
-        source = f.offset(f.offset(s.weights, f.mul(group, s.group_stride)), f.mul(first, stride))
-        target = f.offset(s.packed, f.mul(unit, s.tile_bytes))
-        left = f.minimum(f.sub(s.rows, first), rows)
-        if contiguous:
-            write_quads(f, numbers, rows, source, stride, None, target, left, s.depth)
-            return
+
+def _write_tile_of_rows(f, s, numbers, rows, unit):
+    group = f.div(unit, s.group_tiles)
+    first = f.mul(f.sub(unit, f.mul(group, s.group_tiles)), rows)
+    stride = s.row_stride
+    source = f.offset(f.offset(s.weights, f.mul(group, s.group_stride)), f.mul(first, stride))
+    target = f.offset(s.packed, f.mul(unit, s.tile_bytes))
+    write_quads(f, numbers, rows, source, stride, None, target, f.minimum(f.sub(s.rows, first), rows), s.depth)
+
+
+def _write_block_along_k(f, s, numbers, rows, unit):
+    word, stride = numbers.word, s.row_stride
+    group = f.div(unit, s.blocks)
+    first = f.mul(f.sub(unit, f.mul(group, s.blocks)), s.block_depth)
+    stop = f.minimum(f.add(first, s.block_depth), s.depth)
+    weights = f.offset(s.weights, f.mul(group, s.group_stride))
+
+    def tile(t, _):
+        row = f.mul(t, rows)
+        source = f.offset(weights, f.mul(row, stride))
+        target = f.offset(s.packed, f.mul(f.add(f.mul(group, s.group_tiles), t), s.tile_bytes))
+        last = f.sub(f.sub(s.rows, row), 1)
+        # rows that are not there repeat the last one; their sums are thrown away
+        places = [f.mul(f.minimum(constant(i64, r), last), stride) for r in range(rows)]
+        ahead = f.mul(stride, 4 * rows)  # short runs far apart: the machine does not guess the next tile's
 
         def column(k, _):
             at = f.offset(source, f.load(i64, f.offset(s.offsets, k, i64)))
             to = f.offset(target, f.add(f.mul(f.div(k, CHUNK), (rows - 1) * CHUNK), k), word)
-            for r in range(rows):
-                # rows that are not there repeat the last one; their sums are thrown away
-                row = f.minimum(constant(i64, r), f.sub(left, 1))
-                value = f.load(numbers.element, f.offset(at, f.mul(row, stride)))
+            f.prefetch(f.offset(at, ahead))
+            for r, place in enumerate(places):
+                value = f.load(numbers.element, f.offset(at, place))
                 f.store(f.convert(value, word), f.offset(to, r * CHUNK * word.bytes))
 
-        # rows inside: for the gradient of the input it is they that are close in memory
-        f.loop(0, s.depth, 1, [], column)
+        f.loop(first, stop, 1, [], column)
 
-    f.loop(begin, end, 1, [], tile)
-    f.ret()
-    return module.text()
+    f.loop(0, s.group_tiles, 1, [], tile)
 
 
 def conv_kernel(numbers, out, rows, vectors, dense_out, packed_out, epilogue):

@@ -13,6 +13,7 @@ from .matmul import register_tile
 _IMAGE_BYTES = 4 << 20    # padded images made at a time: they are read again before they leave the cache
 _WEIGHT_BYTES = 448 << 10  # a block of weights, in half of the second cache
 _PARTIAL_BYTES = 384 << 10
+_WEIGHT_ROWS = 8  # rows of weights that are read side by side when they are packed transposed
 
 
 @dataclass(frozen=True)
@@ -124,9 +125,12 @@ class Builder:
         self.temporaries[packed] = self.c.groups * blocks.tiles * slots["tile_bytes"]
         kind = replace(self.kind, element=self.element, name=self.c.dtype)
         kernel = implicit.weight_kernel(kind, blocks.tile_rows, product.weight_offsets is None)
-        grain = max(1, 8192 // max(blocks.depth * blocks.tile_rows, 1))
+        contiguous = product.weight_offsets is None
+        units = self.c.groups * (blocks.tiles if contiguous else slots["blocks"])
+        words = blocks.tile_rows * blocks.depth if contiguous else product.rows * slots["block_depth"]
+        grain = max(1, 8192 // max(words, 1))
         sources = {"weights": ("pointer", "weight", 0), "packed": ("temp", packed, 0)}
-        self._add(kernel, self.c.groups * blocks.tiles, grain, implicit.WEIGHT_SLOTS, slots, sources)
+        self._add(kernel, units, grain, implicit.WEIGHT_SLOTS, slots, sources)
         return product, blocks, slots, packed
 
     def _out_offsets(self, product):
@@ -142,7 +146,9 @@ class Builder:
 
     def _weight_slots(self, product, blocks):
         word_bytes = self.word.bytes
+        block_depth = _WEIGHT_ROWS * (blocks.depth // max(product.channels, 1))
         return {
+            "block_depth": block_depth, "blocks": -(-blocks.depth // max(block_depth, 1)),
             "rows": product.rows, "depth": blocks.depth, "row_stride": product.row_weights * self.size,
             "group_tiles": blocks.tiles, "group_stride": product.group_weights * self.size,
             "tile_bytes": -(-blocks.depth // CHUNK) * CHUNK * blocks.tile_rows * word_bytes + 64,
