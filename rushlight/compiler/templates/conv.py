@@ -14,7 +14,7 @@ from ..llvm import pool
 from ..llvm.types import ptr
 from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, Epilogue, numbers
 from .image import Geometry, is_contiguous
-from .implicit_plan import Builder, Product
+from .implicit_plan import Builder, Product, equidistant
 from .matmul import Matmul, blocked_plan, dot_plan, plan_matmul
 
 
@@ -166,7 +166,7 @@ def _input_plan(c, epilogue, threads):
     reach = [[(start, count, [(k, first + p - e) for k, e in taps]) for start, first, count, taps in dim]
              for dim, p in zip(phases, pad)]
     most = tuple(max(count for _, count, _ in dim) for dim in reach)
-    every = tuple(tuple({at for _, _, taps in dim for _, at in taps} | {0}) for dim in reach)
+    every = tuple(tuple(sorted({at for _, _, taps in dim for _, at in taps} | {0})) for dim in reach)
     geometry = Geometry(c.out, most, pad, (1, 1, 1), every)
     builder = Builder(c, threads, geometry, "y", c.y, c.out_channels)
     products = [_input_product(c, phase, builder.size) for phase in product(*reach) if all(count for _, count, _ in phase)]
@@ -206,26 +206,37 @@ def _input_phases(size, kernel, stride, pad, dilation):
 
 def _weight_plan(c, epilogue, threads):
     """A product over output numbers: rows of y (on the image's numbering, zero where thrown away) times shifted images of x."""
-    geometry = Geometry(c.size, c.out, c.pad, c.stride, _taps(c))
-    kernel = int(np.prod(c.kernel))
-    # y laid out with the pitch of x's phase images: the same numbering for both
-    spread = Geometry(c.out, c.out, (0, 0, 0), (1, 1, 1), tuple((row - out,) for row, out in zip(geometry.rows, c.out)))
+    taps = _taps(c)
+    geometry = Geometry(c.size, c.out, c.pad, c.stride, taps, columns=equidistant(taps[2]))
     builder = Builder(c, threads, geometry, "x", c.x, c.in_channels, whole=True)
-    spreader = Builder(c, threads, spread, "y", c.y, c.out_channels, whole=True)
     builder.add_image(0)
-    spreader.add_image(0)
-    group_out, group_in = c.out_channels // c.groups, c.in_channels // c.groups
-    plane_x, plane_y = geometry.plane_elements, spread.plane_elements
-    offsets = np.add.outer(np.arange(group_in) * plane_x, geometry.tap_offsets(geometry.taps)).reshape(-1)
+    group_out, group_in, kernel = c.out_channels // c.groups, c.in_channels // c.groups, int(np.prod(c.kernel))
+    offsets = np.add.outer(np.arange(group_in) * geometry.plane_elements, geometry.tap_offsets(geometry.taps)).reshape(-1)
+    rows, places, steps, temporaries = _numbered_rows(c, threads, geometry, builder.image_dtype)
+    images, plane_x = c.in_channels * geometry.plane_elements, geometry.plane_elements
     problem = Matmul(
         (c.groups,), group_out, group_in * kernel, geometry.count(c.out),
-        (group_out * plane_y, plane_y, 1), (group_in * plane_x, 1, 0), (group_out * group_in * kernel, group_in * kernel, 1),
-        builder.image_dtype, c.dtype, sums=(c.batch, c.out_channels * plane_y, c.in_channels * plane_x))
+        (group_out * rows[1], rows[1], 1), (group_in * plane_x, 1, 0), (group_out * group_in * kernel, group_in * kernel, 1),
+        builder.image_dtype, c.dtype, sums=(c.batch, rows[0], images))
     # few rows a group: packing would cost more than the products
     plan_product = dot_plan if c.dtype == builder.image_dtype and group_out <= 16 else blocked_plan
     found = plan_product(problem, numbers(builder.image_dtype), epilogue, threads, offsets * builder.word.bytes)
-    images = {"a": ("temp", "y image", 0), "b": ("temp", "x image", 0), "c": ("pointer", "weight", 0)}
-    steps = tuple(replace(step, slots=tuple(images[slot[1]] if slot[0] == "pointer" else slot for slot in step.slots))
-                  for step in found.steps)
-    return Contraction(builder.steps + spreader.steps + steps,
-                       {**builder.temporaries, **spreader.temporaries, **found.temporaries}, found.keep)
+    places |= {"b": ("temp", "x image", 0), "c": ("pointer", "weight", 0)}
+    product_steps = tuple(replace(step, slots=tuple(places[slot[1]] if slot[0] == "pointer" else slot for slot in step.slots))
+                          for step in found.steps)
+    return Contraction(builder.steps + steps + product_steps,
+                       {**builder.temporaries, **temporaries, **found.temporaries}, found.keep)
+
+
+def _numbered_rows(c, threads, geometry, dtype):
+    """y by the output numbers of x's images: (its batch and channel strides, places, steps, temporaries).
+
+    That is y itself where no number is thrown away, else a copy with the images' pitch.
+    """
+    if c.dtype == dtype and is_contiguous(c.y, c.out) and geometry.count(c.out) == int(np.prod(c.out)):
+        return c.y[:2], {"a": ("pointer", "y", 0)}, (), {}
+    spread = Geometry(c.out, c.out, (0, 0, 0), (1, 1, 1), tuple((row - out,) for row, out in zip(geometry.rows, c.out)))
+    builder = Builder(c, threads, spread, "y", c.y, c.out_channels, whole=True)
+    builder.add_image(0)
+    plane = spread.plane_elements
+    return (c.out_channels * plane, plane), {"a": ("temp", "y image", 0)}, builder.steps, builder.temporaries

@@ -4,9 +4,14 @@ A stride-s convolution reads x[o * s + t] at output o and tap t. Split into s ph
 phase[t % s][o + t // s]: for a fixed tap, neighbouring outputs read neighbours. Outputs are numbered over the rows of the
 phase image (its pitch included), so a whole run of them is one vector load at "output number plus the tap's offset"; the few
 numbers past the end of a row are computed and thrown away.
+
+Where that is many numbers, the rows of several images take turns (row 0 of each, then row 1 of each, ...), and each column of
+taps gets a copy of the image that starts at its tap: rows then have the output's width, and nothing is thrown away.
 """
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -21,6 +26,7 @@ SLACK = 4096  # bytes that may be read past the last image
 PAD_SLOTS = ("x", "image", "channels", "x_batch", "x_channel", "x_depth", "x_height", "x_width",
              "depth", "height", "width", "pad_depth", "pad_height", "pad_width", "step_depth", "step_height", "step_width",
              "phases_depth", "phases_height", "phases_width", "rows_depth", "rows_height", "rows_width",
+             "tap_width", "pitch",
              "image_batch", "image_channel", "phase_bytes")
 
 
@@ -28,7 +34,8 @@ PAD_SLOTS = ("x", "image", "channels", "x_batch", "x_channel", "x_depth", "x_hei
 class Geometry:
     """Three spatial dimensions (1 where fewer) of a convolution that reads `size` and writes `out`.
 
-    `taps` gives, per dimension, the position of each tap in the padded input; `step` the distance of neighbouring outputs.
+    `taps` gives, per dimension, the positions of the taps in the padded input, ascending; `step` the distance of neighbouring
+    outputs. `columns`: a copy of the image for each tap along the width. `images`: how many images' rows take turns.
     """
 
     size: tuple
@@ -36,51 +43,60 @@ class Geometry:
     pad: tuple
     step: tuple
     taps: tuple
+    columns: bool = False
+    images: int = 1
 
-    @property
+    @cached_property
     def phases(self):
         """Phases kept per dimension: those that some tap reads."""
-        return tuple(max(t % s for t in taps) + 1 for taps, s in zip(self.taps, self.step))
+        depth, height, width = (max(t % s for t in taps) + 1 for taps, s in zip(self.taps, self.step))
+        return depth, height, len(self.taps[2]) if self.columns else width
 
-    @property
+    @cached_property
     def rows(self):
         """The size of one phase image."""
-        return tuple(out + max(t // s for t in taps) for out, taps, s in zip(self.out, self.taps, self.step))
+        depth, height, width = (out + max(t // s for t in taps) for out, taps, s in zip(self.out, self.taps, self.step))
+        return depth, height, self.out[2] if self.columns else width
 
     @property
+    def pitch(self):
+        """Elements from a row of an image to its next."""
+        return self.rows[2] * self.images
+
+    @cached_property
     def phase_elements(self):
-        return int(np.prod(self.rows))
+        return self.rows[0] * self.rows[1] * self.pitch
 
-    @property
+    @cached_property
     def plane_elements(self):
         """Elements a channel takes: its phases, rounded so that neighbouring channels fall into different cache sets."""
-        lines = -(-self.phase_elements * int(np.prod(self.phases)) // 16)
+        lines = -(-self.phase_elements * math.prod(self.phases) // 16)
         return 16 * (lines | 1)
 
     def count(self, out):
         """How many output numbers an output of this size has, those thrown away included."""
-        _, height, width = self.rows
-        return ((out[0] - 1) * height + out[1] - 1) * width + out[2]
+        return ((out[0] - 1) * self.rows[1] + out[1] - 1) * self.pitch + self.pitch - self.rows[2] + out[2]
 
-    def tap_offsets(self, taps, phase_elements=None):
+    def tap_offsets(self, taps):
         """The offset, in elements of a channel, of each of these taps, in row-major order."""
-        phase_elements = phase_elements or self.phase_elements
-        _, height, width = self.rows
         offsets = []
         for tap in product(*taps):
             phase = [t % s for t, s in zip(tap, self.step)]
             at = [t // s for t, s in zip(tap, self.step)]
+            if self.columns:
+                phase[2], at[2] = self.taps[2].index(tap[2]), 0
             index = (phase[0] * self.phases[1] + phase[1]) * self.phases[2] + phase[2]
-            offsets.append(index * phase_elements + (at[0] * height + at[1]) * width + at[2])
+            offsets.append(index * self.phase_elements + (at[0] * self.rows[1] + at[1]) * self.pitch + at[2])
         return np.array(offsets, np.int64)
 
     def output_offsets(self, out, strides):
-        """The offset of each output number in an output of this size and these strides; -1 for those thrown away."""
-        _, height, width = self.rows
-        table = np.full(out[0] * height * width, -1, np.int64)
-        grid = table.reshape(out[0], height, width)
-        grid[:, :out[1], :out[2]] = sum(i * s for i, s in zip(np.indices(out), strides))
-        return table[:self.count(out)]
+        """The offset of each output number in outputs of this size and these strides (batch, then space); -1 for those thrown
+        away."""
+        table = np.full((out[0], self.rows[1], self.images, self.rows[2]), -1, np.int64)
+        batch, *space = strides
+        where = sum(i * s for i, s in zip(np.indices((out[0], out[1], self.images, out[2])), (*space[:2], batch, space[2])))
+        table[:, :out[1], :, :out[2]] = where
+        return table.reshape(-1)[:self.count(out)]
 
 
 def is_contiguous(strides, size):
@@ -159,7 +175,7 @@ def _pad_text(element, word, step):
             rest = f.div(number, s.phases_width)
             start_height = f.sub(f.rem(rest, s.phases_height), s.pad_height)
             start_depth = f.sub(f.div(rest, s.phases_height), s.pad_depth)
-            first = f.sub(of_width, s.pad_width)
+            first = f.sub(f.mul(of_width, s.tap_width), s.pad_width)
             to = f.offset(image, f.mul(number, s.phase_bytes))
 
             def slice_(at_depth, _):
@@ -171,7 +187,7 @@ def _pad_text(element, word, step):
                     inside = f.and_(f.compare("<", y, s.height, signed=False), inside_depth)
                     source = f.offset(x, f.add(f.mul(z, s.x_depth), f.mul(y, s.x_height)))
                     number = f.add(f.mul(at_depth, s.rows_height), at_height)
-                    one_row(source, inside, first, f.offset(to, f.mul(number, rows_width), word))
+                    one_row(source, inside, first, f.offset(to, f.mul(number, s.pitch), word))
 
                 f.loop(0, s.rows_height, 1, [], row)
 
@@ -184,37 +200,20 @@ def _pad_text(element, word, step):
     return module.text()
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Where the images of a batch lie, in elements: one plane a (batch, channel), or the batch side by side in a channel.
-
-    Side by side, the output numbers of a whole batch form one run, which wastes fewer lanes when images are small.
-    """
-
-    batch: int
-    channel: int
-    phase: int
-    total: int
-
-
-def layout(geometry, batch, channels, side_by_side):
-    """The Layout of the images of a batch."""
-    if not side_by_side:
-        plane = geometry.plane_elements
-        return Layout(plane * channels, plane, geometry.phase_elements, plane * channels * batch)
-    phase = geometry.phase_elements * batch
-    lines = -(-phase * int(np.prod(geometry.phases)) // 16)
-    channel = 16 * (lines | 1)
-    return Layout(geometry.phase_elements, channel, phase, channel * channels)
-
-
-def pad_slots(geometry, layout, strides, channels, itemsize, word_bytes):
+def pad_slots(geometry, strides, channels, itemsize, word_bytes):
     """The numbers of PAD_SLOTS; `strides` (batch, channel and three spatial ones) are in elements."""
     names = ("depth", "height", "width")
-    slots = {"channels": channels, "image_batch": layout.batch * word_bytes, "image_channel": layout.channel * word_bytes,
-             "phase_bytes": layout.phase * word_bytes}
+    plane = geometry.plane_elements
+    batch = geometry.rows[2] if geometry.images > 1 else plane * channels
+    slots = {"channels": channels, "image_batch": batch * word_bytes, "image_channel": plane * word_bytes,
+             "phase_bytes": geometry.phase_elements * word_bytes, "pitch": geometry.pitch}
     slots.update({f"x_{name}": stride * itemsize for name, stride in zip(("batch", "channel") + names, strides)})
     for k, name in enumerate(names):
         slots.update({name: geometry.size[k], f"pad_{name}": geometry.pad[k], f"step_{name}": geometry.step[k],
                       f"phases_{name}": geometry.phases[k], f"rows_{name}": geometry.rows[k]})
+    slots["tap_width"] = 1
+    if geometry.columns:
+        taps = geometry.taps[2]
+        slots["tap_width"] = taps[1] - taps[0] if len(taps) > 1 else 1
+        slots["pad_width"] -= taps[0]
     return slots

@@ -64,13 +64,14 @@ def _write_block_along_k(f, s, numbers, rows, unit):
         last = f.sub(f.sub(s.rows, row), 1)
         # rows that are not there repeat the last one; their sums are thrown away
         places = [f.mul(f.minimum(constant(i64, r), last), stride) for r in range(rows)]
-        ahead = f.mul(stride, 4 * rows)  # short runs far apart: the machine does not guess the next tile's
+        ahead = f.mul(stride, 2 * rows)  # short runs far apart: the machine does not guess the next ones
 
         def column(k, _):
             at = f.offset(source, f.load(i64, f.offset(s.offsets, k, i64)))
             to = f.offset(target, f.add(f.mul(f.div(k, CHUNK), (rows - 1) * CHUNK), k), word)
-            f.prefetch(f.offset(at, ahead))
             for r, place in enumerate(places):
+                if r % 2 == 0:
+                    f.prefetch(f.offset(at, f.add(place, ahead)))
                 value = f.load(numbers.element, f.offset(at, place))
                 f.store(f.convert(value, word), f.offset(to, r * CHUNK * word.bytes))
 

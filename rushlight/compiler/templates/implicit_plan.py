@@ -1,5 +1,6 @@
 """The steps of a convolution by implicit products: pad images, pack weights, multiply; some images at a time."""
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +14,8 @@ from .matmul import register_tile
 _IMAGE_BYTES = 4 << 20    # padded images made at a time: they are read again before they leave the cache
 _WEIGHT_BYTES = 448 << 10  # a block of weights, in half of the second cache
 _PARTIAL_BYTES = 384 << 10
+_PAD_CYCLES = 40          # what a vector of a padded image takes to write
+_SCATTER_CYCLES = 20      # what a vector of outputs that belong to several rows takes to store
 _WEIGHT_ROWS = 8  # rows of weights that are read side by side when they are packed transposed
 
 
@@ -71,18 +74,35 @@ class Builder:
         self.steps, self.temporaries, self._keep = (), {}, []
         image_bytes = geometry.plane_elements * channels * self.word.bytes
         self.images = c.batch if whole else _divisor(c.batch, max(1, _IMAGE_BYTES // image_bytes))
-        self.side_by_side = not whole and self._wastes_lanes()
-        self.layout = image.layout(geometry, self.images, channels, self.side_by_side)
+        self.whole = whole
 
     def plan(self):
         """The finished Contraction."""
         return Contraction(self.steps, self.temporaries, tuple(self._keep))
 
-    def _wastes_lanes(self):
-        """Whether giving each image its own vectors wastes more lanes than numbering all images in one run."""
+    def _best_geometry(self, products):
+        """The geometry with or without copies and turns that costs fewest cycles."""
+        best, least = self.geometry, math.inf
+        for columns in (False, True) if equidistant(self.geometry.taps[2]) else (False,):
+            for images in {1, self.images}:
+                geometry = replace(self.geometry, columns=columns, images=images)
+                cycles = self._cycles(geometry, products)
+                if cycles < least:
+                    best, least = geometry, cycles
+        return best
+
+    def _cycles(self, geometry, products):
+        """About how many cycles a geometry takes for the images at hand, on one thread."""
         lanes = self.kind.lanes
-        own = -(-self.geometry.count(self.geometry.out) // lanes) * lanes
-        return self.images > 1 and self.geometry.phase_elements < own
+        rows = math.prod(geometry.rows[:2]) * math.prod(geometry.phases) * self.channels * self.images
+        total = rows * -(-geometry.rows[2] // lanes) * _PAD_CYCLES
+        for product in products:
+            count = geometry.count(product.out)
+            tile_rows, vectors = register_tile(product.rows, count, self.kind)
+            tiles = -(-product.rows // tile_rows) * -(-count // (vectors * lanes)) * self.images // geometry.images
+            depth = product.channels * math.prod(len(taps) for taps in product.taps)
+            total += self.c.groups * tiles * tile_rows * vectors * (depth / 2 + (_SCATTER_CYCLES if geometry.images > 1 else 0))
+        return total
 
     def _table(self, offsets):
         """The address of a table that lives as long as the plan."""
@@ -100,16 +120,18 @@ class Builder:
         contiguous = strides[4] == 1 or geometry.size[2] == 1
         step = geometry.step[2] if contiguous and geometry.step[2] <= 2 else 0
         kernel = image.pad_kernel(self.element, self.word, step)
-        slots = image.pad_slots(geometry, self.layout, strides, self.channels, self.size, self.word.bytes)
+        slots = image.pad_slots(geometry, strides, self.channels, self.size, self.word.bytes)
         name = f"{self.operand} image"
         sources = {"x": ("pointer", self.operand, start * strides[0] * self.size), "image": ("temp", name, 0)}
-        self.temporaries[name] = (self.layout.total + 4 * geometry.rows[2]) * self.word.bytes + SLACK
+        planes = self.channels * (1 if geometry.images > 1 else self.images)
+        self.temporaries[name] = (geometry.plane_elements * planes + 4 * geometry.pitch) * self.word.bytes + SLACK
         units = self.images * self.channels
-        grain = max(1, min(16384 // max(geometry.phase_elements, 1), units // (4 * self.threads)))
+        grain = max(1, min(16384 // max(geometry.plane_elements // geometry.images, 1), units // (4 * self.threads)))
         self._add(kernel, units, grain, image.PAD_SLOTS, slots, sources)
 
     def multiply(self, products, epilogue):
         """The steps that pack the weights of some products once, and compute them for all images."""
+        self.geometry = self._best_geometry(products)
         prepared = [self._prepare(number, product) for number, product in enumerate(products)]
         for start in range(0, self.c.batch, self.images):
             self.add_image(start)
@@ -134,15 +156,8 @@ class Builder:
         return product, blocks, slots, packed
 
     def _out_offsets(self, product):
-        """The offset of every output number in the operand, -1 where there is none; all images' when side by side."""
-        offsets = self.geometry.output_offsets(product.out, product.strides[2:])
-        if not self.side_by_side:
-            return offsets
-        pitch = self.geometry.phase_elements
-        table = np.full((self.images, pitch), -1, np.int64)
-        batch = np.arange(self.images)[:, None] * product.strides[0]
-        table[:, :len(offsets)] = np.where(offsets >= 0, offsets + batch, -1)
-        return table.reshape(-1)[:(self.images - 1) * pitch + len(offsets)]
+        """The offset of every output number in the operand, -1 where there is none."""
+        return self.geometry.output_offsets(product.out, (product.strides[0], *product.strides[2:]))
 
     def _weight_slots(self, product, blocks):
         word_bytes = self.word.bytes
@@ -156,8 +171,9 @@ class Builder:
 
     def _product_slots(self, product, blocks, out_offsets):
         word_bytes, strides = self.word.bytes, product.strides
-        channels = np.arange(product.channels) * self.layout.channel
-        k_offsets = np.add.outer(channels, self.geometry.tap_offsets(product.taps, self.layout.phase)).reshape(-1) * word_bytes
+        plane = self.geometry.plane_elements
+        channels = np.arange(product.channels) * plane
+        k_offsets = np.add.outer(channels, self.geometry.tap_offsets(product.taps)).reshape(-1) * word_bytes
         width = blocks.vectors * self.kind.lanes
         partial = blocks.tile_rows * width * self.kind.accumulator.bytes
         waiting = blocks.block_tiles * blocks.block_panels if blocks.split else 1
@@ -169,8 +185,8 @@ class Builder:
             "block_tiles": blocks.block_tiles, "row_blocks": -(-blocks.tiles // blocks.block_tiles),
             "block_panels": blocks.block_panels, "panel_blocks": -(-blocks.panels // blocks.block_panels),
             "block_depth": blocks.block_depth, "panels_per_image": blocks.panels_per_image, "panels": blocks.panels,
-            "image_bytes": self.layout.batch * word_bytes,
-            "image_group_bytes": product.channels * self.layout.channel * word_bytes,
+            "image_bytes": plane * self.channels * word_bytes,
+            "image_group_bytes": product.channels * plane * word_bytes,
             "out_batch": strides[0] * self.size, "out_group": product.rows * strides[1] * self.size,
             "out_row": strides[1] * self.size, "scratch_bytes": scratch, "partial_bytes": partial if blocks.split else 0}
 
@@ -178,7 +194,7 @@ class Builder:
         """The step that multiplies, for the images that were padded last."""
         # only AVX-512 compresses a vector in one instruction
         dense = is_contiguous(product.strides, product.out)
-        compressed = host().width == 512 and dense and not self.side_by_side
+        compressed = host().width == 512 and dense and self.geometry.images == 1
         kernel = implicit.conv_kernel(self.kind, self.element, blocks.tile_rows, blocks.vectors, dense, compressed, epilogue)
         place = (product.first + start * product.strides[0]) * self.size
         sources = {"weights": ("temp", packed, 0), "image": ("temp", f"{self.operand} image", 0),
@@ -192,10 +208,10 @@ class Builder:
         tile_rows, vectors = register_tile(product.rows, count, self.kind)
         width = vectors * self.kind.lanes
         tiles, panels_per_image = -(-product.rows // tile_rows), -(-count // width)
-        panels = panels_per_image * (1 if self.side_by_side else self.images)
+        panels = panels_per_image * (1 if self.geometry.images > 1 else self.images)
         depth = product.channels * int(np.prod([len(taps) for taps in product.taps]))
         # taps of several phases touch several times the memory, so less depth fits the caches
-        most, block = (1536, 768) if max(self.geometry.step) == 1 else (512, 384)
+        most, block = (1536, 768) if max(self.geometry.step) == 1 and not self.geometry.columns else (512, 384)
         block_depth = max(CHUNK, depth if depth <= most else -(-depth // -(-depth // block) // CHUNK) * CHUNK)
         block_tiles = max(1, min(tiles, _WEIGHT_BYTES // (tile_rows * block_depth * self.word.bytes)))
         block_tiles = -(-tiles // -(-tiles // block_tiles))
@@ -206,6 +222,11 @@ class Builder:
         wanted = 1 if self.threads == 1 else 6 * self.threads
         block_panels = min(block_panels, max(1, -(-panels * row_blocks * self.c.groups // wanted)))
         return _Blocks(tile_rows, vectors, tiles, panels, panels_per_image, depth, block_tiles, block_panels, block_depth)
+
+
+def equidistant(taps):
+    """Whether ascending positions are all equally far apart."""
+    return len({after - before for before, after in zip(taps, taps[1:])}) <= 1
 
 
 def _divisor(number, most):
