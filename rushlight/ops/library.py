@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..core.native import Op, Tensor
 from ..core.op import OPS
 from . import prims, elementwise, shape, reduce, scan, matmul, create, index, random, sort, inplace  # noqa: F401
-from . import activation, attention, conv, copies, linalg, loss, norm, pool  # noqa: F401
+from . import activation, attention, conv, copies, ctc, linalg, loss, matrix, norm, pool  # noqa: F401
 
 inplace.derive()
 copies.derive()
@@ -13,7 +13,8 @@ ALIASES = {  # PyTorch's other names for one operator
     "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "negative": "neg", "absolute": "abs", "greater": "gt",
     "greater_equal": "ge", "less": "lt", "less_equal": "le", "not_equal": "ne", "arccos": "acos", "arcsin": "asin", "arctan": "atan",
     "arctan2": "atan2", "arccosh": "acosh", "arcsinh": "asinh", "arctanh": "atanh", "clip": "clamp", "fix": "trunc", "concat": "cat", "concatenate": "cat",
-    "swapaxes": "transpose", "swapdims": "transpose", "moveaxis": "movedim", "row_stack": "vstack", "mvlgamma": "special.multigammaln"}
+    "swapaxes": "transpose", "swapdims": "transpose", "moveaxis": "movedim", "row_stack": "vstack", "mvlgamma": "special.multigammaln",
+    "det": "linalg.det", "slogdet": "linalg.slogdet", "inverse": "linalg.inv", "matrix_power": "linalg.matrix_power", "matrix_exp": "linalg.matrix_exp"}
 OPERATORS = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide", "mod": "remainder", "pow": "pow", "matmul": "matmul",
              "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift"}
 
@@ -42,7 +43,7 @@ def swapped(operator):
 def attach_methods():
     """Operators as methods of Tensor, and Python's operators."""
     for name, operator in OPS.items():
-        if operator.facts.get("method"):
+        if operator.facts.get("method") and "." not in name:
             setattr(Tensor, name, operator)
     for alias, name in ALIASES.items():
         if name in OPS:

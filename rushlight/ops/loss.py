@@ -307,6 +307,18 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
     return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
 
 
+@op(composite=True, namespace=F)
+def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weight=None, reduction="mean", ignore_index=None, label_smoothing=0.0, options=None):
+    """The cross entropy of linearly transformed input.  input: [*, in], linear_weight: [c, *out, in], target: [*, *out] classes or [*, c, *out] probabilities."""
+    if options is not None:
+        raise NotImplementedError(f"linear_cross_entropy: chunking options are not supported, got {options}; pass options=None")
+    rows = linear_weight.reshape(-1, linear_weight.size(-1))
+    scores = OPS["nn.functional.linear"](input, rows, None if linear_bias is None else linear_bias.reshape(-1))
+    scores = scores.reshape((*input.shape[:-1], *linear_weight.shape[:-1]))
+    ignored = -100 if ignore_index is None else ignore_index
+    return cross_entropy(scores, target, weight, ignore_index=ignored, reduction=reduction, label_smoothing=label_smoothing)
+
+
 def finish(loss, reduction):
     return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
 

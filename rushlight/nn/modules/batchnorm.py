@@ -160,7 +160,7 @@ def lazy_class(base):
                         value.materialize((self.num_features,))
                 self.reset_parameters()
                 self.__class__ = base
-            return super().__call__(input)
+            return base.__call__(self, input)
 
     Lazy.__name__ = Lazy.__qualname__ = f"Lazy{base.__name__}"
     Lazy.__doc__ = f"A {base.__name__} that learns its number of channels from its first input."

@@ -5,6 +5,7 @@ import math
 
 from .. import functional as F
 from .. import init
+from ..parameter import UninitializedParameter, is_lazy
 from .linear import empty
 from .module import Module
 
@@ -132,3 +133,44 @@ def transposed_class(rank):
 
 Conv1d, Conv2d, Conv3d = map(convolution_class, (1, 2, 3))
 ConvTranspose1d, ConvTranspose2d, ConvTranspose3d = map(transposed_class, (1, 2, 3))
+
+
+def lazy_class(base):
+    class Lazy(base):
+        def __init__(self, out_channels, kernel_size, *args, bias=True, dtype=None, **kwargs):
+            super().__init__(0, 0, kernel_size, *args, bias=False, dtype=dtype, **kwargs)
+            self.out_channels = out_channels
+            self.weight = UninitializedParameter(dtype=dtype)
+            if bias:
+                self.bias = UninitializedParameter(dtype=dtype)
+
+        def reset_parameters(self):
+            if self.in_channels:
+                super().reset_parameters()
+
+        def __call__(self, input, *args):
+            if is_lazy(self.weight):
+                rank = len(self.kernel_size)
+                if input.dim() not in (rank + 1, rank + 2):
+                    raise RuntimeError(f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {type(self).__name__}, but got input of size: {list(input.shape)}")
+                self.materialize(input.shape[-rank - 1])
+            return base.__call__(self, input, *args)
+
+        def materialize(self, channels):
+            if channels % self.groups:
+                raise ValueError("in_channels must be divisible by groups")
+            self.in_channels = channels
+            pair = (channels, self.out_channels) if self.transposed else (self.out_channels, channels)
+            self.weight.materialize((pair[0], pair[1] // self.groups, *self.kernel_size))
+            if self.bias is not None:
+                self.bias.materialize((self.out_channels,))
+            self.reset_parameters()
+            self.__class__ = base
+
+    Lazy.__name__ = Lazy.__qualname__ = f"Lazy{base.__name__}"
+    Lazy.__doc__ = f"A {base.__name__} that learns its number of input channels from its first input."
+    return Lazy
+
+
+LazyConv1d, LazyConv2d, LazyConv3d = map(lazy_class, (Conv1d, Conv2d, Conv3d))
+LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = map(lazy_class, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d))

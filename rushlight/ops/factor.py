@@ -1,0 +1,406 @@
+"""Decompositions of matrices as primitives: what LAPACK computes, and the gradients.
+
+Every gradient is that of the real inner product Re tr(g^H dy); see Giles 2008 (An extended collection of matrix derivative results) and Walter &
+Lehmann 2018 (Algorithmic differentiation of linear algebra functions).
+"""
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.dtypes import int32, int64
+from ..core.kinds import Foreign, P
+from . import lapack
+from .lapack import LinAlgError
+from .prims import primitive
+
+
+def batch(x) -> tuple:
+    return tuple(x.shape[:-2])
+
+
+def vector(x, size, dtype=None):
+    """The Meta of ``size`` numbers for each matrix of x."""
+    return x.like((*batch(x), size), None, dtype)
+
+
+def matrix(x, rows, columns, dtype=None):
+    return x.like((*batch(x), rows, columns), None, dtype)
+
+
+def counts(x):
+    return x.like(batch(x), None, int32)
+
+
+def on_diagonal(x):
+    return x.diag_embed()
+
+
+def real_like(x, like):
+    """Drops the imaginary part where the argument was real."""
+    return x.real() if x.dtype.is_complex and not like.dtype.is_complex else x
+
+
+def refuse(message, info):
+    """Raises for the first matrix that failed."""
+    wrong = np.flatnonzero(info)
+    if wrong.size:
+        where = f"(Batch element {wrong[0]}): " if info.ndim else ""
+        raise LinAlgError(message.format(where=where, at=int(info.reshape(-1)[wrong[0]])))
+
+
+def converging(function, name):
+    """``function``, with NumPy's complaint about non-convergence under our name."""
+    def run(*args, **params):
+        try:
+            return function(*args, **params)
+        except np.linalg.LinAlgError as error:
+            raise LinAlgError(f"linalg.{name}: the algorithm did not converge ({error}). The input may hold NaN or infinity.") from None
+    return run
+
+
+# --- triangular systems ----------------------------------------------------------------------------------------------------
+def triangular_gradient(g, x, a, b, upper, unit):
+    gb = P.solve_triangular(a.mH, g, upper=not upper, unit=unit)
+    ga = -(gb @ x.mH)
+    return [ga.triu(int(unit)) if upper else ga.tril(-int(unit)), gb]
+
+
+P_solve_triangular = primitive("solve_triangular", Foreign(
+    lambda a, b, upper, unit: lapack.substitute(a, b, upper, unit), lambda a, b, upper, unit: b.like(tuple(b.shape)), triangular_gradient),
+    lambda a, b, upper, unit: 0, arity=2, doc="x with a x = b for a triangular [*, n, n], b [*, n, k], of one batch shape.")
+
+
+# --- general systems and inverses ------------------------------------------------------------------------------------------
+def solve_numpy(a, b, check):
+    x, info = lapack.solve(a, b)
+    if check:
+        refuse("linalg.solve: {where}The solver failed because the input matrix is singular.", info)
+    return x, info
+
+
+def solve_gradient(g, y, a, b, check):
+    if g[0] is None:
+        return [None, None]
+    gb = P.solve(a.mH, g[0], check=False)[0]
+    return [-(gb @ y[0].mH), gb]
+
+
+P_solve = primitive("solve", Foreign(solve_numpy, lambda a, b, check: (b.like(tuple(b.shape)), counts(a)), solve_gradient),
+                    lambda a, b, check: 0, arity=2, doc="x with a x = b, and the column of the first zero pivot of a singular a.")
+
+
+def inverse_numpy(a, check):
+    x, info = lapack.solve(a, np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape))
+    if check:
+        refuse("linalg.inv: {where}The diagonal element {at} is zero, the inversion could not be completed because the input matrix is singular.", info)
+    return x, info
+
+
+P_inverse = primitive("inverse", Foreign(
+    inverse_numpy, lambda a, check: (a.like(tuple(a.shape)), counts(a)),
+    lambda g, y, a, check: [None if g[0] is None else -(y[0].mH @ g[0] @ y[0].mH)]), lambda a, check: 0, arity=1)
+
+
+def pinv_numpy(a, atol, rtol, hermitian):
+    u, s, vh = np.linalg.svd(a, full_matrices=False)
+    cut = np.maximum(np.asarray(atol), np.asarray(rtol) * s.max(-1, initial=0))
+    kept = s > cut[..., None]
+    inverse = np.where(kept, 1 / np.where(kept, s, 1), 0)
+    return lapack.conjugate(vh) @ (inverse[..., None] * lapack.conjugate(u))
+
+
+def pinv_gradient(g, y, a, atol, rtol, hermitian):
+    return [pinv_slope(g, y, a), None, None]
+
+
+def pinv_slope(g, y, a):
+    """Golub & Pereyra 1973: the cotangent of a from that of its pseudoinverse y."""
+    gh, yh = g.mH, y.mH
+    return (gh - a @ (y @ gh)) @ y @ yh + yh @ y @ (gh - (gh @ y) @ a) - yh @ g @ yh
+
+
+P_pinv = primitive("pinv", Foreign(converging(pinv_numpy, "pinv"), lambda a, atol, rtol, hermitian: matrix(a, a.shape[-1], a.shape[-2]), pinv_gradient),
+                   lambda a, atol, rtol, hermitian: 0, arity=3)
+
+
+def lstsq_gradient(g, y, a, b, cutoff):
+    if g[0] is None:
+        return [None, None]
+    inverse = P.pinv(a, 0.0, float(cutoff or 0.0), hermitian=False)
+    return [pinv_slope(g[0] @ b.mH, inverse, a), inverse.mH @ g[0]]
+
+
+P_lstsq = primitive("lstsq", Foreign(
+    converging(lapack.least_squares, "lstsq"),
+    lambda a, b, cutoff: (matrix(b, a.shape[-1], b.shape[-1]), a.like(batch(a), None, int64), vector(a, min(a.shape[-2:]), a.dtype.to_real())),
+    lstsq_gradient), lambda a, b, cutoff: 0, arity=2)
+
+
+# --- determinants ----------------------------------------------------------------------------------------------------------
+def cofactor_numpy(a):
+    """det(a) a^-T without division, from the singular values: right for singular matrices too."""
+    u, s, vh = np.linalg.svd(a)
+    n = a.shape[-1]
+    ones = np.ones((*s.shape[:-1], 1), s.dtype)
+    left = np.cumprod(np.concatenate([ones, s[..., :-1]], -1), -1)[..., :n]
+    right = np.cumprod(np.concatenate([ones, s[..., :0:-1]], -1), -1)[..., :n][..., ::-1]
+    sign = np.linalg.det(u) * np.linalg.det(vh)
+    return sign[..., None, None] * np.conj((u * (left * right)[..., None, :]) @ vh)
+
+
+def cofactor_gradient(g, y, a):
+    inverse, yc = P.inverse(a, check=False)[0].mH, y.conj()
+    along = (yc * g).sum((-2, -1), keepdim=True)
+    return [along * inverse - inverse @ g.mT @ yc]
+
+
+P_cofactor = primitive("cofactor", Foreign(converging(cofactor_numpy, "det"), lambda a: a.like(tuple(a.shape)), cofactor_gradient), lambda a: 0, arity=1)
+P_det = primitive("det", Foreign(np.linalg.det, lambda a: a.like(batch(a)), lambda g, y, a: [g[..., None, None] * P.cofactor(a).conj()]),
+                  lambda a: 0, arity=1)
+
+
+def slogdet_gradient(g, y, a):
+    inverse = P.inverse(a, check=False)[0].mH
+    scale = g[1] if g[1] is not None else y[1] * 0
+    if a.dtype.is_complex:
+        scale = scale.to(a.dtype)
+        if g[0] is not None:  # the phase turns with the imaginary part of the logarithm
+            turn = (y[0].conj() * g[0]).imag()
+            scale = scale + P.complex(turn * 0, turn)
+    return [scale[..., None, None] * inverse]
+
+
+P_slogdet = primitive("slogdet", Foreign(
+    np.linalg.slogdet, lambda a: (a.like(batch(a)), a.like(batch(a), None, a.dtype.to_real())), slogdet_gradient), lambda a: 0, arity=1)
+
+
+# --- triangular factors ----------------------------------------------------------------------------------------------------
+def cholesky_numpy(a, check):
+    factor, info = lapack.cholesky(a)
+    if check:
+        refuse("linalg.cholesky: {where}The factorization could not be completed because the input is not positive-definite "
+               "(the leading minor of order {at} is not positive-definite).", info)
+    return factor, info
+
+
+def cholesky_gradient(g, y, a, check):
+    if g[0] is None:
+        return [None]
+    low = y[0]
+    half = (low.mH @ g[0]).tril()
+    half = half - on_diagonal(half.diagonal(0, -2, -1)) * 0.5
+    return [between(low.mH, (half + half.mH) * 0.5, low, upper=True)]
+
+
+def between(left, middle, right, upper):
+    """left^-1 middle right^-1 for triangular left; right is the other way round."""
+    inner = P.solve_triangular(left, middle, upper=upper, unit=False)
+    return P.solve_triangular(right.mH, inner.mH, upper=upper, unit=False).mH
+
+
+P_cholesky = primitive("cholesky", Foreign(cholesky_numpy, lambda a, check: (a.like(tuple(a.shape)), counts(a)), cholesky_gradient),
+                       lambda a, check: 0, arity=1)
+
+
+def lu_numpy(a):
+    return lapack.lu(a)
+
+
+def lu_gradient(g, y, a):
+    """Of the packed factors: a leading square part, then what lies below or right of it."""
+    if g[0] is None:
+        return [None]
+    packed, pivots = y[0], y[1]
+    m, n = a.shape[-2:]
+    k = min(m, n)
+    square = packed[..., :k, :k]
+    low = square.tril(-1) + identity_like(square)
+    up = square.triu()
+    gs = g[0][..., :k, :k]
+    gl, gu = gs.tril(-1), gs.triu()
+    beside = None
+    if m > n:  # L2 = A2 U^-1
+        beside = right_solve(up, g[0][..., k:, :])
+        gu = gu - (packed[..., k:, :].mH @ beside).triu()
+    elif n > m:  # U2 = L^-1 A2
+        beside = P.solve_triangular(low.mH, g[0][..., :, k:], upper=True, unit=True)
+        gl = gl - (beside @ packed[..., :, k:].mH).tril(-1)
+    middle = (low.mH @ gl).tril(-1) + (gu @ up.mH).triu()
+    inner = P.solve_triangular(low.mH, middle, upper=True, unit=True)
+    ga = right_solve(up, inner)
+    if beside is not None:
+        ga = P.cat((ga, beside), dim=len(a.shape) - (2 if m > n else 1))
+    order = P.row_order(pivots, size=m)
+    where = P.sort(order, dim=len(order.shape) - 1, descending=False)[1]
+    return [P.gather(ga, where[..., None].expand(ga.shape), dim=len(ga.shape) - 2)]
+
+
+def right_solve(up, x):
+    """x up^-H."""
+    return P.solve_triangular(up, x.mH, upper=True, unit=False).mH
+
+
+def identity_like(x):
+    return on_diagonal(x.diagonal(0, -2, -1) * 0 + 1)
+
+
+P_lu = primitive("lu", Foreign(lu_numpy, lambda a: (a.like(tuple(a.shape)), vector(a, min(a.shape[-2:]), int32), counts(a)), lu_gradient), lambda a: 0, arity=1)
+P_row_order = primitive("row_order", Foreign(
+    lapack.permutation, lambda p, size: p.like((*p.shape[:-1], size), None, int64)), lambda pivots, size: 0, arity=1,
+    doc="The order of rows that 1-based exchanges make: [*, k] -> [*, size].")
+
+
+def qr_gradient(g, y, a, mode):
+    q, r = y
+    m, n = a.shape[-2:]
+    if mode == "r":
+        raise RuntimeError("The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(A, mode='reduced') "
+                           "if you are going to require gradients.")
+    if mode == "complete" and m > n:
+        raise RuntimeError(f"The QR decomposition is not differentiable when mode='complete' and nrows > ncols ({m} > {n}).")
+    gq, gr = (part if part is not None else whole * 0 for part, whole in zip(g, y))
+    k = min(m, n)
+    if m >= n:
+        return [qr_slope(gq, gr, q, r)]
+    rest = gr[..., :, k:]
+    first = qr_slope(gq + a[..., :, k:] @ rest.mH, gr[..., :, :k], q, r[..., :, :k])
+    return [P.cat((first, q @ rest), dim=len(a.shape) - 1)]
+
+
+def qr_slope(gq, gr, q, r):
+    middle = r @ gr.mH - gq.mH @ q
+    low = middle.tril(-1)
+    diagonal = middle.diagonal(0, -2, -1)
+    if diagonal.dtype.is_complex:  # the phase of R's diagonal is fixed
+        diagonal = diagonal.real().to(diagonal.dtype)
+    return right_solve(r, gq + q @ (low + low.mH + on_diagonal(diagonal)))
+
+
+def qr_numpy(a, mode):
+    if mode == "r":
+        r = np.linalg.qr(a, mode="r")
+        return np.empty((0,), a.dtype), r
+    return tuple(np.linalg.qr(a, mode=mode))
+
+
+def qr_meta(a, mode):
+    m, n = a.shape[-2:]
+    k = m if mode == "complete" else min(m, n)
+    return (a.like((0,)) if mode == "r" else matrix(a, m, k)), matrix(a, k, n)
+
+
+P_qr = primitive("qr", Foreign(qr_numpy, qr_meta, qr_gradient), lambda a, mode: 0, arity=1)
+P_geqrf = primitive("geqrf", Foreign(lapack.geqrf, lambda a: (a.like(tuple(a.shape)), vector(a, min(a.shape[-2:])))), lambda a: 0, arity=1)
+
+
+def reflect_gradient(g, y, a, tau, x, adjoint):
+    return list(P.reflect_backward(g, a, tau, x, adjoint=adjoint))
+
+
+P_reflect = primitive("reflect", Foreign(lapack.reflect, lambda a, tau, x, adjoint: x.like(tuple(x.shape)), reflect_gradient), lambda a, tau, x, adjoint: 0, arity=3,
+                      doc="Q x (Q^H x) for the product Q of the reflectors below the diagonal of a, with scales tau.")
+P_reflect_backward = primitive("reflect_backward", Foreign(
+    lapack.reflect_backward, lambda g, a, tau, x, adjoint: tuple(v.like(tuple(v.shape)) for v in (a, tau, x))), lambda g, a, tau, x, adjoint: 0, arity=4)
+
+
+# --- symmetric factors -------------------------------------------------------------------------------------------------------------
+P_ldl = primitive("ldl", Foreign(lapack.ldl, lambda a, hermitian: (a.like(tuple(a.shape)), vector(a, a.shape[-1], int32), counts(a))), lambda a, hermitian: 0, arity=1)
+P_ldl_solve = primitive("ldl_solve", Foreign(lapack.ldl_solve, lambda a, pivots, b, hermitian: b.like(tuple(b.shape)),
+                                             lambda g, y, a, pivots, b, hermitian: [None, None, P.ldl_solve(a if hermitian else a.conj(), pivots, g, hermitian=hermitian)]),
+                        lambda a, pivots, b, hermitian: 0, arity=3)
+
+
+# --- eigenvalues and singular values ----------------------------------------------------------------------------------------
+def gaps(values):
+    """values[j] - values[i], with 1 on the diagonal."""
+    return values[..., None, :] - values[..., :, None] + on_diagonal(values * 0 + 1)
+
+
+def off_diagonal(x):
+    return x - on_diagonal(x.diagonal(0, -2, -1))
+
+
+def eigh_gradient(g, y, a, uplo):
+    values, v = y
+    inner = on_diagonal(g[0]).to(v.dtype) if g[0] is not None else None
+    if g[1] is not None:
+        turned = off_diagonal(v.mH @ g[1]) / gaps(values).to(v.dtype)
+        inner = turned if inner is None else inner + turned
+    return [v @ inner @ v.mH]
+
+
+P_eigh = primitive("eigh", Foreign(
+    converging(lambda a, uplo: tuple(np.linalg.eigh(a, uplo)), "eigh"),
+    lambda a, uplo: (vector(a, a.shape[-1], a.dtype.to_real()), a.like(tuple(a.shape))), eigh_gradient), lambda a, uplo: 0, arity=1)
+
+
+def eig_gradient(g, y, a):
+    values, v = y
+    inner = on_diagonal(g[0]) if g[0] is not None else None
+    if g[1] is not None:
+        along = v.mH @ g[1]
+        free = along - (v.mH @ v) * along.diagonal(0, -2, -1).real().to(v.dtype)[..., None, :]
+        turned = off_diagonal(free) / gaps(values).conj()
+        inner = turned if inner is None else inner + turned
+    return [real_like(P.solve(v.mH, inner @ v.mH, check=False)[0], a)]
+
+
+P_eig = primitive("eig", Foreign(
+    converging(lambda a: tuple(np.linalg.eig(a)), "eig"),
+    lambda a: (vector(a, a.shape[-1], a.dtype.to_complex()), a.like(tuple(a.shape), None, a.dtype.to_complex())), eig_gradient), lambda a: 0, arity=1)
+
+
+def svd_gradient(g, y, a, full):
+    u, s, vh = y
+    k = s.shape[-1]
+    u, v = u[..., :, :k], vh[..., :k, :].mH
+    gu, gs, gvh = g[0], g[1], g[2]
+    inner = on_diagonal(gs).to(u.dtype) if gs is not None else None
+    if gu is None and gvh is None:
+        return [u @ inner @ v.mH]
+    scale = s.to(u.dtype)
+    square = gaps(s * s).to(u.dtype)
+    tail = None
+    if gu is not None:
+        gu = gu[..., :, :k]
+        along = u.mH @ gu
+        skew = along - along.mH
+        part = off_diagonal(skew / square) * scale[..., None, :]
+        if u.dtype.is_complex:  # the joint phase of each pair of vectors
+            part = part + on_diagonal(skew.diagonal(0, -2, -1) / (scale * 2.0))
+        inner = part if inner is None else inner + part
+        if a.shape[-2] > k:
+            tail = ((gu - u @ along) / scale[..., None, :]) @ v.mH
+    if gvh is not None:
+        gv = gvh[..., :k, :].mH
+        along = v.mH @ gv
+        part = scale[..., :, None] * off_diagonal((along - along.mH) / square)
+        inner = part if inner is None else inner + part
+        if a.shape[-1] > k:
+            rest = u @ ((gv - v @ along) / scale[..., None, :]).mH
+            tail = rest if tail is None else tail + rest
+    whole = u @ inner @ v.mH
+    return [whole if tail is None else whole + tail]
+
+
+def svd_meta(a, full):
+    m, n = a.shape[-2:]
+    k = min(m, n)
+    return matrix(a, m, m if full else k), vector(a, k, a.dtype.to_real()), matrix(a, n if full else k, n)
+
+
+P_svd = primitive("svd", Foreign(converging(lambda a, full: tuple(np.linalg.svd(a, full_matrices=full)), "svd"), svd_meta, svd_gradient),
+                  lambda a, full: 0, arity=1)
+
+
+# --- the exponential -----------------------------------------------------------------------------------------------------------
+def exponential_gradient(g, y, a):
+    """The derivative along g stands in the corner of the exponential of a block matrix (Najfeld & Havel 1995)."""
+    n, rank = a.shape[-1], len(a.shape)
+    ah = a.mH
+    top = P.cat((ah, g), dim=rank - 1)
+    bottom = P.cat((ah * 0, ah), dim=rank - 1)
+    return [P.matrix_exp(P.cat((top, bottom), dim=rank - 2))[..., :n, n:]]
+
+
+P_matrix_exp = primitive("matrix_exp", Foreign(lapack.exponential, lambda a: a.like(tuple(a.shape)), exponential_gradient), lambda a: 0, arity=1)

@@ -1,0 +1,221 @@
+"""What NumPy lacks of LAPACK: triangular solves, LU, reflectors, the matrix exponential.  Arrays in, arrays out, any batch."""
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+BLOCK = 32
+
+
+class LinAlgError(RuntimeError):
+    """A matrix for which an algorithm has no answer: singular, not positive definite, not convergent."""
+
+
+def conjugate(x):
+    """The conjugate transpose of the last two dimensions."""
+    return np.conj(np.swapaxes(x, -1, -2))
+
+
+def substitute(a, b, upper: bool, unit: bool):
+    """x with ``a @ x = b`` for triangular a [*, n, n], b [*, n, k]: by halves, so that most of the work is matrix products."""
+    n = a.shape[-1]
+    if n <= 1:
+        return b if unit or not n else b / a
+    half = n // 2
+    first, last = np.s_[..., :half, :], np.s_[..., half:, :]
+    top, bottom = a[..., :half, :half], a[..., half:, half:]
+    if upper:
+        x2 = substitute(bottom, b[last], upper, unit)
+        x1 = substitute(top, b[first] - a[..., :half, half:] @ x2, upper, unit)
+    else:
+        x1 = substitute(top, b[first], upper, unit)
+        x2 = substitute(bottom, b[last] - a[..., half:, :half] @ x1, upper, unit)
+    return np.concatenate([x1, x2], -2)
+
+
+def lu(a):
+    """Packed factors, 1-based row exchanges (int32) and the 1-based column of the first zero pivot (0: none), by blocks of columns."""
+    shape, (m, n) = a.shape, a.shape[-2:]
+    k = min(m, n)
+    a = np.array(a).reshape(math.prod(shape[:-2]), m, n)
+    each = np.arange(len(a))
+    pivots, info = np.empty((len(a), k), np.int32), np.zeros(len(a), np.int32)
+    for start in range(0, k, BLOCK):
+        stop = min(start + BLOCK, k)
+        for j in range(start, stop):
+            best = j + np.abs(a[:, j:, j]).argmax(1)
+            pivots[:, j] = best + 1
+            rows = a[each, j].copy()
+            a[each, j] = a[each, best]
+            a[each, best] = rows
+            pivot = a[:, j, j]
+            info = np.where((pivot == 0) & (info == 0), j + 1, info)
+            below = a[:, j + 1:, j] / np.where(pivot == 0, 1, pivot)[:, None]
+            a[:, j + 1:, j] = below
+            a[:, j + 1:, j + 1:stop] -= below[:, :, None] * a[:, None, j, j + 1:stop]
+        a[:, start:stop, stop:] = substitute(a[:, start:stop, start:stop], a[:, start:stop, stop:], False, True)
+        a[:, stop:, stop:] -= a[:, stop:, start:stop] @ a[:, start:stop, stop:]
+    return a.reshape(shape), pivots.reshape(*shape[:-2], k), info.astype(np.int32).reshape(shape[:-2])
+
+
+def permutation(pivots, size):
+    """The order of rows that a sequence of 1-based exchanges makes: [*, k] -> [*, size]."""
+    flat = pivots.reshape(math.prod(pivots.shape[:-1]), pivots.shape[-1])
+    order = np.tile(np.arange(size), (len(flat), 1))
+    each = np.arange(len(flat))
+    for j in range(flat.shape[1]):
+        other = flat[:, j] - 1
+        order[each, j], order[each, other] = order[each, other], order[each, j].copy()
+    return order.reshape(*pivots.shape[:-1], size)
+
+
+def cholesky(a):
+    """The lower factor, and the order of the first leading minor that is not positive (0: none)."""
+    try:
+        return np.linalg.cholesky(a), np.zeros(a.shape[:-2], np.int32)
+    except np.linalg.LinAlgError:
+        out, info = np.zeros_like(a), np.zeros(a.shape[:-2], np.int32)
+        for at in np.ndindex(*a.shape[:-2]):
+            size = next(k for k in range(a.shape[-1], -1, -1) if positive_definite(a[at][:k, :k]))
+            out[at][:size, :size] = np.linalg.cholesky(a[at][:size, :size])
+            info[at] = 0 if size == a.shape[-1] else size + 1
+        return out, info
+
+
+def positive_definite(a) -> bool:
+    try:
+        np.linalg.cholesky(a)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def solve(a, b):
+    """x with ``a @ x = b``, and where a is singular the 1-based column of its first zero pivot."""
+    try:
+        return np.linalg.solve(a, b), np.zeros(a.shape[:-2], np.int32)
+    except np.linalg.LinAlgError:
+        info = lu(a)[2]
+        whole = (info == 0)[..., None, None]
+        x = np.linalg.solve(np.where(whole, a, np.eye(a.shape[-1], dtype=a.dtype)), b)
+        return np.where(whole, x, np.nan), info
+
+
+def geqrf(a):
+    """Reflectors below the diagonal with R on and above it, and their scales."""
+    if not a.size:
+        return np.array(a), np.zeros((*a.shape[:-2], min(a.shape[-2:])), a.dtype)
+    packed, scales = np.linalg.qr(a, mode="raw")
+    return np.swapaxes(packed, -1, -2), scales
+
+
+def reflectors(a, tau):
+    """Each reflector with its scale, first to last: [*, m, 1] with 1 on the diagonal and zeros above, [*, 1, 1]."""
+    for k in range(tau.shape[-1]):
+        v = np.array(a[..., :, k:k + 1])
+        v[..., :k, :] = 0
+        v[..., k, :] = 1
+        yield v, tau[..., k, None, None]
+
+
+def reflect(a, tau, x, adjoint):
+    """Q x, or Q^H x, for Q the product of I - tau v v^H."""
+    steps = list(reflectors(a, np.conj(tau) if adjoint else tau))
+    for v, scale in steps if adjoint else reversed(steps):
+        x = x - scale * (v @ (conjugate(v) @ x))
+    return x
+
+
+def reflect_backward(g, a, tau, x, adjoint):
+    """Cotangents of a, tau and x: the reflectors undone one by one."""
+    steps = list(enumerate(reflectors(a, np.conj(tau) if adjoint else tau)))
+    seen = []
+    for k, (v, scale) in steps if adjoint else reversed(steps):
+        seen.append((k, v, scale, x))
+        x = x - scale * (v @ (conjugate(v) @ x))
+    ga, gtau = np.zeros_like(a), np.zeros_like(tau)
+    for k, v, scale, x in reversed(seen):
+        w, z = conjugate(v) @ x, conjugate(v) @ g
+        ga[..., k + 1:, k:k + 1] = (-np.conj(scale) * (g @ conjugate(w)) - scale * (x @ conjugate(z)))[..., k + 1:, :]
+        slope = -(np.conj(w) * z).sum((-1, -2))
+        gtau[..., k] = np.conj(slope) if adjoint else slope
+        g = g - np.conj(scale) * (v @ z)
+    return ga, gtau, g
+
+
+def sytrf(name, kind):
+    """A LAPACK routine of SciPy for symmetric (sy) or Hermitian (he) factors, which NumPy does not have."""
+    try:
+        from scipy.linalg import get_lapack_funcs
+    except ImportError:
+        raise NotImplementedError("linalg.ldl_factor and ldl_solve need SciPy: pip install scipy") from None
+    return get_lapack_funcs(name, dtype=kind)
+
+
+def ldl(a, hermitian):
+    """Packed lower factors, pivots as LAPACK numbers them, and the place of a zero in D (0: none), matrix by matrix."""
+    prefix = "he" if hermitian and a.dtype.kind == "c" else "sy"
+    factorise = sytrf(f"{prefix}trf", a.dtype)
+    out, pivots, info = np.array(a), np.zeros(a.shape[:-1], np.int32), np.zeros(a.shape[:-2], np.int32)
+    for at in np.ndindex(*a.shape[:-2]):
+        if a.shape[-1]:
+            packed, exchanges, info[at] = factorise(a[at], lower=1)
+            out[at], pivots[at] = np.tril(packed), exchanges_numbered(exchanges)
+    return out, pivots, info
+
+
+def exchanges_numbered(exchanges):
+    """SciPy counts positive exchanges from 0 and negative ones from 1: LAPACK counts both from 1."""
+    return exchanges
+
+
+def ldl_solve(a, pivots, b, hermitian):
+    """x with A x = b for packed factors of A, matrix by matrix."""
+    prefix = "he" if hermitian and a.dtype.kind == "c" else "sy"
+    solve_one = sytrf(f"{prefix}trs", a.dtype)
+    out = np.array(b)
+    for at in np.ndindex(*b.shape[:-2]):
+        if b[at].size:
+            out[at] = solve_one(a[at], pivots[at], b[at], lower=1)[0]
+    return out
+
+
+def least_squares(a, b, cutoff):
+    """The minimum-norm solution of min |a x - b|, the rank and the singular values, matrix by matrix."""
+    lead, (m, n) = a.shape[:-2], a.shape[-2:]
+    x, rank = np.zeros((*lead, n, b.shape[-1]), a.dtype), np.zeros(lead, np.int64)
+    values = np.zeros((*lead, min(m, n)), a.real.dtype)
+    for at in np.ndindex(*lead):
+        x[at], _, rank[at], values[at] = np.linalg.lstsq(a[at], b[at], cutoff)
+    return x, rank, values
+
+
+def pade_coefficients(degree=13):
+    """Numerator of the diagonal Pade approximant of exp: (2d - k)! d! / ((2d)! (d - k)! k!)."""
+    f = math.factorial
+    return [f(2 * degree - k) * f(degree) / (f(2 * degree) * f(degree - k) * f(k)) for k in range(degree + 1)]
+
+
+def exponential(a):
+    """The matrix exponential: a Pade approximant of the matrix scaled to norm 5.4, squared back (Higham 2005)."""
+    if not a.size:
+        return np.array(a)
+    size = np.abs(a).sum(-2).max()
+    if not np.isfinite(size):
+        return np.full_like(a, np.nan)
+    doublings = max(0, math.ceil(math.log2(size / 5.4))) if size > 0 else 0
+    wide = np.complex128 if a.dtype.kind == "c" else np.float64
+    x = a.astype(wide) / 2.0**doublings
+    one, square = np.eye(a.shape[-1], dtype=wide), x @ x
+    odd = even = np.zeros_like(x)
+    for k, c in reversed(list(enumerate(pade_coefficients()))):
+        if k % 2:
+            odd = odd @ square + c * one
+        else:
+            even = even @ square + c * one
+    odd = x @ odd
+    out = np.linalg.solve(even - odd, even + odd)
+    for _ in range(doublings):
+        out = out @ out
+    return out.astype(a.dtype)
