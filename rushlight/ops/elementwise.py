@@ -537,13 +537,13 @@ def heaviside(input, values):
     return P.where(P.eq(input, 0), values, P.convert(P.gt(input, 0), dtype=input.dtype))
 
 
-@op
+@op(method=False)
 def real(input):
     """The real part; a real tensor itself."""
     return P.real(input) if input.dtype.is_complex else input
 
 
-@op
+@op(method=False)
 def imag(input):
     """The imaginary part."""
     if not input.dtype.is_complex:

@@ -37,7 +37,7 @@ def on_diagonal(x):
 
 def real_like(x, like):
     """Drops the imaginary part where the argument was real."""
-    return x.real() if x.dtype.is_complex and not like.dtype.is_complex else x
+    return x.real if x.dtype.is_complex and not like.dtype.is_complex else x
 
 
 def refuse(message, info):
@@ -101,7 +101,7 @@ P_inverse = primitive("inverse", Foreign(
     lambda g, y, a, check: [None if g[0] is None else -(y[0].mH @ g[0] @ y[0].mH)]), lambda a, check: 0, arity=1)
 
 
-def pinv_numpy(a, atol, rtol, hermitian):
+def pinv_numpy(a, atol, rtol):
     u, s, vh = np.linalg.svd(a, full_matrices=False)
     cut = np.maximum(np.asarray(atol), np.asarray(rtol) * s.max(-1, initial=0))
     kept = s > cut[..., None]
@@ -109,7 +109,7 @@ def pinv_numpy(a, atol, rtol, hermitian):
     return lapack.conjugate(vh) @ (inverse[..., None] * lapack.conjugate(u))
 
 
-def pinv_gradient(g, y, a, atol, rtol, hermitian):
+def pinv_gradient(g, y, a, atol, rtol):
     return [pinv_slope(g, y, a), None, None]
 
 
@@ -119,14 +119,14 @@ def pinv_slope(g, y, a):
     return (gh - a @ (y @ gh)) @ y @ yh + yh @ y @ (gh - (gh @ y) @ a) - yh @ g @ yh
 
 
-P_pinv = primitive("pinv", Foreign(converging(pinv_numpy, "pinv"), lambda a, atol, rtol, hermitian: matrix(a, a.shape[-1], a.shape[-2]), pinv_gradient),
-                   lambda a, atol, rtol, hermitian: 0, arity=3)
+P_pinv = primitive("pinv", Foreign(converging(pinv_numpy, "pinv"), lambda a, atol, rtol: matrix(a, a.shape[-1], a.shape[-2]), pinv_gradient),
+                   lambda a, atol, rtol: 0, arity=3)
 
 
 def lstsq_gradient(g, y, a, b, cutoff):
     if g[0] is None:
         return [None, None]
-    inverse = P.pinv(a, 0.0, float(cutoff or 0.0), hermitian=False)
+    inverse = P.pinv(a, 0.0, float(cutoff or 0.0))
     return [pinv_slope(g[0] @ b.mH, inverse, a), inverse.mH @ g[0]]
 
 
@@ -165,7 +165,7 @@ def slogdet_gradient(g, y, a):
     if a.dtype.is_complex:
         scale = scale.to(a.dtype)
         if g[0] is not None:  # the phase turns with the imaginary part of the logarithm
-            turn = (y[0].conj() * g[0]).imag()
+            turn = (y[0].conj() * g[0]).imag
             scale = scale + P.complex(turn * 0, turn)
     return [scale[..., None, None] * inverse]
 
@@ -272,7 +272,7 @@ def qr_slope(gq, gr, q, r):
     low = middle.tril(-1)
     diagonal = middle.diagonal(0, -2, -1)
     if diagonal.dtype.is_complex:  # the phase of R's diagonal is fixed
-        diagonal = diagonal.real().to(diagonal.dtype)
+        diagonal = diagonal.real.to(diagonal.dtype)
     return right_solve(r, gq + q @ (low + low.mH + on_diagonal(diagonal)))
 
 
@@ -339,7 +339,7 @@ def eig_gradient(g, y, a):
     inner = on_diagonal(g[0]) if g[0] is not None else None
     if g[1] is not None:
         along = v.mH @ g[1]
-        free = along - (v.mH @ v) * along.diagonal(0, -2, -1).real().to(v.dtype)[..., None, :]
+        free = along - (v.mH @ v) * along.diagonal(0, -2, -1).real.to(v.dtype)[..., None, :]
         turned = off_diagonal(free) / gaps(values).conj()
         inner = turned if inner is None else inner + turned
     return [real_like(P.solve(v.mH, inner @ v.mH, check=False)[0], a)]

@@ -7,8 +7,9 @@ from __future__ import annotations
 from ..core.dtypes import FLOATING, int32
 from ..core.kinds import P
 from ..core.meta import broadcast
-from ..core.op import op, sample
+from ..core.op import op, rule, sample
 from ..core.results import named
+from .elementwise import maximum, where_
 from . import factor  # noqa: F401 - declares the primitives
 
 SQUARE = (sample((3, 3)), sample((2, 4, 4)))
@@ -153,7 +154,6 @@ def tolerance(A, values, atol, rtol):
         default = 0.0 if given and not hasattr(atol, "shape") else max(A.shape[-2:]) * finfo(values.dtype).eps
         rtol = as_tensor(default)
         if hasattr(atol, "shape"):
-            from .elementwise import where_
             rtol = where_(atol > 0, values.new_full((), 0.0), rtol)
     return as_tensor(0.0 if atol is None else atol), as_tensor(rtol)
 
@@ -163,7 +163,13 @@ def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None):
     """The pseudoinverse (Moore & Penrose); singular values of at most max(atol, rtol * largest) count as zero.  [*, m, n] -> [*, n, m]."""
     floating("pinv", A)
     atol, rtol = tolerance(A, A.detach().abs() if A.is_complex() else A.detach(), atol, rcond if rtol is None else rtol)
-    return P.pinv(A, atol, rtol, hermitian=hermitian)
+    if not hermitian:
+        return P.pinv(A, atol, rtol)
+    values, vectors = P.eigh(A, uplo="L")
+    size = values.detach().abs()
+    kept = size > maximum(atol, rtol * size.amax(-1) if size.numel() else rtol).unsqueeze(-1)
+    scale = where_(kept, values, 1.0).reciprocal() * kept
+    return (vectors * scale.unsqueeze(-2).to(vectors.dtype)) @ vectors.mH
 
 
 @op(composite=True)
@@ -186,7 +192,7 @@ def lstsq(A, B, rcond=None, *, driver=None):
     a, b = together(A, b)
     x, rank, values = P.lstsq(a, b, cutoff=rcond)
     full = A.shape[-2] > A.shape[-1] and driver != "gelsy" and bool((rank == A.shape[-1]).all())
-    residuals = (a.detach() @ x.detach() - b.detach()).abs().square().sum(-2) if full else x.new_empty((0,)).real
+    residuals = (a @ x - b).abs().square().sum(-2) if full else x.new_empty((0,)).real
     driver = driver or "gelsy"
     return named("lstsq", solution=x.squeeze(-1) if single else x, residuals=residuals, rank=rank if driver != "gels" else rank.new_empty((0,)),
                  singular_values=values if driver in ("gelsd", "gelss") else values.new_empty((0,)))
@@ -223,8 +229,21 @@ def cholesky_solve(input, L, upper=False):
     square("cholesky_solve", L)
     if input.shape[-2] != L.shape[-1]:
         raise RuntimeError(f"Incompatible matrix sizes for cholesky_solve: each A matrix is {L.shape[-2]} by {L.shape[-1]} but each b matrix is {input.shape[-2]} by {input.shape[-1]}")
-    low, b = together(L.mH if upper else L, input)
-    return P.solve_triangular(low.mH, P.solve_triangular(low, b, upper=False, unit=False), upper=True, unit=False)
+    return cholesky_solved(*reversed(together(L.mH if upper else L, input)))
+
+
+@op(method=False, name="_cholesky_solve")
+def cholesky_solved(input, low):
+    """(low low^H)^-1 input."""
+    return P.solve_triangular(low.mH, P.solve_triangular(low, input, upper=False, unit=False), upper=True, unit=False)
+
+
+@rule(cholesky_solved)
+def vjp(g, y, input, low):
+    """Of low as a whole matrix, as PyTorch has it."""
+    gx = cholesky_solved(g, low)
+    along = gx @ y.mH
+    return [gx, -((along + along.mH) @ low)]
 
 
 @op(composite=True)
@@ -383,6 +402,12 @@ def ormqr(input, tau, other, left=True, transpose=False):
 
 
 # --- eigenvalues and singular values ----------------------------------------------------------------------------------------
+@op(method=False, name="_only")
+def only(input, factors, which, **how):
+    """One result of a factorization, so that its gradient does not go through the others."""
+    return getattr(P, factors)(input, **how)[which]
+
+
 @op(composite=True, namespace="linalg")
 def eigh(A, UPLO="L"):
     """Eigenvalues (ascending, real) and eigenvectors of Hermitian A: [*, n, n], of which one triangle is read."""
@@ -396,7 +421,8 @@ def eigh(A, UPLO="L"):
 @op(composite=True, namespace="linalg")
 def eigvalsh(A, UPLO="L"):
     """The eigenvalues (ascending) of Hermitian A."""
-    return eigh(A, UPLO).eigenvalues
+    square("eigvalsh", A)
+    return only(A, "eigh", 0, uplo=UPLO.upper())
 
 
 @op(composite=True, namespace="linalg")
@@ -410,7 +436,8 @@ def eig(A):
 @op(composite=True, namespace="linalg")
 def eigvals(A):
     """The complex eigenvalues of A: [*, n, n]."""
-    return eig(A).eigenvalues
+    square("eigvals", A)
+    return only(A, "eig", 0)
 
 
 @op(composite=True, namespace="linalg", name="svd")
@@ -427,7 +454,7 @@ def svd_(A, full_matrices=True, *, driver=None):
 def svdvals(A, *, driver=None):
     """The singular values, descending.  [*, m, n] -> [*, min(m, n)]."""
     floating("svdvals", A)
-    return P.svd(A, full=False)[1]
+    return only(A, "svd", 1, full=False)
 
 
 @op(composite=True)

@@ -134,7 +134,7 @@ def matrix_power(A, n):
     if n < 0:
         return matrix_power(inv(A), -n)
     if n == 0:
-        return OPS["eye"](A.shape[-1], dtype=A.dtype).expand(A.shape).clone()
+        return A.clone().copy_(OPS["eye"](A.shape[-1], dtype=A.dtype))
     out, square_ = None, A
     while n:
         if n & 1:
@@ -218,8 +218,7 @@ def vander(x, *, N=None):
     """Columns of powers x^0, x^1, ... x^(N - 1).  [*, n] -> [*, n, N]."""
     if N is not None and N <= 1:
         raise RuntimeError(f"linalg.vander: N must be greater than 1, got {N}")
-    if not x.dim() or x.shape[-1] < 1:
-        raise RuntimeError("linalg.vander: expected x to have at least one element")
+    x = x if x.dim() else x.reshape(1)
     count = x.shape[-1] if N is None else N
     x = x.long() if x.dtype.category < FLOATING else x
     columns = x.unsqueeze(-1).expand((*x.shape, count - 1))

@@ -432,7 +432,7 @@ def diagonal_transpose(g, s, row, column, length):
 
 
 diagonal = view("diagonal", View(
-    lambda x, row, column, length: np.stack([x[..., row + k, column + k] for k in range(length)], -1) if length else x[..., 0, :0],
+    lambda x, row, column, length: np.diagonal(x[..., row:, column:], 0, -2, -1)[..., :length],
     lambda s, row, column, length: (*s[:-2], length),
     lambda i, s, row, column, length: ((*i[:-1], i[-1] + row, i[-1] + column), None), diagonal_transpose, diagonal_alias),
     lambda x, row, column, length: 0)

@@ -7,7 +7,7 @@ from ..core import dtypes
 from ..core.dtypes import FLOATING, bool_, int64, uint8
 from ..core.kinds import P
 from ..core.meta import is_one, product
-from ..core.op import op, rule, sample
+from ..core.op import OPS, op, rule, sample
 from ..core.tensor import Tensor, wrapped
 from .promotion import floating, wide
 
@@ -356,7 +356,7 @@ def norm_slope(g, y, x, ord, dims, size, sign):
 def norm(input, p="fro", dim=None, keepdim=False, dtype=None):
     """A vector norm over all elements or dimensions (matrix norms: linalg.norm)."""
     if p == "nuc":
-        from .linalg import matrix_norm
+        matrix_norm = OPS["linalg.matrix_norm"]
         return matrix_norm(input, "nuc", dim or (-2, -1), keepdim, dtype=dtype)
     ord = 2.0 if p in ("fro", None) else float(p)
     dims = tuple(range(input.dim())) if dim is None else tuple(sorted(wrapped(d, input.dim()) for d in ((dim,) if isinstance(dim, int) else dim)))
