@@ -101,7 +101,9 @@ P_inverse = primitive("inverse", Foreign(
     lambda g, y, a, check: [None if g[0] is None else -(y[0].mH @ g[0] @ y[0].mH)]), lambda a, check: 0, arity=1)
 
 
-def pinv_numpy(a, atol, rtol):
+def pinv_numpy(a, atol, rtol, hermitian):
+    if hermitian:  # the lower triangle counts
+        a = np.tril(a) + lapack.conjugate(np.tril(a, -1))
     u, s, vh = np.linalg.svd(a, full_matrices=False)
     cut = np.maximum(np.asarray(atol), np.asarray(rtol) * s.max(-1, initial=0))
     kept = s > cut[..., None]
@@ -109,7 +111,7 @@ def pinv_numpy(a, atol, rtol):
     return lapack.conjugate(vh) @ (inverse[..., None] * lapack.conjugate(u))
 
 
-def pinv_gradient(g, y, a, atol, rtol):
+def pinv_gradient(g, y, a, atol, rtol, hermitian):
     return [pinv_slope(g, y, a), None, None]
 
 
@@ -119,14 +121,14 @@ def pinv_slope(g, y, a):
     return (gh - a @ (y @ gh)) @ y @ yh + yh @ y @ (gh - (gh @ y) @ a) - yh @ g @ yh
 
 
-P_pinv = primitive("pinv", Foreign(converging(pinv_numpy, "pinv"), lambda a, atol, rtol: matrix(a, a.shape[-1], a.shape[-2]), pinv_gradient),
-                   lambda a, atol, rtol: 0, arity=3)
+P_pinv = primitive("pinv", Foreign(converging(pinv_numpy, "pinv"), lambda a, atol, rtol, hermitian: matrix(a, a.shape[-1], a.shape[-2]), pinv_gradient),
+                   lambda a, atol, rtol, hermitian: 0, arity=3)
 
 
 def lstsq_gradient(g, y, a, b, cutoff):
     if g[0] is None:
         return [None, None]
-    inverse = P.pinv(a, 0.0, float(cutoff or 0.0))
+    inverse = P.pinv(a, 0.0, float(cutoff or 0.0), hermitian=False)
     return [pinv_slope(g[0] @ b.mH, inverse, a), inverse.mH @ g[0]]
 
 

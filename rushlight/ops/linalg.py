@@ -9,7 +9,7 @@ from ..core.kinds import P
 from ..core.meta import broadcast
 from ..core.op import op, rule, sample
 from ..core.results import named
-from .elementwise import maximum, where_
+from .elementwise import where_
 from . import factor  # noqa: F401 - declares the primitives
 
 SQUARE = (sample((3, 3)), sample((2, 4, 4)))
@@ -163,13 +163,7 @@ def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None):
     """The pseudoinverse (Moore & Penrose); singular values of at most max(atol, rtol * largest) count as zero.  [*, m, n] -> [*, n, m]."""
     floating("pinv", A)
     atol, rtol = tolerance(A, A.detach().abs() if A.is_complex() else A.detach(), atol, rcond if rtol is None else rtol)
-    if not hermitian:
-        return P.pinv(A, atol, rtol)
-    values, vectors = P.eigh(A, uplo="L")
-    size = values.detach().abs()
-    kept = size > maximum(atol, rtol * size.amax(-1) if size.numel() else rtol).unsqueeze(-1)
-    scale = where_(kept, values, 1.0).reciprocal() * kept
-    return (vectors * scale.unsqueeze(-2).to(vectors.dtype)) @ vectors.mH
+    return P.pinv(A, atol, rtol, hermitian=hermitian)
 
 
 @op(composite=True)
@@ -192,10 +186,10 @@ def lstsq(A, B, rcond=None, *, driver=None):
     a, b = together(A, b)
     x, rank, values = P.lstsq(a, b, cutoff=rcond)
     full = A.shape[-2] > A.shape[-1] and driver != "gelsy" and bool((rank == A.shape[-1]).all())
-    residuals = (a @ x - b).abs().square().sum(-2) if full else x.new_empty((0,)).real
+    residuals = (a @ x - b).abs().square().sum(-2) if full else x.real.reshape(-1)[:0]
     driver = driver or "gelsy"
     return named("lstsq", solution=x.squeeze(-1) if single else x, residuals=residuals, rank=rank if driver != "gels" else rank.new_empty((0,)),
-                 singular_values=values if driver in ("gelsd", "gelss") else values.new_empty((0,)))
+                 singular_values=values.detach() if driver in ("gelsd", "gelss") else values.new_empty((0,)))
 
 
 # --- triangular factors ------------------------------------------------------------------------------------------------------
