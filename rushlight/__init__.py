@@ -39,3 +39,14 @@ from . import optim  # noqa: E402
 from . import utils  # noqa: E402
 from .core import random  # noqa: E402
 from .serialization import load, save  # noqa: E402
+
+
+def __getattr__(name):
+    """Rooms that few programs enter are imported when they are first asked for."""
+    from importlib import import_module
+
+    if name == "vmap":
+        return import_module(".func", __name__).vmap
+    if name == "func":
+        return import_module(".func", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,3 +6,14 @@ from . import node
 
 __all__ = ["Function", "backward", "enable_grad", "grad", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad",
            "set_grad_enabled"]
+
+
+def __getattr__(name):
+    """Rooms that few programs enter are imported when they are first asked for."""
+    from importlib import import_module
+
+    if name in ("forward_ad", "functional"):
+        return import_module(f".{name}", __name__)
+    if name in ("gradcheck", "gradgradcheck"):
+        return getattr(import_module(".gradcheck", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -34,6 +34,8 @@ state.thread = thread_id()
 class Interpreter:
     """One meaning of a program: ``call(op, args, kwargs)`` answers one operator call.  A context manager."""
 
+    draws = 1  # how many times over random operators draw
+
     def call(self, op, args, kwargs):
         raise NotImplementedError
 
@@ -66,6 +68,15 @@ class Suspended:
         sync()
         stack.extend(self.rest)
         state.interpreters = len(stack)
+
+
+def draws() -> int:
+    """How many times over a random operator draws under the active interpreters."""
+    sync()
+    times = 1
+    for interpreter in stack:
+        times *= interpreter.draws
+    return times
 
 
 def dispatch(op, args, kwargs):

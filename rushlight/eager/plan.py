@@ -360,7 +360,7 @@ def backward_operator(name: str, graph: Graph) -> Op:
         return tuple(graph.run(values))
 
     signature = inspect.Signature([inspect.Parameter(n.name, inspect.Parameter.POSITIONAL_ONLY) for n in graph.inputs])
-    return make(name, body, None, signature, scalars, derived=graph)
+    return make(name, body, None, signature, scalars, derived=graph, several=True)
 
 
 # --- calls that are not plain tensors and numbers ------------------------------------------------------------------------------------

@@ -13,12 +13,12 @@ from ..core.meta import is_one, product, reshaped_strides, row_major
 from ..core.op import declare
 
 
-def primitive(name, kind, parameters, doc=None, arity=None):
+def primitive(name, kind, parameters, doc=None, arity=None, **facts):
     """Declares a primitive; ``parameters`` is a function that only shows its signature, of which ``arity`` are values."""
     signature = inspect.signature(parameters)
     if arity is None:
         arity = len(signature.parameters) if kind.arity is None else kind.arity
-    made = declare(f"prims.{name}", None, kind, signature, doc=doc, arity=arity)
+    made = declare(f"prims.{name}", None, kind, signature, doc=doc, arity=arity, **facts)
     setattr(P, name, made)
     return made
 
@@ -582,7 +582,7 @@ def philox(seed: int, offset: int, count: int) -> np.ndarray:
 
 random_bits = primitive("random_bits", Create(
     lambda seed, offset, shape: philox(int(seed), int(offset), product(shape)).astype(np.int64).reshape(shape),
-    lambda shape: (shape, int64)), lambda seed, offset, shape: 0, arity=2,
+    lambda shape: (shape, int64)), lambda seed, offset, shape: 0, arity=2, random=True,
     doc="Uniform 32-bit integers, held as int64, from the counter-based stream: element k is word k from block `offset`.")
 
 

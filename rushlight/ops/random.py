@@ -5,6 +5,7 @@ import math
 
 from ..core import dtypes
 from ..core.dtypes import FLOATING, bool_, float32, float64, iinfo, int64
+from ..core.interpret import draws
 from ..core.kinds import P
 from ..core.meta import product
 from ..core.op import Scalar, op
@@ -16,10 +17,10 @@ from .inplace import copy_
 
 def draw(generator, count, words=1):
     """Reserves stream for ``count`` elements of ``words`` words each: (seed, block)."""
-    return (generator or default_generator).reserve((count * words + 3) // 4)
+    return (generator or default_generator).reserve((count * words * draws() + 3) // 4)
 
 
-@op(method=False, name="_uniform")
+@op(method=False, name="_uniform", random=True)
 def uniform_at(seed: Scalar, offset: Scalar, size, dtype):
     """Uniform in [0, 1) with the full precision of ``dtype``."""
     if dtype is float64:
@@ -41,7 +42,7 @@ def halves(bits, size):
         yield P.slice(bits, starts=(k,) + (0,) * (rank - 1), steps=(1,) * rank, shape=(1, *size))
 
 
-@op(method=False, name="_normal")
+@op(method=False, name="_normal", random=True)
 def normal_at(seed: Scalar, offset: Scalar, size, dtype):
     """Standard normal, by the transform of Box and Muller (1958)."""
     wide = float64 if dtype is float64 else float32
@@ -53,7 +54,7 @@ def normal_at(seed: Scalar, offset: Scalar, size, dtype):
     return out if dtype is wide else P.convert(out, dtype=dtype)
 
 
-@op(method=False, name="_integers")
+@op(method=False, name="_integers", random=True)
 def integers_at(seed: Scalar, offset: Scalar, low: Scalar, span: Scalar, size, dtype):
     """Integers in [low, low + span)."""
     bits = P.random_bits(seed, offset, shape=(2, *size))

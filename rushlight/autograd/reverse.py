@@ -1,0 +1,231 @@
+"""Reverse: notes down how values were made, to carry cotangents back (grad and vjp within other transforms).
+
+Unlike the engine's graph of eager operators, this one has levels: the values it notes may be batched or dual, and the pull
+back runs under whatever interpreters are active then.
+"""
+from __future__ import annotations
+
+import heapq
+import itertools
+
+from ..aot.joint import active_nodes, carries_gradient, differentiate
+from ..aot.partition import partition
+from ..core.kinds import P
+from ..core.native import Op, state
+from ..core.op import OPS
+from ..core.tensor import Tensor
+from ..eager.plan import NUMBER_METAS, Arguments, backward_operator, calls_mask
+from ..transforms.level import Level, Wrapped, map_call, map_results, recording, tensors_in
+from ..transforms.trace import Trace
+
+_numbers = itertools.count()
+
+
+class Entry:
+    """One noted call: ``pull(cotangents)`` gives a cotangent (or None) for each of ``sources``, places of other entries."""
+
+    def __init__(self, pull, sources, count):
+        self.pull, self.sources, self.count = pull, sources, count
+        self.number = next(_numbers)
+
+    def __lt__(self, other):
+        return self.number > other.number
+
+
+class Tracked(Wrapped):
+    """A value, and the place that its cotangent goes to: (entry, which result), or None for a constant."""
+
+    def __new__(cls, level, value, place=None):
+        made = super().__new__(cls, level, value)
+        made.place = place
+        return made
+
+    def take(self, other):
+        super().take(other)
+        self.place = other.place
+
+    @property
+    def requires_grad(self):
+        return self.place is not None
+
+    @property
+    def is_leaf(self):
+        return self.place is None or self.place[0].pull is None
+
+
+class Reverse(Level):
+    """One reverse derivative.  While it is active operators are recorded; below it the mode of outside holds."""
+
+    kind = Tracked
+    name = "grad"
+
+    def __enter__(self):
+        self.outer = recording(1)
+        self.outer.__enter__()
+        return super().__enter__()
+
+    def __exit__(self, *exception):
+        super().__exit__(*exception)
+        self.outer.__exit__()
+
+    def leaf(self, value) -> Tracked:
+        """A value to differentiate with respect to."""
+        carries = value.dtype.category >= 2
+        return Tracked(self, value, (Entry(None, (), 1), 0) if carries else None)
+
+    def adopt(self, results):
+        return map_results(lambda r: r if isinstance(r, Tracked) else Tracked(self, r), results)
+
+    def beneath(self):
+        """A block below this level, in the recording mode of there."""
+        return Beneath(self)
+
+    def mutate(self, op, args, kwargs):
+        target = args[op.facts["into"]]
+        if self.owns(target) and target.place is not None and target.place[0].pull is None and state.grad:
+            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+        return super().mutate(op, args, kwargs)
+
+    def answer(self, op: Op, args, kwargs):
+        places = [t.place if self.owns(t) else None for t in tensors_in((*args, *kwargs.values()))]
+        args, kwargs = map_call(lambda t: t.value if self.owns(t) else t, args, kwargs)
+        noted = state.grad and not op.facts.get("detaches") and any(p is not None for p in places)
+        with self.beneath():
+            if not noted:
+                return self.adopt(op(*args, **kwargs))
+            return self.note(op, args, kwargs, places)
+
+    def note(self, op, args, kwargs, places):
+        wanted = tuple(k for k, p in enumerate(places) if p is not None)
+        values, linear = linearised(op, args, kwargs, wanted)
+        if linear.forward is None:
+            results, extras = op(*args, **kwargs), ()
+        else:
+            found = linear.forward(*values)
+            extras = found[linear.count:]
+            results = found[:linear.count] if linear.several else found[0]
+        if linear.backward is None:
+            return self.adopt(results)
+        outputs = results if isinstance(results, (tuple, list)) else (results,)
+        seen = (*values, *outputs, *extras)
+        residuals = [seen[k] for k in linear.residuals]
+
+        def pull(cotangents):
+            given = [c if c is not None else zeros_like(outputs[k]) for k, c in enumerate(cotangents) if k in linear.carrying]
+            return linear.backward(*residuals, *given)
+
+        entry = Entry(pull, [places[k] for k in linear.reached], len(outputs))
+        made = tuple(Tracked(self, r, (entry, k) if k in linear.carrying else None) for k, r in enumerate(outputs))
+        return made if linear.several else made[0]
+
+
+class Beneath:
+    """A block below a level of the reverse mode."""
+
+    def __init__(self, level):
+        self.below, self.mode = level.below(), recording(level.outer.before and state.grad)
+
+    def __enter__(self):
+        self.below.__enter__()
+        self.mode.__enter__()
+
+    def __exit__(self, *exception):
+        self.mode.__exit__()
+        self.below.__exit__()
+
+
+def zeros_like(tensor) -> Tensor:
+    return OPS["zeros_like"](tensor)
+
+
+def pull_back(outputs, cotangents, sources) -> list:
+    """Cotangents of the places ``sources``, given those of the places ``outputs``: None where there are none."""
+    received: dict = {}
+    queue: list = []
+
+    def add(place, cotangent):
+        if place is None or cotangent is None:
+            return
+        entry, k = place
+        slots = received.get(entry)
+        if slots is None:
+            slots = received[entry] = [None] * entry.count
+            heapq.heappush(queue, entry)
+        slots[k] = cotangent if slots[k] is None else OPS["add"](slots[k], cotangent)
+
+    for place, cotangent in zip(outputs, cotangents):
+        add(place, cotangent)
+    while queue:
+        entry = heapq.heappop(queue)
+        if entry.pull is not None:
+            for place, cotangent in zip(entry.sources, entry.pull(received.pop(entry))):
+                add(place, cotangent)
+    return [received[p[0]][p[1]] if p is not None and p[0] in received else None for p in sources]
+
+
+# --- an operator as forward and backward operators -----------------------------------------------------------------------------------
+class Linearised:
+    """What the derivative of a call needs.
+
+    ``forward(*values)`` gives the results and what else the backward reads (None: the operator itself will do);
+    ``backward(*residuals, *cotangents)`` the cotangents of the arguments ``reached`` (None: there are none).
+    """
+
+    forward = backward = None
+    residuals = carrying = reached = ()
+
+    def __init__(self, count, several):
+        self.count, self.several = count, several
+
+
+def linearised(op: Op, args, kwargs, wanted) -> tuple:
+    """The values of a call (tensors and run-time numbers, in order), and its derivative with respect to tensors ``wanted``."""
+    names = tuple(kwargs) or None
+    given = (*args, *kwargs.values())
+    masks = calls_mask(op, names, len(args))
+    values = []
+
+    def described(value, scalar):
+        if isinstance(value, Tensor):
+            values.append(value)
+            return value.meta
+        if scalar and type(value) in NUMBER_METAS:
+            values.append(value)
+            return type(value)
+        if type(value) in (list, tuple):
+            return tuple(described(v, 0) for v in value)
+        return type(value), value
+
+    key = (tuple(described(a, masks >> k & 1) for k, a in enumerate(given)), names, wanted)
+    known = op.facts.setdefault("linearised", {})
+    if key not in known:
+        known[key] = linearise(op, given, names, wanted)
+    return values, known[key]
+
+
+def linearise(op: Op, given, names, wanted) -> Linearised:
+    trace = Trace()
+    arguments = Arguments(op, given, names, trace)
+    with trace:
+        results = trace.call(op, arguments.args, arguments.kwargs)
+        several = isinstance(results, (tuple, list))
+        outputs = [r.node for r in (results if several else [results])]
+        made = Linearised(len(outputs), several)
+        sources = [arguments.tensors[k] for k in wanted if carries_gradient(arguments.tensors[k].meta)]
+        inputs, nodes = list(trace.inputs), list(trace.nodes)
+        active = active_nodes(nodes, sources)
+        made.carrying = tuple(k for k, n in enumerate(outputs) if n in active)
+        cotangents = [trace.input(outputs[k].meta, "g") for k in made.carrying]
+        gradients = differentiate(nodes, [outputs[k] for k in made.carrying], cotangents, sources)
+        found = [(s, g.node) for s, g in zip(sources, gradients) if g is not None]
+    if not found:
+        made.carrying = ()
+        return made
+    cut = partition(inputs, trace.nodes, outputs, [c.node for c in cotangents], [g for _, g in found])
+    seen = [*inputs, *outputs, *cut.extras]
+    made.residuals = tuple(seen.index(n) for n in cut.residuals)
+    made.reached = tuple(arguments.tensors.index(s) for s, _ in found)
+    made.backward = backward_operator(f"{op.name}.backward", cut.backward)
+    if cut.extras:
+        made.forward = backward_operator(f"{op.name}.forward", cut.forward)
+    return made

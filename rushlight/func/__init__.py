@@ -1,0 +1,9 @@
+"""Function transforms: each takes a function and gives another one; they compose in any nesting."""
+from ..transforms.functional import functionalize
+from .batching import vmap
+from .derivatives import grad, grad_and_value, jvp, linearize, vjp
+from .jacobians import hessian, jacfwd, jacrev
+from .modules import functional_call, stack_module_state
+
+__all__ = ["functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "stack_module_state", "vjp",
+           "vmap"]

@@ -1,0 +1,216 @@
+"""Derivatives of functions: reverse (grad, vjp) and forward (jvp, linearize)."""
+from __future__ import annotations
+
+import functools
+
+from ..autograd.reverse import Reverse, pull_back
+from ..core.native import Tensor
+from ..core.op import OPS
+from ..core.pytree import tree_flatten, tree_map, tree_unflatten
+from ..transforms.forward import Dual, Forward
+
+
+def unwrapped(level, tree):
+    """A tree with values of a level as what they stand for below."""
+    return tree_map(lambda leaf: leaf.current().value if level.owns(leaf) else leaf, tree)
+
+
+def with_aux(name, results):
+    """The output of a function that returns (output, aux)."""
+    if not isinstance(results, tuple) or len(results) != 2:
+        what = f"a tuple with length {len(results)}" if isinstance(results, tuple) else f"a {type(results).__name__}"
+        raise RuntimeError(f"{name}: output of function f should be a tuple: (output, aux) if has_aux is True, got {what}")
+    return results
+
+
+def checked_tensors(name, leaves, what):
+    for leaf in leaves:
+        if not isinstance(leaf, Tensor):
+            raise RuntimeError(f"{name}: Expected {what} to be a Tensor or a nest of Tensors, got unsupported type {type(leaf)}")
+
+
+# --- reverse ----------------------------------------------------------------------------------------------------------------------
+def vjp(func, *primals, has_aux=False):
+    """The value of ``func`` and its derivative as a function: from cotangents of the outputs to those of the inputs.
+
+    Returns (outputs, pull), with ``has_aux`` (outputs, pull, aux); ``pull`` returns a tuple where there are several primals.
+
+    >>> y, pull = vjp(torch.sin, torch.zeros(2))
+    >>> pull(torch.ones(2))
+    (tensor([1., 1.]),)
+    """
+    leaves, spec = tree_flatten(primals)
+    checked_tensors("vjp(f, *primals)", leaves, "primals")
+    with Reverse() as level:
+        inputs = [level.leaf(leaf) for leaf in leaves]
+        results = func(*tree_unflatten(inputs, spec))
+        results, aux = with_aux("vjp(f, *primals)", results) if has_aux else (results, None)
+        outputs, out_spec = tree_flatten(results)
+        checked_tensors("vjp(f, *primals)", outputs, "f(*primals)")
+        outputs = [level.refreshed(o) for o in outputs]
+        aux = unwrapped(level, aux)
+    places = [o.place if level.owns(o) else None for o in outputs]
+    values = [o.value if level.owns(o) else o for o in outputs]
+    sources = [i.place for i in inputs]
+
+    def pull(*cotangents, retain_graph=True, create_graph=None):
+        given = cotangents[0] if len(cotangents) == 1 else cotangents
+        flat, given_spec = tree_flatten(given)
+        if given_spec != out_spec:
+            raise RuntimeError(f"Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. cotangents: "
+                               f"{given_spec}, primal output: {out_spec}")
+        for c, v in zip(flat, values):
+            if tuple(c.shape) != tuple(v.shape):
+                raise RuntimeError(f"Mismatch in shape: grad_output has a shape of {list(c.shape)} and output has a shape of {list(v.shape)}.")
+        found = pull_back(places, flat, sources)
+        found = tree_unflatten([OPS["zeros_like"](leaf) if g is None else g for g, leaf in zip(found, leaves)], spec)
+        return found
+
+    outputs = tree_unflatten(values, out_spec)
+    return (outputs, pull, aux) if has_aux else (outputs, pull)
+
+
+def grad_and_value(func, argnums=0, has_aux=False):
+    """A function that returns the gradient of ``func`` with respect to the arguments ``argnums``, and its value.
+
+    ``func`` returns a tensor with one element; with ``has_aux`` (tensor, aux), and the result is (gradient, (value, aux)).
+
+    >>> grad_and_value(lambda x: x * x)(torch.tensor(3.0))
+    (tensor(6.), tensor(9.))
+    """
+    @functools.wraps(func)
+    def derived(*args, **kwargs):
+        chosen = selected(args, argnums)
+        leaves, spec = tree_flatten(chosen)
+        checked_tensors("grad_and_value(f)(*args)", leaves, "the differentiated arguments")
+        with Reverse() as level:
+            inputs = [level.leaf(leaf) for leaf in leaves]
+            results = func(*replaced(args, argnums, tree_unflatten(inputs, spec)), **kwargs)
+            output, aux = with_aux("grad_and_value(f)(*args)", results) if has_aux else (results, None)
+            checked_scalar(output)
+            output, aux = level.refreshed(output), unwrapped(level, aux)
+        value, place = (output.value, output.place) if level.owns(output) else (output, None)
+        found = pull_back([place], [OPS["ones_like"](value)], [i.place for i in inputs]) if place else [None] * len(leaves)
+        gradients = tree_unflatten([OPS["zeros_like"](leaf) if g is None else g for g, leaf in zip(found, leaves)], spec)
+        return gradients, (value, aux) if has_aux else value
+
+    return derived
+
+
+def grad(func, argnums=0, has_aux=False):
+    """A function that returns the gradient of ``func`` with respect to the arguments ``argnums`` (a number or a tuple).
+
+    ``func`` returns a tensor with one element; with ``has_aux`` (tensor, aux), and the result is (gradient, aux).
+
+    >>> grad(torch.sin)(torch.tensor(0.0))
+    tensor(1.)
+    """
+    both = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def derived(*args, **kwargs):
+        gradients, value = both(*args, **kwargs)
+        return (gradients, value[1]) if has_aux else gradients
+
+    return derived
+
+
+def checked_scalar(output):
+    if not isinstance(output, Tensor):
+        raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a tensor, got {type(output)}")
+    if output.dim():
+        raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got tensor with {output.dim()} dims. Maybe you wanted "
+                           "to use the vjp or jacrev APIs instead?")
+
+
+def numbered(argnums, count):
+    """Argument numbers counted from the front."""
+    listed = argnums if isinstance(argnums, tuple) else (argnums,)
+    if not listed:
+        raise RuntimeError("argnums is an empty tuple: name at least one argument to differentiate")
+    out = []
+    for k in listed:
+        if not isinstance(k, int):
+            raise RuntimeError(f"argnum must be int, got: {type(k)}")
+        if not -count <= k < count:
+            raise RuntimeError(f"Got argnum={k}, but only {count} positional inputs")
+        out.append(k % count)
+    if len(set(out)) < len(out):
+        raise RuntimeError(f"argnums elements must be unique, got {argnums}")
+    return out
+
+
+def selected(args, argnums):
+    """The arguments to differentiate: one, or a tuple where ``argnums`` is one."""
+    chosen = tuple(args[k] for k in numbered(argnums, len(args)))
+    return chosen if isinstance(argnums, tuple) else chosen[0]
+
+
+def replaced(args, argnums, new):
+    """The arguments with those that were ``selected`` replaced."""
+    out = list(args)
+    for k, value in zip(numbered(argnums, len(args)), new if isinstance(argnums, tuple) else (new,)):
+        out[k] = value
+    return out
+
+
+# --- forward -----------------------------------------------------------------------------------------------------------------------
+def jvp(func, primals, tangents, *, strict=False, has_aux=False):
+    """The value of ``func`` at ``primals`` and its derivative in the direction ``tangents`` (nested as the primals are).
+
+    Returns (outputs, output tangents), with ``has_aux`` (outputs, output tangents, aux).  ``strict``: an output that does
+    not depend on the inputs is an error.
+
+    >>> jvp(torch.sin, (torch.tensor(0.0),), (torch.tensor(2.0),))
+    (tensor(0.), tensor(2.))
+    """
+    name = "jvp(f, primals, tangents)"
+    if not isinstance(primals, tuple):
+        raise RuntimeError(f"{name}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
+    leaves, spec = tree_flatten(primals)
+    moved, moved_spec = tree_flatten(tangents)
+    if spec != moved_spec:
+        raise RuntimeError(f"{name}: Expected primals and tangents to have the same python structure. For example, if primals is a tuple of 3 tensors, "
+                           f"tangents also must be. Got primals with structure {spec} and tangents with structure {moved_spec}")
+    checked_tensors(name, leaves, "primals")
+    checked_tensors(name, moved, "tangents")
+    for leaf, tangent in zip(leaves, moved):
+        if tuple(leaf.shape) != tuple(tangent.shape):
+            raise RuntimeError(f"{name}: a tangent has the shape {list(tangent.shape)}, but its primal has {list(leaf.shape)}")
+    with Forward() as level:
+        results = func(*tree_unflatten([Dual(level, leaf, t) for leaf, t in zip(leaves, moved)], spec))
+        results, aux = with_aux(name, results) if has_aux else (results, None)
+        outputs, out_spec = tree_flatten(results)
+        checked_tensors(name, outputs, "f(*primals)")
+        outputs = [level.refreshed(o) for o in outputs]
+        aux = unwrapped(level, aux)
+    if strict and any(not level.owns(o) or o.tangent is None for o in outputs):
+        raise RuntimeError(f"{name}: The output of f is independent of the inputs. This is not allowed with strict=True.")
+    values = [o.value if level.owns(o) else o for o in outputs]
+    pushed = [o.tangent if level.owns(o) and o.tangent is not None else OPS["zeros_like"](v) for o, v in zip(outputs, values)]
+    found = tree_unflatten(values, out_spec), tree_unflatten(pushed, out_spec)
+    return (*found, aux) if has_aux else found
+
+
+def linearize(func, *primals):
+    """The value of ``func`` and its derivative as a function: from tangents of the inputs to those of the outputs.
+
+    The function runs once: the derivative is read off the pull back, whose transpose it is.
+
+    >>> y, push = linearize(torch.sin, torch.zeros(2))
+    >>> push(torch.ones(2))
+    tensor([1., 1.])
+    """
+    outputs, pull = vjp(func, *primals)
+    zeros = tree_map(OPS["zeros_like"], outputs)
+    _, transpose = vjp(pull, zeros)
+
+    def push(*tangents):
+        if tree_flatten(tangents)[1] != tree_flatten(primals)[1]:
+            raise RuntimeError("linearize: expected the tangents to be nested as the primals are")
+        for tangent, primal in zip(tree_flatten(tangents)[0], tree_flatten(primals)[0]):
+            if tuple(tangent.shape) != tuple(primal.shape) or tangent.dtype is not primal.dtype:
+                raise RuntimeError(f"linearize: a tangent is {tangent.dtype} {list(tangent.shape)}, but its primal is {primal.dtype} {list(primal.shape)}")
+        return transpose(tangents)[0]
+
+    return outputs, push

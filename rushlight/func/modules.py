@@ -1,0 +1,107 @@
+"""Modules as functions of their parameters."""
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+from ..core.native import Tensor
+from ..core.op import OPS
+
+
+def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):
+    """Calls a module with other tensors in the place of its parameters and buffers, which stay as they are.
+
+    ``parameter_and_buffer_dicts``: a dictionary by qualified name, or several (with no name twice).  ``tie_weights``:
+    names of one and the same tensor are replaced together.  ``strict``: exactly the names of the module must be given.
+    ``args``: one argument, or a tuple.
+    """
+    given = merged(parameter_and_buffer_dicts)
+    args = () if args is None else args if isinstance(args, tuple) else (args,)
+    own = dict(all_named(module))
+    if strict and set(given) != set(own):
+        missing, unexpected = sorted(set(own) - set(given)), sorted(set(given) - set(own))
+        raise RuntimeError(f"Error(s) in reparametrizing: Unexpected key(s): {unexpected}. Missing key(s): {missing}.")
+    if tie_weights:
+        given = tied(own, given)
+    with replacing(module, given):
+        return module(*args, **(kwargs or {}))
+
+
+def merged(dicts) -> dict:
+    if isinstance(dicts, dict):
+        return dicts
+    if not isinstance(dicts, (tuple, list)):
+        raise ValueError(f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(dicts)}")
+    out = {}
+    for one in dicts:
+        if not isinstance(one, dict):
+            raise ValueError(f"Expected all elements of parameter_and_buffer_dicts to be dictionaries, got {type(one)}")
+        twice = sorted(set(out) & set(one))
+        if twice:
+            raise ValueError(f"{twice} appear in multiple dictionaries; behavior of functional call is ambiguous")
+        out.update(one)
+    return out
+
+
+def all_named(module):
+    """(name, tensor) of every parameter and buffer, shared ones under each of their names."""
+    for prefix, inner in module.named_modules(remove_duplicate=False):
+        for name, value in (*inner._parameters.items(), *inner._buffers.items()):
+            if value is not None:
+                yield f"{prefix}.{name}" if prefix else name, value
+
+
+def tied(own, given) -> dict:
+    """The given tensors under every name of the tensor that each replaces."""
+    groups: dict = {}
+    for name, value in own.items():
+        groups.setdefault(id(value), []).append(name)
+    out = dict(given)
+    for names in groups.values():
+        found = [n for n in names if n in given]
+        if len({id(given[n]) for n in found}) > 1:
+            raise ValueError(f"functional_call got multiple values for keys {names}, which are tied. Consider using tie_weights=False")
+        out.update({n: given[found[0]] for n in names if found})
+    return out
+
+
+@contextmanager
+def replacing(module, given):
+    """The block sees other tensors in the module."""
+    before = []
+    try:
+        for name, value in given.items():
+            path, _, last = name.rpartition(".")
+            inner = module.get_submodule(path)
+            place = inner._parameters if last in inner._parameters else inner._buffers if last in inner._buffers else None
+            if place is None:
+                raise KeyError(f"{type(inner).__name__} has no parameter or buffer {last!r} (asked for {name!r})")
+            before.append((place, last, place[last]))
+            place[last] = value
+        yield
+    finally:
+        for place, last, value in reversed(before):
+            place[last] = value
+
+
+def stack_module_state(models):
+    """The parameters and the buffers of several models of one class, each stacked along a new first dimension.
+
+    Returns (parameters, buffers), dictionaries by qualified name; parameters are new leaves.  For ``vmap`` over an ensemble.
+    """
+    models = list(models)
+    if not models:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if not (all(m.training for m in models) or all(not m.training for m in models)):
+        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
+    if any(type(m) is not type(models[0]) for m in models):
+        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    parameters = {k: stacked([dict(m.named_parameters())[k] for m in models]) for k, _ in models[0].named_parameters()}
+    buffers = {k: stacked([dict(m.named_buffers())[k] for m in models]) for k, _ in models[0].named_buffers()}
+    return parameters, buffers
+
+
+def stacked(tensors) -> Tensor:
+    wanting = [t.requires_grad for t in tensors]
+    if any(wanting) and not all(wanting):
+        raise RuntimeError("Expected tensors to have the same requires_grad: either all of the models' parameters want gradients, or none")
+    return OPS["stack"]([t.detach() for t in tensors]).requires_grad_(wanting[0])

@@ -1,0 +1,316 @@
+"""Batch: maps a program over a new first dimension (vmap).
+
+A call with batched tensors becomes one call, below, of an operator derived from it, whose body runs the original's body on
+batched values: a primitive is answered by the rule of its kind.  So a batched operator is planned, fused, differentiated
+and batched again like any other.
+"""
+from __future__ import annotations
+
+from ..core.kinds import P, is_tensor
+from ..core.meta import Meta, product
+from ..core.native import Op
+from ..core.op import bind
+from ..core.tensor import Tensor
+from .level import READING, Level, Wrapped, derived, map_call, map_results, tensors_in
+
+RANDOMNESS = ("error", "same", "different")
+
+
+class Batched(Wrapped):
+    """A tensor mapped over: the first dimension of ``value`` is the batch, the rest is what the function sees."""
+
+    def __new__(cls, level, value):
+        meta = value.meta
+        return super().__new__(cls, level, value, Meta(tuple(meta.shape[1:]), tuple(meta.strides[1:]), meta.dtype, meta.device))
+
+    @property
+    def requires_grad(self):
+        return self.value.requires_grad
+
+
+def unreadable(name):
+    """A method that reads elements, of which each example has its own."""
+    def read(self, *args, **kwargs):
+        raise RuntimeError(f"vmap: {name}() asks for the elements of a tensor, which differ from example to example. Control flow can't depend on "
+                           "them: use torch.where or another operator on tensors.")
+
+    read.__name__ = name
+    return read
+
+
+for _name in READING:
+    setattr(Batched, _name, unreadable(_name))
+
+
+class Batch(Level):
+    """One vmap: ``size`` examples; ``randomness`` is "error", "same" or "different"."""
+
+    kind = Batched
+    name = "vmap"
+
+    def __init__(self, size, randomness="error"):
+        self.size, self.randomness = size, randomness
+
+    @property
+    def draws(self) -> int:
+        """How many times over random operators draw."""
+        if self.randomness == "error":
+            raise RuntimeError("vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness "
+                               "flags on vmap or perform the randomness operation out of vmap")
+        return self.size if self.randomness == "different" else 1
+
+    def concerns(self, op, args, kwargs):
+        return (self.randomness == "different" and op.facts.get("random", False)) or super().concerns(op, args, kwargs)
+
+    def refuse(self, op, target):
+        raise RuntimeError(f"vmap: inplace arithmetic: {op.name} would write values that differ from example to example into one tensor of shape "
+                           f"{list(target.shape)}. Use the operator that returns a new tensor, or make the written tensor an input that vmap maps over.")
+
+    def answer(self, op: Op, args, kwargs):
+        mask = tuple(map(self.owns, tensors_in((*args, *kwargs.values()))))
+        operator = batched(op, mask, self.randomness, None if any(mask) else self.size)
+        args, kwargs = map_call(lambda t: t.value if self.owns(t) else t, args, kwargs)
+        with self.below():
+            results = operator(*args, **kwargs)
+        return map_results(lambda r: Batched(self, r), results)
+
+    def stacked(self, value) -> Tensor:
+        """A value with the batch as its first dimension, whether batched or not.  Called below this level."""
+        if self.owns(value):
+            return value.value
+        return P.expand(value, shape=(self.size, *value.shape))
+
+
+def batched(op: Op, mask, randomness, size=None) -> Op:
+    """The operator over a batch of the tensor arguments in ``mask``; ``size`` is needed where there is none."""
+    known = op.facts.setdefault("batched", {})
+    key = mask, randomness, size
+    if key not in known:
+        known[key] = make_batched(op, mask, randomness, size)
+    return known[key]
+
+
+def make_batched(op: Op, mask, randomness, size) -> Op:
+    def enter(args, kwargs):
+        """The level of one call, and the arguments as its values."""
+        flags = iter(mask)
+        tensors = tensors_in((*args, *kwargs.values()))
+        level = Batch(next((t.shape[0] for t, flag in zip(tensors, mask) if flag), size), randomness)
+        return level, *map_call(lambda t: Batched(level, t) if next(flags) else t, args, kwargs)
+
+    def body(*args, **kwargs):
+        level, args, kwargs = enter(args, kwargs)
+        if op.kind is not None:
+            return primitive(level, op, bind(op, args, kwargs))
+        with level:
+            results = op.body(*args, **kwargs)
+        return map_results(level.stacked, results)
+
+    def vjp(g, y, *args):
+        level, args, _ = enter(args, {})
+        wrap = lambda v: None if v is None else map_results(lambda t: Batched(level, t), v)
+        with level:
+            found = op.rules["vjp"](wrap(g), wrap(y), *args)
+        return [gradient(level, f, a) for f, a in zip(found, every_tensor(args))]
+
+    made = derived(f"{op.name}.batched", body, op)
+    if op.kind is None and "vjp" in op.rules:
+        made.rules["vjp"] = vjp
+    return made
+
+
+def every_tensor(values):
+    """The tensors among arguments, run-time numbers included: those for which a vjp rule answers."""
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif type(value) in (list, tuple):
+            yield from every_tensor(value)
+
+
+def gradient(level, found, argument):
+    """A cotangent as the argument's own: what is not mapped over gets the sum over the batch."""
+    if found is None:
+        return None
+    if level.owns(argument):
+        return level.stacked(found)
+    if not level.owns(found):
+        return P.mul(found, level.size)
+    return P.reshape(P.sum(found.value, (0,)), shape=tuple(found.shape))
+
+
+def primitive(level, op: Op, bound):
+    """A primitive over the batch, by the rule of its kind."""
+    names, count = list(bound), op.facts["arity"]
+    args = tuple(bound[k] for k in names[:count])
+    params = {k: bound[k] for k in names[count:]}
+    return RULES[op.kind.name](level, op, args, params)
+
+
+# --- the kinds --------------------------------------------------------------------------------------------------------------------
+def elementwise(level, op, args, params):
+    rank = max(len(a.shape) for a in args if is_tensor(a))
+
+    def spread(a):
+        if not level.owns(a):
+            return a
+        missing = rank - len(a.shape)
+        return P.reshape(a.value, shape=(level.size, *(1,) * missing, *a.shape)) if missing else a.value
+
+    return op(*map(spread, args), **params)
+
+
+def view(level, op, args, params):
+    x, = args
+    value, rank = x.value, len(x.shape)
+    name = op.name.split(".")[-1]
+    if name == "expand":
+        lead = len(params["shape"]) - rank
+        value = P.reshape(value, shape=(level.size, *(1,) * lead, *x.shape)) if lead else value
+    if name == "unfold" and not rank:
+        value = P.reshape(value, shape=(level.size, 1))
+        return P.slice(value, starts=(0, 0), steps=(1, 1), shape=(level.size, params["size"]))
+    return op(value, **{k: SHIFTED[k](v, level.size, value) if k in SHIFTED else v for k, v in params.items()})
+
+
+def first(added):
+    return lambda v, size, value: (added(size, value), *v)
+
+
+def later(v, size, value):
+    return tuple(d + 1 for d in v)
+
+
+SHIFTED = {  # parameters of views, with a first dimension more
+    "shape": first(lambda size, value: size), "strides": first(lambda size, value: value.meta.strides[0]), "starts": first(lambda size, value: 0),
+    "steps": first(lambda size, value: 1), "low": first(lambda size, value: 0), "high": first(lambda size, value: 0), "inner": first(lambda size, value: 0),
+    "dims": later, "dim": lambda v, size, value: v + 1}
+
+
+def permute(level, op, args, params):
+    return op(args[0].value, dims=(0, *(d + 1 for d in params["dims"])))
+
+
+def views(level, op, args, params):
+    return (permute if op is P.permute else view)(level, op, args, params)
+
+
+def join(level, op, args, params):
+    return op(tuple(map(level.stacked, args[0])), dim=params["dim"] + 1)
+
+
+def reduce(level, op, args, params):
+    return op(args[0].value, tuple(d + 1 for d in params["dims"]))
+
+
+def gather(level, op, args, params):
+    x, index = args
+    dim = params["dim"]
+    if op is P.gather:
+        if not x.shape:
+            return op(P.reshape(level.stacked(x), shape=(level.size, 1)), P.reshape(level.stacked(index), shape=(level.size, product(index.shape))), dim=1)
+        return op(level.stacked(x), level.stacked(index), dim=dim + 1)
+    if not level.owns(index):
+        return op(x.value, index, dim=dim + 1)
+    before, after = tuple(x.shape[:dim]), tuple(x.shape[dim + 1:])
+    found = P.gather(level.stacked(x), rows(level, index, before, after), dim=dim + 1)
+    return P.reshape(found, shape=(level.size, *before, *index.shape, *after))
+
+
+def rows(level, index, before, after):
+    """A batched index of rows as an index of elements: [batch, *before, count, *after]."""
+    count = product(index.shape)
+    at = P.reshape(index.value, shape=(level.size, *(1,) * len(before), count, *(1,) * len(after)))
+    return P.expand(at, shape=(level.size, *before, count, *after))
+
+
+def scatter(level, op, args, params):
+    x, index, source = args
+    dim = params["dim"]
+    if op is P.scatter:
+        return op(*map(level.stacked, args), dim=dim + 1, combine=params["combine"])
+    if not level.owns(index):
+        return op(level.stacked(x), index, level.stacked(source), dim=dim + 1, combine=params["combine"])
+    before, after = tuple(x.shape[:dim]), tuple(x.shape[dim + 1:])
+    count = product(index.shape)
+    spread = P.reshape(level.stacked(source), shape=(level.size, *before, count, *after))
+    return P.scatter(level.stacked(x), rows(level, index, before, after), spread, dim=dim + 1, combine=params["combine"])
+
+
+def create(level, op, args, params):
+    return op(*args, **{k: (level.size, *v) if k == "shape" else v for k, v in params.items()})
+
+
+def contract(level, op, args, params):
+    if op is P.matmul:
+        return matmul(level, *args)
+    return CONVOLUTIONS[op](level, op, *args, **params)
+
+
+def matmul(level, a, b):
+    if level.owns(a) and not level.owns(b) and len(b.shape) == 2:  # one product of all rows
+        rows, inner = a.shape
+        out = P.matmul(P.reshape(a.value, shape=(level.size * rows, inner)), b)
+        return P.reshape(out, shape=(level.size, rows, b.shape[-1]))
+    return P.matmul(level.stacked(a), level.stacked(b))
+
+
+def merged(level, x, dim):
+    """The batch merged into dimension ``dim`` of a value, in front of it."""
+    value, rank = level.stacked(x), len(x.shape)
+    order = (*range(1, dim + 1), 0, *range(dim + 1, rank + 1))
+    return P.reshape(P.permute(value, dims=order), shape=(*x.shape[:dim], level.size * x.shape[dim], *x.shape[dim + 1:]))
+
+
+def parted(level, out, dim):
+    """The inverse of ``merged``."""
+    shape = tuple(out.shape)
+    apart = P.reshape(out, shape=(*shape[:dim], level.size, shape[dim] // level.size, *shape[dim + 1:]))
+    return P.permute(apart, dims=(dim, *range(dim), *range(dim + 1, len(shape) + 1)))
+
+
+def conv(level, op, x, w, groups, **geometry):
+    if not level.owns(w):
+        return parted(level, op(merged(level, x, 0), w, groups=groups, **geometry), 0)
+    return parted(level, op(merged(level, x, 1), merged(level, w, 0), groups=groups * level.size, **geometry), 1)
+
+
+def conv_input(level, op, g, w, shape, groups, **geometry):
+    if not level.owns(w):
+        return parted(level, op(merged(level, g, 0), w, shape=(level.size * shape[0], *shape[1:]), groups=groups, **geometry), 0)
+    shape = (shape[0], level.size * shape[1], *shape[2:])
+    return parted(level, op(merged(level, g, 1), merged(level, w, 0), shape=shape, groups=groups * level.size, **geometry), 1)
+
+
+def conv_weight(level, op, g, x, shape, groups, **geometry):
+    shape = (level.size * shape[0], *shape[1:])
+    return parted(level, op(merged(level, g, 1), merged(level, x, 1), shape=shape, groups=groups * level.size, **geometry), 0)
+
+
+CONVOLUTIONS = {P.conv: conv, P.conv_input: conv_input, P.conv_weight: conv_weight}
+
+
+def foreign(level, op, args, params):
+    """Along a dimension: along the next one.  Anything else: example by example."""
+    if "dim" in params:
+        return op(*map(level.stacked, args), **{**params, "dim": params["dim"] + 1})
+    values = tuple(level.stacked(a) if is_tensor(a) else a for a in args)
+    found = [op(*(example(v, k) if is_tensor(v) else v for v in values), **params) for k in range(level.size)]
+    if isinstance(found[0], Tensor):
+        return stack(found)
+    return tuple(map(stack, zip(*found)))
+
+
+def example(value, k):
+    """Slice k of the batch."""
+    rank, rest = len(value.shape), tuple(value.shape[1:])
+    part = P.slice(value, starts=(k,) + (0,) * (rank - 1), steps=(1,) * rank, shape=(1, *rest))
+    return P.reshape(part, shape=rest)
+
+
+def stack(values):
+    return P.cat(tuple(P.reshape(v, shape=(1, *v.shape)) for v in values), dim=0)
+
+
+RULES = {"elementwise": elementwise, "view": views, "join": join, "reduce": reduce, "gather": gather, "scatter": scatter, "create": create,
+         "contract": contract, "foreign": foreign}

@@ -1,0 +1,234 @@
+"""Forward: carries a tangent with every value (jvp).
+
+As for Batch, a call becomes one call, below, of a derived operator that computes values and tangents together.  Elementwise
+primitives multiply by their partials; linear ones act on the tangent as on the value.  Whatever else has a vjp rule is
+differentiated by transposing that rule, which is linear in its cotangent: the transpose of ``g -> g J`` is ``t -> J t``.
+"""
+from __future__ import annotations
+
+from ..core.kinds import P, is_tensor
+from ..core.native import Op
+from ..core.op import OPS, bind
+from ..core.tensor import Tensor
+from ..graph.graph import Graph
+from .level import Level, Wrapped, derived, map_call, map_results, tensors_in, with_parameter
+from .trace import Trace
+
+
+class Dual(Wrapped):
+    """A value and its tangent (None: zero)."""
+
+    def __new__(cls, level, value, tangent=None):
+        made = super().__new__(cls, level, value)
+        made.tangent = tangent
+        return made
+
+    def take(self, other):
+        super().take(other)
+        self.tangent = other.tangent
+
+    @property
+    def requires_grad(self):
+        return self.value.requires_grad
+
+    def __repr__(self, **_):
+        return f"Dual({self.value!r}, tangent={self.tangent!r})"
+
+
+class Forward(Level):
+    """One forward derivative."""
+
+    kind = Dual
+    name = "jvp"
+    active = True  # whether tangents are carried on (``fwd_grad`` switches)
+
+    def adopt(self, results):
+        return map_results(lambda r: Dual(self, r) if not isinstance(r, Dual) else r, results)
+
+    def answer(self, op: Op, args, kwargs):
+        tensors = tensors_in((*args, *kwargs.values()))
+        mask = tuple(self.active and self.owns(t) and t.tangent is not None for t in tensors)
+        tangents = tuple(t.tangent for t, flag in zip(tensors, mask) if flag)
+        args, kwargs = map_call(lambda t: t.value if self.owns(t) else t, args, kwargs)
+        with self.below():
+            if not any(mask) or op.facts.get("detaches"):
+                return self.adopt(op(*args, **kwargs))
+            if op.facts.get("view") and len(tensors) == 1:  # linear, and results that share memory stay so
+                return Dual(self, op(*args, **kwargs), op(like(tangents[0], args[0]), *args[1:], **kwargs))
+            operator = forward(op, mask)
+            results = operator(*args, **kwargs, **{operator.facts["tangents"]: tangents})
+        return paired(self, op, results)
+
+
+def like(tangent, value):
+    """A tangent laid out as its value is, where that is row-major."""
+    return OPS["contiguous"](tangent) if value.meta.contiguous and not tangent.meta.contiguous else tangent
+
+
+def paired(level, op, results):
+    """Duals of what a derived operator returned: each result, followed by its tangent where its dtype has one."""
+    left, duals = iter(results), []
+    for value in left:
+        duals.append(Dual(level, value, next(left) if value.dtype.category >= 2 else None))
+    return tuple(duals) if len(duals) > 1 or op.facts.get("several") else duals[0]
+
+
+def forward(op: Op, mask) -> Op:
+    """The operator with tangents of the tensor arguments in ``mask``: returns each result, then its tangent."""
+    known = op.facts.setdefault("forward", {})
+    if mask not in known:
+        known[mask] = make_forward(op, mask)
+    return known[mask]
+
+
+def make_forward(op: Op, mask) -> Op:
+    name = "tangents"
+    while name in op.signature.parameters:  # the forward derivative of a forward derivative
+        name += "_"
+
+    def body(*args, **kwargs):
+        level = Forward()
+        flags, given = iter(mask), iter(kwargs.pop(name))
+        args, kwargs = map_call(lambda t: Dual(level, t, next(given) if next(flags) else None), args, kwargs)
+        if op.kind is not None or "vjp" in op.rules or "jvp" in op.rules:
+            results = ruled(op, bind(op, args, kwargs))
+        else:
+            with level:
+                results = op.body(*args, **kwargs)
+            results = [(r.value, r.tangent) if level.owns(r) else (r, None) for r in (results if isinstance(results, (tuple, list)) else [results])]
+        return tuple(value for pair in results for value in with_zeros(*pair))
+
+    return derived(f"{op.name}.forward", body, op, with_parameter(op.signature, name), view=False, into=None, several=True, tangents=name)
+
+
+def with_zeros(value, tangent):
+    """A value and its tangent; the value alone where its dtype has none."""
+    if value.dtype.category < 2:
+        return (value,)
+    if tangent is None:
+        tangent = P.full(shape=tuple(value.shape), value=0, dtype=value.dtype)
+    return value, tangent
+
+
+def ruled(op: Op, bound):
+    """Pairs of results and tangents of an operator with a rule of its own, or a primitive, called below the level."""
+    count = op.facts["arity"] if op.kind is not None else len(bound)
+    names = list(bound)
+    duals, params = tuple(bound[k] for k in names[:count]), {k: bound[k] for k in names[count:]}
+    args = map_call(primal, duals, {})[0]
+    results = op(*args, **params)
+    several = isinstance(results, (tuple, list))
+    rule = op.rules.get("jvp") or (None if "vjp" in op.rules else RULES.get(op.kind.name))
+    tangents = rule and rule(op, results, args, map_call(tangent, duals, {})[0], params)
+    if tangents is None:
+        tangents = transposed(op, results, args, duals, params)
+    return list(zip(results, tangents)) if several else [(results, tangents)]
+
+
+def primal(value):
+    return value.value if isinstance(value, Dual) else value
+
+
+def tangent(value):
+    return value.tangent if isinstance(value, Dual) else None
+
+
+# --- the kinds: ``rule(op, y, args, tangents, params)`` gives the tangent of y, or None where the vjp rule is to be transposed --------
+def elementwise(op, y, args, tangents, params):
+    if y.dtype.category < 2:
+        return P.full(shape=(), value=0, dtype=y.dtype)
+    if op.kind.partials is None:
+        return op(tangents[0], **params)
+    total = None
+    for t, p in zip(tangents, op.kind.partials(y, *args, **params)):
+        if not is_tensor(t) or p is None:
+            continue
+        part = (t if p == 1 else P.neg(t)) if type(p) is int else P.mul(t, p)
+        total = part if total is None else P.add(total, part)
+    if total is None:
+        return P.full(shape=tuple(y.shape), value=0, dtype=y.dtype)
+    return total if tuple(total.shape) == tuple(y.shape) else P.expand(total, shape=tuple(y.shape))
+
+
+def view(op, y, args, tangents, params):
+    if op is P.pad:
+        params = {**params, "value": 0}
+    return op(tangents[0], **params)
+
+
+def join(op, y, args, tangents, params):
+    return op(tuple(t if t is not None else P.full(shape=tuple(a.shape), value=0, dtype=a.dtype) for t, a in zip(tangents[0], args[0])), **params)
+
+
+def reduce(op, y, args, tangents, params):
+    return op(tangents[0], **params) if op is P.sum else None
+
+
+def gather(op, y, args, tangents, params):
+    return op(tangents[0], args[1], **params)
+
+
+def contract(op, y, args, tangents, params):
+    total = None
+    for k, t in enumerate(tangents):
+        if t is not None:
+            part = op(*args[:k], t, *args[k + 1:], **params)
+            total = part if total is None else P.add(total, part)
+    return total
+
+
+RULES = {"elementwise": elementwise, "view": view, "join": join, "reduce": reduce, "gather": gather, "contract": contract}
+
+
+# --- transposition -----------------------------------------------------------------------------------------------------------------
+def transposed(op: Op, results, args, duals, params):
+    """The tangents of the results, by transposing the operator's vjp rule."""
+    from ..aot.joint import differentiate
+
+    several = isinstance(results, (tuple, list))
+    outputs = list(results) if several else [results]
+    floating = [k for k, r in enumerate(outputs) if r.dtype.category >= 2]
+    trace = Trace()
+    enter = lambda t: trace.input(t.meta, weak=getattr(t, "weak", False))
+    inputs = map_every(enter, args)
+    ys = [enter(r) for r in outputs]
+    cotangents = [enter(r) if k in floating else None for k, r in enumerate(outputs)]
+    given = [d.tangent for d in every(duals) if isinstance(d, Dual) and d.tangent is not None]
+    moved = [enter(t) for t in given]
+    with trace:
+        g, y = (cotangents, tuple(ys)) if several else (cotangents[0], ys[0])
+        rule = op.rules.get("vjp")
+        found = rule(g, y, *inputs, **params) if rule else op.kind.vjp(op, g, y, *inputs, **params)
+        answers = list(cotangents_of(inputs, found)) if op.kind is not None else list(found)
+        wanted = [isinstance(d, Dual) and d.tangent is not None for d in every(duals)]
+        pairs = [(a.node, t) for a, t in zip((a for a, w in zip(answers, wanted) if w), moved) if a is not None]
+        sources = [cotangents[k].node for k in floating]
+        pushed = differentiate(list(trace.nodes), [n for n, _ in pairs], [t for _, t in pairs], sources) if pairs else [None] * len(floating)
+    nodes = [p.node for p in pushed if p is not None]
+    values = iter(Graph(trace.inputs, trace.nodes, nodes).prune().run([*every(args), *outputs, *(r for k, r in enumerate(outputs) if k in floating), *given]))
+    tangents = [None] * len(outputs)
+    for k, p in zip(floating, pushed):
+        tangents[k] = next(values) if p is not None else None
+    return tangents if several else tangents[0]
+
+
+def cotangents_of(args, found):
+    """What a primitive's rule answered, for each tensor among its arguments."""
+    for argument, answer in zip(args, found):
+        if isinstance(argument, Tensor):
+            yield answer
+        elif type(argument) in (list, tuple):
+            yield from cotangents_of(argument, answer or (None,) * len(argument))
+
+
+def every(values):
+    """The tensors among arguments, run-time numbers included."""
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif type(value) in (list, tuple):
+            yield from every(value)
+
+
+def map_every(function, values):
+    return tuple(function(v) if isinstance(v, Tensor) else map_every(function, v) if type(v) in (list, tuple) else v for v in values)

@@ -1,0 +1,58 @@
+"""Functional: a program without in-place operators (functionalize)."""
+from __future__ import annotations
+
+import functools
+
+from ..core.native import Op
+from ..core.pytree import tree_flatten, tree_map, tree_unflatten
+from ..core.tensor import Tensor
+from .level import Level, Wrapped, map_call, map_results
+
+
+class Mutable(Wrapped):
+    """A tensor that seems to be written in place: its value is replaced instead."""
+
+    @property
+    def requires_grad(self):
+        return self.value.requires_grad
+
+
+class Functional(Level):
+    """Every in-place operator becomes the operator that returns a new tensor."""
+
+    kind = Mutable
+    name = "functionalize"
+
+    def adopt(self, results):
+        return map_results(lambda r: r if isinstance(r, Mutable) else Mutable(self, r), results)
+
+    def answer(self, op: Op, args, kwargs):
+        args, kwargs = map_call(lambda t: t.value if self.owns(t) else t, args, kwargs)
+        with self.below():
+            return self.adopt(op(*args, **kwargs))
+
+
+def functionalize(func, *, remove="mutations"):
+    """A function that computes the same as ``func`` without writing into tensors, but for arguments that ``func`` writes.
+
+    ``remove``: "mutations", or "mutations_and_views".
+
+    >>> functionalize(lambda x: x.clone().add_(1))(torch.zeros(2))
+    tensor([1., 1.])
+    """
+    if remove not in ("mutations", "mutations_and_views"):
+        raise RuntimeError(f"functionalize(f, remove='mutations'): Valid options for 'remove' are 'mutations' or 'mutations_and_views', got {remove!r}")
+
+    @functools.wraps(func)
+    def pure(*args, **kwargs):
+        leaves, spec = tree_flatten((args, kwargs))
+        with Functional() as level:
+            inputs = [Mutable(level, leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+            args, kwargs = tree_unflatten(inputs, spec)
+            results = tree_map(lambda r: r.current().value if level.owns(r) else r, func(*args, **kwargs))
+        for leaf, value in zip(leaves, inputs):
+            if level.owns(value) and value.writes:
+                leaf.copy_(value.value)
+        return results
+
+    return pure

@@ -1,0 +1,299 @@
+"""Level: an interpreter whose values wrap those of the interpreters below it."""
+from __future__ import annotations
+
+import inspect
+from collections import deque
+
+from ..core.interpret import Interpreter, Suspended
+from ..core.kinds import P
+from ..core.meta import product
+from ..core.native import Op, state
+from ..core.op import OPS, bind, make
+from ..core.tensor import Tensor, blank
+from ..ops.promotion import as_dtype
+
+
+class Wrapped(Tensor):
+    """A tensor of one level.  ``value`` is what it stands for below; its Meta is what the function sees.
+
+    A view of another wrapped tensor knows its ``parent`` and how to be made from it again (``replay``), since the values
+    of a level are replaced, never written.
+    """
+
+    level: "Level"
+    value: Tensor
+    parent = replay = None
+    writes = noticed = 0  # how often this was replaced; the count of the root when ``value`` was made
+
+    def __new__(cls, level, value, meta=None):
+        made = blank(cls)
+        made.level, made.value = level, value
+        made.meta = meta or value.meta
+        made.itemsize = made.meta.itemsize
+        return made
+
+    def __init__(self, *_):
+        pass
+
+    @property
+    def weak(self):
+        """Whether this stands for a run-time Python number."""
+        return getattr(self.value, "weak", False)
+
+    @property
+    def data(self):
+        return self.detach()
+
+    @data.setter
+    def data(self, value):
+        raise RuntimeError("the .data of a tensor can't be set inside of a function that is being transformed")
+
+    @property
+    def _version(self):
+        return self.root.writes
+
+    def __repr__(self, **_):
+        return f"{type(self).__name__}({self.value!r})"
+
+    def requires_grad_(self, requires_grad=True):
+        raise RuntimeError("requires_grad_() was called on a tensor inside of a function that is being transformed, where gradients are asked for by "
+                           "transforms: use torch.func.grad, vjp, jacrev or hessian there, or call requires_grad_() outside.")
+
+    def __deepcopy__(self, memo):
+        return self.clone()
+
+    def ancestors(self):
+        """What this is a view of, nearest first."""
+        while self.parent is not None:
+            self = self.parent
+            yield self
+
+    @property
+    def root(self) -> "Wrapped":
+        return next(iter(deque(self.ancestors(), 1)), self)
+
+    def take(self, other: "Wrapped"):
+        """Becomes another value of the same level."""
+        self.value, self.meta = other.value, other.meta
+
+    def current(self) -> "Wrapped":
+        """Itself, made again if it is a view of what was replaced since."""
+        if self.parent is not None and self.noticed != self.root.writes:
+            self.take(self.replay(self.parent.current()))
+            self.noticed = self.root.writes
+        return self
+
+    def replace(self, new: "Wrapped"):
+        """Takes a new value, and passes it on to what this is a view of."""
+        root, target = self.root, self
+        for ancestor in self.ancestors():
+            ancestor.current()
+        root.writes += 1
+        while target is not None:
+            parent = target.parent
+            written = None if parent is None else written_through(parent, target, new)
+            target.take(new)
+            target.noticed = root.writes
+            target, new = parent, written
+
+
+def written_through(parent: Wrapped, view: Wrapped, new: Wrapped):
+    """The parent with the elements that a view of it shows replaced."""
+    count = product(parent.shape)
+    at = view.replay(OPS["arange"](count).reshape(tuple(parent.shape)))
+    size = (product(view.shape),)
+    flat = P.put(parent.reshape((count,)), at.reshape(size), new.reshape(size), dim=0, combine="set")
+    return flat.reshape(tuple(parent.shape))
+
+
+def reading(name):
+    """A method that reads elements: asked of the value below."""
+    def read(self, *args, **kwargs):
+        with self.level.outside():
+            return getattr(self.current().value, name)(*args, **kwargs)
+
+    read.__name__ = name
+    return read
+
+
+READING = ("item", "tolist", "__bool__", "__int__", "__float__", "__complex__", "__index__", "numpy", "__array__", "data_ptr")
+for _name in READING:
+    setattr(Wrapped, _name, reading(_name))
+
+
+class Level(Interpreter):
+    """What levels have in common: composites run as they are, and the rest is answered by ``answer``."""
+
+    kind: type  # the class of its values
+    name = "a transform"
+
+    def owns(self, value) -> bool:
+        return isinstance(value, self.kind) and value.level is self
+
+    def call(self, op: Op, args, kwargs):
+        facts = op.facts
+        if kwargs:
+            kwargs = self.keywords(op, kwargs)
+        if facts.get("composite"):
+            result = op.body(*args, **kwargs)
+            return result if tensors_in(args) or tensors_in(kwargs.values()) else self.adopt(result)
+        otherwise = facts.get("otherwise")
+        if otherwise is not None:
+            function = otherwise(*args[1:])
+            if function is not None:
+                return function(args[0])
+        if facts.get("into") is not None:
+            return self.mutate(op, args, kwargs)
+        if not self.concerns(op, args, kwargs):
+            with self.below():
+                result = op(*args, **kwargs)
+            return result if facts.get("view") else self.adopt(result)
+        args, kwargs = map_call(self.refreshed, args, kwargs)
+        result = self.answer(op, args, kwargs)
+        if facts.get("view") and self.owns(result) and self.owns(args[0]) and result is not args[0]:
+            result.parent, result.noticed = args[0], args[0].root.writes
+            result.replay = lambda parent: op(parent, *args[1:], **kwargs)
+        return result
+
+    def keywords(self, op: Op, kwargs) -> dict:
+        """Keyword arguments in the order of the operator's parameters, without ``out``, which is refused."""
+        if kwargs.get("out") is not None:
+            raise RuntimeError(f"{op.name}(): out= can't be used inside of a function that is being transformed by {self.name}; use the value that "
+                               "the operator returns.")
+        return ordered(op, {k: v for k, v in kwargs.items() if k != "out"})
+
+    def refreshed(self, value):
+        return value.current() if self.owns(value) else value
+
+    def concerns(self, op: Op, args, kwargs) -> bool:
+        """Whether a call has values of this level (else it goes to the interpreter below)."""
+        return any(map(self.owns, tensors_in(args))) or any(map(self.owns, tensors_in(kwargs.values())))
+
+    def adopt(self, results):
+        """What a call without values of this level returned, as this level wants to have it."""
+        return results
+
+    def answer(self, op: Op, args, kwargs):
+        raise NotImplementedError
+
+    def mutate(self, op: Op, args, kwargs):
+        """An in-place operator: its target takes the value that the operator would have written."""
+        at = op.facts["into"]
+        target = args[at]
+        if not self.owns(target):
+            if self.concerns(op, args, kwargs):
+                self.refuse(op, target)
+            with self.below():
+                return op(*args, **kwargs)
+        args, kwargs = map_call(self.refreshed, args, kwargs)
+        target.replace(self.answer(written(op), args, kwargs))
+        return target
+
+    def refuse(self, op: Op, target):
+        raise RuntimeError(f"{op.name}: a function transformed by {self.name} tried to write into a tensor from outside of it. Make the tensor an "
+                           "argument of the function, or use the operator that returns a new tensor.")
+
+    def below(self) -> Suspended:
+        """A block that runs under the interpreters below this one."""
+        return Suspended(self)
+
+    def outside(self):
+        """As ``below``, also where this level has ended."""
+        from ..core.interpret import stack
+        from contextlib import nullcontext
+
+        return Suspended(self) if self in stack else nullcontext()
+
+
+def written(op: Op) -> Op:
+    """The value that an in-place operator writes, as an operator of its own."""
+    found = op.facts.get("written")
+    if found is None:
+        at = op.facts["into"]
+
+        def body(*args, **kwargs):
+            target = list(bind(op, args, kwargs).values())[at]
+            result = op.body(*args, **kwargs)
+            if tuple(result.shape) != tuple(target.shape):
+                raise RuntimeError(f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.shape)}")
+            return as_dtype(result, target.dtype) if result is not target else P.copy(target)
+
+        found = op.facts["written"] = derived(op.name, body, op, into=None)
+    return found
+
+
+def ordered(op: Op, kwargs: dict) -> dict:
+    """Keyword arguments in the order of the operator's parameters."""
+    if len(kwargs) < 2 or op.signature is None:
+        return kwargs
+    names = list(op.signature.parameters)
+    return {k: kwargs[k] for k in sorted(kwargs, key=lambda k: names.index(k) if k in names else len(names))}
+
+
+def tensors_in(values) -> list:
+    """The tensors among arguments, looking into lists; run-time numbers of a trace are not tensors here."""
+    found = []
+    for value in values:
+        if isinstance(value, Tensor):
+            if not getattr(value, "weak", False):
+                found.append(value)
+        elif type(value) in (list, tuple):
+            found += tensors_in(value)
+    return found
+
+
+def map_tensors(function, values):
+    """Arguments with each tensor (as ``tensors_in`` finds them) replaced by ``function(tensor)``, in order."""
+    def visit(value):
+        if isinstance(value, Tensor):
+            return value if getattr(value, "weak", False) else function(value)
+        if type(value) in (list, tuple):
+            return type(value)(map(visit, value))
+        return value
+
+    return tuple(map(visit, values))
+
+
+def map_call(function, args, kwargs):
+    """``map_tensors`` over positional, then keyword arguments."""
+    args = map_tensors(function, args)
+    return args, dict(zip(kwargs, map_tensors(function, kwargs.values()))) if kwargs else kwargs
+
+
+def map_results(function, results):
+    """Results with ``function`` applied to each tensor."""
+    if isinstance(results, Tensor):
+        return function(results)
+    if isinstance(results, (list, tuple)):
+        return tuple(map_results(function, r) for r in results)
+    return results
+
+
+PASSED_ON = ("view", "random", "detaches", "number_first", "out_of_range", "into", "several")  # facts that hold of derived operators too
+
+
+def derived(name: str, body, op: Op, signature=None, **facts) -> Op:
+    """An operator made from another one by a transform: the same parameters under another body."""
+    kept = {k: op.facts[k] for k in PASSED_ON if k in op.facts}
+    return make(name, body, None, signature or op.signature, op.scalars, **{**kept, "derived": True, **facts})
+
+
+def with_parameter(signature: inspect.Signature, name: str) -> inspect.Signature:
+    """A signature with one more keyword parameter."""
+    extra = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY)
+    listed = list(signature.parameters.values())
+    at = len(listed) - (bool(listed) and listed[-1].kind is inspect.Parameter.VAR_KEYWORD)
+    return signature.replace(parameters=[*listed[:at], extra, *listed[at:]])
+
+
+class recording:
+    """A block in which operators are recorded (or not) for the backward pass."""
+
+    def __init__(self, enabled):
+        self.enabled = int(enabled)
+
+    def __enter__(self):
+        self.before, state.grad = state.grad, self.enabled
+
+    def __exit__(self, *exception):
+        state.grad = self.before
