@@ -185,9 +185,9 @@ def lstsq(A, B, rcond=None, *, driver=None):
         raise RuntimeError(f"torch.linalg.lstsq: input.size(-2) should match other.size(-2), got {list(A.shape)} and {list(B.shape)}")
     a, b = together(A, b)
     x, rank, values = P.lstsq(a, b, cutoff=rcond)
+    driver = driver or "gelsy"
     full = A.shape[-2] > A.shape[-1] and driver != "gelsy" and bool((rank == A.shape[-1]).all())
     residuals = (a @ x - b).abs().square().sum(-2) if full else x.real.reshape(-1)[:0]
-    driver = driver or "gelsy"
     return named("lstsq", solution=x.squeeze(-1) if single else x, residuals=residuals, rank=rank if driver != "gels" else rank.new_empty((0,)),
                  singular_values=values.detach() if driver in ("gelsd", "gelss") else values.new_empty((0,)))
 

