@@ -1,0 +1,65 @@
+"""What it costs to begin: import time and memory, installed size, and the first GPT step in a fresh process (cold and warm kernel cache)."""
+import importlib.metadata
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+IMPORT = """
+import time; began = time.perf_counter(); import {0}; took = time.perf_counter() - began
+print(took, next(int(line.split()[1]) for line in open('/proc/self/status') if line.startswith('VmRSS')) / 1024)
+"""
+FIRST_STEP = """
+import importlib, sys, time; began = time.perf_counter(); sys.path.insert(0, {1!r})
+import train
+t = importlib.import_module({0!r}); t.set_num_threads(2)
+step = train.stepper(t, 'gpt'); step(); print(time.perf_counter() - began, time.process_time())
+"""
+NEEDED = {"rushlight": ["rushlight", "numpy", "llvmlite"],
+          "torch": ["torch", "filelock", "typing-extensions", "sympy", "networkx", "jinja2", "fsspec", "mpmath", "MarkupSafe"]}
+
+
+def run(code, **environment):
+    """The numbers that a fresh process prints."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                          env={**os.environ, "PYTHONDONTWRITEBYTECODE": "", **environment})
+    return [float(x) for x in done.stdout.split()]
+
+
+def installed_megabytes(library):
+    """Files of the library and of what it depends on, without byte code."""
+    total = 0
+    for name in NEEDED[library]:
+        try:
+            files = importlib.metadata.files(name) or []
+        except importlib.metadata.PackageNotFoundError:
+            files = []
+        sizes = [p.stat().st_size for p in (pathlib.Path(f.locate()) for f in files) if p.suffix != ".pyc" and p.is_file()]
+        if name == "rushlight" and sum(sizes) < 100_000:  # an editable installation, or a checkout on the path
+            sizes = [p.stat().st_size for p in (HERE.parent / "rushlight").rglob("*.py")]
+        total += sum(sizes)
+    return total / 1e6
+
+
+def report(what, times):
+    print(f"{what}: import to the end of the first GPT step: {times[0]:.2f} s ({times[1]:.2f} s of processor time)")
+
+
+def main():
+    for library in NEEDED:
+        run(IMPORT.format(library))  # byte code gets written
+        runs = [run(IMPORT.format(library)) for _ in range(5)]
+        seconds, memory = (statistics.median(values) for values in zip(*runs))
+        print(f"{library}: import {seconds:.2f} s ({min(r[0] for r in runs):.2f} to {max(r[0] for r in runs):.2f}), {memory:.0f} MB resident; "
+              f"installed with dependencies {installed_megabytes(library):.0f} MB")
+    with tempfile.TemporaryDirectory() as cache:
+        for state in ("cold", "warm", "warm"):
+            report(f"rushlight, {state} kernel cache", run(FIRST_STEP.format("rushlight", str(HERE)), RUSHLIGHT_CACHE=cache))
+    report("torch", run(FIRST_STEP.format("torch", str(HERE))))
+
+
+if __name__ == "__main__":
+    main()
