@@ -17,8 +17,7 @@ from .settings import settings
 logger = logging.getLogger("rushlight.cache")
 
 _MAGIC = b"RLC1"
-MOST_ENTRIES = 20_000  # of a kind: the first write of a process removes the oldest beyond
-_trimmed = set()
+MOST_ENTRIES = 25_600  # of a kind: a write removes the oldest beyond
 _HEADER = struct.Struct("<4sIQ")  # magic, crc32 of the payload, its length
 
 
@@ -80,7 +79,7 @@ def put(kind, key, payload):
         with os.fdopen(handle, "wb") as file:
             file.write(_HEADER.pack(_MAGIC, zlib.crc32(payload), len(payload)) + payload)
         os.replace(temporary, path)
-        _trim(os.path.join(folder, kind))
+        _trim(os.path.dirname(path))
         return True
     except OSError as error:
         logger.info("not caching on disk: %s", error)
@@ -90,11 +89,8 @@ def put(kind, key, payload):
 
 
 def _trim(folder):
-    """Removes the oldest entries of a folder, once in a process."""
-    if folder in _trimmed:
-        return
-    _trimmed.add(folder)
-    entries = [entry for part in os.scandir(folder) if part.is_dir() for entry in os.scandir(part.path)]
-    if len(entries) > MOST_ENTRIES:
-        for entry in sorted(entries, key=lambda e: e.stat().st_mtime)[:-MOST_ENTRIES]:
+    """Removes the oldest entries beyond a folder's share: entries spread evenly over 256 folders of each kind."""
+    entries = list(os.scandir(folder))
+    if len(entries) > MOST_ENTRIES // 256:
+        for entry in sorted(entries, key=lambda e: e.stat().st_mtime)[:-MOST_ENTRIES // 256]:
             os.unlink(entry.path)
