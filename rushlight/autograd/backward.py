@@ -5,7 +5,7 @@ import sys
 
 from ..core.kinds import sum_to  # noqa: F401  (gradients of broadcasting live there)
 from ..core.interpret import sync
-from ..core.meta import Meta
+from ..core.meta import Meta, span
 from ..core.native import Plan, Step, Tensor, calls, engine, state
 from ..core.native.objects import ACCUMULATE, FUNCTION
 from ..core.op import OPS
@@ -300,7 +300,7 @@ def rebase(base: Tensor, view: Tensor, step):
         if gradient is None:
             return None, None
         whole = gradient.contiguous() if not base.meta.contiguous or gradient.meta is not base.meta else gradient
-        dense = OPS["clone"](whole) if base.meta.contiguous else OPS["as_strided"](OPS["clone"](whole), base.shape, base.meta.strides)
+        dense = OPS["clone"](whole) if base.meta.contiguous else laid_out(whole, base.meta)
         part = OPS["as_strided"](dense, tuple(meta.shape), meta.strides, start)
         inner = OPS["clone"](part) if step is not None else None
         if old is not None:
@@ -312,6 +312,12 @@ def rebase(base: Tensor, view: Tensor, step):
     base.seen = base.storage.version
 
 
+def laid_out(value: Tensor, meta):
+    """A copy of a value in memory of its own with the given strides."""
+    memory = OPS["new_zeros"](value, span(meta.shape, meta.strides))
+    return OPS["copy_"](OPS["as_strided"](memory, tuple(meta.shape), meta.strides), value)
+
+
 def refresh(view: Tensor):
     """The step of a view whose memory was changed through another tensor: the same region of its base."""
     base = view.base
@@ -320,7 +326,7 @@ def refresh(view: Tensor):
     before = state.grad
     state.grad = 1
     try:
-        again = OPS["as_strided"](base, tuple(view.meta.shape), view.meta.strides, view.offset - base.offset)
+        again = OPS["as_strided"](base, tuple(view.meta.shape), view.meta.strides, view.offset)
     finally:
         state.grad = before
     view.step, view.output, view.needs_grad = again.step, again.output, 1

@@ -9,6 +9,7 @@ from ..core.meta import Meta, dense_strides, is_one
 from ..core.native import Op, Plan, Tensor, state
 from ..core.op import OPS
 from ..core.tensor import address
+from ..graph.graph import Node, nodes_in
 
 # --- what may be written where ------------------------------------------------------------------------------------------------
 def check_cast(result: Meta, target: Meta):
@@ -37,7 +38,7 @@ APART, SAME, PARTLY, UNKNOWN = "apart", "same", "partly", "unknown"
 
 def overlap(a: Tensor, b: Tensor) -> str:
     """How the elements of two tensors share memory: not at all, all of them alike, some, or not known without looking at each."""
-    if a.storage is not b.storage or not a.meta.numel or not b.meta.numel:
+    if not a.meta.numel or not b.meta.numel:
         return APART
     first, second = span_of(a), span_of(b)
     if first[0] >= second[1] or second[0] >= first[1]:
@@ -53,34 +54,57 @@ def span_of(tensor: Tensor):
     return start, start + tensor.meta.nbytes
 
 
-def refuse_overlap(name: str, target: Tensor, read: Tensor):
-    raise OverlapError(
-        f"{name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location",
-        f"an input apart from what is written, or the same elements; they are {list(read.shape)} with strides {list(read.stride())} and "
-        f"{list(target.shape)} with strides {list(target.stride())} of one storage", "clone() the input first")
+def refuse_overlap(op: Op, target: Tensor, read: Tensor, how: str):
+    """OverlapError for tensors that overlap in part, or at all where an operator moves elements."""
+    if how == PARTLY or (how == SAME and op.facts.get("moves")):
+        raise OverlapError(
+            f"{op.name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location",
+            f"an input apart from what is written; they are {list(read.shape)} with strides {list(read.stride())} and {list(target.shape)} with "
+            f"strides {list(target.stride())} of one storage", "clone() the input first")
+
+
+def reads_apart(stored: Node, target: Node) -> bool:
+    """Whether a program reads an input other than the target at other positions than the one it computes."""
+    pending, seen = [(stored, False)], set()
+    while pending:
+        node, moved = pending.pop()
+        if (node, moved) in seen:
+            continue
+        seen.add((node, moved))
+        if node.op is None:
+            if moved and node is not target and not node.weak:
+                return True
+            continue
+        moved = moved or node.op.kind is None or node.op.kind.name != "elementwise"
+        pending += [(used, moved) for used in nodes_in(node.args)]
+    return False
 
 
 def shared(plan: Plan, args, names):
     """Arguments for a call that writes one of them while others show the same memory.
 
-    None where the call may go on as it is, since they are apart or the same elements; OverlapError where they overlap in
-    part; arguments with copies where that is not known.
+    None where the call may go on as it is, since they are apart or the same elements, read where they are written;
+    OverlapError where they overlap in part; arguments with copies where that is not known.
     """
-    target, apart, count, copied = None, plan.op.facts.get("out_apart"), -1, {}
-    tensors = []
-    for place, value in enumerate(args):
-        if isinstance(value, Tensor):
-            tensors.append((place, value))
-        elif isinstance(value, (list, tuple)):
-            tensors += [(None, v) for v in value if isinstance(v, Tensor)]
-    target = tensors[plan.source][1]
+    tensors = [(place, value) for place, given in enumerate(args) for value in (given if isinstance(given, (list, tuple)) else (given,))
+               if isinstance(value, Tensor)]
+    target, copied = tensors[plan.source][1], {}
     for count, (place, value) in enumerate(tensors):
-        how = APART if count == plan.source else overlap(target, value)
-        if how == PARTLY or (how == SAME and apart):
-            refuse_overlap(plan.op.name, target, value)
-        if how == UNKNOWN and place is not None:
-            copied[place] = value.clone()
+        if count == plan.source:
+            continue
+        how = overlap(target, value)
+        refuse_overlap(plan.op, target, value, how)
+        if how == UNKNOWN or (how == SAME and plan.apart):
+            copied.setdefault(place, args[place])
+            copied[place] = replaced(copied[place], value)
     return tuple(copied.get(k, v) for k, v in enumerate(args)) if copied else None
+
+
+def replaced(given, value: Tensor):
+    """An argument, or a list of them, with one tensor copied."""
+    if isinstance(given, Tensor):
+        return OPS["clone"](given)
+    return [OPS["clone"](v) if v is value else v for v in given]
 
 
 # --- out= ------------------------------------------------------------------------------------------------------------------------
@@ -132,9 +156,8 @@ def write_out(op: Op, out: Tensor, result: Tensor, inputs):
     check_cast(result.meta, out.meta)
     check_distinct(op.name, out.meta)
     for value in inputs:
-        how = overlap(out, value) if expands_to(value.shape, result.shape) or op.facts.get("out_apart") else APART
-        if how == PARTLY or (how != APART and op.facts.get("out_apart")):
-            refuse_overlap(op.name, out, value)
+        if op.facts.get("moves") or expands_to(value.shape, result.shape):
+            refuse_overlap(op, out, value, overlap(out, value))
     if tuple(out.shape) != tuple(result.shape):
         if out.numel():
             warnings.warn(f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not match the required output "

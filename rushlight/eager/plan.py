@@ -22,7 +22,7 @@ from ..core.op import bind, make
 from ..core.tensor import empty_of
 from ..graph.graph import Graph, Node, Store, splice
 from ..transforms.trace import Trace, Traced, traced
-from .destination import check_cast, check_distinct, check_exact, check_shape, into_out, refuse_gradient, shared
+from .destination import check_cast, check_distinct, check_exact, check_shape, into_out, reads_apart, refuse_gradient, shared
 from .program import Code, assemble
 
 log, graph_log, aot_log = logger("plans"), logger("graph"), logger("aot")
@@ -287,8 +287,8 @@ def into_plan(op, trace, arguments, result, target, mask) -> Plan:
         check_distinct(op.name, target.meta)
     plan = blank_plan(op, INTO)
     plan.source = arguments.tensors.index(target)
-    plan.apart = int(bool(op.facts.get("out_apart")))
     stored = result.node
+    plan.apart = int(bool(op.facts.get("moves")) or reads_apart(stored, target))
     if stored.dtype is not target.dtype or stored is target:
         stored = P.convert(result, dtype=target.dtype).node
     given, graph = list(trace.inputs), None

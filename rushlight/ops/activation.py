@@ -197,6 +197,8 @@ def softsign(input):
 @op(namespace=F)
 def prelu(input, weight):
     """x where positive, else weight * x, one weight for all or for each channel (dimension 1)."""
+    if not input.shape and weight.shape and weight.shape[0] != 1:
+        raise RuntimeError(f"prelu: Not allow zero-dim input tensor with {weight.shape[0]} weights: give one weight, or an input with a channel dimension")
     if len(weight.shape) == 1 and len(input.shape) and weight.shape[0] != 1:
         channels = input.shape[1] if len(input.shape) > 1 else 1
         if weight.shape[0] != channels:

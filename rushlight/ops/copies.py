@@ -17,4 +17,5 @@ def derive():
     """Declares the copying forms."""
     for name in COPIES:
         view = OPS[name]
-        declare(f"{name}_copy", copied(view), None, view.signature, view.scalars, samples=(), namespace="", method=False, doc=f"{name}, copied.")
+        declare(f"{name}_copy", copied(view), None, view.signature, view.scalars, composite=view.facts.get("composite", False), samples=(), namespace="",
+                method=False, doc=f"{name}, copied.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 
 from ..core import devices, dtypes
-from ..core.dtypes import FLOATING, bool_, float32, float64, int64
+from ..core.dtypes import FLOATING, INTEGER, bool_, float32, float64, int64
 from ..core.kinds import P
 from ..core.op import Scalar, op, sample
 from ..core.tensor import Tensor, empty as empty_tensor, empty_of
@@ -86,7 +86,7 @@ def empty_strided(size, stride, *, dtype=None, layout=None, device=None, require
 def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
     """A tensor with undefined contents whose dimensions lie in memory in the given order, outermost first."""
     from ..core.meta import row_major
-    if sorted(physical_layout) != list(range(len(size))):
+    if sorted(physical_layout) != [k for k, _ in enumerate(size)]:
         raise RuntimeError(f"Number of dimensions in size does not match the length of the physical_layout; or {list(physical_layout)} is not a permutation")
     inner = row_major(tuple(size[k] for k in physical_layout))
     strides = [0] * len(size)
@@ -165,6 +165,8 @@ def arange(start, end=None, step=1, *, out=None, dtype=None, layout=None, device
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     if dtype is None:
         dtype = int64 if all(isinstance(v, int) for v in (start, end, step)) else dtypes.Defaults.floating
+    if dtype.category == INTEGER and int(step) == 0:
+        raise ValueError(f"step must be nonzero: {step} is 0 as {dtype}")
     count = -(-(end - start) // step) if all(isinstance(v, int) for v in (start, end, step)) else math.ceil((end - start) / step)
     if devices.placed(device).type == "meta":
         return empty_tensor((int(count),), dtype, device="meta")
@@ -181,8 +183,10 @@ def range(start, end=None, step=1, *, dtype=None, device=None, requires_grad=Fal
     return finished(spaced(start, step, int((end - start) / step) + 1, dtype or dtypes.Defaults.floating), requires_grad)
 
 
-def point_count(steps):
+def point_count(name, steps):
     steps = steps.item() if isinstance(steps, Tensor) else steps
+    if not isinstance(steps, int):
+        raise TypeError(f"{name}(): argument 'steps' must be int, not {type(steps).__name__}")
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     return int(steps)
@@ -211,7 +215,7 @@ def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=Non
     start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
     if dtype is None:
         dtype = dtypes.Defaults.floating.to_complex() if any(isinstance(v, complex) for v in (start, end)) else dtypes.Defaults.floating
-    count = point_count(steps)
+    count = point_count("linspace", steps)
     if devices.placed(device).type == "meta":
         return empty_tensor((count,), dtype, device="meta")
     if dtype.is_complex:

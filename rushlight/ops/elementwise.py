@@ -584,15 +584,28 @@ def angle(input):
     return P.where(P.ne(x, x), x, P.mul(P.convert(P.lt(x, 0), dtype=x.dtype), math.pi))
 
 
-@op(method=False)
+def parts_of_complex(name, first, second):
+    """TypeError or RuntimeError for what does not make complex numbers."""
+    for given in (first, second):
+        if is_number(given):
+            raise TypeError(f"{name}(): both arguments must be Tensor, not {type(given).__name__}")
+        if given.dtype.name not in ("float16", "float32", "float64"):
+            raise RuntimeError(f"{name}(): Expected both inputs to be Half, Float or Double tensors but got {first.dtype} and {second.dtype}")
+    if first.dtype is not second.dtype:
+        raise RuntimeError(f"{name}(): Expected object of scalar type {first.dtype} but got scalar type {second.dtype} for second argument; convert one of them")
+
+
+@op(method=False, out_exact=True)
 def complex(real, imag):
-    """real + i imag."""
+    """real + i imag.  real, imag: [*] of one floating dtype -> [*] complex."""
+    parts_of_complex("complex", real, imag)
     return P.complex(real, imag)
 
 
-@op(method=False)
+@op(method=False, out_exact=True)
 def polar(abs, angle):
-    """abs * exp(i angle)."""
+    """abs * exp(i angle).  abs, angle: [*] of one floating dtype -> [*] complex."""
+    parts_of_complex("polar", abs, angle)
     return P.complex(P.mul(abs, P.cos(angle)), P.mul(abs, P.sin(angle)))
 
 

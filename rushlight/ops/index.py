@@ -245,7 +245,7 @@ def index_of(name, dim, input, index):
     return at, as_dtype(index, int64)
 
 
-@op(samples=())
+@op(moves=True)
 def index_select(input, dim, index):
     """The slices at the positions of a vector along a dimension."""
     at, index = index_of("index_select", dim, input, index)
@@ -258,7 +258,7 @@ def index_select(input, dim, index):
     return P.take(input, index, dim=at)
 
 
-@op(out_of_range=RuntimeError)
+@op(out_of_range=RuntimeError, moves=True, out_exact=True)
 def gather(input, dim, index, *, sparse_grad=False):
     """out[i][j] = input[index[i][j]][j] (for dim 0): elements picked along a dimension."""
     at = wrapped(dim, len(input.shape))
@@ -293,7 +293,7 @@ def take_along_dim(input, indices, dim=None):
     return P.gather(x, i, dim=at)
 
 
-@op
+@op(moves=True)
 def take(input, index):
     """Elements at positions in row-major order; negative ones count from the end."""
     if index.dtype is not int64:
@@ -336,7 +336,7 @@ def scattered(input, at, index, src, combine):
     return P.scatter(input, index, src, dim=at, combine=combine)
 
 
-@op(inplace_too=True, out_of_range=RuntimeError)
+@op(inplace_too=True, out_of_range=RuntimeError, moves=True)
 def scatter(input, dim, index, src: Scalar = None, *, reduce=None, value: Scalar = None):
     """A copy of input with src written at the positions of index along a dimension."""
     if reduce not in (None, "add", "multiply"):
@@ -345,14 +345,14 @@ def scatter(input, dim, index, src: Scalar = None, *, reduce=None, value: Scalar
     return scattered(input, at, index, source, {None: "set", "add": "add", "multiply": "mul"}[reduce])
 
 
-@op(inplace_too=True, out_of_range=RuntimeError)
+@op(inplace_too=True, out_of_range=RuntimeError, moves=True)
 def scatter_add(input, dim, index, src):
     """A copy of input with src added at the positions of index along a dimension."""
     at, index, source = scatter_arguments("scatter_add", input, dim, index, src)
     return scattered(input, at, index, source, "add")
 
 
-@op(inplace_too=True, out_of_range=RuntimeError)
+@op(inplace_too=True, out_of_range=RuntimeError, moves=True)
 def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
     """src combined into a copy of input along a dimension: sum, prod, mean, amax or amin."""
     combine = {"sum": "add", "prod": "mul", "mean": "add", "amax": "max", "amin": "min"}.get(reduce)
@@ -401,11 +401,13 @@ def along(name, combine):
             return P.reshape(P.put(P.reshape(input, shape=(1,)), index, P.reshape(source, shape=(1,)), dim=0, combine=combine), shape=())
         if not source.shape:
             source = P.expand(source, shape=tuple(index.shape[0] if k == at else s for k, s in enumerate(input.shape)))
+        if name == "index_add" and (len(source.shape) != len(input.shape) or any(a != b for k, (a, b) in enumerate(zip(source.shape, input.shape)) if k != at)):
+            raise RuntimeError(f"index_add(): source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = {list(input.shape)} source.shape = {list(source.shape)}")
         if source.shape[at] != index.shape[0]:
             raise IndexError(f"{name}(): Number of indices ({index.shape[0]}) should be equal to source.size(dim): ({source.shape[at]}), for dim: {dim}")
         return P.put(input, index, source, dim=at, combine=combine)
     body.__name__, body.__doc__ = name, "A copy of input with slices of source combined at the positions of index."
-    return op(body, inplace_too=True)
+    return op(body, inplace_too=True, moves=True)
 
 
 index_add, index_copy = along("index_add", "add"), along("index_copy", "set")
@@ -441,7 +443,7 @@ def argwhere(input):
     return nonzero(input)
 
 
-@op(composite=True)
+@op(composite=True, moves=True)
 def masked_select(input, mask):
     """The elements where mask holds, in one dimension."""
     if mask.dtype is not bool_:
@@ -453,6 +455,8 @@ def masked_select(input, mask):
 @op(composite=True, inplace_too=True)
 def masked_scatter(input, mask, source):
     """Elements of source, in order, written where mask holds."""
+    if mask.dtype is not bool_:
+        raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype}")
     shape = broadcast(tuple(input.shape), tuple(mask.shape))
     if input.dtype is not source.dtype:
         raise RuntimeError(f"masked_scatter: expected self and source to have same dtypes but got {input.dtype} and {source.dtype}")

@@ -1,7 +1,7 @@
 """Operators that write into an argument: ``foo_`` derived from ``foo``, and those with no other form."""
 from __future__ import annotations
 
-from ..core.dtypes import bool_
+from ..core.dtypes import FLOATING, bool_
 from ..core.kinds import P
 from ..core.meta import broadcast
 from ..core.native import Tensor, state
@@ -18,7 +18,7 @@ def derive():
                 derive_composite(operator)
                 continue
             declare(operator.name + "_", operator.body, None, operator.signature, operator.scalars, into=0, method=True, namespace="",
-                    samples=(), doc=f"In-place {operator.name}.", out_apart=operator.facts.get("out_apart"))
+                    samples=(), doc=f"In-place {operator.name}.", moves=operator.facts.get("moves"))
             OPS[operator.name + "_"].rules.update(operator.rules)
 
 
@@ -67,6 +67,8 @@ def masked_fill(input, mask, value: Scalar):
         raise RuntimeError("masked_fill only supports boolean masks, but got mask of dtype " + str(mask.dtype))
     if isinstance(value, Tensor) and not is_number(value) and value.shape:
         raise RuntimeError(f"masked_fill only supports a 0-dimensional value tensor, but got tensor with {len(value.shape)} dimension(s).")
+    if isinstance(value, Tensor) and value.dtype.category > max(input.dtype.category, FLOATING):
+        raise RuntimeError(f"masked_fill: a value of {value.dtype} cannot be converted to type {input.dtype} without overflow")
     return P.where(mask, as_dtype(value, input.dtype), input)
 
 

@@ -31,8 +31,10 @@ def guarded(operator):
 
 def swapped(operator):
     def call(self, other):
+        if not isinstance(self, Tensor):
+            raise TypeError(f"{operator.name}: the reflected operator is a method of Tensor, not of {type(self).__name__}")
         if isinstance(other, (int, float, bool, complex)) and operator is not OPS["pow"]:
-            other = self.new_full((), other, dtype=None) if False else OPS["full"]((), other)
+            other = OPS["full"]((), other)
             from ..core.dtypes import category_of
             if self.dtype.category >= other.dtype.category:
                 other = other.to(self.dtype)
@@ -55,9 +57,7 @@ def attach_methods():
         if f"{name}_" in OPS:
             setattr(Tensor, f"__i{symbol}__", OPS[f"{name}_"])
         setattr(Tensor, f"__r{symbol}__", swapped(OPS[name]))
-    for name in ("add", "mul", "bitwise_and", "bitwise_or", "bitwise_xor"):
-        symbol = next(s for s, n in OPERATORS.items() if n == name)
-        setattr(Tensor, f"__r{symbol}__", OPS[name])
+    Tensor.__radd__, Tensor.__rmul__ = OPS["add"], OPS["mul"]
     Tensor.__rsub__ = OPS["rsub"]
     Tensor.__rpow__ = OPS["rpow"]
     for name in ("eq", "ne", "lt", "le", "gt", "ge"):

@@ -439,6 +439,9 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     """The mean over classes of max(0, margin - x[y] + x[i]) ** p."""
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
+    if weight is not None and weight.dim() != 1:
+        raise ValueError(f"weight must be one-dimensional, but is {list(weight.shape)}")
+    reduction = chosen(reduction, size_average, reduce)
     x = input.reshape(-1, input.size(-1)) if input.dim() else input.reshape(1, 1)
     t = target.reshape(-1)
     if x.size(0) != t.numel():
@@ -449,13 +452,13 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
         gap = gap * weight[t].unsqueeze(1)
     own = OPS["arange"](x.size(1)).unsqueeze(0) == t.unsqueeze(1)
     loss = OPS["where"](own, 0.0, gap).sum(1) / x.size(1)
-    reduction = chosen(reduction, size_average, reduce)
     return loss.reshape(target.shape) if reduction == "none" else finish(loss, reduction)
 
 
 @op(composite=True, namespace=F)
 def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """Hinge loss between every target class and every other class; targets end at the first -1."""
+    reduction = chosen(reduction, size_average, reduce)
     if input.dim() > 2 or tuple(input.shape) != tuple(target.shape):
         raise RuntimeError(f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}; inconsistent target size: {list(target.shape)}")
     x, t = input.reshape(-1, input.size(-1) if input.dim() else 1), target.reshape(-1, input.size(-1) if input.dim() else 1)
@@ -465,7 +468,6 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     gap = (1 - x.gather(1, safe).unsqueeze(2) + x.unsqueeze(1)).clamp_min(0)
     counted = valid.unsqueeze(2) & ~is_target.unsqueeze(1)
     loss = OPS["where"](counted, gap, 0.0).sum((1, 2)) / x.size(1)
-    reduction = chosen(reduction, size_average, reduce)
     return loss.reshape(input.shape[:-1]) if reduction == "none" else finish(loss, reduction)
 
 

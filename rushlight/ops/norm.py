@@ -95,6 +95,8 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     shape = tuple(normalized_shape)
     if not shape or tuple(input.shape[-len(shape):]) != shape:
         raise RuntimeError(f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but got input of size{list(input.shape)}")
+    if weight is not None and tuple(weight.shape) != shape:
+        raise RuntimeError(f"Expected weight to be of same shape as normalized_shape, but got weight of shape {list(weight.shape)} and normalized_shape = {list(shape)}")
     if eps is None:
         eps = finfo(input.dtype if not input.dtype.is_half else float32).eps
     return rms_norm_(input, weight, len(shape), float(eps))

@@ -29,6 +29,8 @@ def geometry(name, x, rank, kernel_size, stride, padding, dilation, ceil_mode):
     padding, dilation = spread(padding, rank, "padding"), spread(dilation, rank, "dilation")
     if any(s <= 0 for s in stride):
         raise RuntimeError("stride should not be zero")
+    if any(d <= 0 for d in dilation):
+        raise RuntimeError(f"dilation must be greater than zero, but got {list(dilation)}")
     if any(k <= 0 for k in kernel):
         raise RuntimeError(f"kernel size should be greater than zero, but got {list(kernel)}")
     if any(p < 0 or p > (d * (k - 1) + 1) // 2 for p, k, d in zip(padding, kernel, dilation)):
@@ -128,11 +130,24 @@ def avg_pool_of(rank):
 avg_pool1d, avg_pool2d, avg_pool3d = map(avg_pool_of, (1, 2, 3))
 
 
-def adaptive_sizes(output_size, space):
+def adaptive_sizes(name, output_size, space):
+    """The number of parts of each dimension; None keeps its size."""
     sizes = (output_size,) * len(space) if isinstance(output_size, int) or output_size is None else tuple(output_size)
     if len(sizes) == 1:
         sizes = sizes * len(space)
-    return tuple(n if s is None else s for s, n in zip(sizes, space))
+    if len(sizes) != len(space):
+        raise RuntimeError(f"{name}: 'output_size' should contain {len(space)} int(s), but got {list(sizes)}")
+    sizes = tuple(n if s is None else s for s, n in zip(sizes, space))
+    if any(s < 0 for s in sizes):
+        raise RuntimeError(f"{name}: elements of output_size must be greater than or equal to 0, but received {list(sizes)}")
+    return sizes
+
+
+def check_adaptive(name, rank, shape):
+    if rank > 1 and len(shape) < rank + 1:
+        raise ValueError(f"{name}: Input dimension should be at least {rank + 1}, but got {list(shape)}: add a channel dimension")
+    if any(s == 0 for s in shape[1:]):
+        raise RuntimeError(f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {list(shape)}")
 
 
 def bins(size, count):
@@ -144,12 +159,9 @@ def adaptive_average_of(rank):
     name = f"adaptive_avg_pool{rank}d"
 
     def body(input, output_size):
+        check_adaptive(name, rank, input.shape)
         x, single = unbatched(input, rank, name)
-        if any(s == 0 for s in x.shape[1:]):
-            raise RuntimeError(f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {list(x.shape)}")
-        sizes = adaptive_sizes(output_size, x.shape[2:])
-        if len(sizes) != rank:
-            raise RuntimeError(f"{name}: output_size must be {rank}")
+        sizes = adaptive_sizes(name, output_size, x.shape[2:])
         out = wide(x)
         for k, count in enumerate(sizes):
             out = adaptive_along(out, 2 + k, count)
@@ -180,14 +192,13 @@ def adaptive_max_of(rank):
     name = f"adaptive_max_pool{rank}d"
 
     def body(input, output_size, return_indices=False):
+        check_adaptive(name, rank, input.shape)
         single = input.dim() == rank + 1
         if input.dim() not in (rank + 1, rank + 2):
             raise RuntimeError(f"{name}(): Expected {rank + 1}D or {rank + 2}D tensor, but got: {list(input.shape)}")
-        if any(s == 0 for s in input.shape[1:]):
-            raise RuntimeError(f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {list(input.shape)}")
         x = input.unsqueeze(0) if single else input
         space = tuple(x.shape[2:])
-        sizes = adaptive_sizes(output_size, space)
+        sizes = adaptive_sizes(name, output_size, space)
         import itertools
         values, places = [], []
         strides = [product(space[k + 1:]) for k in range(rank)]
@@ -229,6 +240,8 @@ lp_pool1d, lp_pool2d, lp_pool3d = map(lp_of, (1, 2, 3))
 
 def unpool_of(rank):
     def body(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+        if tuple(indices.shape) != tuple(input.shape):
+            raise RuntimeError(f"max_unpool{rank}d: Expected shape of indices to be same as that of the input tensor ({list(input.shape)}) but got indices tensor with shape: {list(indices.shape)}")
         kernel = spread(kernel_size, rank, "kernel_size")
         stride_ = kernel if stride is None else spread(stride, rank, "stride")
         pad_ = spread(padding, rank, "padding")

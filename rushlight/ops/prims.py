@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.dtypes import bool_, float32, float64, int64
 from ..core.kinds import (Contract, Convert, Create, Elementwise, Foreign, Gather, Join, P, Reduce, Scatter, View, is_tensor, sum_to)
-from ..core.meta import is_one, product, reshaped_strides, row_major
+from ..core.meta import is_one, product, reshaped_strides, row_major, span
 from ..core.op import declare
 
 
@@ -393,16 +393,18 @@ def strided_numpy(x, shape, strides, offset):
     return np.lib.stride_tricks.as_strided(flat[offset:], shape, tuple(s * flat.itemsize for s in strides)) if product(shape) else np.empty(shape, x.dtype)
 
 
-def strided_transpose(g, s, shape, strides, offset):
-    """Adds each element back where it was read: elements read twice get both."""
-    at = P.full(shape=(), value=offset, dtype=int64)
-    for k, (size, stride) in enumerate(zip(shape, strides)):
-        steps = P.mul(P.iota(size=size, dtype=int64), stride)
-        at = P.add(P.reshape(at, shape=(*at.shape, 1)), steps)
-    total = product(s)
-    zeros = P.full(shape=(total,), value=0, dtype=g.dtype)
-    flat = P.put(zeros, P.reshape(at, shape=(product(shape),)), P.reshape(g, shape=(product(shape),)), dim=0, combine="add")
-    return P.reshape(flat, shape=tuple(s))
+class Strided(View):
+    """Memory seen with any sizes and strides: what an element's gradient goes to depends on where the input lies, too."""
+
+    def vjp(self, op, g, y, x, shape, strides, offset):
+        own = x.meta.strides
+        low, high = min(0, offset), max(offset + span(shape, strides), span(x.shape, own))
+        at = P.full(shape=(), value=offset - low, dtype=int64)
+        for size, stride in zip(shape, strides):
+            at = P.add(P.reshape(at, shape=(*at.shape, 1)), P.mul(P.iota(size=size, dtype=int64), stride))
+        memory = P.full(shape=(high - low,), value=0, dtype=g.dtype)
+        memory = P.put(memory, P.reshape(at, shape=(product(shape),)), P.reshape(g, shape=(product(shape),)), dim=0, combine="add")
+        return [P.strided(memory, shape=tuple(x.shape), strides=tuple(own), offset=-low)]
 
 
 def strided_shared(m, shape, strides, offset):
@@ -414,8 +416,7 @@ def strided_source(index, s, shape, strides, offset):
 
 
 # the element at `offset + sum(index * strides)` of x in row-major order; on memory: relative to x's first element
-strided = view("strided", View(strided_numpy, lambda s, shape, strides, offset: tuple(shape), strided_source, strided_transpose,
-                               strided_shared),
+strided = view("strided", Strided(strided_numpy, lambda s, shape, strides, offset: tuple(shape), strided_source, None, strided_shared),
                lambda x, shape, strides, offset: 0)
 
 def diagonal_alias(meta, row, column, length):

@@ -26,10 +26,12 @@ def as_dtype(value, dtype: dtypes.dtype):
     """A tensor converted (itself where it has the dtype already), or a number as Python's number of that category."""
     if isinstance(value, Tensor):
         return value if value.dtype is dtype and not getattr(value, "weak", False) else P.convert(value, dtype=dtype)
-    if dtype.category == dtypes.FLOATING:
-        return float(value)
     if dtype.category == dtypes.COMPLEX:
         return complex(value)
+    if isinstance(value, complex):
+        raise RuntimeError(f"value {value} cannot be converted to type {dtype.name} without overflow: take its real part, or convert the tensor to a complex dtype")
+    if dtype.category == dtypes.FLOATING:
+        return float(value)
     return bool(value) if dtype is dtypes.bool_ else int(value)
 
 

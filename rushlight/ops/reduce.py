@@ -139,7 +139,7 @@ def amin(input, dim=(), keepdim=False):
     return reduced(P.amin, input, dims, keepdim)
 
 
-@op(composite=True)
+@op(composite=True, out_exact=True)
 def aminmax(input, *, dim=None, keepdim=False):
     """The smallest and the largest element."""
     from ..core.results import named

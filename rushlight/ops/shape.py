@@ -1,9 +1,10 @@
 """Views and rearrangements: the same elements under other indices."""
 from __future__ import annotations
 
-from ..core.dtypes import dtype as dtype_class, int64
+from ..core.dtypes import INTEGER, dtype as dtype_class, int64
+from ..core.errors import NegativeSizeError, StorageBoundsError
 from ..core.kinds import P
-from ..core.meta import broadcast, is_one, product, reshaped_strides, row_major
+from ..core.meta import broadcast, is_one, product, reshaped_strides, row_major, span
 from ..core.op import op, sample
 from ..core.tensor import Tensor, wrapped
 from .promotion import promoted
@@ -220,7 +221,11 @@ def broadcast_to(input, size):
 
 def from_tensor(dim, start, length):
     """``narrow`` with a start that is a tensor."""
-    return (lambda x: narrow(x, dim, start.item(), length)) if isinstance(start, Tensor) else None
+    if not isinstance(start, Tensor):
+        return None
+    if start.shape or start.dtype.category != INTEGER:
+        raise RuntimeError(f"start must be an 0-dim integral Tensor, but it is {list(start.shape)} of {start.dtype}")
+    return lambda x: narrow(x, dim, start.item(), length)
 
 
 @op(view=True, otherwise=from_tensor)
@@ -316,15 +321,35 @@ def unfold(input, dimension, size, step):
     return P.unfold(input, dim=at, size=size, step=step)
 
 
-@op(view=True)
+@op(composite=True)
 def as_strided(input, size, stride, storage_offset=None):
-    """The storage seen with any sizes and strides."""
+    """The storage seen with any sizes, strides and start (default: where input starts), in elements.
+
+    RuntimeError for what reaches beyond the storage.
+    """
     size, stride = tuple(size), tuple(stride)
     if len(size) != len(stride):
-        raise RuntimeError("mismatch in length of strides and shape")
+        raise RuntimeError(f"mismatch in length of strides and shape: {list(stride)} and {list(size)}")
+    if any(s < 0 for s in size):
+        raise NegativeSizeError(f"as_strided: sizes {list(size)} hold a negative one", "sizes of 0 or more")
     if any(s < 0 for s in stride):
         raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
-    return P.strided(input, shape=size, strides=stride, offset=storage_offset or 0)
+    known = input.storage is not None  # a traced value has none: it starts its own memory
+    own = input.offset if known else 0
+    start = own if storage_offset is None else storage_offset
+    if start < 0:
+        raise StorageBoundsError(f"as_strided: the start {start} lies before the storage", "a storage_offset of 0 or more")
+    needed = (start + span(size, stride)) * input.itemsize if product(size) else 0
+    if known and needed > input.storage.nbytes:
+        raise StorageBoundsError(f"as_strided: sizes {list(size)}, strides {list(stride)} and start {start} need {needed} bytes, out of bounds for a "
+                                 f"storage of {input.storage.nbytes} bytes", "sizes, strides and start within the storage")
+    return strided(input, size, stride, start - own)
+
+
+@op(view=True, method=False, name="_as_strided")
+def strided(input, size, stride, start):
+    """Memory seen with any sizes and strides, ``start`` elements behind input's first one."""
+    return P.strided(input, shape=size, strides=stride, offset=start)
 
 
 @op(view=True, method=False, detaches=True)
@@ -365,16 +390,26 @@ def flipud(input):
     return P.flip(input, dims=(0,))
 
 
+def list_of_tensors(name, tensors) -> list:
+    """The items of a sequence; TypeError where it is a tensor, or an item is none."""
+    if not isinstance(tensors, (list, tuple)):
+        raise TypeError(f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}")
+    for k, item in enumerate(tensors):
+        if not isinstance(item, Tensor):
+            raise TypeError(f"{name}(): expected Tensor as element {k} in argument 0, but got {type(item).__name__}")
+    return list(tensors)
+
+
 def joined(tensors, dim):
     return P.cat(tuple(tensors), dim=dim)
 
 
-@op(samples=(sample([(2, 3), (4, 3)]),), method=False)
+@op(samples=(sample([(2, 3), (4, 3)]),), method=False, moves=True)
 def cat(tensors, dim=0):
     """Tensors one after the other along a dimension; legacy empty vectors are skipped."""
-    tensors = list(tensors)
+    tensors = list_of_tensors("cat", tensors)
     if not tensors:
-        raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     real = [x for x in tensors if tuple(x.shape) != (0,)] or tensors[:1]
     real = list(promoted(*tensors))[:] if len(tensors) > 1 and len(real) == len(tensors) else [
         P.convert(x, dtype=promoted_dtype(tensors)) if x.dtype is not promoted_dtype(tensors) else x for x in real]
@@ -398,7 +433,7 @@ def promoted_dtype(tensors):
 @op(samples=(sample([(2, 3), (2, 3)]),), method=False)
 def stack(tensors, dim=0):
     """Tensors of one shape along a new dimension."""
-    tensors = list(tensors)
+    tensors = list_of_tensors("stack", tensors)
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
     at = wrapped(dim, len(tensors[0].shape) + 1)
@@ -650,7 +685,7 @@ hsplit, vsplit, dsplit = cut_by("hsplit", 1, 1), cut_by("vsplit", 0, 2), cut_by(
 def unbind(input, dim=0):
     """The slices along a dimension, as a tuple."""
     if not input.dim():
-        raise RuntimeError("Dimension specified as 0 but tensor has no dimensions")
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     return tuple(select(input, dim, k) for k in range(input.size(dim)))
 
 
@@ -709,6 +744,8 @@ atleast_2d, atleast_3d = with_rank("atleast_2d", 2, two), with_rank("atleast_3d"
 @op(composite=True, method=False)
 def hstack(tensors):
     """Side by side: along the second dimension (vectors: the first)."""
+    if not tensors:
+        raise RuntimeError("hstack expects a non-empty TensorList")
     tensors = [x if x.dim() else x.reshape(1) for x in tensors]
     return cat(tensors, 0 if tensors[0].dim() == 1 else 1)
 

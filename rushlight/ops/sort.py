@@ -77,7 +77,7 @@ def topk(input, k, dim=-1, largest=True, sorted=True):
     return named("topk", values=values.contiguous(), indices=indices.contiguous())
 
 
-@op(composite=True)
+@op(composite=True, moves=True)
 def kthvalue(input, k, dim=-1, keepdim=False):
     """The k-th smallest element along a dimension, and where it is."""
     at = wrapped(dim, input.dim())
@@ -145,7 +145,7 @@ def nanmedian(input, dim=None, keepdim=False):
     return named("nanmedian", values=out[0] if keepdim else out[0].squeeze(at), indices=out[1] if keepdim else out[1].squeeze(at))
 
 
-@op(composite=True)
+@op(composite=True, moves=True)
 def mode(input, dim=-1, keepdim=False):
     """The most frequent (smallest on a tie) value along a dimension, and the index of its last occurrence."""
     if not input.dim():

@@ -202,19 +202,35 @@ def run(plan: Plan, args: Args, names: tuple, values: i64, used: i64, mask: i64)
 
 @native
 def shares(plan: Plan, target: Tensor, args: Args) -> bool:
-    """Whether an argument that is read shows the memory to be written in another way than the target."""
-    index = 0
+    """Whether an argument that is read shows the memory to be written, in a way that must be looked at."""
+    same = 0
     for k in range(len(args)):
         argument = args[k]
+        kind = type(argument)
         if isinstance(argument, Tensor):
-            tensor = cast(Tensor, argument)
-            if tensor.storage is target.storage:
-                if tensor.offset != target.offset or tensor.meta is not target.meta:
-                    return True
-                if plan.apart != 0 and index != plan.source:
-                    return True
-            index += 1
-    return False
+            how = sharing(target, cast(Tensor, argument))
+            if how == 2:
+                return True
+            same += how
+        elif kind is list or kind is tuple:
+            inner: i64 = len(argument)
+            for j in range(inner):
+                element = argument[j]
+                if isinstance(element, Tensor):
+                    how = sharing(target, cast(Tensor, element))
+                    if how == 2:
+                        return True
+                    same += how
+    return same > 1 and plan.apart != 0
+
+
+@native
+def sharing(target: Tensor, tensor: Tensor) -> i64:
+    """0 for tensors in different memory, 1 for the same elements, 2 where that is not clear at once."""
+    a, b = tensor.storage, target.storage
+    if a is not b and (a.address + a.nbytes <= b.address or b.address + b.nbytes <= a.address):
+        return 0
+    return 1 if a is b and tensor.offset == target.offset and tensor.meta is target.meta else 2
 
 
 @native

@@ -84,7 +84,7 @@ class Plan:
     passed: tuple  # where results share memory with arguments: for each result, fresh result k, or ~k for ``views[k]``
     views: tuple  # (which tensor argument, offset in elements, Meta, item size)
     source: i64  # views and in-place: which tensor argument is viewed, or written
-    apart: i64  # in-place: 1 if no other argument may show even the same elements
+    apart: i64  # in-place: 1 if another argument is read elsewhere than at the element being written
     offset: i64  # views: in elements, relative
     function: object  # PYTHON plans: called with (args, names)
     wanted: tuple  # the tensor arguments that get gradients

@@ -1,0 +1,67 @@
+"""Invalid arguments raise the type that PyTorch raises."""
+import pytest
+import torch
+
+import rushlight as rl
+
+F32 = "float32"
+
+
+def both(call):
+    """What PyTorch and Rushlight raise (None: nothing)."""
+    raised = []
+    for package in (torch, rl):
+        try:
+            call(package)
+            raised.append(None)
+        except Exception as error:  # noqa: BLE001 - the type is what is compared
+            raised.append(type(error))
+    return raised
+
+
+INVALID = {
+    "arange: step rounds to zero": lambda t: t.arange(0, 64, 0.5, out=t.empty(0, dtype=t.int64)),
+    "arange: step 0": lambda t: t.arange(0, 3, 0),
+    "linspace: steps a float": lambda t: t.linspace(0, 3, 1.0),
+    "logspace: steps a float": lambda t: t.logspace(0, 3, 1.0),
+    "complex: two dtypes": lambda t: t.complex(t.zeros(2), t.zeros(2, dtype=t.float64)),
+    "complex: integers": lambda t: t.complex(t.zeros(2), t.zeros(2, dtype=t.int32)),
+    "complex: a number": lambda t: t.complex(t.zeros(2), 2),
+    "polar: a number": lambda t: t.polar(2, t.zeros(2)),
+    "masked_fill: complex number": lambda t: t.zeros(2).masked_fill(t.tensor(True), 1j),
+    "masked_fill: complex tensor": lambda t: t.zeros(2, dtype=t.int64).masked_fill(t.tensor(True), t.tensor(1j)),
+    "masked_scatter: mask of bytes": lambda t: t.zeros(3).masked_scatter(t.ones(3, dtype=t.uint8), t.ones(3)),
+    "as_strided: beyond the storage": lambda t: t.zeros(4).as_strided((2, 2), (200, 200)),
+    "as_strided: before the storage": lambda t: t.zeros(4).as_strided((2,), (1,), -1),
+    "as_strided: negative size": lambda t: t.zeros(4).as_strided((-2,), (1,)),
+    "as_strided: negative stride": lambda t: t.zeros(4).as_strided((2,), (-1,)),
+    "adaptive_avg_pool1d: negative": lambda t: t.nn.functional.adaptive_avg_pool1d(t.zeros(1, 1, 1), [-1]),
+    "adaptive_avg_pool2d: too few dims": lambda t: t.nn.functional.adaptive_avg_pool2d(t.zeros(2, 2), [2, 2]),
+    "adaptive_max_pool1d: no size": lambda t: t.nn.functional.adaptive_max_pool1d(t.zeros(1, 2, 3), []),
+    "adaptive_max_pool3d: too few dims": lambda t: t.nn.functional.adaptive_max_pool3d(t.zeros(2, 2, 2), [2, 2, 2]),
+    "rms_norm: weight of another shape": lambda t: t.nn.functional.rms_norm(t.zeros(1, 2, 3), (1, 2, 3), t.zeros(1, 2)),
+    "multi_margin_loss: reduction": lambda t: t.nn.functional.multi_margin_loss(t.zeros(5, 4), t.zeros(5), reduction="abc"),
+    "multi_margin_loss: weight": lambda t: t.nn.functional.multi_margin_loss(t.zeros(5, 4), t.zeros(5).long(), weight=t.zeros(())),
+    "max_pool1d: dilation 0": lambda t: t.nn.functional.max_pool1d(t.zeros(3, 3, 3), 1, 1, 0, 0),
+    "max_unpool2d: indices of another shape": lambda t: t.nn.functional.max_unpool2d(t.zeros(1, 1, 4, 4), t.zeros(1, 1, 4, 1).long(), 3, 2),
+    "prelu: channels of a 0-dim tensor": lambda t: t.nn.functional.prelu(t.zeros(()), t.zeros(2)),
+    "narrow: start a bool tensor": lambda t: t.zeros(5).narrow(0, t.tensor(True), 2),
+    "index_add: source of another shape": lambda t: t.zeros(3, 2).index_add(0, t.tensor([0, 1]), t.zeros(2)),
+    "empty_permuted: order too long": lambda t: t.empty_permuted([2], [0, 1]),
+    "hstack of nothing": lambda t: t.hstack([]),
+    "cat of nothing": lambda t: t.cat([]),
+    "cat of a tensor": lambda t: t.cat(t.zeros(2, 2)),
+    "cat with None": lambda t: t.cat([t.zeros(2), None]),
+    "stack of a number": lambda t: t.stack([t.zeros(2), 1.0]),
+    "unbind of a 0-dim tensor": lambda t: t.unbind(t.zeros(()), 0),
+    "reflected and of a number": lambda t: t.Tensor.__rand__(2, t.tensor([1])),
+    "gather: out of another dtype": lambda t: t.gather(t.zeros(2, 2), 1, t.zeros(2, 2).long(), out=t.zeros(2, 2, dtype=t.float64)),
+}
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_raises_the_type_that_pytorch_raises(name):
+    theirs, ours = both(INVALID[name])
+    assert theirs is not None, "PyTorch accepts this"
+    assert ours is not None, f"accepted; PyTorch raises {theirs.__name__}"
+    assert issubclass(ours, theirs), f"{ours.__name__} where PyTorch raises {theirs.__name__}"

@@ -1,0 +1,95 @@
+"""Tensors that share memory with what is written: refused where PyTorch refuses, right where it allows."""
+import numpy as np
+import pytest
+import torch
+
+import rushlight as rl
+
+from .test_arguments import both
+
+
+def square(t):
+    return t.arange(16.0).reshape(4, 4)
+
+
+def with_self(call):
+    return lambda t: call(t, square(t))
+
+
+CASES = {
+    "add_ of a shifted part": with_self(lambda t, a: a[1:].add_(a[:-1])),
+    "add_ of the transpose": with_self(lambda t, a: a.add_(a.t())),
+    "add_ of a row": with_self(lambda t, a: a.add_(a[0])),
+    "copy_ of a shifted part": with_self(lambda t, a: a[1:].copy_(a[:-1])),
+    "copy_ of itself": with_self(lambda t, a: a.copy_(a)),
+    "copy_ of the transpose": with_self(lambda t, a: a.copy_(a.t())),
+    "mul_ by itself": with_self(lambda t, a: a.mul_(a)),
+    "add into a shifted part": with_self(lambda t, a: t.add(a[:-1], 1, out=a[1:])),
+    "add into an operand": with_self(lambda t, a: t.add(a, a, out=a)),
+    "cumsum into its input": with_self(lambda t, a: t.cumsum(a, 0, out=a)),
+    "where into an operand": with_self(lambda t, a: t.where(a > 3, a, a.t(), out=a)),
+    "index_select into its input": with_self(lambda t, a: t.index_select(a, 0, t.arange(4), out=a)),
+    "gather into its input": with_self(lambda t, a: t.gather(a, 0, t.zeros(4, 4).long(), out=a)),
+    "take into its input": with_self(lambda t, a: t.take(a, t.zeros(4, 4).long(), out=a)),
+    "masked_select into its input": with_self(lambda t, a: t.masked_select(a, a > 3, out=a)),
+    "kthvalue into its input": with_self(lambda t, a: t.kthvalue(a[0], 2, out=(a[0], t.zeros(()).long()))),
+    "cat into an item": with_self(lambda t, a: t.cat([a, a], out=a[:2])),
+    "scatter_ of itself": with_self(lambda t, a: a.scatter_(0, t.zeros(4, 4).long(), a)),
+    "index_add_ of itself": with_self(lambda t, a: a.index_add_(0, t.arange(4), a)),
+    "index_copy_ of itself": with_self(lambda t, a: a.index_copy_(0, t.arange(4), a)),
+    "add_ to an expanded tensor": lambda t: t.zeros(1, 3).expand(2, 3).add_(1),
+    "copy_ to an expanded tensor": lambda t: t.zeros(1, 3).expand(2, 3).copy_(t.ones(2, 3)),
+    "fill_ of an expanded tensor": lambda t: t.zeros(1, 3).expand(2, 3).fill_(1),
+    "zero_ of an expanded tensor": lambda t: t.zeros(1, 3).expand(2, 3).zero_(),
+    "add into an expanded tensor": lambda t: t.add(t.ones(2, 3), 1, out=t.zeros(1, 3).expand(2, 3)),
+    "clamp_ of an expanded tensor": lambda t: t.zeros(1, 3).expand(2, 3).clamp_(0),
+    "scatter_ to an expanded tensor": lambda t: t.zeros(1, 3).expand(2, 3).scatter_(0, t.zeros(1, 3).long(), 1.0),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_refused_as_by_pytorch(name):
+    theirs, ours = both(CASES[name])
+    assert ours is theirs or (ours and theirs and issubclass(ours, theirs)), f"{ours} where PyTorch raises {theirs}"
+    if theirs is None:
+        np.testing.assert_array_equal(CASES[name](rl).numpy(), CASES[name](torch).numpy())
+
+
+def test_interleaved_views_compute_from_what_was_there():
+    a = rl.arange(10.0)
+    a[1::2].add_(a[::2])
+    assert a.tolist() == [0, 1, 2, 5, 4, 9, 6, 13, 8, 17]
+    b = rl.arange(12.0).reshape(3, 4)
+    b[:, 1:].mul_(b[:, :-1])  # the same rows, shifted: each reads what the others had before
+    assert b.tolist() == [[0, 0, 2, 6], [4, 20, 30, 42], [8, 72, 90, 110]]
+
+
+def test_products_into_an_operand_compute_from_what_was_there():
+    a, b = rl.randn(5, 5), rl.randn(5, 5)
+    wanted = a @ b
+    assert rl.mm(a, b, out=a) is a
+    np.testing.assert_allclose(a.numpy(), wanted.numpy(), rtol=1e-6)
+    c = rl.randn(5, 5)
+    wanted = (c + c @ c).numpy()
+    np.testing.assert_allclose(c.addmm_(c, c).numpy(), wanted, rtol=1e-5)
+
+
+def test_memory_shared_through_numpy():
+    array = np.arange(6, dtype=np.float32)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        rl.from_numpy(array[1:]).add_(rl.from_numpy(array[:-1]))
+
+
+def test_out_gets_the_shape_and_keeps_its_identity():
+    out = rl.empty(0)
+    assert rl.add(rl.ones(2, 3), 1, out=out) is out and tuple(out.shape) == (2, 3)
+    with pytest.warns(UserWarning, match="resized"):
+        rl.add(rl.ones(4), 1, out=out)
+    assert out.tolist() == [2.0] * 4
+
+
+def test_out_refuses_gradients_and_narrower_dtypes():
+    with pytest.raises(RuntimeError, match="automatic differentiation"):
+        rl.add(rl.ones(2, requires_grad=True), 1, out=rl.empty(2))
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        rl.add(rl.ones(2), 1, out=rl.empty(2, dtype=rl.int64))
