@@ -145,14 +145,14 @@ def gather_tokens(lib):
 @case
 def batch_norm_training(lib):
     x, w, b = lib.floats(*IMAGE), lib.floats(64), lib.floats(64)
-    mean, var = lib.t.zeros(64), lib.t.ones(64)
+    mean, var = lib.t.zeros(64, dtype=lib.dtype), lib.t.ones(64, dtype=lib.dtype)
     return lambda: lib.F.batch_norm(x, mean, var, w, b, True), [x, w, b]
 
 
 @case
 def batch_norm_inference(lib):
     x, w, b = lib.floats(*IMAGE), lib.floats(64, grad=False), lib.floats(64, grad=False)
-    mean, var = lib.t.zeros(64), lib.t.ones(64)
+    mean, var = lib.t.zeros(64, dtype=lib.dtype), lib.t.ones(64, dtype=lib.dtype)
     return lambda: lib.F.batch_norm(x, mean, var, w, b, False), [x]
 
 

@@ -36,7 +36,12 @@ class Cluster:
         result = Expr("result", (), (f"r{len(self.reductions)}",), node.dtype)
         level = self.level(value)
         self.levels[result] = level + 1
-        self.reductions.append((level, Reduction(result, node.op.kind.combine, value)))
+        combine, at = node.op.kind.combine, None
+        if combine.startswith("arg"):
+            at = 0
+            for k in sorted(self.dims):
+                at = at * self.shape[k] + self.position[k]
+        self.reductions.append((level, Reduction(result, combine, value, at if at is None else expr.const(at))))
         self.results[node] = (result, self.row)
 
     def store(self, buffer: Buffer, at, value: Expr, whole: bool):

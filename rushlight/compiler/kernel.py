@@ -23,11 +23,16 @@ class Buffer:
 
 @dataclass
 class Reduction:
-    """``result = combine of value over the stage's loops``."""
+    """``result = combine of value over the stage's loops``; for the place of an extreme, ``at`` numbers the elements."""
 
     result: Expr
     combine: str
     value: Expr
+    at: Expr | None = None
+
+    def mapped(self, change):
+        """The same reduction with other Exprs."""
+        return Reduction(self.result, self.combine, change(self.value), None if self.at is None else change(self.at))
 
 
 @dataclass
@@ -51,6 +56,8 @@ class Stage:
     def exprs(self):
         for r in self.reductions:
             yield r.value
+            if r.at is not None:
+                yield r.at
         for s in self.stores:
             yield s.at
             yield s.value
@@ -95,6 +102,7 @@ class Kernel:
 def stage_lines(stage: Stage):
     """The stage's reductions and stores as text, shared parts named."""
     values = [r.value for r in stage.reductions] + [e for s in stage.stores for e in (s.at, s.value)]
+    values += [r.at for r in stage.reductions if r.at is not None]
     lines = show(*values)
     count = len(values)
     yield from lines[:len(lines) - count]
@@ -103,6 +111,9 @@ def stage_lines(stage: Stage):
         yield f"{r.result} = {r.combine} {next(spelled)}"
     for s in stage.stores:
         yield f"{s.buffer}[{next(spelled)}] {s.combine or ''}= {next(spelled)}"
+    for r in stage.reductions:
+        if r.at is not None:
+            yield f"{r.result} counts {next(spelled)}"
 
 
 def walk(e, op: str):
@@ -220,7 +231,7 @@ def parametrise(kernel: Kernel) -> tuple[Kernel, list, list, list]:
 
     swapped: dict = {}
     stages = [Stage(tuple(axes[i] for i in s.loops),
-                    [Reduction(r.result, r.combine, rename(r.value)) for r in s.reductions],
+                    [r.mapped(rename) for r in s.reductions],
                     [StoreTo(renamed[t.buffer], rename(t.at), rename(t.value), t.combine) for t in s.stores])
               for s in kernel.stages]
     lane = axes[kernel.lane] if kernel.lane is not None else None

@@ -16,7 +16,7 @@ def arrange(kernel: Kernel) -> Kernel:
     """The kernel with its axes ordered by the memory they step through, merged where they step as one, and vectorised."""
     if kernel.serial or kernel.lane is not None:
         return kernel
-    kernel = collapse(kernel)
+    kernel = collapse(separate(kernel))
     loops = next((s.loops for s in kernel.stages if s.loops), ())
     best = vector_axis(kernel, [*kernel.outer, *loops])
     if best is None:
@@ -63,6 +63,9 @@ def accesses(kernel: Kernel):
                 yield load.args[0], 1
             for position in walk(e, "value"):
                 yield position.args[0], 0
+        for r in stage.reductions:
+            if r.at is not None:
+                yield r.at, 0
 
 
 def vector_axis(kernel: Kernel, axes):
@@ -85,7 +88,48 @@ def vector_axis(kernel: Kernel, axes):
 
 def is_short(axis) -> bool:
     extent = extent_of(axis)
-    return isinstance(extent, int) and extent < 8
+    return isinstance(extent, int) and extent < SHORT
+
+
+def separate(kernel: Kernel) -> Kernel:
+    """Axes of which quotient and remainder are wanted (a reshape read through) become two axes, and the divisions go."""
+    loops = next((s.loops for s in kernel.stages if s.loops), ())
+    for axis in (*kernel.outer, *loops):
+        inner = divisor(kernel, axis)
+        if inner is not None:
+            a, b = index(f"y{next(_names)}", extent_of(axis) // inner), index(f"y{next(_names)}", inner)
+            outer, loops = ([one for i in axes for one in ((a, b) if i is axis else (i,))] for axes in (kernel.outer, loops))
+            return separate(with_axes(kernel, outer, loops, {axis: a * inner + b}))
+    return kernel
+
+
+SHORT = 8  # axes of fewer elements do not fill vectors
+
+
+def divisor(kernel: Kernel, axis) -> int | None:
+    """The extent of the inner one of two axes that this axis should become."""
+    found, extent = set(), extent_of(axis)
+    for stage in kernel.stages:
+        for e in stage.exprs():
+            if axis in e.free:
+                found.update(d.args[1].arg for op in ("//", "%") for d in walk(e, op) if d.args[0] is axis and d.args[1].op == "const")
+    if not found or not isinstance(extent, int):
+        return None
+    inner = min(found)
+    along_stores = any(terms(s.at)[0].get(axis) == 1 for stage in kernel.stages for s in stage.stores)
+    return None if any(d % inner for d in (*found, extent)) or inner >= extent or along_stores and inner < SHORT else inner
+
+
+def with_axes(kernel: Kernel, outer, inner, replaced: dict) -> Kernel:
+    """The kernel over other axes; ``replaced`` says what the old ones become."""
+    memo = dict(replaced)
+
+    def swap(e):
+        return expr.const(expr.substitute(e, replaced, memo)) if e.dtype is None else expr.substitute(e, replaced, memo)
+
+    stages = [Stage(tuple(inner) if s.loops else (), [r.mapped(swap) for r in s.reductions],
+                    [StoreTo(t.buffer, swap(t.at), swap(t.value), t.combine) for t in s.stores]) for s in kernel.stages]
+    return Kernel(tuple(outer), kernel.lane, stages, kernel.serial, kernel.flag)
 
 
 def collapse(kernel: Kernel) -> Kernel:
@@ -94,17 +138,8 @@ def collapse(kernel: Kernel) -> Kernel:
     loops = next((s.loops for s in kernel.stages if s.loops), ())
     replaced = {}
     outer = merge(kernel, kernel.outer, replaced)
-    inner = tuple(merge(kernel, loops, replaced))
-    if not replaced:
-        return kernel
-    memo = dict(replaced)
-
-    def swap(e):
-        return expr.const(expr.substitute(e, replaced, memo)) if e.dtype is None else expr.substitute(e, replaced, memo)
-
-    stages = [Stage(inner if s.loops else (), [Reduction(r.result, r.combine, swap(r.value)) for r in s.reductions],
-                    [StoreTo(t.buffer, swap(t.at), swap(t.value), t.combine) for t in s.stores]) for s in kernel.stages]
-    return Kernel(tuple(outer), kernel.lane, stages, kernel.serial, kernel.flag)
+    inner = merge(kernel, loops, replaced)
+    return with_axes(kernel, outer, inner, replaced) if replaced else kernel
 
 
 def by_stride(kernel: Kernel) -> Kernel:
@@ -130,11 +165,10 @@ def merge(kernel: Kernel, axes, replaced):
     for at in positions:
         parts, _ = terms(at)
         steps[at] = strides(parts)
-    arg = any(r.combine.startswith("arg") for s in kernel.stages for r in s.reductions)
     while k + 1 < len(axes):
         a, b = axes[k], axes[k + 1]
         extent = extent_of(b)
-        joined = a not in blocked and b not in blocked and not (arg and any(a is i for s in kernel.stages for i in s.loops))
+        joined = a not in blocked and b not in blocked
         for at in positions:
             if not joined:
                 break
@@ -200,9 +234,6 @@ def fixed_axes(kernel: Kernel):
     for stage in kernel.stages:
         for e in stage.exprs():
             visit(e, e.dtype is None)
-        for r in stage.reductions:
-            if r.combine.startswith("arg"):
-                blocked.update(stage.loops)
     return blocked
 
 
@@ -241,7 +272,7 @@ def split(kernel: Kernel, new_temporary) -> list[Kernel]:
     for i in kept:
         row = row * extent_of(i) + i
     first = Stage(tuple(part if i is axis else i for i in stage.loops),
-                  [Reduction(r.result, r.combine, expr.substitute(r.value, replaced)) for r in stage.reductions],
+                  [r.mapped(lambda e: expr.substitute(e, replaced)) for r in stage.reductions],
                   [StoreTo(t.buffer, expr.const(expr.substitute(t.at, replaced)), expr.substitute(t.value, replaced), t.combine)
                    for t in stage.stores])
     keep, again = Stage((), [], []), index(f"c{next(_names)}", extent_of(chunk))

@@ -210,7 +210,7 @@ class Assembler:
     def kernels(self, part: Graph, targets, written) -> bool:
         """Adds the steps of generated kernels; False where some primitive has none."""
         sizes = [self.places[n].meta.numel for n in part.inputs] + [place.meta.numel for _, place in targets]
-        if not settings.kernels or 0 in sizes or not all(scatters_by_memory(n, part.inputs) for n in part.nodes):
+        if not settings.kernels or 0 in sizes:
             return False
         fresh = [place for (_, place), into in zip(targets, written) if into is None]
         try:
@@ -245,13 +245,6 @@ class Assembler:
             self.words += [value, offset]
         self.steps += 1
         log.debug("%s: %d nodes by NumPy", self.name, len(part.nodes))
-
-
-def scatters_by_memory(node: Node, inputs) -> bool:
-    """Whether a scatter's positions lie in memory, as its kernel needs them; true of every other node."""
-    if node.op.kind.name != "scatter":
-        return True
-    return node.args[1] in inputs and len(node.args[1].shape) > 0
 
 
 class Temporary:

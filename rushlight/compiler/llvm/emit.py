@@ -62,27 +62,45 @@ class Emitter:
             self.flag = b.load(ptr, b.offset(slots, 8 * at))
 
     def run(self):
-        _, begin, end, _ = self.b.parameters
+        b, (_, begin, end, _) = self.b, self.b.parameters
         self.hoist_all(self.kernel.stages)
-        self.b.loop(begin, end, 1, [], self.unit)
-        self.b.ret()
+        counts = self.counts()
+        start, rest = [], begin
+        for count in reversed(counts[1:]):
+            rest, index = self.divide(rest, count)
+            start.insert(0, index)
+        b.loop(begin, end, 1, [rest, *start][:len(counts)], lambda _, indices: self.unit(indices, counts))
+        b.ret()
 
-    def unit(self, unit, _):
-        """One index of the outer axes (and one block of lanes)."""
+    def counts(self):
+        """How often a unit moves along each outer axis, along the blocks of lanes, and along the tiles; the last fastest."""
         b, kernel = self.b, self.kernel
-        self.scopes.append({})
-        rest = unit
+        found = [self.value(const(extent_of(axis))) for axis in kernel.outer]
+        if kernel.lane is not None:
+            found.append(self.blocks)
+        if kernel.across is not None:
+            found.append(b.div(b.add(self.value(const(extent_of(kernel.across))), self.lanes - 1), self.lanes))
+        return found
+
+    def advanced(self, indices, counts):
+        """The indices of the next unit: the last grows, and where one is at its end the one before it does."""
+        b, out, step = self.b, [], constant(i64, 1)
+        for index, count in zip(reversed(indices[1:]), reversed(counts[1:])):
+            moved = b.add(index, step)
+            wraps = b.compare("==", moved, count)
+            out.insert(0, b.select(wraps, 0, moved))
+            step = b.cast("zext", wraps, i64)
+        return [b.add(indices[0], step), *out] if indices else []
+
+    def unit(self, indices, counts):
+        """One index of the outer axes (and one block of lanes); returns the indices of the next."""
+        b, kernel = self.b, self.kernel
+        self.scopes.append(dict(zip(kernel.outer, indices)))
+        if kernel.lane is not None:
+            block = indices[len(kernel.outer)]
         if kernel.across is not None:
             count = self.value(const(extent_of(kernel.across)))
-            rest, tile = self.divide(unit, b.div(b.add(count, self.lanes - 1), self.lanes))
-            first = b.mul(tile, self.lanes)
-        if kernel.lane is not None:
-            rest, block = self.divide(rest, self.blocks)
-        for k, axis in reversed(list(enumerate(kernel.outer))):
-            if k == 0:
-                self.scopes[-1][axis] = rest
-            else:
-                rest, self.scopes[-1][axis] = self.divide(rest, self.value(const(extent_of(axis))))
+            first = b.mul(indices[-1], self.lanes)
         for stage in kernel.stages:
             for axis in stage.loops:
                 self.value(const(extent_of(axis)))
@@ -98,6 +116,7 @@ class Emitter:
                 self.hoist_all(kernel.stages)
                 self.vectors(kernel.lane, low, high, [], self.lane_stages)
         self.scopes.pop()
+        return self.advanced(indices, counts)
 
     def divide(self, a, n):
         """(a // n, a % n) of non-negative numbers."""
@@ -263,8 +282,8 @@ class Emitter:
         out = []
         for r, before in zip(stage.reductions, values):
             new = [self.operand(r.value)]
-            if r.combine in ("argmax", "argmin"):
-                new.append(self.operand(arg_index(stage.loops)))
+            if r.at is not None:
+                new.append(self.operand(r.at))
             after = self.combine(r, before, new)
             mask = self.context.mask if self.context else None
             out.append([self.b.select(mask, a, old) for a, old in zip(after, before)] if mask is not None else after)
@@ -602,14 +621,6 @@ def regroup(flat, sizes):
     return out
 
 
-def arg_index(loops):
-    """The position along the reduced axes, in row-major order."""
-    at = 0
-    for i in loops:
-        at = at * extent_of(i) + i
-    return const(at)
-
-
 def extreme_constant(type, dtype, largest: bool):
     """The least value of a dtype, or the largest: what anything replaces in a maximum."""
     if type.element.is_float:
@@ -623,13 +634,16 @@ def extreme_constant(type, dtype, largest: bool):
 
 
 def lanes_of(kernel: Kernel, features) -> int:
-    """Lanes of a vector: as many as the widest type computed with allows."""
+    """Lanes of a vector: as many as the widest type computed with in all lanes allows."""
     if kernel.serial:
         return 1
     widest = 1
     for stage in kernel.stages:
         roots = list(stage.exprs())
+        axis = kernel.lane if kernel.lane is not None else stage.loops[-1] if stage.loops else None
         for e in parts(roots):
+            if axis not in e.free and not (kernel.lane is not None and any(x.op == "result" for x in e.free)):
+                continue
             if e.dtype is not None and e.op not in ("load", "number", "scalar"):
                 widest = max(widest, COMPUTED[e.dtype.name].bytes)
             elif e.op == "load":
