@@ -1,0 +1,146 @@
+"""Planning attention: softmax(q k^T * scale + mask) v and its gradients, without writing the scores down."""
+
+import functools
+import struct
+from dataclasses import dataclass
+
+from ..llvm import pool
+from . import flash
+from .contraction import CHUNK, Contraction, Step, numbers
+from .flash import KEYS, ROWS
+from .matmul import register_tile
+from .softmax import LOG2E
+
+DTYPES = ("float32", "bfloat16", "float16")
+_CHUNK_ROWS = 480  # queries that share a packed block of keys: their sums fit the second cache
+
+
+@dataclass(frozen=True)
+class Attention:
+    """out[b, h] = softmax(q[b, h] k[b, h / sharing]^T * scale + mask[b, h]) v[b, h / sharing].
+
+    q: [batch, heads, queries, size], k: [batch, heads / sharing, keys, size], v: [batch, heads / sharing, keys, value_size], with
+    strides in elements, one a dimension, the last 1. `mask` is "" (none), "bool" (True: may look) or a float dtype (added);
+    its strides are 0 where it is broadcast, the last is 1. `causal`: query i sees the keys up to i.
+    """
+
+    batch: int
+    heads: int
+    sharing: int
+    queries: int
+    keys: int
+    size: int
+    value_size: int
+    q: tuple
+    k: tuple
+    v: tuple
+    out: tuple
+    dtype: str
+    scale: float
+    causal: bool = False
+    mask: str = ""
+    mask_strides: tuple = (0, 0, 0, 1)
+
+
+def plan_attention(problem):
+    """Plans attention; operands are "q", "k", "v", "mask" (if any), "out" and "lse" (float32 [batch, heads, queries]).
+
+    `lse` gets the logarithm of each row's sum of exponentials, infinity for rows that may look nowhere, whose output is 0.
+    Raises ValueError for dtypes other than float32, bfloat16 and float16, and for strides other than 1 within rows.
+
+    Example:
+        >>> strides = (512, 256, 8, 1)
+        >>> plan = plan_attention(Attention(1, 2, 1, 32, 32, 8, 8, strides, strides, strides, strides, "float32", 0.35))
+        >>> len(plan.steps)
+        1
+    """
+    _check(problem)
+    return _forward(problem, pool.get_num_threads())
+
+
+def _check(p):
+    if p.dtype not in DTYPES:
+        raise ValueError(f"attention of {p.dtype}; there is a kernel for {', '.join(DTYPES)}")
+    for name in ("q", "k", "v", "out", "mask_strides"):
+        if getattr(p, name)[-1] != 1 and not (name == "mask_strides" and not p.mask):
+            raise ValueError(f"attention wants unit stride in the last dimension of {name}; its strides are {getattr(p, name)}")
+
+
+@functools.lru_cache(maxsize=1024)
+def _forward(p, threads):
+    if not p.batch * p.heads * p.queries * p.value_size:
+        return Contraction((), {})
+    kind = numbers(p.dtype)
+    score_tile, value_tile = register_tile(ROWS, KEYS, kind), register_tile(ROWS, p.value_size, kind)
+    kernel = flash.flash_kernel(kind, p.dtype, p.mask, p.causal, score_tile, value_tile)
+    chunk_rows = _chunk_rows(p, threads)
+    layout = Scratch()
+    layout.add("queries_at", quad_bytes(kind, chunk_rows, score_tile[0], p.size))
+    key_width, value_width = score_tile[1] * kind.lanes, value_tile[1] * kind.lanes
+    key_panel, value_panel = panel_bytes(kind, p.size, key_width), panel_bytes(kind, KEYS, value_width)
+    value_panels = -(-p.value_size // value_width)
+    layout.add("keys_at", KEYS // key_width * key_panel)
+    layout.add("values_at", value_panels * value_panel)
+    layout.add("scores_at", ROWS * KEYS * 4)
+    layout.add("sums_at", chunk_rows * value_panels * value_width * 4)
+    layout.add("state_at", (2 * chunk_rows + ROWS) * 4 + 256)
+    size = kind.element.bytes
+    slots = {
+        "heads": p.heads, "sharing": p.sharing, "queries": p.queries, "keys": p.keys, "size": p.size, "value_size": p.value_size,
+        "chunks": -(-p.queries // chunk_rows), "chunk_rows": chunk_rows, "scale": float_bits(p.scale * LOG2E),
+        "key_panel_bytes": key_panel, "value_panel_bytes": value_panel, "value_panels": value_panels,
+        "scratch_bytes": layout.bytes, **layout.places, **strides(p, ("q", "k", "v", "out"), size), **mask_strides(p)}
+    sources = {"scratch": ("temp", "scratch", 0), "mask": ("pointer", "mask", 0) if p.mask else ("const", 0),
+               **{name: ("pointer", name, 0) for name in ("q", "k", "v", "out", "lse")}}
+    units = p.batch * p.heads * slots["chunks"]
+    step = Step(kernel, units, 1, tuple(sources.get(name) or ("const", slots[name]) for name in flash.SLOTS))
+    return Contraction((step,), {"scratch": layout.bytes * threads})
+
+
+def _chunk_rows(p, threads):
+    """Queries of a unit: many, so that packing keys costs little, but enough units for all threads."""
+    wanted = 1 if threads == 1 else 4 * threads
+    chunks = max(-(-p.queries // _CHUNK_ROWS), min(-(-p.queries // ROWS), -(-wanted // (p.batch * p.heads))))
+    return -(-(-(-p.queries // chunks)) // ROWS) * ROWS
+
+
+class Scratch:
+    """Offsets of a worker's buffers, each on a page of its own."""
+
+    def __init__(self):
+        self.places, self.bytes = {}, 0
+
+    def add(self, name, size):
+        self.places[name] = self.bytes
+        self.bytes += -(-size // 4096) * 4096
+
+
+def words(kind, count):
+    """Words along k of so many elements, padded to a chunk."""
+    return -(-count // (CHUNK * kind.per_word)) * CHUNK
+
+
+def quad_bytes(kind, rows, tile_rows, depth):
+    """Bytes of rows packed into quads."""
+    return -(-rows // tile_rows) * tile_rows * words(kind, depth) * kind.word.bytes + 64
+
+
+def panel_bytes(kind, depth, width):
+    """Bytes of one packed panel; packing may write a vector of rows past its end."""
+    return (words(kind, depth) + kind.lanes) * width * kind.word.bytes + 64
+
+
+def strides(p, operands, itemsize):
+    """The byte strides of operands by slot name."""
+    return {f"{operand}_{dim}": stride * itemsize for operand in operands
+            for dim, stride in zip(("batch", "head", "row"), getattr(p, operand))}
+
+
+def mask_strides(p):
+    itemsize = 1 if p.mask in ("", "bool") else numbers(p.mask).element.bytes
+    return {f"mask_{dim}": stride * itemsize for dim, stride in zip(("batch", "head", "row"), p.mask_strides)}
+
+
+def float_bits(value):
+    """The bits of a float32, as a slot holds them."""
+    return struct.unpack("<i", struct.pack("<f", value))[0]

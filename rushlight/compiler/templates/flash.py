@@ -1,0 +1,272 @@
+"""Attention forward: blocks of keys are packed once and pass by blocks of queries, whose sums are corrected as they go.
+
+After Dao et al., "FlashAttention" (2022): scores never leave the second cache. One unit of work is a chunk of the queries of one
+head. Blocks that nothing may look at are skipped.
+"""
+
+from ..llvm import jit
+from ..llvm.builder import Module, constant, zero
+from ..llvm.types import f32, i32, i64, ptr, vector
+from . import pack
+from .blocked import KERNEL, Slots
+from .contraction import CHUNK
+from .softmax import LN2, MINUS_INFINITY, any_allowed, logarithm, mask_of, write_row
+from .tile import sums
+
+ROWS = 48   # queries of a block: a multiple of every tile's rows
+KEYS = 192  # keys of a block: a multiple of every tile's width
+
+# Strides are in bytes; "scale" is a float's bits, for scores in units of log 2.
+SLOTS = ("q", "k", "v", "mask", "out", "lse", "scratch", "heads", "sharing", "queries", "keys", "size", "value_size", "chunks",
+         "chunk_rows", "scale", "q_batch", "q_head", "q_row", "k_batch", "k_head", "k_row", "v_batch", "v_head", "v_row",
+         "out_batch", "out_head", "out_row", "mask_batch", "mask_head", "mask_row", "scratch_bytes", "keys_at", "values_at",
+         "scores_at", "sums_at", "state_at", "key_panel_bytes", "value_panel_bytes", "value_panels")
+POINTERS = ("q", "k", "v", "mask", "out", "lse", "scratch")
+
+
+def flash_kernel(numbers, dtype, mask, causal, score_tile, value_tile):
+    """The kernel of attention for chunks of queries; returns its address.
+
+    `mask`: "" (none), "bool" or the float dtype of what is added; the tiles are (rows, vectors).
+    """
+    key = f"flash {numbers} {mask} {causal} {score_tile} {value_tile} {ROWS} {KEYS}"
+    return jit.build(key, lambda: _text(numbers, dtype, mask, causal, score_tile, value_tile), ["flash"])["flash"]
+
+
+def _text(numbers, dtype, mask, causal, score_tile, value_tile):
+    module = Module()
+    mask = mask_of(mask)
+    functions = (write_scores(module, numbers, score_tile, KEYS), write_row(module, numbers, dtype, mask),
+                 write_values(module, numbers, value_tile))
+    f = module.function("flash", KERNEL)
+    args, begin, end, worker = f.parameters
+    s = Slots(f, args, SLOTS, POINTERS)
+    writer = _Flash(f, s, numbers, mask, causal, score_tile, value_tile, functions)
+    scratch = f.offset(s.scratch, f.mul(worker, s.scratch_bytes))
+    f.loop(begin, end, 1, [], lambda unit, _: writer.unit(unit, scratch))
+    f.ret()
+    return module.text()
+
+
+def write_scores(module, numbers, tile, row_floats, name="scores"):
+    """A function (rows as quads, panel, chunks, target, scale): a tile of scaled products into rows of `row_floats`."""
+    rows, vectors = tile
+    f = module.function(name, [("a", ptr), ("panel", ptr), ("chunks", i64), ("out", ptr), ("scale", f32)], internal=True)
+    a, panel, chunks, out, scale = f.parameters
+    word = numbers.word.bytes
+    totals = sums(f, numbers, rows, vectors, a, CHUNK * word, rows * CHUNK * word, panel, chunks)
+    factor = f.splat(scale, numbers.lanes)
+    for r in range(rows):
+        for j in range(vectors):
+            f.store(f.mul(totals[r * vectors + j], factor), f.offset(out, (r * row_floats + j * numbers.lanes) * 4))
+    f.ret()
+    return f
+
+
+def write_products(module, numbers, tile, a_row, a_step, name):
+    """A function (a, panel, chunks, sums): adds a tile of products to sums, whose rows are as long as the tile."""
+    rows, vectors = tile
+    f = module.function(name, [("a", ptr), ("panel", ptr), ("chunks", i64), ("out", ptr)], internal=True)
+    a, panel, chunks, out = f.parameters
+    places = [f.offset(out, k * numbers.vector.bytes) for k in range(rows * vectors)]
+    totals = sums(f, numbers, rows, vectors, a, a_row, a_step, panel, chunks, [f.load(numbers.vector, at) for at in places])
+    for total, at in zip(totals, places):
+        f.store(total, at)
+    f.ret()
+    return f
+
+
+def write_values(module, numbers, tile):
+    """A function (probabilities, panel, chunks, sums, corrections): sums times their row's correction plus the products."""
+    rows, vectors = tile
+    f = module.function("values", [("a", ptr), ("panel", ptr), ("chunks", i64), ("out", ptr), ("corrections", ptr)], internal=True)
+    a, panel, chunks, out, corrections = f.parameters
+    lanes, width = numbers.lanes, vectors * numbers.lanes
+    start = []
+    for r in range(rows):
+        factor = f.splat(f.load(f32, f.offset(corrections, r * 4)), lanes)
+        start += [f.mul(f.load(numbers.vector, f.offset(out, (r * width + j * lanes) * 4)), factor) for j in range(vectors)]
+    totals = sums(f, numbers, rows, vectors, a, KEYS * 4, CHUNK * numbers.word.bytes, panel, chunks, start)
+    for k, total in enumerate(totals):
+        f.store(total, f.offset(out, (k // vectors * width + k % vectors * lanes) * 4))
+    f.ret()
+    return f
+
+
+class _Flash:
+    """Writes the loops of the kernel, from the outside in."""
+
+    def __init__(self, b, s, numbers, mask, causal, score_tile, value_tile, functions):
+        self.b, self.s, self.numbers, self.mask, self.causal = b, s, numbers, mask, causal
+        self.score_tile, self.value_tile = score_tile, value_tile
+        self.scores_of, self.row_of, self.values_of = functions
+        self.key_width, self.value_width = score_tile[1] * numbers.lanes, value_tile[1] * numbers.lanes
+
+    def unit(self, unit, scratch):
+        """A chunk of the queries of one head: all blocks of keys pass by it."""
+        b, s = self.b, self.s
+        head_number = b.div(unit, s.chunks)
+        self.first = b.mul(b.sub(unit, b.mul(head_number, s.chunks)), s.chunk_rows)
+        self.rows = b.minimum(b.sub(s.queries, self.first), s.chunk_rows)
+        batch = b.div(head_number, s.heads)
+        head = b.sub(head_number, b.mul(batch, s.heads))
+        shared = b.div(head, s.sharing)
+
+        def place(name, of_head, row=None):
+            at = b.add(b.mul(batch, getattr(s, f"{name}_batch")), b.mul(of_head, getattr(s, f"{name}_head")))
+            at = at if row is None else b.add(at, b.mul(row, getattr(s, f"{name}_row")))
+            return b.offset(getattr(s, name), at)
+
+        self.q, self.out = place("q", head, self.first), place("out", head, self.first)
+        self.k, self.v = place("k", shared), place("v", shared)
+        self.mask_at = place("mask", head, self.first) if self.mask.name else s.mask
+        self.lse = b.offset(s.lse, b.add(b.mul(head_number, s.queries), self.first), f32)
+        self.queries_at = scratch
+        self.keys_at, self.values_at, self.scores_at, self.sums_at, self.state_at = (
+            b.offset(scratch, getattr(s, name)) for name in ("keys_at", "values_at", "scores_at", "sums_at", "state_at"))
+        per_chunk = CHUNK * self.numbers.per_word
+        self.chunks = b.div(b.add(s.size, per_chunk - 1), per_chunk)
+        self.start()
+        stop = b.minimum(s.keys, b.add(self.first, self.rows)) if self.causal else s.keys
+        b.loop(0, stop, KEYS, [], lambda key, _: self.key_block(key))
+        self.finish()
+
+    def start(self):
+        """Packs the queries and clears the sums and the rows' state."""
+        b, s = self.b, self.s
+        pack.write_quads(b, self.numbers, self.score_tile[0], self.q, s.q_row, None, self.queries_at, self.rows, s.size)
+        b.fill_bytes(self.sums_at, 0, b.sub(s.state_at, s.sums_at))
+        lanes = self.numbers.lanes
+        self.highest, self.totals = self.state_at, b.offset(self.state_at, s.chunk_rows, f32)
+        self.corrections = b.offset(self.totals, s.chunk_rows, f32)
+
+        def clear(k, _):
+            b.store(constant(vector(f32, lanes), MINUS_INFINITY), b.offset(self.highest, k, f32), align=4)
+            b.store(zero(vector(f32, lanes)), b.offset(self.totals, k, f32), align=4)
+
+        b.loop(0, s.chunk_rows, lanes, [], clear)
+
+    def key_block(self, key):
+        """Packs a block of keys and values, then takes every block of queries past it."""
+        b, s, numbers = self.b, self.s, self.numbers
+        count = b.minimum(b.sub(s.keys, key), KEYS)
+        k_row = s.k_row
+        source = b.offset(self.k, b.mul(key, k_row))
+
+        def key_panel(at, _):
+            target = b.offset(self.keys_at, b.mul(b.div(at, self.key_width), s.key_panel_bytes))
+            pack.write_transposed_panel(b, numbers, self.key_width, b.offset(source, b.mul(at, k_row)),
+                                        lambda lane: b.mul(lane, k_row), target, b.sub(count, at), s.size)
+
+        b.loop(0, count, self.key_width, [], key_panel)
+        values = b.offset(self.v, b.mul(key, s.v_row))
+
+        def value_panel(at, _):
+            target = b.offset(self.values_at, b.mul(b.div(at, self.value_width), s.value_panel_bytes))
+            pack.write_panel(b, numbers, self.value_width, b.offset(values, at, numbers.element), s.v_row, None, target,
+                             b.sub(s.value_size, at), count)
+
+        b.loop(0, s.value_size, self.value_width, [], value_panel)
+        begin = constant(i64, 0)
+        if self.causal:
+            begin = b.mul(b.div(b.maximum(b.sub(key, self.first), 0), ROWS), ROWS)
+        b.loop(begin, self.rows, ROWS, [], lambda row, _: self.block(row, key, count))
+
+    def block(self, row, key, count):
+        """One block of queries against one block of keys, unless the mask allows nothing there."""
+        b = self.b
+        rows = b.minimum(b.sub(self.rows, row), ROWS)
+        if self.causal:
+            count = b.minimum(count, b.sub(b.add(b.add(self.first, row), rows), key))
+        if not self.mask.name:
+            self.look(row, rows, key, count)
+            return
+        step = self.s.mask_row
+        at = b.offset(b.offset(self.mask_at, b.mul(row, step)), key, self.mask.element)
+        b.when(any_allowed(b, self.mask, at, step, rows, count, self.numbers.lanes), lambda: self.look(row, rows, key, count))
+
+    def look(self, row, rows, key, count):
+        """Scores, probabilities, and their products with the values."""
+        b, s, numbers = self.b, self.s, self.numbers
+        tile_rows = self.score_tile[0]
+        scale = b.bitcast(b.cast("trunc", s.scale, i32), f32)
+        tile_bytes = b.mul(self.chunks, tile_rows * CHUNK * numbers.word.bytes)
+        quads = b.offset(self.queries_at, b.mul(b.div(row, tile_rows), tile_bytes))
+
+        def score_panel(at, _):
+            panel = b.offset(self.keys_at, b.mul(b.div(at, self.key_width), s.key_panel_bytes))
+
+            def tile(r, _):
+                a = b.offset(quads, b.mul(b.div(r, tile_rows), tile_bytes))
+                target = b.offset(self.scores_at, b.add(b.mul(r, KEYS), at), f32)
+                b.call(self.scores_of, [a, panel, self.chunks, target, scale])
+
+            b.loop(0, rows, tile_rows, [], tile)
+
+        b.loop(0, count, self.key_width, [], score_panel)
+        lanes = numbers.lanes
+        padded = b.mul(b.div(b.add(count, lanes - 1), lanes), lanes)
+
+        def one_row(r, _):
+            at = b.add(row, r)
+            limit = count
+            if self.causal:
+                limit = b.maximum(b.minimum(count, b.sub(b.add(b.add(self.first, at), 1), key)), 0)
+            mask = self.mask_at
+            if self.mask.name:
+                mask = b.offset(b.offset(mask, b.mul(at, s.mask_row)), key, self.mask.element)
+            b.call(self.row_of, [b.offset(self.scores_at, b.mul(r, KEYS), f32), limit, padded, mask,
+                                 b.offset(self.highest, at, f32), b.offset(self.totals, at, f32),
+                                 b.offset(self.corrections, r, f32)])
+
+        b.loop(0, rows, 1, [], one_row)
+        per_chunk = CHUNK * numbers.per_word
+        chunks = b.div(b.add(count, per_chunk - 1), per_chunk)
+        value_rows = self.value_tile[0]
+
+        def value_panel(number, _):
+            panel = b.offset(self.values_at, b.mul(number, s.value_panel_bytes))
+            target = self.sums_of(row, number)
+
+            def tile(r, _):
+                b.call(self.values_of, [b.offset(self.scores_at, b.mul(r, KEYS), f32), panel, chunks,
+                                        b.offset(target, b.mul(r, self.value_width), f32), b.offset(self.corrections, r, f32)])
+
+            b.loop(0, rows, value_rows, [], tile)
+
+        b.loop(0, s.value_panels, 1, [], value_panel)
+
+    def sums_of(self, row, panel):
+        """Where the sums of a block of queries wait, for one panel of values."""
+        b, s = self.b, self.s
+        number = b.add(b.mul(b.div(row, ROWS), s.value_panels), panel)
+        return b.offset(self.sums_at, b.mul(number, ROWS * self.value_width * 4))
+
+    def finish(self):
+        """Divides by the totals and stores; the logarithm of each total, or infinity for rows that looked nowhere."""
+        b, s, lanes = self.b, self.s, self.numbers.lanes
+        kind = vector(f32, lanes)
+
+        def row(r, _):
+            total = b.splat(b.load(f32, b.offset(self.totals, r, f32)), lanes)
+            inverse = b.select(b.compare("==", total, 0.0), zero(kind), b.div(constant(kind, 1.0), total))
+            out = b.offset(self.out, b.mul(r, s.out_row))
+            within = b.mul(b.rem(r, ROWS), self.value_width)
+
+            def columns(at, _):
+                number = b.div(at, self.value_width)
+                source = b.offset(self.sums_of(r, number), b.add(within, b.sub(at, b.mul(number, self.value_width))), f32)
+                value = b.convert(b.mul(b.load(kind, source), inverse), self.numbers.element)
+                b.store(value, b.offset(out, at, self.numbers.element), mask=b.lane_mask(b.sub(s.value_size, at), lanes))
+
+            b.loop(0, s.value_size, lanes, [], columns)
+
+        b.loop(0, self.rows, 1, [], row)
+
+        def logarithms(r, _):
+            total = b.load(kind, b.offset(self.totals, r, f32), align=4)
+            value = b.mul(b.add(logarithm(b, total), b.load(kind, b.offset(self.highest, r, f32), align=4)), LN2)
+            value = b.select(b.compare("==", total, 0.0), constant(kind, -MINUS_INFINITY), value)
+            b.store(value, b.offset(self.lse, r, f32), mask=b.lane_mask(b.sub(self.rows, r), lanes))
+
+        b.loop(0, self.rows, lanes, [], logarithms)
