@@ -76,6 +76,8 @@ class Reader:
         return found
 
     def _read(self, node, index):
+        if node.dtype.is_complex:
+            raise NotLowerable(node, "complex numbers")
         place = self.places.get(node)
         if place is not None:
             return place if isinstance(place, Expr) else place.element(index, node.dtype)
@@ -84,8 +86,6 @@ class Reader:
             if len(own) == len(index) and all(a is b or (isinstance(a, int) and isinstance(b, int) and a == b) for a, b in zip(own, index)):
                 return result
             raise Misaligned(node)
-        if node.dtype.is_complex:
-            raise NotLowerable(node, "complex numbers")
         rule = getattr(self, "read_" + node.op.kind.name, None) if node.op else None
         if rule is None:
             raise NotLowerable(node, "no kernel form")
@@ -110,8 +110,6 @@ class Reader:
             read[1:] = [convert(r, node.dtype) for r in read[1:]]
         elif len(read) > 1:
             read = [convert(r, like) if isinstance(a, Node) and a.weak else r for a, r in zip(args, read)]
-        if any(r.dtype.is_complex for r in read):
-            raise NotLowerable(node, "complex numbers")
         kind = read[-1].dtype
         if name not in MACHINE and not (kind.is_floating_point and math.known(name, kind)):
             raise NotLowerable(node, f"no instructions for {name} of {kind}")

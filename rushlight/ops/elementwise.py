@@ -563,6 +563,27 @@ def conj_physical(input):
     return P.conj(input) if input.dtype.is_complex else P.mul(input, 1)
 
 
+@op(method=False)
+def view_as_real(input):
+    """Real and imaginary part side by side: [*] complex -> [*, 2].  A copy: writing into it leaves the input as it is."""
+    if not input.dtype.is_complex:
+        raise RuntimeError(f"view_as_real is only supported for complex tensors, got {input.dtype}")
+    parts = [P.reshape(part, shape=(*input.shape, 1)) for part in (P.real(input), P.imag(input))]
+    return P.cat(tuple(parts), dim=len(input.shape))
+
+
+@op(method=False)
+def view_as_complex(input):
+    """Pairs of numbers as complex ones: [*, 2] -> [*].  A copy: writing into it leaves the input as it is."""
+    if input.dtype.name not in ("float32", "float64"):
+        raise RuntimeError(f"view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: {input.dtype}")
+    if not input.shape or input.shape[-1] != 2:
+        raise RuntimeError(f"Tensor must have a last dimension of size 2, got {list(input.shape)}")
+    rank = len(input.shape)
+    parts = [P.slice(input, starts=(0,) * (rank - 1) + (k,), steps=(1,) * rank, shape=(*input.shape[:-1], 1)) for k in (0, 1)]
+    return P.complex(*(P.reshape(part, shape=tuple(input.shape[:-1])) for part in parts))
+
+
 @op
 def resolve_conj(input):
     """x itself: conjugation is never left pending."""

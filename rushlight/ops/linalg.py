@@ -179,6 +179,7 @@ def lstsq(A, B, rcond=None, *, driver=None):
     one_type("lstsq", A, B)
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError(f"torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got {driver}")
+    driver = driver or "gelsy"
     single = is_vector(A, B)
     b = B.unsqueeze(-1) if single else B
     if b.dim() < 2 or A.shape[-2] != b.shape[-2]:

@@ -19,10 +19,10 @@ def cubic(x1, f1, g1, x2, f2, g2, bounds=None):
 
 def strong_wolfe(evaluate, x, t, d, f, g, slope, c1=1e-4, c2=0.9, tolerance=1e-9, most=25):
     """A step t along d that satisfies the strong Wolfe conditions: (f, g, t, evaluations)."""
-    largest = d.abs().max()
+    largest = d.abs().max().item()
     g = g.clone()
     f_new, g_new = evaluate(x, t, d)
-    count, slope_new = 1, g_new.dot(d)
+    count, slope_new = 1, g_new.dot(d).item()
     t_prev, f_prev, g_prev, slope_prev = 0.0, f, g, slope
     done, k = False, 0
     while k < most:
@@ -40,7 +40,7 @@ def strong_wolfe(evaluate, x, t, d, f, g, slope, c1=1e-4, c2=0.9, tolerance=1e-9
         t = cubic(t_prev, f_prev, slope_prev, t, f_new, slope_new, (low, high))
         t_prev, f_prev, g_prev, slope_prev = before, f_new, g_new.clone(), slope_new
         f_new, g_new = evaluate(x, t, d)
-        count, slope_new, k = count + 1, g_new.dot(d), k + 1
+        count, slope_new, k = count + 1, g_new.dot(d).item(), k + 1
     else:
         bracket = [(0.0, f, g, slope), (t, f_new, g_new, slope_new)]
     little = False
@@ -60,7 +60,7 @@ def strong_wolfe(evaluate, x, t, d, f, g, slope, c1=1e-4, c2=0.9, tolerance=1e-9
         else:
             little = False
         f_new, g_new = evaluate(x, t, d)
-        count, slope_new, k = count + 1, g_new.dot(d), k + 1
+        count, slope_new, k = count + 1, g_new.dot(d).item(), k + 1
         point = (t, f_new, g_new.clone(), slope_new)
         if f_new > f + c1 * t * slope or f_new >= bracket[low][1]:
             bracket[high] = point
@@ -131,25 +131,25 @@ class LBFGS(Optimizer):
                 d, ys, ss, rhos, scale = gradient.neg(), [], [], [], 1
             else:
                 y, s = gradient.sub(previous), d.mul(t)
-                ys_dot = y.dot(s)
+                ys_dot = y.dot(s).item()
                 if ys_dot > 1e-10:
                     if len(ys) == group["history_size"]:
                         ys.pop(0), ss.pop(0), rhos.pop(0)
                     ys.append(y)
                     ss.append(s)
                     rhos.append(1.0 / ys_dot)
-                    scale = ys_dot / y.dot(y)
+                    scale = ys_dot / y.dot(y).item()
                 q, weights = gradient.neg(), [None] * len(ys)
                 for k in reversed(range(len(ys))):
-                    weights[k] = ss[k].dot(q) * rhos[k]
+                    weights[k] = ss[k].dot(q).item() * rhos[k]
                     q.add_(ys[k], alpha=-weights[k])
                 d = q.mul(scale)
                 for k in range(len(ys)):
-                    d.add_(ss[k], alpha=weights[k] - ys[k].dot(d) * rhos[k])
+                    d.add_(ss[k], alpha=weights[k] - ys[k].dot(d).item() * rhos[k])
             previous, previous_loss = gradient.clone(), loss
             lr = number(group["lr"])
-            t = min(1.0, 1.0 / gradient.abs().sum()) * lr if state["n_iter"] == 1 else lr
-            slope = gradient.dot(d)
+            t = min(1.0, 1.0 / gradient.abs().sum().item()) * lr if state["n_iter"] == 1 else lr
+            slope = gradient.dot(d).item()
             if slope > -group["tolerance_change"]:
                 break
             used = 0

@@ -1,0 +1,6 @@
+"""Fourier transforms under PyTorch's names."""
+from __future__ import annotations
+
+from .ops import library
+
+globals().update(library.namespace("fft"))
