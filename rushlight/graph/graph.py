@@ -81,7 +81,7 @@ class Graph:
 
     def run(self, values, call=None):
         """The outputs for these input values; ``call(node, args)`` computes one node (default: calls its op)."""
-        call = call or (lambda node, args: node.op(*args, **node.params))
+        call = call or call_node
         env = dict(zip(self.inputs, values))
         for node in self.nodes:
             env[node] = call(node, map_nodes(node.args, env.__getitem__))
@@ -92,6 +92,13 @@ class Graph:
         lines = [f"def program({names}):"]
         lines += [f"    {render(node)}" for node in self.nodes]
         return "\n".join(lines + [f"    return {', '.join(map(render_output, self.outputs)) or 'None'}"])
+
+
+def call_node(node: Node, args):
+    """Calls a node's operator; an ``item`` of several results that are known is one of them."""
+    if node.op.name == "prims.item" and isinstance(args[0], tuple):
+        return args[0][node.params["index"]]
+    return node.op(*args, **node.params)
 
 
 def render(node: Node) -> str:
