@@ -1,6 +1,7 @@
 """Functions with a gradient written by the user."""
 from __future__ import annotations
 
+from ..core.interpret import stack, sync
 from ..core.native import Step, Tensor, calls, state
 from ..core.native.objects import FUNCTION
 from ..core.tensor import alias
@@ -11,13 +12,26 @@ class Context:
 
     def __init__(self):
         self._saved, self._dirty, self._constant, self._materialize = (), (), (), True
+        self._saved_for_forward = None
         self.needs_input_grad = ()
 
     def save_for_backward(self, *tensors):
         """Keeps tensors for the backward pass, where ``saved_tensors`` gives them back."""
         self._saved = tensors
 
-    save_for_forward = save_for_backward
+    def save_for_forward(self, *tensors):
+        """Keeps tensors for ``jvp``, where ``saved_tensors`` gives them back."""
+        self._saved_for_forward = tensors
+
+    def use_saved_for_forward(self):
+        """From now on ``saved_tensors`` are those for ``jvp``, if any were kept."""
+        if self._saved_for_forward is not None:
+            self._saved = self._saved_for_forward
+            self.remember_versions()
+
+    def remember_versions(self):
+        """Notes what version the saved tensors have now."""
+        self._versions = tuple(None if t is None else t._version for t in self._saved)
 
     @property
     def saved_tensors(self):
@@ -57,9 +71,39 @@ class Function:
 
     vjp = backward
 
+    @staticmethod
+    def jvp(ctx, *tangents):
+        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward mode AD.")
+
+    @staticmethod
+    def vmap(info, in_dims, *args):
+        raise NotImplementedError("To use autograd.Function with vmap, you must either override the vmap static method or set generate_vmap_rule=True.")
+
+    generate_vmap_rule = False
+
+    @classmethod
+    def rule(cls):
+        """The user's derivative, under the name it was given."""
+        return cls.backward if cls.backward is not Function.backward else cls.vjp
+
+    @classmethod
+    def check_count(cls, found, count):
+        """RuntimeError where the derivative returned too few gradients, or gradients for no argument."""
+        if len(found) < count or any(g is not None for g in found[count:]):
+            raise RuntimeError(f"function {cls.__name__}Backward returned an incorrect number of gradients (expected {count}, got {len(found)})")
+
     @classmethod
     def apply(cls, *args, **kwargs):
         """Runs ``forward``, unrecorded, and records ``backward`` for its results."""
+        sync()
+        if stack:
+            from .custom import answer
+            return answer(cls, args)
+        return cls.run(args, kwargs)
+
+    @classmethod
+    def run(cls, args, kwargs={}):
+        """``apply`` on tensors with data."""
         ctx = Context()
         tensors = [a for a in args if isinstance(a, Tensor)]
         recording = bool(state.grad) and any(t.needs_grad for t in tensors)
@@ -74,7 +118,7 @@ class Function:
                 results = cls.forward(ctx, *args, **kwargs)
         finally:
             state.grad = before
-        ctx._versions = tuple(None if t is None else t._version for t in ctx._saved)
+        ctx.remember_versions()
         return cls._record(ctx, args, results) if recording else results
 
     @classmethod
@@ -95,7 +139,7 @@ class Function:
                 out = outputs[k] = alias(out)
             out.step, out.output, out.needs_grad = step, k, 1
         metas = step.outputs = tuple(o.meta if isinstance(o, Tensor) else None for o in outputs)
-        backward = cls.backward if cls.backward is not Function.backward else cls.vjp
+        backward = cls.rule()
 
         def function(*gradients):
             from .backward import full_of
@@ -103,8 +147,7 @@ class Function:
                 gradients = [full_of(m, 0) if g is None and m is not None else g for g, m in zip(gradients, metas)]
             found = backward(ctx, *gradients)
             found = found if isinstance(found, tuple) else (found,)
-            if len(found) < len(args) or any(g is not None for g in found[len(args):]):
-                raise RuntimeError(f"function {cls.__name__}Backward returned an incorrect number of gradients (expected {len(args)}, got {len(found)})")
+            cls.check_count(found, len(args))
             return tuple(found[k] for k in wanted)
 
         step.function = function

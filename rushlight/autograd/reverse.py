@@ -76,20 +76,24 @@ class Reverse(Level):
     def adopt(self, results):
         return map_results(lambda r: r if isinstance(r, Tracked) else Tracked(self, r), results)
 
+    def recording(self) -> bool:
+        """Whether operators of this level are noted now."""
+        return bool(state.grad)
+
     def beneath(self):
         """A block below this level, in the recording mode of there."""
         return Beneath(self)
 
     def mutate(self, op, args, kwargs):
         target = args[op.facts["into"]]
-        if self.owns(target) and target.place is not None and target.place[0].pull is None and state.grad:
+        if self.owns(target) and target.place is not None and target.place[0].pull is None and self.recording():
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
         return super().mutate(op, args, kwargs)
 
     def answer(self, op: Op, args, kwargs):
         places = [t.place if self.owns(t) else None for t in tensors_in((*args, *kwargs.values()))]
         args, kwargs = map_call(lambda t: t.value if self.owns(t) else t, args, kwargs)
-        noted = state.grad and not op.facts.get("detaches") and any(p is not None for p in places)
+        noted = self.recording() and not op.facts.get("detaches") and any(p is not None for p in places)
         with self.beneath():
             if not noted:
                 return self.adopt(op(*args, **kwargs))

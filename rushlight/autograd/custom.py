@@ -1,0 +1,181 @@
+"""Functions with gradients of their own under interpreters: each level asks the function for the rule that it needs."""
+from __future__ import annotations
+
+from collections import namedtuple
+
+from ..core.interpret import stack
+from ..core.op import OPS
+from ..core.tensor import Tensor
+from ..transforms.batch import Batch, Batched, gradient
+from ..transforms.forward import Dual, Forward
+from ..transforms.functional import Functional
+from ..transforms.level import Level, map_results
+from .function import Context, Function
+from .reverse import Entry, Reverse, Tracked, zeros_like
+
+VmapInfo = namedtuple("VmapInfo", "batch_size randomness")
+
+
+def answer(function, args):
+    """``function.apply(*args)`` under the interpreter on top."""
+    level = stack[-1]
+    if not isinstance(level, Level):
+        return function.run(args)
+    args = tuple(map(level.refreshed, args))
+    values = tuple(a.value if level.owns(a) else a for a in args)
+    if not any(map(level.owns, args)):
+        with level.below():
+            return level.adopt(function.apply(*args))
+    if "setup_context" not in dir(function):
+        raise RuntimeError(f"In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override the "
+                           f"setup_context staticmethod, which {function.__name__} doesn't.")
+    return RULES[type(level)](level, function, args, values)
+
+
+def context(function, inputs, outputs) -> Context:
+    """What ``setup_context`` leaves for the rules."""
+    made = Context()
+    function.setup_context(made, inputs, outputs)
+    made.remember_versions()
+    return made
+
+
+def several(results) -> tuple:
+    return tuple(results) if isinstance(results, (tuple, list)) else (results,)
+
+
+def alike(results, values):
+    """``values`` as what ``results`` was: one tensor, or a tuple."""
+    return tuple(values) if isinstance(results, (tuple, list)) else values[0]
+
+
+def functional(level, function, args, values):
+    with level.below():
+        return level.adopt(function.apply(*values))
+
+
+def reverse(level: Reverse, function, args, values):
+    places = [a.place if level.owns(a) else None for a in args]
+    with level.beneath():
+        results = function.apply(*values)
+        ctx = context(function, values, results)
+    ctx.needs_input_grad = tuple(p is not None for p in places)
+    outputs = several(results)
+    metas = [o if isinstance(o, Tensor) else None for o in outputs]
+
+    def pull(cotangents):
+        if ctx._materialize:
+            cotangents = [zeros_like(o) if c is None and o is not None else c for c, o in zip(cotangents, metas)]
+        found = several(function.rule()(ctx, *cotangents))
+        function.check_count(found, len(args))
+        return found[:len(args)]
+
+    entry = Entry(pull, places, len(outputs))
+    noted = any(ctx.needs_input_grad) and level.recording()
+
+    def carried(k, output):
+        constant = not noted or any(output is c for c in ctx._constant) or output.dtype.category < 2
+        made = Tracked(level, output, None if constant else (entry, k))
+        for argument, value in zip(args, values):
+            if value is output and any(value is d for d in ctx._dirty):
+                argument.replace(made)
+                return argument
+        return made
+
+    return alike(results, [carried(k, o) if isinstance(o, Tensor) else o for k, o in enumerate(outputs)])
+
+
+def forward(level: Forward, function, args, values):
+    if function.jvp is Function.jvp:
+        raise NotImplementedError(f"You must implement the jvp function for custom autograd.Function to use it with forward mode AD; {function.__name__} "
+                                  "has none.")
+    with level.below():
+        results = function.apply(*values)
+        ctx = context(function, values, results)
+        ctx.use_saved_for_forward()
+        given = [tangent(level, a, ctx._materialize) for a in args]
+        pushed = several(function.jvp(ctx, *given))
+    return alike(results, [Dual(level, o, t) if isinstance(o, Tensor) else o for o, t in zip(several(results), pushed)])
+
+
+def tangent(level, argument, materialize):
+    if not isinstance(argument, Tensor) or argument.dtype.category < 2:
+        return None
+    found = argument.tangent if level.owns(argument) else None
+    value = argument.value if level.owns(argument) else argument
+    return zeros_like(value) if found is None and materialize else found
+
+
+def batch(level: Batch, function, args, values):
+    own = function.vmap is not Function.vmap
+    if function.generate_vmap_rule and own:
+        raise RuntimeError(f"You tried to vmap over {function.__name__}, but it has both generate_vmap_rule=True and an overriden vmap staticmethod. Please "
+                           "set generate_vmap_rule=False or delete the overriden vmap staticmethod to avoid ambiguity.")
+    dims = tuple(0 if level.owns(a) else None for a in args)
+    with level.below():
+        if function.generate_vmap_rule:
+            results = mapped(function, dims, level.size, level.randomness).apply(*values)
+            out_dims = tuple(0 for _ in several(results))
+        elif own:
+            results, out_dims = function.vmap(VmapInfo(level.size, level.randomness), dims, *values)
+            out_dims = out_dims if isinstance(out_dims, (tuple, list)) else (out_dims,) * len(several(results))
+        else:
+            raise RuntimeError(f"You tried to vmap over {function.__name__}, but it does not have vmap support. Please override and implement the vmap "
+                               "staticmethod or set generate_vmap_rule=True.")
+        fronted = [r if d is None or not isinstance(r, Tensor) else OPS["movedim"](r, d, 0) for r, d in zip(several(results), out_dims)]
+    return alike(results, [r if d is None or not isinstance(r, Tensor) else Batched(level, r) for r, d in zip(fronted, out_dims)])
+
+
+def mapped(function, dims, size, randomness):
+    """The function over a batch: its forward, backward and jvp run on batched values."""
+    level = Batch(size, randomness)
+
+    def wrap(values):
+        return tuple(Batched(level, v) if isinstance(v, Tensor) else v for v in values)
+
+    def wrap_inputs(inputs):
+        return tuple(v if d is None or v is None else Batched(level, v) for v, d in zip(inputs, dims))
+
+    class Mapped(Function):
+        def forward(*inputs):
+            with level:
+                results = function.forward(*wrap_inputs(inputs))
+            return map_results(level.stacked, results)
+
+        def setup_context(ctx, inputs, output):
+            with level:
+                ctx.inner = Context()
+                function.setup_context(ctx.inner, wrap_inputs(inputs), map_results(lambda r: Batched(level, r), output))
+            ctx.inputs = wrap_inputs(inputs)
+            ctx.flags = [level.owns(t) for t in ctx.inner._saved]
+            ctx.save_for_backward(*(t.value if flag else t for t, flag in zip(ctx.inner._saved, ctx.flags)))
+            ctx.mark_non_differentiable(*(c.value for c in ctx.inner._constant))
+            ctx.set_materialize_grads(ctx.inner._materialize)
+
+        def restore(ctx):
+            ctx.inner._saved = tuple(Batched(level, t) if flag else t for t, flag in zip(ctx.saved_tensors, ctx.flags))
+            ctx.inner.remember_versions()
+            ctx.inner.needs_input_grad = ctx.needs_input_grad
+            return ctx.inner
+
+        def backward(ctx, *cotangents):
+            inner = Mapped.restore(ctx)
+            with level:
+                found = several(function.rule()(inner, *wrap(cotangents)))
+            return tuple(gradient(level, f, a) if f is not None else None for f, a in zip(found, ctx.inputs))
+
+        def jvp(ctx, *tangents):
+            inner = Mapped.restore(ctx)
+            with level:
+                found = function.jvp(inner, *wrap_inputs(tangents))
+            return map_results(level.stacked, found)
+
+    Mapped.__name__ = f"Vmapped{function.__name__}"
+    for name in ("forward", "setup_context", "restore", "backward", "jvp"):
+        setattr(Mapped, name, staticmethod(getattr(Mapped, name)))
+    if function.jvp is Function.jvp:
+        Mapped.jvp = Function.jvp
+    return Mapped
+
+
+RULES = {Batch: batch, Forward: forward, Reverse: reverse, Functional: functional}
