@@ -1,10 +1,11 @@
 """Reverse-mode differentiation of what eager operators recorded."""
 from .backward import backward, grad
 from .function import Function
+from .gradcheck import gradcheck, gradgradcheck
 from .mode import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
 from . import node
 
-__all__ = ["Function", "backward", "enable_grad", "grad", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad",
+__all__ = ["Function", "backward", "enable_grad", "grad", "gradcheck", "gradgradcheck", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad",
            "set_grad_enabled"]
 
 
@@ -14,6 +15,4 @@ def __getattr__(name):
 
     if name in ("forward_ad", "functional"):
         return import_module(f".{name}", __name__)
-    if name in ("gradcheck", "gradgradcheck"):
-        return getattr(import_module(".gradcheck", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -380,6 +380,8 @@ def slow(op: Op, args, names):
                 return result
         raise TypeError(f"no implementation of {op.name} for {', '.join(k.__name__ for k in kinds)}")
     args = tuple(map(normalise, args))
+    if any(getattr(a, "level", None) for a in flat(args)):
+        args = tuple(map(escaped, args))
     masks = calls_mask(op, names, positional)
     metas, numbers, mask, tensors = [], [], 0, 0
 
@@ -413,6 +415,13 @@ def slow(op: Op, args, names):
     room = len(numbers) + len(plan.outputs) + len(plan.temporaries) + 8
     values = (ctypes.c_int64 * room)(*numbers)
     return calls.run(plan, args, names, ctypes.addressof(values), len(numbers), int(mask != 0))
+
+
+def escaped(value):
+    """A tensor of a transform that has ended as what it stood for."""
+    if isinstance(value, Tensor) and hasattr(value, "escaped"):
+        return escaped(value.escaped())
+    return tuple(map(escaped, value)) if type(value) is tuple else value
 
 
 def flat(values):

@@ -30,44 +30,61 @@ def checked_tensors(name, leaves, what):
 
 
 # --- reverse ----------------------------------------------------------------------------------------------------------------------
+class Noted:
+    """A function that was run in reverse mode: what it returned, and how to carry cotangents back."""
+
+    def __init__(self, name, func, primals, has_aux=False):
+        self.leaves, self.spec = tree_flatten(primals)
+        checked_tensors(name, self.leaves, "primals")
+        with Reverse() as level:
+            inputs = [level.leaf(leaf) for leaf in self.leaves]
+            results = func(*tree_unflatten(inputs, self.spec))
+            results, aux = with_aux(name, results) if has_aux else (results, None)
+            outputs, self.out_spec = tree_flatten(results)
+            checked_tensors(name, outputs, "f(*primals)")
+            outputs = [level.refreshed(o) for o in outputs]
+            self.aux = unwrapped(level, aux)
+        self.places = [o.place if level.owns(o) else None for o in outputs]
+        self.values = [o.value if level.owns(o) else o for o in outputs]
+        self.sources = [i.place for i in inputs]
+
+    @property
+    def outputs(self):
+        return tree_unflatten(self.values, self.out_spec)
+
+    def pull(self, cotangents) -> list:
+        """The cotangents of the leaves of the primals: None for those that the outputs do not depend on."""
+        return pull_back(self.places, cotangents, self.sources)
+
+    def filled(self, found):
+        """Cotangents nested as the primals, zeros for None."""
+        return tree_unflatten([OPS["zeros_like"](leaf) if g is None else g for g, leaf in zip(found, self.leaves)], self.spec)
+
+
 def vjp(func, *primals, has_aux=False):
     """The value of ``func`` and its derivative as a function: from cotangents of the outputs to those of the inputs.
 
-    Returns (outputs, pull), with ``has_aux`` (outputs, pull, aux); ``pull`` returns a tuple where there are several primals.
+    Returns (outputs, pull), with ``has_aux`` (outputs, pull, aux); ``pull`` returns a tuple, one entry for each primal.
 
     >>> y, pull = vjp(torch.sin, torch.zeros(2))
     >>> pull(torch.ones(2))
     (tensor([1., 1.]),)
     """
-    leaves, spec = tree_flatten(primals)
-    checked_tensors("vjp(f, *primals)", leaves, "primals")
-    with Reverse() as level:
-        inputs = [level.leaf(leaf) for leaf in leaves]
-        results = func(*tree_unflatten(inputs, spec))
-        results, aux = with_aux("vjp(f, *primals)", results) if has_aux else (results, None)
-        outputs, out_spec = tree_flatten(results)
-        checked_tensors("vjp(f, *primals)", outputs, "f(*primals)")
-        outputs = [level.refreshed(o) for o in outputs]
-        aux = unwrapped(level, aux)
-    places = [o.place if level.owns(o) else None for o in outputs]
-    values = [o.value if level.owns(o) else o for o in outputs]
-    sources = [i.place for i in inputs]
+    noted = Noted("vjp(f, *primals)", func, primals, has_aux)
 
     def pull(*cotangents, retain_graph=True, create_graph=None):
-        given = cotangents[0] if len(cotangents) == 1 else cotangents
-        flat, given_spec = tree_flatten(given)
-        if given_spec != out_spec:
+        flat, spec = tree_flatten(cotangents[0] if len(cotangents) == 1 else cotangents)
+        if spec != noted.out_spec:
             raise RuntimeError(f"Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. cotangents: "
-                               f"{given_spec}, primal output: {out_spec}")
-        for c, v in zip(flat, values):
+                               f"{spec}, primal output: {noted.out_spec}")
+        for c, v in zip(flat, noted.values):
+            if v.dtype.category < 2:
+                raise RuntimeError(f"vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype {v.dtype}")
             if tuple(c.shape) != tuple(v.shape):
                 raise RuntimeError(f"Mismatch in shape: grad_output has a shape of {list(c.shape)} and output has a shape of {list(v.shape)}.")
-        found = pull_back(places, flat, sources)
-        found = tree_unflatten([OPS["zeros_like"](leaf) if g is None else g for g, leaf in zip(found, leaves)], spec)
-        return found
+        return noted.filled(noted.pull(flat))
 
-    outputs = tree_unflatten(values, out_spec)
-    return (outputs, pull, aux) if has_aux else (outputs, pull)
+    return (noted.outputs, pull, noted.aux) if has_aux else (noted.outputs, pull)
 
 
 def grad_and_value(func, argnums=0, has_aux=False):
@@ -78,21 +95,22 @@ def grad_and_value(func, argnums=0, has_aux=False):
     >>> grad_and_value(lambda x: x * x)(torch.tensor(3.0))
     (tensor(6.), tensor(9.))
     """
+    name = "grad_and_value(f)(*args)"
+
     @functools.wraps(func)
     def derived(*args, **kwargs):
-        chosen = selected(args, argnums)
-        leaves, spec = tree_flatten(chosen)
-        checked_tensors("grad_and_value(f)(*args)", leaves, "the differentiated arguments")
-        with Reverse() as level:
-            inputs = [level.leaf(leaf) for leaf in leaves]
-            results = func(*replaced(args, argnums, tree_unflatten(inputs, spec)), **kwargs)
-            output, aux = with_aux("grad_and_value(f)(*args)", results) if has_aux else (results, None)
+        def call(given):
+            results = func(*replaced(args, argnums, given), **kwargs)
+            output, aux = with_aux(name, results) if has_aux else (results, None)
             checked_scalar(output)
-            output, aux = level.refreshed(output), unwrapped(level, aux)
-        value, place = (output.value, output.place) if level.owns(output) else (output, None)
-        found = pull_back([place], [OPS["ones_like"](value)], [i.place for i in inputs]) if place else [None] * len(leaves)
-        gradients = tree_unflatten([OPS["zeros_like"](leaf) if g is None else g for g, leaf in zip(found, leaves)], spec)
-        return gradients, (value, aux) if has_aux else value
+            return (output, aux) if has_aux else output
+
+        noted = Noted(name, call, (selected(args, argnums),), has_aux)
+        for leaf in noted.leaves:
+            if leaf.dtype.category < 2:
+                raise RuntimeError(f"only Tensors of floating point dtype can require gradients, not {leaf.dtype}")
+        gradients, = noted.filled(noted.pull([OPS["ones_like"](noted.values[0])]))
+        return gradients, (noted.values[0], noted.aux) if has_aux else noted.values[0]
 
     return derived
 
@@ -178,7 +196,8 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
         if tuple(leaf.shape) != tuple(tangent.shape):
             raise RuntimeError(f"{name}: a tangent has the shape {list(tangent.shape)}, but its primal has {list(leaf.shape)}")
     with Forward() as level:
-        results = func(*tree_unflatten([Dual(level, leaf, t) for leaf, t in zip(leaves, moved)], spec))
+        inputs = [Dual(level, leaf, t) for leaf, t in zip(leaves, moved)]
+        results = func(*tree_unflatten(inputs, spec))
         results, aux = with_aux(name, results) if has_aux else (results, None)
         outputs, out_spec = tree_flatten(results)
         checked_tensors(name, outputs, "f(*primals)")
@@ -186,6 +205,9 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
         aux = unwrapped(level, aux)
     if strict and any(not level.owns(o) or o.tangent is None for o in outputs):
         raise RuntimeError(f"{name}: The output of f is independent of the inputs. This is not allowed with strict=True.")
+    for leaf, value in zip(leaves, inputs):
+        if value.writes:
+            leaf.copy_(value.value)
     values = [o.value if level.owns(o) else o for o in outputs]
     pushed = [o.tangent if level.owns(o) and o.tangent is not None else OPS["zeros_like"](v) for o, v in zip(outputs, values)]
     found = tree_unflatten(values, out_spec), tree_unflatten(pushed, out_spec)

@@ -27,6 +27,9 @@ class Batched(Wrapped):
     def requires_grad(self):
         return self.value.requires_grad
 
+    def escaped(self):
+        raise RuntimeError("vmap: a tensor from inside of a mapped function was used after vmap had ended: return it from the function instead.")
+
 
 def unreadable(name):
     """A method that reads elements, of which each example has its own."""
@@ -113,7 +116,7 @@ def make_batched(op: Op, mask, randomness, size) -> Op:
             found = op.rules["vjp"](wrap(g), wrap(y), *args)
         return [gradient(level, f, a) for f, a in zip(found, every_tensor(args))]
 
-    made = derived(f"{op.name}.batched", body, op)
+    made = derived(f"batched.{op.name}", body, op)
     if op.kind is None and "vjp" in op.rules:
         made.rules["vjp"] = vjp
     return made

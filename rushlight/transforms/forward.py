@@ -98,7 +98,7 @@ def make_forward(op: Op, mask) -> Op:
             results = [(r.value, r.tangent) if level.owns(r) else (r, None) for r in (results if isinstance(results, (tuple, list)) else [results])]
         return tuple(value for pair in results for value in with_zeros(*pair))
 
-    return derived(f"{op.name}.forward", body, op, with_parameter(op.signature, name), view=False, into=None, several=True, tangents=name)
+    return derived(f"forward.{op.name}", body, op, with_parameter(op.signature, name), view=False, into=None, several=True, tangents=name)
 
 
 def with_zeros(value, tangent):

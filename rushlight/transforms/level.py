@@ -59,8 +59,16 @@ class Wrapped(Tensor):
         raise RuntimeError("requires_grad_() was called on a tensor inside of a function that is being transformed, where gradients are asked for by "
                            "transforms: use torch.func.grad, vjp, jacrev or hessian there, or call requires_grad_() outside.")
 
+    def backward(self, *_, **__):
+        raise RuntimeError("backward() was called inside of a function that is being transformed: use torch.func.grad or vjp there, or call backward() "
+                           "outside.")
+
     def __deepcopy__(self, memo):
         return self.clone()
+
+    def escaped(self) -> Tensor:
+        """What this is where its level has ended."""
+        return self.value
 
     def ancestors(self):
         """What this is a view of, nearest first."""

@@ -1,0 +1,72 @@
+"""Forward-mode differentiation of tensors: dual numbers within a ``dual_level`` block."""
+from __future__ import annotations
+
+from collections import namedtuple
+
+from ..core.native import Tensor
+from ..transforms.forward import Dual, Forward
+
+__all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
+
+UnpackedDualTensor = namedtuple("UnpackedDualTensor", "primal tangent")
+_levels: list = []  # the active one, if any
+
+
+def enter_dual_level() -> int:
+    """Begins a forward level, whose number is returned.  RuntimeError within another one: forward levels do not nest."""
+    if _levels:
+        raise RuntimeError("Nested forward mode AD is not supported at the moment. Use torch.func.jvp, which nests.")
+    _levels.append(Forward().__enter__())
+    return 0
+
+
+def exit_dual_level(*, level=None):
+    """Ends the forward level; its dual tensors are their primals from now on."""
+    if not _levels:
+        raise RuntimeError("Trying to exit a forward AD level but no level exists: call enter_dual_level() first.")
+    if level not in (None, 0):
+        raise RuntimeError(f"Trying to exit a forward AD level that was not the last one that was created: {level} is not 0.")
+    _levels.pop().__exit__()
+
+
+class dual_level:
+    """A block in which ``make_dual`` makes tensors that carry tangents.
+
+    >>> with dual_level():
+    ...     unpack_dual(torch.sin(make_dual(torch.zeros(2), torch.ones(2)))).tangent
+    tensor([1., 1.])
+    """
+
+    def __enter__(self):
+        return enter_dual_level()
+
+    def __exit__(self, *exception):
+        exit_dual_level()
+
+
+def make_dual(tensor, tangent, *, level=None):
+    """A tensor that carries a tangent of the same shape.  Floating or complex dtype; RuntimeError outside of a level."""
+    if not _levels:
+        raise RuntimeError("Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.")
+    for name, value in (("primal", tensor), ("tangent", tangent)):
+        if not isinstance(value, Tensor) or value.dtype.category < 2:
+            raise ValueError(f"Expected {name} to be floating point or complex, but got: {getattr(value, 'dtype', type(value).__name__)}")
+    if tuple(tensor.shape) != tuple(tangent.shape):
+        raise RuntimeError(f"Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. Tensor is "
+                           f"of size {list(tensor.shape)} while the given forward gradient is of size {list(tangent.shape)}.")
+    current = _levels[-1]
+    if current.owns(tensor):
+        raise RuntimeError("make_dual: the tensor carries a tangent of this level already")
+    return Dual(current, tensor, tangent)
+
+
+def unpack_dual(tensor, *, level=None) -> UnpackedDualTensor:
+    """The primal and the tangent (None where it has none) of a tensor.
+
+    >>> unpack_dual(torch.ones(1))
+    UnpackedDualTensor(primal=tensor([1.]), tangent=None)
+    """
+    if _levels and _levels[-1].owns(tensor):
+        tensor.current()
+        return UnpackedDualTensor(tensor.value, tensor.tangent)
+    return UnpackedDualTensor(tensor.value if isinstance(tensor, Dual) else tensor, None)

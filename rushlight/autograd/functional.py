@@ -1,0 +1,205 @@
+"""Jacobians, Hessians and their products with vectors, for functions of a tensor or of several."""
+from __future__ import annotations
+
+from ..core.native import Tensor
+from ..core.op import OPS
+from ..func.batching import vmap
+from ..func.derivatives import Noted, jvp as push_forward
+from ..func.jacobians import basis, jacfwd, parts
+from ..transforms.level import recording
+
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+
+
+def as_tensors(value, argument, function) -> tuple:
+    """One tensor or a tuple of tensors, as a tuple.  TypeError for anything else."""
+    for element in value if isinstance(value, tuple) else (value,):
+        if not isinstance(element, Tensor):
+            what = "outputs" if argument == "outputs" else "inputs"
+            raise TypeError(f"The {argument} given to {function} must be either a Tensor or a tuple of Tensors but the given {what} have type "
+                            f"{type(element)}.")
+    return value if isinstance(value, tuple) else (value,)
+
+
+def like(given, values):
+    """``values`` as one tensor where ``given`` was one."""
+    return tuple(values) if isinstance(given, tuple) else values[0]
+
+
+class Run:
+    """A function run in reverse mode for one of the functions below."""
+
+    def __init__(self, name, func, inputs, strict):
+        self.name, self.strict = name, strict
+        self.noted = Noted(name, func, as_tensors(inputs, "inputs", name))
+        self.outputs = self.noted.outputs
+        as_tensors(self.outputs, "outputs of the user-provided function", name)
+        if strict:
+            for k, place in enumerate(self.noted.places):
+                if place is None:
+                    raise RuntimeError(f"{name}: output {k} of the user-provided function does not depend on its inputs, which strict=True does not allow.")
+
+    def pull(self, cotangents) -> tuple:
+        found = self.noted.pull(cotangents)
+        if self.strict and any(g is None for g in found):
+            raise RuntimeError(f"{self.name}: the outputs of the user-provided function are independent of input {found.index(None)}, which strict=True does "
+                               "not allow.")
+        return tuple(self.noted.filled(found))
+
+
+def checked_vector(v, wanted, name, what) -> tuple:
+    """The vector of a product, ones for the one-element default."""
+    if v is None:
+        if len(wanted) != 1 or wanted[0].numel() != 1:
+            raise RuntimeError(f"The vector v can only be None if the {what} is a single Tensor with a single element: {name} needs v here.")
+        return (OPS["ones_like"](wanted[0]),)
+    v = as_tensors(v, "v", name)
+    if len(v) != len(wanted):
+        raise RuntimeError(f"v is a tuple of invalid length: should be {len(wanted)} but got {len(v)}.")
+    for k, (one, x) in enumerate(zip(v, wanted)):
+        if tuple(one.shape) != tuple(x.shape):
+            raise RuntimeError(f"Entry {k} in v has invalid size: should be {list(x.shape)} but got {list(one.shape)}.")
+    return v
+
+
+def vjp(func, inputs, v=None, create_graph=False, strict=False):
+    """(func(inputs), v^T J): the product of a vector with the Jacobian J of ``func``.
+
+    >>> vjp(torch.sin, torch.zeros(2), torch.ones(2))[1]
+    tensor([1., 1.])
+    """
+    with recording(create_graph):
+        run = Run("vjp", func, inputs, strict)
+        v = checked_vector(v, run.noted.values, "vjp", "user-provided function's output")
+        return run.outputs, like(inputs, run.pull(v))
+
+
+def jvp(func, inputs, v=None, create_graph=False, strict=False):
+    """(func(inputs), J v): the product of the Jacobian J of ``func`` with a vector.
+
+    >>> jvp(torch.sin, torch.zeros(2), torch.ones(2))[1]
+    tensor([1., 1.])
+    """
+    with recording(create_graph):
+        given = as_tensors(inputs, "inputs", "jvp")
+        v = checked_vector(v, given, "jvp", "input to the user-provided function")
+        if strict:
+            Run("jvp", func, inputs, strict)
+        outputs, pushed = push_forward(func, given, v)
+        as_tensors(outputs, "outputs of the user-provided function", "jvp")
+        return outputs, pushed
+
+
+def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
+    """The Jacobian of ``func``: for each output (a tuple if there are several) and each input a tensor of both shapes.
+
+    ``vectorize``: all rows at once (by vmap) rather than one by one; ``strategy``: "reverse-mode", or "forward-mode", which
+    is always vectorized.
+
+    >>> jacobian(torch.sin, torch.zeros(2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    if strategy not in ("forward-mode", "reverse-mode"):
+        raise ValueError(f"Expected strategy to be either 'forward-mode' or 'reverse-mode', got {strategy!r}. Hint: forward-mode suits functions with more "
+                         "outputs than inputs.")
+    if strategy == "forward-mode" and create_graph:
+        raise NotImplementedError("torch.autograd.functional.jacobian: `create_graph=True` and `strategy=\"forward-mode\"` are not supported together (yet). "
+                                  "Please either set `create_graph=False` or `strategy=\"reverse-mode\"`.")
+    if strict and (vectorize or strategy == "forward-mode"):
+        raise RuntimeError("torch.autograd.functional.jacobian: `strict=True` and `vectorize=True` are not supported together. Please either set "
+                           "`strict=False` or `vectorize=False`.")
+    if strategy == "forward-mode" and not vectorize:
+        raise NotImplementedError("torch.autograd.functional.jacobian: `strategy=\"forward-mode\"` needs `vectorize=True`.")
+    given = as_tensors(inputs, "inputs", "jacobian")
+    with recording(create_graph):
+        if strategy == "forward-mode":
+            found = jacfwd(func, tuple(range(len(given))))(*given)
+            return found if isinstance(inputs, tuple) else first_of_each(found)
+        run = Run("jacobian", func, inputs, strict)
+        values = run.noted.values
+        units = basis(values)
+        pull = lambda *rows: run.pull(rows)
+        if not values or not sum(o.numel() for o in values):
+            stacks = [OPS["zeros"]((0, *x.shape), dtype=x.dtype) for x in given]
+        elif vectorize:
+            stacks = vmap(pull)(*units)
+        else:
+            rows = [pull(*(u[k] for u in units)) for k in range(units[0].shape[0])]
+            stacks = [OPS["stack"](list(column)) for column in zip(*rows)]
+        columns = [parts(s, values) for s in stacks]
+        found = [like(inputs, [c[k] for c in columns]) for k in range(len(values))]
+        return like(run.outputs, found)
+
+
+def first_of_each(found):
+    """The blocks for the one input, where the function returned a tuple or one tensor."""
+    return tuple(f[0] for f in found) if isinstance(found[0], tuple) else found[0]
+
+
+def scalar(func, name):
+    """The function, whose output must be one tensor with one element."""
+    def call(*args):
+        output = func(*args)
+        if not isinstance(output, Tensor):
+            raise RuntimeError(f"The function given to {name} should return a single Tensor")
+        if output.numel() != 1:
+            raise RuntimeError(f"The Tensor returned by the function given to {name} should contain a single element")
+        return output.reshape(())
+    return call
+
+
+def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, outer_jacobian_strategy="reverse-mode"):
+    """The second derivatives of ``func``, which returns one number: for each pair of inputs a tensor of both shapes.
+
+    >>> hessian(lambda x: (x ** 3).sum(), torch.ones(2))
+    tensor([[6., 0.],
+            [0., 6.]])
+    """
+    given = as_tensors(inputs, "inputs", "hessian")
+    call = scalar(func, "hessian")
+
+    def gradient(*xs):
+        with recording(1):
+            return jacobian(call, xs if isinstance(inputs, tuple) else xs[0], create_graph=True, strict=strict)
+
+    return jacobian(gradient, given if isinstance(inputs, tuple) else inputs, create_graph=create_graph, strict=strict, vectorize=vectorize,
+                    strategy=outer_jacobian_strategy)
+
+
+def gradient_of(func, name, count):
+    """The gradient of a function that returns one number, as a function that returns a tuple."""
+    call = scalar(func, name)
+
+    def gradient(*xs):
+        noted = Noted(name, call, xs)
+        return tuple(noted.filled(noted.pull([OPS["ones_like"](noted.values[0])])))
+
+    return gradient
+
+
+def vhp(func, inputs, v=None, create_graph=False, strict=False):
+    """(func(inputs), v^T H): the product of a vector with the Hessian H of ``func``, which returns one number.
+
+    >>> vhp(lambda x: (x ** 3).sum(), torch.ones(2), torch.ones(2))[1]
+    tensor([6., 6.])
+    """
+    return hessian_product("vhp", func, inputs, v, create_graph, strict)
+
+
+def hvp(func, inputs, v=None, create_graph=False, strict=False):
+    """(func(inputs), H v): the product of the Hessian H of ``func``, which returns one number, with a vector.
+
+    >>> hvp(lambda x: (x ** 3).sum(), torch.ones(2), torch.ones(2))[1]
+    tensor([6., 6.])
+    """
+    return hessian_product("hvp", func, inputs, v, create_graph, strict)
+
+
+def hessian_product(name, func, inputs, v, create_graph, strict):
+    given = as_tensors(inputs, "inputs", name)
+    with recording(create_graph):
+        v = checked_vector(v, given, name, "input to the user-provided function")
+        value = scalar(func, name)(*given)
+        run = Run(name, gradient_of(func, name, len(given)), given, strict)
+        return value, like(inputs, run.pull(v))
