@@ -11,7 +11,7 @@ def active_nodes(nodes, sources) -> set:
     """The nodes through which a gradient can flow from an output to one of ``sources``."""
     active = set(sources)
     for node in nodes:
-        if carries_gradient(node.meta) and any(n in active for n in nodes_in(node.args)):
+        if not node.constant and carries_gradient(node.meta) and any(n in active for n in nodes_in(node.args)):
             active.add(node)
     return active
 

@@ -23,7 +23,7 @@ def cheap(node: Node) -> bool:
     return kind is not None and kind.name in CHEAP
 
 
-def partition(inputs, nodes, outputs, cotangents, gradients, keep_extras=True) -> Partition:
+def partition(inputs, nodes, outputs, cotangents, gradients, stores=(), keep_extras=True) -> Partition:
     """Splits ``nodes``: gradients need the cotangents, outputs do not.
 
     Inputs and outputs that the backward reads cross as they are; cheap values are computed again; anything else becomes an
@@ -69,6 +69,6 @@ def partition(inputs, nodes, outputs, cotangents, gradients, keep_extras=True) -
             for n in nodes_in(node.args):
                 need(n)
     crossing = list(residuals)
-    forward = Graph(inputs, [n for n in nodes if n not in tainted], [*outputs, *extras]).prune()
+    forward = Graph(inputs, [n for n in nodes if n not in tainted], [*outputs, *stores, *extras]).prune()
     backward = Graph([*crossing, *cotangents], [n for n in nodes if n in tainted or n in again], wanted).prune()
     return Partition(forward, backward, crossing, extras)

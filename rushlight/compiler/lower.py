@@ -8,7 +8,7 @@ from ..core import expr
 from ..core.dtypes import bool_, float64, int64
 from ..core.expr import Expr, apply, convert, load, number
 from ..core.meta import Meta, is_one, row_major, same
-from ..graph.graph import Graph, Node
+from ..graph.graph import Graph, Node, nodes_in
 from . import math
 from .kernel import Buffer
 
@@ -53,6 +53,39 @@ MACHINE = frozenset((
     "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "left_shift", "right_shift", "where", "div"))
 
 
+FLOATING_ONLY = ("reciprocal", "div", "sqrt", "copysign")
+READABLE = ("elementwise", "view", "join", "gather", "create")  # read through; reductions and scatters are placed by ``fuse.py``
+
+
+def obstacle(node: Node) -> str:
+    """Why kernels cannot compute a node from its arguments; empty if they can."""
+    if node.op is None or node.op.kind.name not in (*READABLE, "reduce", "scatter"):
+        return "no kernel form"
+    if any(n.dtype.is_complex for n in (node, *nodes_in(node.args))) or isinstance(node.params.get("value"), complex):
+        return "complex numbers"
+    if node.op.kind.name != "elementwise":
+        return ""
+    name, kind = node.op.name.split(".")[-1], computing_dtype(node)
+    if name in ("convert", "copy"):
+        return ""
+    if name not in MACHINE and not (kind.is_floating_point and math.known(name, kind)):
+        return f"no instructions for {name} of {kind}"
+    return f"{name} of integers" if name in FLOATING_ONLY and not kind.is_floating_point else ""
+
+
+def operand_dtype(node: Node):
+    """The dtype that numbers among the operands of an elementwise node take."""
+    return next((a.dtype for a in reversed(node.args) if isinstance(a, Node) and not a.weak), node.dtype)
+
+
+def computing_dtype(node: Node):
+    """The dtype of an elementwise node's last operand, which names its instruction."""
+    last = node.args[-1]
+    if node.op.name == "prims.where":
+        return node.dtype
+    return last.dtype if isinstance(last, Node) and (len(node.args) == 1 or not last.weak) else operand_dtype(node)
+
+
 class Reader:
     """The element of any node at an index, as an Expr.
 
@@ -86,10 +119,10 @@ class Reader:
             if len(own) == len(index) and all(a is b or (isinstance(a, int) and isinstance(b, int) and a == b) for a, b in zip(own, index)):
                 return result
             raise Misaligned(node)
-        rule = getattr(self, "read_" + node.op.kind.name, None) if node.op else None
-        if rule is None:
-            raise NotLowerable(node, "no kernel form")
-        return rule(node, index)
+        reason = obstacle(node) or ("" if node.op.kind.name in READABLE else "it is read before it is computed")
+        if reason:
+            raise NotLowerable(node, reason)
+        return getattr(self, "read_" + node.op.kind.name)(node, index)
 
     def reset(self):
         """Forgets what was read: results of another kernel are in force."""
@@ -99,8 +132,7 @@ class Reader:
 
     def read_elementwise(self, node, index):
         name, args = node.op.name.split(".")[-1], node.args
-        tensors = [a for a in args if isinstance(a, Node) and not a.weak]
-        like = tensors[-1].dtype if tensors else node.dtype
+        like = operand_dtype(node)
         read = [self.broadcast(a, index, node, like) for a in args]
         if name == "convert":
             return convert(read[0], node.params["dtype"])
@@ -110,14 +142,7 @@ class Reader:
             read[1:] = [convert(r, node.dtype) for r in read[1:]]
         elif len(read) > 1:
             read = [convert(r, like) if isinstance(a, Node) and a.weak else r for a, r in zip(args, read)]
-        kind = read[-1].dtype
-        if name not in MACHINE and not (kind.is_floating_point and math.known(name, kind)):
-            raise NotLowerable(node, f"no instructions for {name} of {kind}")
-        if name in ("reciprocal", "div", "sqrt") and not kind.is_floating_point:
-            raise NotLowerable(node, f"{name} of integers")
-        if name in ("copysign",) and not kind.is_floating_point:
-            raise NotLowerable(node, f"{name} of integers")
-        if kind is bool_ and name in ("add", "mul"):
+        if read[-1].dtype is bool_ and name in ("add", "mul"):
             name = {"add": "logical_or", "mul": "logical_and"}[name]
         made = apply(name, *read)
         return made if made.dtype is node.dtype else convert(made, node.dtype)
@@ -179,8 +204,6 @@ class Reader:
         name = node.op.name.split(".")[-1]
         if name == "full":
             value = node.params["value"]
-            if isinstance(value, complex):
-                raise NotLowerable(node, "complex numbers")
             return number(value, node.dtype)
         if name == "iota":
             return convert(expr.value(index[0], int64), node.dtype)
@@ -188,7 +211,7 @@ class Reader:
 
     def random(self, node, index):
         """Word k of the stream from block ``offset`` on."""
-        seed, offset = (self.places[a] if isinstance(a, Node) else number(a, int64) for a in node.args)
+        seed, offset = (self.read(a, (), int64) for a in node.args)
         at = 0
         for i, stride in zip(index, row_major(node.shape)):
             at = at + i * stride

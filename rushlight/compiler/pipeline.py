@@ -15,7 +15,7 @@ from ..graph.graph import Graph, Node, Store, splice
 from .fuse import Fuser
 from .kernel import Buffer, walk
 from .lower import NotLowerable, Place, Reader, scalar_input  # noqa: F401 - NotLowerable is part of this interface
-from .program import Program, Step, Temporary
+from .program import Bound, Program, Step, Temporary
 from .tile import arrange, split
 
 fusion_log = logging.getLogger("rushlight.fusion")
@@ -29,6 +29,39 @@ def compile_graph(graph: Graph, name: str, outputs: list[Meta] | None = None, in
     kernels cannot compute.
     """
     return Compilation(splice(graph).prune(), outputs, inputs).run(name)
+
+
+made: dict = {}  # fingerprint: (Program, its words); layers of a model repeat
+MOST_MADE = 4096
+
+
+def compile_once(graph: Graph, name: str, outputs: list[Meta], inputs: list[Meta]) -> tuple[Program, Bound]:
+    """As ``compile_graph``, with what ``bind`` makes of it; programs of the same form are compiled once."""
+    key = fingerprint(graph, outputs, inputs)
+    found = made.get(key)
+    if found is None:
+        program = compile_graph(graph, name, outputs, inputs)
+        if len(made) >= MOST_MADE:
+            made.clear()
+        found = made[key] = program, program.bind()
+    return found
+
+
+def fingerprint(graph: Graph, outputs, inputs) -> tuple:
+    """Equal for graphs that differ in names only."""
+    numbers = {node: k for k, node in enumerate([*graph.inputs, *graph.nodes])}
+
+    def form(value):
+        if isinstance(value, Node):
+            return numbers[value]
+        if isinstance(value, tuple):
+            return tuple(map(form, value))
+        return type(value), repr(value) if type(value) is float else value
+
+    nodes = tuple((n.op, tuple(map(form, n.args)), tuple((k, form(v)) for k, v in n.params.items()), n.meta) for n in graph.nodes)
+    given = tuple((n.meta, n.weak) for n in graph.inputs)
+    results = tuple((numbers[o.node], numbers[o.into]) if isinstance(o, Store) else numbers[o] for o in graph.outputs)
+    return nodes, given, results, tuple(outputs), tuple(inputs)
 
 
 class Compilation:

@@ -35,6 +35,7 @@ class Interpreter:
     """One meaning of a program: ``call(op, args, kwargs)`` answers one operator call.  A context manager."""
 
     draws = 1  # how many times over random operators draw
+    reserve = None  # (blocks) -> (seed, first block): how they draw, if not now
 
     def call(self, op, args, kwargs):
         raise NotImplementedError

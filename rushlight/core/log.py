@@ -15,6 +15,7 @@ LOGS = {
     "aot": "forward and backward programs, and what crosses between them",
     "fusion": "how many kernels the nodes became",
     "kernels": "each kernel's loops, and what runs by templates or NumPy",
+    "memory": "the arena of each program, and how much its temporaries would take without sharing",
     "asm": "the machine code of what is compiled now (nothing for what the cache holds)",
     "timing": "how long each compilation took",
     "cache": "what the disk cache dropped or could not store",

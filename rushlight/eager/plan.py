@@ -9,6 +9,7 @@ import ctypes
 import inspect
 import threading
 
+from ..aot.alias import Recording
 from ..aot.joint import active_nodes, carries_gradient, differentiate
 from ..aot.partition import partition
 from ..core import interpret
@@ -17,8 +18,8 @@ from ..core.kinds import P
 from ..core.log import logger
 from ..core.meta import Meta, dense_strides
 from ..core.native import Op, Plan, Tensor, calls, state
-from ..core.native.objects import FLOAT_VALUE, INTEGER_VALUE, INTO, PYTHON, RUN, SAME, VIEW
-from ..core.op import bind, make
+from ..core.native.objects import FLOAT_VALUE, INTEGER_VALUE, INTO, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, VIEW
+from ..core.op import OPS, bind, make
 from ..core.tensor import empty_of
 from ..graph.graph import Graph, Node, Store, splice
 from ..transforms.trace import Trace, Traced, traced
@@ -120,7 +121,7 @@ def make_plan(op: Op, args, names, mask) -> Plan:
         return python_plan(op, lambda args, names: otherwise(*args[1:])(args[0]))
     if names and "out" in names and op.facts.get("into") is None:
         return out_plan(op, args, names, mask)
-    trace = Trace()
+    trace = Recording(writes="into" not in op.facts)
     arguments = Arguments(op, args, names, trace)
     check_operands(op, args, len(args) - len(names or ()), bool(arguments.tensors))
     with trace:
@@ -137,6 +138,9 @@ def make_plan(op: Op, args, names, mask) -> Plan:
         into = op.facts.get("into")
         if into is not None:
             return into_plan(op, trace, arguments, results[0], arguments.tensors[into], mask)
+        stores = [Store(own(value), node) for node, value in trace.written()]
+        if stores or several and not op.facts.get("derived") and any(shown_argument(r, trace, arguments)[0] is not None for r in results):
+            return program_plan(op, trace, arguments, results, several, mask, stores)
         outputs = [r.node for r in results]
         if not several and outputs[0] in arguments.tensors:
             return same_plan(op, arguments, outputs[0])
@@ -253,18 +257,76 @@ def passing_plan(op, trace, arguments, outputs, several) -> Plan:
     return plan
 
 
-def run_plan(op, trace, arguments, outputs, several, mask) -> Plan:
+def run_plan(op, trace, arguments, outputs, several, mask, stores=()) -> Plan:
     plan = blank_plan(op, RUN)
     given, graph = list(trace.inputs), None
     if mask and not op.facts.get("detaches"):
-        graph = attach_backward(plan, op, trace, arguments, outputs, mask)
+        graph = attach_backward(plan, op, trace, arguments, outputs, mask, stores)
     if graph is None:
-        graph = Graph(given, trace.nodes, outputs).prune()
-    plan.extra = len(graph.outputs) - len(outputs)
-    plan.several = int(several)
+        graph = Graph(given, trace.nodes, [*outputs, *stores]).prune()
+    fresh = [o for o in graph.outputs if not isinstance(o, Store)]
+    plan.extra = len(fresh) - len(outputs)
+    plan.several, plan.random = int(several), trace.drawn
     graph_log.debug("%s\n%s", op.name, graph)
-    install(plan, assemble(splice(graph), op.name, [dense(n.meta) for n in graph.outputs]))
+    install(plan, assemble(splice(graph), op.name, [dense(n.meta) for n in fresh], trace.stream))
     return plan
+
+
+def shown_argument(result: Traced, trace, arguments):
+    """The argument that a result is, or shows a part of, and the element offset; (None, 0) for results of their own."""
+    owner = result if result.base is None else result.base
+    given = next((node for node, value in trace.given.items() if value is owner), None)
+    if given is None:
+        return alias_of(result.node, arguments.tensors)
+    meta, offset = given.meta, 0
+    for step in getattr(result, "path", ()):
+        meta, further = step.op.kind.strided(step.op, meta, **step.params)
+        offset += further
+    return given, offset
+
+
+def program_plan(op, trace, arguments, results, several, mask, stores) -> Plan:
+    """A program that writes into arguments, or returns some of them or views of them: only the other results are computed into
+    fresh memory."""
+    refuse_history(op, trace, arguments, mask, stores)
+    fresh, shown = {}, []  # for each result: (fresh result, None, 0) or (argument, Meta, offset)
+    for result in results:
+        source, offset = shown_argument(result, trace, arguments)
+        if source is None:
+            shown.append((fresh.setdefault(own(result.node), len(fresh)), None, 0))
+        else:
+            shown.append((arguments.tensors.index(source), result.meta, offset))
+    inner = run_plan(op, trace, arguments, list(fresh), True, mask, stores)
+    written = [arguments.tensors.index(store.into) for store in stores]
+
+    def run(args, names):
+        tensors = [a for a in flat(args) if isinstance(a, Tensor)]
+        made = launch_plan(inner, op, args, names, mask)
+        for k in written:
+            tensors[k].storage.version += 1
+        results = tuple(made[k] if meta is None else view_of(tensors[k], meta, offset) for k, meta, offset in shown)
+        return results if several else results[0]
+
+    return python_plan(op, run)
+
+
+def view_of(tensor: Tensor, meta: Meta, offset: int) -> Tensor:
+    """The argument itself, or a view of it."""
+    if meta is tensor.meta and not offset:
+        return tensor
+    return OPS["as_strided"](tensor, tuple(meta.shape), meta.strides, offset)
+
+
+def refuse_history(op, trace, arguments, mask, stores):
+    """RuntimeError where a write would have to become part of the derivative."""
+    sources = [n for k, n in enumerate(arguments.tensors) if mask & gradient_bit(k) and carries_gradient(n.meta)]
+    active = active_nodes(trace.nodes, sources)
+    for store in stores:
+        if store.into in active:
+            raise RuntimeError(f"{op.name}: a leaf Variable that requires grad is being used in an in-place operation, or an argument with history is; "
+                               "write to a copy of it, or under no_grad()")
+        if store.node in active:
+            raise RuntimeError(f"{op.name}: an argument without gradient is overwritten with values that carry one; detach() them, or return them instead")
 
 
 def install(plan: Plan, code: Code):
@@ -305,7 +367,7 @@ def into_plan(op, trace, arguments, result, target, mask) -> Plan:
 
 
 # --- the derived backward -------------------------------------------------------------------------------------------------------
-def attach_backward(plan: Plan, op: Op, trace: Trace, arguments: Arguments, outputs, mask):
+def attach_backward(plan: Plan, op: Op, trace: Trace, arguments: Arguments, outputs, mask, stores=()):
     """Derives the backward operator of a traced call.  Returns the forward program with what the backward needs as extra
     outputs, or None where no result carries a gradient."""
     sources = [n for k, n in enumerate(arguments.tensors) if mask & gradient_bit(k) and carries_gradient(n.meta)]
@@ -320,13 +382,16 @@ def attach_backward(plan: Plan, op: Op, trace: Trace, arguments: Arguments, outp
     if not found:
         return None
     cot_nodes = [c.node for c in cotangents]
-    cut = partition(forward_inputs, trace.nodes, outputs, cot_nodes, [g for _, g in found])
+    cut = partition(forward_inputs, trace.nodes, outputs, cot_nodes, [g for _, g in found], stores)
     plan.wanted = tuple(arguments.tensors.index(s) for s, _ in found)
     plan.cotangents = tuple(carrying)
+    stream = getattr(trace, "stream", ())
     values = {n: k for k, n in enumerate(forward_inputs)}
     results = {n: k for k, n in reversed(list(enumerate([*outputs, *cut.extras])))}
 
     def code(node):
+        if node in stream:
+            return SEED_VALUE if node is stream[0] else POSITION_VALUE
         if node.is_scalar:
             return (FLOAT_VALUE if node.dtype is float64 else INTEGER_VALUE) + values[node]
         return arguments.tensors.index(node) if node in values else ~results[node]
@@ -412,6 +477,11 @@ def slow(op: Op, args, names):
         mask = 0
     key = (*key, names, mask)
     plan = op.plans.get(key) or plan_for(op, args, names, key, mask)
+    return run_values(plan, args, names, numbers, mask)
+
+
+def run_values(plan: Plan, args, names, numbers, mask):
+    """Runs a plan on the addresses and numbers of its arguments."""
     room = len(numbers) + len(plan.outputs) + len(plan.temporaries) + 8
     values = (ctypes.c_int64 * room)(*numbers)
     return calls.run(plan, args, names, ctypes.addressof(values), len(numbers), int(mask != 0))
@@ -422,6 +492,22 @@ def escaped(value):
     if isinstance(value, Tensor) and hasattr(value, "escaped"):
         return escaped(value.escaped())
     return tuple(map(escaped, value)) if type(value) is tuple else value
+def launch_plan(plan: Plan, op: Op, args, names, mask):
+    """Runs a plan that is not looked up by its arguments."""
+    scalars, numbers = calls_mask(op, names, len(args) - len(names or ())), []
+
+    def gather(value, scalar):
+        if isinstance(value, Tensor):
+            numbers.append(address_bits(value))
+        elif scalar and type(value) in NUMBER_METAS:
+            numbers.append(float_bits(value) if type(value) is float else int(value))
+        elif type(value) in (list, tuple):
+            for v in value:
+                gather(v, 0)
+
+    for k, value in enumerate(args):
+        gather(value, scalars >> k & 1)
+    return run_values(plan, args, names, numbers, mask)
 
 
 def flat(values):

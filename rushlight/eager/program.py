@@ -5,15 +5,17 @@ The values of a program are its inputs, its fresh outputs, its temporaries, and 
 from __future__ import annotations
 
 import ctypes
-import logging
 
+from ..compiler import memory
 from ..compiler.llvm import pool
-from ..compiler.lower import NotLowerable
-from ..compiler.pipeline import compile_graph
+from ..compiler.lower import NotLowerable, obstacle
+from ..compiler.pipeline import compile_once
+from ..compiler.schedule import Schedule, is_part
 from ..compiler.templates.contraction import NO_EPILOGUE, bias_epilogue as row_bias
 from ..compiler.templates.conv import Convolution, bias_epilogue as channel_bias, plan_conv, plan_conv_input_grad, plan_conv_weight_grad
 from ..compiler.templates.matmul import Matmul, plan_matmul
 from ..core.kinds import P
+from ..core.log import logger
 from ..core.meta import Meta, product
 from ..core.native.memory import set_program_runner
 from ..core.settings import settings
@@ -22,7 +24,7 @@ from ..ops import prims  # noqa: F401 - declares the primitives named below
 from .reference import callback
 
 set_program_runner(pool.addresses()["program_run"])
-log = logging.getLogger("rushlight.kernels")
+log, memory_log = logger("kernels"), logger("memory")
 FLAG = "flag"
 LONG = 1 << 21  # multiplications from which other threads may run meanwhile
 
@@ -45,126 +47,68 @@ class Place:
         self.value, self.meta, self.offset = value, meta, offset
 
 
-class Output:
-    """A result with the metadata its memory has."""
+class Temporary:
+    """A value in the arena, alive from the first to the last step that names it."""
 
-    def __init__(self, node, meta):
-        self.node, self.meta = node, meta
+    def __init__(self, nbytes: int):
+        self.nbytes = max(int(nbytes), 64)
 
 
-def assemble(graph: Graph, name: str, outputs: list[Meta]) -> Code:
-    """Code for a program whose fresh outputs have these Metas."""
-    return Assembler(graph, name, outputs).assemble()
+def assemble(graph: Graph, name: str, outputs: list[Meta], stream=()) -> Code:
+    """Code for a program whose fresh outputs have these Metas; ``stream``: the inputs that are the random stream's seed and position."""
+    return Assembler(graph, name, outputs, stream).assemble()
 
 
 class Assembler:
-    """Writes the steps of one program."""
+    """Writes the steps of one program: those of its landmarks, and between them those of the kernels that compute what is kept.
 
-    def __init__(self, graph: Graph, name: str, outputs: list[Meta]):
-        self.graph, self.name, self.outputs = graph, name, outputs
-        self.words, self.steps, self.temporaries, self.keep, self.long = [], 0, [], [], False
-        self.places = {node: Place(k, node.meta) for k, node in enumerate(graph.inputs)}
+    ``homes`` tells where a value is to lie, ``places`` where it lies already.
+    """
+
+    def __init__(self, graph: Graph, name: str, outputs: list[Meta], stream):
+        self.graph, self.name, self.outputs, self.stream = graph, name, outputs, stream
+        self.steps, self.keep, self.long = [], [], False  # a step: (kernel, extent, grain, [(value, number)])
+        self.given = [n for n in graph.inputs if n not in stream]
+        self.places = {node: Place(k, node.meta) for k, node in enumerate(self.given)}
+        self.places.update((node, Place(node, node.meta)) for node in stream)
         self.users: dict = {}
         for node in graph.nodes:
             for used in nodes_in(node.args):
                 self.users.setdefault(used, []).append(node)
-        fresh = iter(range(len(outputs)))
-        self.targets = []  # (output, its place)
-        for output in graph.outputs:
-            if isinstance(output, Store):
-                self.targets.append((output.node, self.places[output.into]))
-            else:
-                k = next(fresh)
-                self.targets.append((output, Place(len(graph.inputs) + k, outputs[k])))
+        fresh = [o for o in graph.outputs if not isinstance(o, Store)]
+        self.targets = [(node, Place(len(self.given) + k, outputs[k])) for k, node in enumerate(fresh)]
+        self.stores = [o for o in graph.outputs if isinstance(o, Store)]
+        self.results = set(graph.result_nodes())
+        self.homes = self.reserve()
 
     def assemble(self) -> Code:
-        direct = self.direct_outputs()
-        done = set()
-        for node in self.graph.nodes:
-            if node.op.kind.name == "contract" and plannable(node):
-                done |= self.contract(node, direct)
-        rest = [(node, place) for node, place in self.targets if (node, place.value) not in done]
-        if rest:
-            self.segment(rest)
-        count = len(self.graph.inputs) + len(self.outputs)
-        total = count + len(self.temporaries)
-        words = [total if w is FLAG else count + w.index if isinstance(w, Temporary) else w for w in self.words]
-        return Code([self.steps, *words], self.outputs, self.temporaries, self.keep, self.long)
+        plan = Schedule(self.graph, self.landmarks())
+        for (landmark, root), slot in zip(plan.landmarks.items(), plan.slots):
+            self.fill(slot)
+            self.land(landmark, root)
+        self.fill(plan.slots[-1])
+        self.segment([(node, place) for node, place in self.targets if self.places[node].value != place.value])
+        self.segment([(o.node, self.places[o.into]) for o in self.stores])
+        return self.code()
 
-    def temporary(self, nbytes) -> "Temporary":
-        self.temporaries.append(max(int(nbytes), 64))
-        return Temporary(len(self.temporaries) - 1)
-
-    # --- contractions --------------------------------------------------------------------------------------------------------
-    def direct_outputs(self) -> dict:
-        """Contractions that can write an output's memory themselves: root node -> the output and its place."""
-        found = {}
-        stores = {id(o.node) for o in self.graph.outputs if isinstance(o, Store)}
+    # --- what lies where -----------------------------------------------------------------------------------------------------------
+    def reserve(self) -> dict:
+        """The homes of outputs, and of what an output only shows in another shape."""
+        homes: dict = {}
         for node, place in self.targets:
-            root = node
-            while root.op is P.reshape and root.meta.contiguous and root.args[0].meta.contiguous:
-                root = root.args[0]
-            if id(node) not in stores and place.meta.contiguous and root.op is not None and root not in found:
-                found[root] = node, place
-        return found
+            homes.setdefault(node, place)
+            while node.op is P.reshape and place.meta.contiguous:
+                node = node.args[0]
+                if node.op is None or node in self.results:
+                    break
+                homes.setdefault(node, Place(place.value, Meta.of(node.shape, node.dtype)))
+        return homes
 
-    def contract(self, node: Node, direct: dict) -> set:
-        """Plans one contraction; returns the targets that it wrote."""
-        root, bias = node, None
-        fused = self.users.get(node, [])
-        if len(fused) == 1 and fused[0].op is P.add and fused[0].args[0] is node and node not in direct:
-            bias = self.bias_of(node, fused[0])
-            root = fused[0] if bias is not None else node
-        written = set()
-        if root in direct:
-            output, place = direct[root]
-            target = Place(place.value, Meta.of(root.shape, root.dtype))
-            written.add((output, place.value))
-        else:
-            target = Place(self.temporary(product(root.shape) * root.dtype.itemsize), Meta.of(root.shape, root.dtype))
-        plan, operands = PLANNERS[node.op](self, node, target, bias)
-        names = {name: place.value for name, place in operands.items()}
-        temps = {name: self.temporary(size) for name, size in plan.temporaries.items()}
-        code = plan.code({**{n: (n, None) for n in names}, **{n: (n, None) for n in temps}})
-        at = 0
-        while at < len(code):  # an operand's own byte offset is added to each of its slots
-            head, slots = code[at:at + 4], code[at + 4:at + 4 + 2 * code[at + 3]]
-            self.words += head
-            for source, number in zip(slots[::2], slots[1::2]):
-                if isinstance(source, tuple):
-                    which = source[0]
-                    self.words += [temps[which], number] if which in temps else [names[which], number + operands[which].offset]
-                else:
-                    self.words += [source, number]
-            at += 4 + 2 * code[at + 3]
-        self.steps += len(plan.steps)
-        self.keep.append(plan)
-        work = product(root.shape) * node.args[1].shape[-1]
-        self.long = self.long or work > LONG
-        self.places[root] = target
-        log.debug("%s: %s by template, %d steps", self.name, node.op.name, len(plan.steps))
-        return written
-
-    def bias_of(self, node: Node, addition: Node):
-        """The vector that the addition after a contraction adds to every row (channel), if it does just that."""
-        other = addition.args[1]
-        if not isinstance(other, Node) or addition.meta.shape != node.meta.shape or other.dtype is not node.dtype:
-            return None
-        if node.op is P.matmul:
-            vector = other if tuple(other.shape) == (node.shape[-1],) else None
-        elif node.op is P.conv and other.op is P.reshape and tuple(other.shape) == (1, node.shape[1]) + (1,) * (len(node.shape) - 2):
-            vector = other.args[0] if len(other.args[0].shape) == 1 else None
-        else:
-            vector = None
-        return vector if vector is not None and vector in self.places and self.places[vector].meta.contiguous else None
-
-    def operand(self, node: Node, suits=lambda meta: True) -> Place:
-        """Where an operand lies, as strided memory; computed into a temporary where it is not memory yet or does not suit."""
-        place = self.seen(node)
+    def home(self, node: Node, suits=lambda meta: True) -> Place:
+        """Where a value is to lie: an output, or a temporary in row-major order."""
+        place = self.homes.get(node)
         if place is None or not suits(place.meta):
-            place = Place(self.temporary(product(node.shape) * node.dtype.itemsize), Meta.of(node.shape, node.dtype))
-            self.segment([(node, place)])
-            self.places[node] = place
+            place = Place(Temporary(product(node.shape) * node.dtype.itemsize), Meta.of(node.shape, node.dtype))
         return place
 
     def seen(self, node: Node):
@@ -182,55 +126,140 @@ class Assembler:
         meta, offset = found
         return Place(under.value, meta, under.offset + offset * meta.itemsize)
 
+    def operand(self, node: Node, suits=lambda meta: True) -> Place:
+        """Where an operand lies, as strided memory; computed into a temporary where it is not memory yet or does not suit."""
+        place = self.seen(node)
+        if place is None or not suits(place.meta):
+            place = Place(Temporary(product(node.shape) * node.dtype.itemsize), Meta.of(node.shape, node.dtype))
+            self.segment([(node, place)])
+        return place
+
+    def fill(self, slot):
+        """Computes the kept values of a slot, but for what is memory already under another shape."""
+        wanted = []
+        for node in slot:
+            place, shown = self.home(node), self.seen(node)
+            if shown is not None and (node not in self.homes or shown.value == place.value):
+                self.places[node] = shown
+            else:
+                wanted.append((node, place))
+        self.segment(wanted)
+
+    # --- landmarks -----------------------------------------------------------------------------------------------------------------
+    def landmarks(self) -> dict:
+        """Contractions and what only NumPy computes, each with the node that its step leaves in memory."""
+        found = {}
+        for node in self.graph.nodes:
+            if node.op.kind.name == "contract":
+                found[node] = self.epilogue(node)[0]
+            elif not is_part(node) and (obstacle(node) or reads_nothing(node)):
+                found[node] = node
+        return found
+
+    def epilogue(self, node: Node):
+        """(the node that a contraction's template computes along, the bias it adds)."""
+        users = self.users.get(node, ())
+        if len(users) == 1 and users[0].op is P.add and users[0].args[0] is node and node not in self.results and plannable(node):
+            bias = self.bias_of(node, users[0])
+            if bias is not None:
+                return users[0], bias
+        return node, None
+
+    def bias_of(self, node: Node, addition: Node):
+        """The vector that the addition after a contraction adds to every row (channel), if it does just that."""
+        other = addition.args[1]
+        if not isinstance(other, Node) or addition.meta.shape != node.meta.shape or other.dtype is not node.dtype:
+            return None
+        if node.op is P.matmul:
+            vector = other if tuple(other.shape) == (node.shape[-1],) else None
+        elif node.op is P.conv and other.op is P.reshape and tuple(other.shape) == (1, node.shape[1]) + (1,) * (len(node.shape) - 2):
+            vector = other.args[0] if len(other.args[0].shape) == 1 else None
+        else:
+            vector = None
+        return vector if vector is not None and vector.op is None and vector.meta.contiguous else None
+
+    def land(self, node: Node, root: Node):
+        """The steps of a landmark."""
+        if node.op.kind.name == "contract" and plannable(node):
+            self.contract(node, root)
+            return
+        parts = [n for n in self.users.get(node, ()) if is_part(n)] if isinstance(node.meta, tuple) else [node]
+        needed = {node, *parts}
+        targets = [(n, self.home(n)) for n in parts]
+        for used in nodes_in(node.args):
+            if used not in self.places:
+                self.places[used] = self.operand(used)
+        part = Graph(list(dict.fromkeys(nodes_in(node.args))), [n for n in self.graph.nodes if n in needed], parts)
+        self.by_numpy(part, targets)
+        self.places.update(targets)
+
+    def contract(self, node: Node, root: Node):
+        """Steps of a template."""
+        target = self.home(root, is_contiguous)
+        plan, operands = PLANNERS[node.op](self, node, target, self.epilogue(node)[1])
+        temporaries = {name: Temporary(size) for name, size in plan.temporaries.items()}
+        for step in plan.steps:
+            slots = []
+            for slot in step.slots:
+                if slot[0] == "const":
+                    slots.append((-1, slot[1]))
+                elif slot[1] in temporaries:
+                    slots.append((temporaries[slot[1]], slot[2]))
+                else:
+                    slots.append((operands[slot[1]].value, slot[2] + operands[slot[1]].offset))
+            self.steps.append((step.kernel, step.extent, step.grain, slots))
+        self.keep.append(plan)
+        self.long = self.long or product(root.shape) * node.args[1].shape[-1] > LONG
+        self.places[root] = target
+        log.debug("%s: %s by template, %d steps", self.name, node.op.name, len(plan.steps))
+
     # --- everything else ---------------------------------------------------------------------------------------------------------
     def segment(self, targets):
         """Steps that compute values from what is in memory: generated kernels, or one step by NumPy where there are none."""
-        needed, frontier, stack = set(), {}, [node for node, _ in targets]
-        while stack:
-            node = stack.pop()
-            if node in self.places:
-                frontier[node] = None
-            elif node not in needed:
-                needed.add(node)
-                stack.extend(nodes_in(node.args))
-        written = [self.input_at(place) for _, place in targets]  # inputs that results go into
-        frontier.update(dict.fromkeys(n for n in written if n is not None))
-        inputs = list(frontier)
-        nodes = [n for n in self.graph.nodes if n in needed]
-        part = Graph(inputs, nodes, [Store(n, w) if w is not None else n for (n, _), w in zip(targets, written)])
-        if not self.kernels(part, targets, written):
-            self.by_numpy(part, targets)
+        empty = [(node, place) for node, place in targets if place.meta.numel == 0]
+        targets = [target for target in targets if target not in empty]
+        if targets:
+            needed, frontier, stack = set(), {}, [node for node, _ in targets]
+            while stack:
+                node = stack.pop()
+                if node in self.places:
+                    frontier[node] = None
+                elif node not in needed:
+                    needed.add(node)
+                    stack.extend(nodes_in(node.args))
+            written = [self.input_at(place) for _, place in targets]  # inputs that results go into
+            frontier.update(dict.fromkeys(n for n in written if n is not None))
+            nodes = [n for n in self.graph.nodes if n in needed]
+            part = Graph(list(frontier), nodes, [Store(n, w) if w is not None else n for (n, _), w in zip(targets, written)])
+            if not settings.kernels or not self.kernels(part, targets, written):
+                self.by_numpy(part, targets)
+        for node, place in [*targets, *empty]:
+            self.places.setdefault(node, place)
 
     def input_at(self, place: Place):
         """The program's input whose memory this is, if any."""
-        if isinstance(place.value, Temporary) or place.value >= len(self.graph.inputs):
-            return None
-        return self.graph.inputs[place.value]
+        return self.given[place.value] if isinstance(place.value, int) and place.value < len(self.given) else None
 
     def kernels(self, part: Graph, targets, written) -> bool:
         """Adds the steps of generated kernels; False where some primitive has none."""
-        sizes = [self.places[n].meta.numel for n in part.inputs] + [place.meta.numel for _, place in targets]
-        if not settings.kernels or 0 in sizes:
-            return False
         fresh = [place for (_, place), into in zip(targets, written) if into is None]
         try:
-            program = compile_graph(part, self.name, [place.meta for place in fresh], [self.places[n].meta for n in part.inputs])
+            program, bound = compile_once(part, self.name, [place.meta for place in fresh], [self.places[n].meta for n in part.inputs])
         except NotLowerable as reason:
             log.debug("%s: by NumPy: %s", self.name, reason)
             return False
-        bound = program.bind()
         values = [(self.places[n].value, self.places[n].offset) for n in part.inputs] + [(p.value, p.offset) for p in fresh]
-        values += [(self.temporary(n), 0) for n in bound.temporaries] + [(FLAG, 0)]
+        values += [(Temporary(n), 0) for n in bound.temporaries] + [(FLAG, 0)]
         words, at = bound.words, 1
         while at < len(words):
-            count = words[at + 3]
-            self.words += words[at:at + 4]
+            count, slots = words[at + 3], []
             for source, constant in zip(words[at + 4:at + 4 + 2 * count:2], words[at + 5:at + 4 + 2 * count:2]):
                 value, offset = (-1, 0) if source == -1 else values[source]
-                self.words += [value, constant + offset]
+                slots.append((value, constant + offset))
+            self.steps.append((*words[at:at + 3], slots))
             at += 4 + 2 * count
-        self.steps += words[0]
         self.keep.append(program)
+        sizes = [self.places[n].meta.numel for n in part.inputs] + [place.meta.numel for _, place in targets]
         self.long = self.long or max(sizes) > LONG // 16
         return True
 
@@ -240,18 +269,35 @@ class Assembler:
         kernel = callback(part, [self.places[n] for n in inputs], [place for _, place in targets])
         self.keep.append(kernel)
         slots = [(self.places[n].value, self.places[n].offset) for n in inputs] + [(p.value, p.offset) for _, p in targets] + [(FLAG, 0)]
-        self.words += [ctypes.cast(kernel, ctypes.c_void_p).value, 1, 1, len(slots)]
-        for value, offset in slots:
-            self.words += [value, offset]
-        self.steps += 1
-        log.debug("%s: %d nodes by NumPy", self.name, len(part.nodes))
+        self.steps.append((ctypes.cast(kernel, ctypes.c_void_p).value, 1, 1, slots))
+        log.debug("%s: %d nodes by NumPy: %s", self.name, len(part.nodes), ", ".join(dict.fromkeys(n.op.name for n in part.nodes)))
+
+    # --- the code --------------------------------------------------------------------------------------------------------------------
+    def code(self) -> Code:
+        """The steps as words, temporaries in one arena."""
+        lives: dict = {}
+        for k, (*_, slots) in enumerate(self.steps):
+            for value, _ in slots:
+                if isinstance(value, Temporary):
+                    lives.setdefault(value, memory.Life(value.nbytes, k, k)).last = k
+        offsets, size = memory.plan(list(lives.values()))
+        at = dict(zip(lives, offsets))
+        if size:
+            memory_log.debug("%s: %d temporaries of %d bytes in an arena of %d", self.name, len(lives), sum(t.nbytes for t in lives), size)
+        arena = len(self.given) + len(self.outputs)
+        numbers = {node: arena + bool(size) + k for k, node in enumerate(self.stream)}
+        numbers[FLAG] = arena + bool(size) + len(self.stream)
+        words = [len(self.steps)]
+        for kernel, extent, grain, slots in self.steps:
+            words += (kernel, extent, grain, len(slots))
+            for value, number in slots:
+                words += (arena, number + at[value]) if isinstance(value, Temporary) else (numbers.get(value, value), number)
+        return Code(words, self.outputs, [size] if size else [], self.keep, self.long)
 
 
-class Temporary:
-    """The value that a temporary will be, once all values are counted."""
-
-    def __init__(self, index):
-        self.index = index
+def reads_nothing(node: Node) -> bool:
+    """Whether a node makes elements from a tensor without any; kernels read at least one."""
+    return product(node.shape) != 0 and node.op.kind.name != "join" and any(n.meta.numel == 0 for n in nodes_in(node.args))
 
 
 FLOATS = ("float32", "float64", "bfloat16", "float16")
@@ -281,7 +327,7 @@ def plan_product(assembler: Assembler, node: Node, target: Place, bias):
     operands = {"a": left, "b": right, "c": target}
     if bias is None:
         return plan_matmul(problem), operands
-    return plan_matmul(problem, row_bias(node.dtype.name)), {**operands, "bias": assembler.places[bias]}
+    return plan_matmul(problem, row_bias(node.dtype.name)), {**operands, "bias": assembler.seen(bias)}
 
 
 def convolution(x_shape, w_shape, x: Place, y: Place, node: Node) -> Convolution:
@@ -300,7 +346,7 @@ def plan_forward(assembler: Assembler, node: Node, target: Place, bias):
     operands = {"x": x, "weight": w, "y": target}
     if bias is None:
         return plan_conv(problem), operands
-    return plan_conv(problem, channel_bias(node.dtype.name)), {**operands, "bias": assembler.places[bias]}
+    return plan_conv(problem, channel_bias(node.dtype.name)), {**operands, "bias": assembler.seen(bias)}
 
 
 def plan_input(assembler: Assembler, node: Node, target: Place, bias):

@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..core.interpret import Interpreter, Suspended
 from ..core.kinds import P
 from ..core.meta import Meta
-from ..core.native import Op
+from ..core.native import Op, state
 from ..core.op import bind
 from ..core.tensor import Tensor, blank
 from ..graph.graph import Graph, Node
@@ -14,9 +14,19 @@ NUMBERS = (bool, int, float, complex)
 
 
 class Traced(Tensor):
-    """A tensor without data: a node of the program being written."""
+    """A tensor without data: a node of the program being written.
 
-    node: Node
+    A Traced that a Recording knows as a view of another has ``refresh``, which brings it up to date after writes.
+    """
+
+    value: Node
+    refresh = None
+
+    @property
+    def node(self) -> Node:
+        if self.refresh is not None:
+            self.refresh(self)
+        return self.value
 
     @property
     def weak(self):
@@ -32,7 +42,7 @@ class Traced(Tensor):
 
 def traced(node: Node) -> Traced:
     value = blank(Traced)
-    value.meta, value.node = node.meta, node
+    value.meta, value.value = node.meta, node
     return value
 
 
@@ -60,15 +70,21 @@ class Trace(Interpreter):
             if op.kind.name == "elementwise" and all(isinstance(bound[k], NUMBERS) for k in names[:count]):
                 return op.kind.numpy(*(bound[k] for k in names[:count])).item()
             return self.emit(op, tuple(bound[k] for k in names[:count]), {k: freeze(bound[k]) for k in names[count:]})
-        if "vjp" in op.rules:
-            return self.closed(op, args, kwargs)
-        return op.body(*args, **kwargs)
+        before = len(self.nodes)
+        results = self.closed(op, args, kwargs) if "vjp" in op.rules else op.body(*args, **kwargs)
+        if op.facts.get("detaches"):
+            for node in self.nodes[before:]:
+                node.constant = True
+        return results
+
+    def reserve(self, blocks: int):
+        raise NotImplementedError("random numbers cannot be drawn while a single operator is planned")
 
     def emit(self, op: Op, args, params, inside=None, meta=None):
         nodes = lower_values(args, self)
         if meta is None:
             meta = op.kind.meta(op, *metas_of(nodes), **params)
-        node = Node(self.fresh("t"), op, nodes, params, meta, inside)
+        node = Node(self.fresh("t"), op, nodes, params, meta, inside, constant=not state.grad)
         self.nodes.append(node)
         if isinstance(meta, tuple):
             return tuple(self.emit(P.item, (Several(node),), {"index": k}, meta=m) for k, m in enumerate(meta))
@@ -96,7 +112,7 @@ class Trace(Interpreter):
         graph = Graph(inner.inputs, inner.nodes, outputs)
         meta = tuple(n.meta for n in outputs) if several else outputs[0].meta
         nodes = lower_values(tuple(bound.values()), self)
-        node = Node(self.fresh("t"), op, nodes, {}, meta, graph)
+        node = Node(self.fresh("t"), op, nodes, {}, meta, graph, constant=not state.grad)
         self.nodes.append(node)
         if several:
             return tuple(self.emit(P.item, (Several(node),), {"index": k}, meta=m) for k, m in enumerate(meta))

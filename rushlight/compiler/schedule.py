@@ -1,0 +1,146 @@
+"""What of a program is kept in memory, and when it is computed.
+
+A *landmark* is a node with a step of its own: a contraction that a template computes, or what only NumPy can.  Landmarks run in the
+program's order.  Between them lie *slots*: all other kept values are computed in one of them, by generated kernels that read through
+everything not kept.
+"""
+from __future__ import annotations
+
+from ..core.meta import Meta, product
+from ..graph.graph import Graph, Node, Store, nodes_in
+from .math import COSTLY
+
+MOST_LOADS = 2   # a value read by several others is kept if computing it again reads as many tensors as this,
+MOST_WORK = 6    # or takes as many operations
+RANDOM_WORK = 40
+COSTLY_WORK = 8
+
+
+def through_views(node: Node) -> Node:
+    """The node whose memory shows this one: views of rows in memory share it, as far as strides allow."""
+    path = []
+    while node.op is not None and node.op.kind.name == "view":
+        path.append(node)
+        node = node.args[0]
+    root, meta = node, node.meta if node.op is None else Meta.of(node.shape, node.dtype)
+    for step in reversed(path):
+        found = step.op.kind.strided(step.op, meta, **step.params)
+        root, meta = (root, found[0]) if found else (step, Meta.of(step.shape, step.dtype))
+    return root
+
+
+class Schedule:
+    """``landmarks``: nodes with a step of their own, each with the node whose value the step leaves in memory (itself, or what its
+    epilogue makes of it).  ``kept``: nodes with memory.  ``slots[k]``: those computed by kernels before landmark k; the last slot comes
+    after all landmarks.
+    """
+
+    def __init__(self, graph: Graph, landmarks: dict):
+        self.graph, self.landmarks = graph, landmarks
+        self.at = {n: k for k, pair in enumerate(landmarks.items()) for n in pair}
+        for node in graph.nodes:
+            if is_part(node):
+                self.at[node] = self.at[node.args[0]]
+        self.kept = {*graph.inputs, *landmarks.values(), *(o for o in graph.outputs if not isinstance(o, Store))}
+        self.kept.update(n for n in graph.nodes if is_part(n))
+        for node in graph.nodes:
+            if node in landmarks:
+                self.kept.update(through_views(used) for used in nodes_in(node.args))
+            elif node.op.kind.name == "scatter":
+                self.kept.update((node, node.args[1]))
+        self.keep_shared()
+        self.place()
+        while self.keep_spread():
+            self.place()
+
+    # --- what is kept -----------------------------------------------------------------------------------------------------------
+    def keep_shared(self):
+        """Keeps values that several kept ones are computed from, where computing them again costs more than reading them."""
+        readers: dict = {o.node: {o} for o in self.graph.outputs if isinstance(o, Store)}  # node: kept ones that read it
+        for node in reversed(self.graph.nodes):
+            own = {node} if node in self.kept else readers.get(node, set())
+            for used in nodes_in(node.args):
+                if used not in self.kept:
+                    readers.setdefault(used, set()).update(own)
+        work: dict = {}
+        for node in self.graph.nodes:
+            if node in self.kept or node in self.at:
+                continue
+            loads, operations = self.cost(node, work)
+            dear = loads >= MOST_LOADS or operations >= MOST_WORK or node.op.kind.name == "reduce"
+            if dear and len(readers.get(node, ())) > 1 and node.op.kind.name != "view":
+                self.kept.add(node)
+            else:
+                work[node] = loads, operations
+
+    def cost(self, node: Node, work: dict):
+        """(elements read, operations) for each element of a node when it is computed from what is kept."""
+        loads, operations, size = 0, own_work(node), max(1, product(node.shape))
+        for used in dict.fromkeys(nodes_in(node.args)):
+            if used in work:
+                loads, operations = loads + work[used][0], operations + work[used][1]
+            else:
+                loads += min(1, product(used.shape) / size)
+        return loads, operations
+
+    # --- when it is computed ------------------------------------------------------------------------------------------------------
+    def place(self):
+        """Fills the slots: late, so that values do not wait in memory, but what shrinks data early."""
+        last = len(self.landmarks)
+        earliest, latest = {}, {}
+        for node in self.graph.nodes:
+            own = self.at[node] + 1 if node in self.at else 0
+            earliest[node] = max([own, *(earliest.get(n, 0) for n in nodes_in(node.args))])
+        for node in reversed(self.graph.nodes):
+            limit = self.at.get(node, latest.get(node, last))
+            for used in nodes_in(node.args):
+                latest[used] = min(latest.get(used, last), limit)
+        self.slot, self.slots = {}, [[] for _ in range(last + 1)]
+        reach: dict = {}  # the latest slot among the kept values below
+        for node in self.graph.nodes:
+            first = max((reach.get(n, 0) for n in nodes_in(node.args)), default=0)
+            if node in self.at:
+                reach[node] = 0
+            elif node in self.kept:
+                wanted = earliest[node] if shrinks(node) else latest.get(node, last)
+                self.slot[node] = reach[node] = max(first, wanted)
+                self.slots[self.slot[node]].append(node)
+            else:
+                reach[node] = first
+
+    def keep_spread(self) -> bool:
+        """Keeps reductions that would be computed in several slots; whether there were any."""
+        homes: dict = {o.node: {-1} for o in self.graph.outputs if isinstance(o, Store)}
+        found = False
+        for node in reversed(self.graph.nodes):
+            own = homes.get(node, set())
+            if node in self.kept:
+                own = {self.slot[node]} if node in self.slot else set()
+            elif node.op.kind.name == "reduce" and len(own) > 1:
+                self.kept.add(node)
+                found = True
+            for used in nodes_in(node.args):
+                homes.setdefault(used, set()).update(own)
+        return found
+
+
+def is_part(node: Node) -> bool:
+    """Whether a node is one of several results of a landmark."""
+    return node.op.name == "prims.item"
+
+
+def shrinks(node: Node) -> bool:
+    """Whether a value is smaller than what it is computed from: sums of gradients, losses."""
+    while node.op is not None and node.op.kind.name in ("elementwise", "view"):
+        node = next(nodes_in(node.args), None)
+        if node is None:
+            return False
+    return node.op is not None and node.op.kind.name == "reduce"
+
+
+def own_work(node: Node) -> int:
+    """Operations for one element of a node."""
+    name = node.op.name.rpartition(".")[2]
+    if node.op.kind.name == "elementwise":
+        return 0 if name in ("convert", "copy") else COSTLY_WORK if name in COSTLY else 1
+    return RANDOM_WORK if name == "random_bits" else 0
