@@ -30,9 +30,11 @@ LONG = 1 << 21  # multiplications from which other threads may run meanwhile
 
 
 class Code:
-    """Native code with what it needs to stay alive.  ``outputs``: Metas of what it writes into fresh memory."""
+    """Native code with what it needs to stay alive.  ``outputs``: Metas of what it writes into fresh memory; ``labels``: what each step
+    does, for people."""
 
-    def __init__(self, words, outputs, temporaries=(), keep=(), long=False):
+    def __init__(self, words, outputs, temporaries=(), keep=(), long=False, labels=()):
+        self.labels = labels
         self.block = (ctypes.c_int64 * len(words))(*words)
         self.address = ctypes.addressof(self.block)
         self.outputs, self.temporaries, self.keep, self.long = list(outputs), list(temporaries), keep, long
@@ -67,7 +69,7 @@ class Assembler:
 
     def __init__(self, graph: Graph, name: str, outputs: list[Meta], stream):
         self.graph, self.name, self.outputs, self.stream = graph, name, outputs, stream
-        self.steps, self.keep, self.long = [], [], False  # a step: (kernel, extent, grain, [(value, number)])
+        self.steps, self.labels, self.keep, self.long = [], [], [], False  # a step: (kernel, extent, grain, [(value, number)])
         self.given = [n for n in graph.inputs if n not in stream]
         self.places = {node: Place(k, node.meta) for k, node in enumerate(self.given)}
         self.places.update((node, Place(node, node.meta)) for node in stream)
@@ -208,6 +210,7 @@ class Assembler:
                 else:
                     slots.append((operands[slot[1]].value, slot[2] + operands[slot[1]].offset))
             self.steps.append((step.kernel, step.extent, step.grain, slots))
+            self.labels.append(f"{node.op.name} {list(root.shape)} {[list(n.shape) for n in nodes_in(node.args)]}")
         self.keep.append(plan)
         self.long = self.long or product(root.shape) * node.args[1].shape[-1] > LONG
         self.places[root] = target
@@ -257,6 +260,7 @@ class Assembler:
                 value, offset = (-1, 0) if source == -1 else values[source]
                 slots.append((value, constant + offset))
             self.steps.append((*words[at:at + 3], slots))
+            self.labels.append(f"{len(part.nodes)} nodes -> " + ", ".join(f"{n.op.name if n.op else n.name} {n.meta}" for n, _ in targets))
             at += 4 + 2 * count
         self.keep.append(program)
         sizes = [self.places[n].meta.numel for n in part.inputs] + [place.meta.numel for _, place in targets]
@@ -270,6 +274,7 @@ class Assembler:
         self.keep.append(kernel)
         slots = [(self.places[n].value, self.places[n].offset) for n in inputs] + [(p.value, p.offset) for _, p in targets] + [(FLAG, 0)]
         self.steps.append((ctypes.cast(kernel, ctypes.c_void_p).value, 1, 1, slots))
+        self.labels.append(f"NumPy: {len(part.nodes)} nodes")
         log.debug("%s: %d nodes by NumPy: %s", self.name, len(part.nodes), ", ".join(dict.fromkeys(n.op.name for n in part.nodes)))
 
     # --- the code --------------------------------------------------------------------------------------------------------------------
@@ -292,7 +297,7 @@ class Assembler:
             words += (kernel, extent, grain, len(slots))
             for value, number in slots:
                 words += (arena, number + at[value]) if isinstance(value, Temporary) else (numbers.get(value, value), number)
-        return Code(words, self.outputs, [size] if size else [], self.keep, self.long)
+        return Code(words, self.outputs, [size] if size else [], self.keep, self.long, self.labels)
 
 
 def reads_nothing(node: Node) -> bool:
