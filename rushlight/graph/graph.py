@@ -132,7 +132,7 @@ def splice(graph: Graph) -> Graph:
                 copy(node.inside, f"{prefix}{node.name}_")
                 results = [env[n] for n in node.inside.result_nodes()]
                 env[node] = results[0] if isinstance(node.meta, Meta) else tuple(results)
-            elif node.op.name == "item" and isinstance(args[0], tuple):
+            elif node.op.name == "prims.item" and isinstance(args[0], tuple):
                 env[node] = args[0][args[1]]
             else:
                 env[node] = Node(prefix + node.name, node.op, args, node.params, node.meta, where=node.where)
