@@ -133,7 +133,7 @@ def splice(graph: Graph) -> Graph:
                 results = [env[n] for n in node.inside.result_nodes()]
                 env[node] = results[0] if isinstance(node.meta, Meta) else tuple(results)
             elif node.op.name == "prims.item" and isinstance(args[0], tuple):
-                env[node] = args[0][args[1]]
+                env[node] = args[0][node.params["index"]]
             else:
                 env[node] = Node(prefix + node.name, node.op, args, node.params, node.meta, where=node.where)
                 nodes.append(env[node])
