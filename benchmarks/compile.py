@@ -7,7 +7,7 @@ import inspect
 import statistics
 import time
 
-import models
+import networks
 import torch
 
 import rushlight
@@ -39,12 +39,12 @@ def whole(model, name="step"):
 
 
 CASES = {
-    "gpt": (models.gpt, lambda t: (t.randint(65, (8, 256)), t.randint(65, (8, 256))), True),
-    "gpt-dropout": (lambda t: models.gpt(t, dropout=0.2), lambda t: (t.randint(65, (8, 256)), t.randint(65, (8, 256))), True),
-    "gpt-small": (lambda t: models.gpt(t, layers=2, width=64, heads=4, context=32), lambda t: (t.randint(65, (2, 32)), t.randint(65, (2, 32))), True),
-    "resnet18": (models.resnet18, lambda t: (t.randn(8, 3, 224, 224), t.randint(1000, (8,))), True),
-    "resnet50": (models.resnet50, lambda t: (t.randn(8, 3, 224, 224),), False),
-    "vit": (models.vit, lambda t: (t.randn(8, 3, 224, 224),), False),
+    "gpt": (networks.gpt, lambda t: (t.randint(65, (8, 256)), t.randint(65, (8, 256))), True),
+    "gpt-dropout": (lambda t: networks.gpt(t, dropout=0.2), lambda t: (t.randint(65, (8, 256)), t.randint(65, (8, 256))), True),
+    "gpt-small": (lambda t: networks.gpt(t, layers=2, width=64, heads=4, context=32), lambda t: (t.randint(65, (2, 32)), t.randint(65, (2, 32))), True),
+    "resnet18": (networks.resnet18, lambda t: (t.randn(8, 3, 224, 224), t.randint(1000, (8,))), True),
+    "resnet50": (networks.resnet50, lambda t: (t.randn(8, 3, 224, 224),), False),
+    "vit": (networks.vit, lambda t: (t.randn(8, 3, 224, 224),), False),
 }
 
 

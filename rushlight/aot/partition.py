@@ -1,11 +1,12 @@
 """Cuts a joint program in two: what runs forward, what runs backward, and which values cross."""
 from __future__ import annotations
 
-from ..core.dtypes import bool_
-from ..core.kinds import P
+from ..core.meta import product
 from ..graph.graph import Graph, Node, nodes_in
+from ..graph.views import operands
+from .flow import ENDLESS, Network
 
-CHEAP = {"elementwise", "view", "create", "join"}  # recomputed rather than kept
+KEPT = ("contract", "foreign", "scatter")  # never computed again
 
 
 class Partition:
@@ -18,57 +19,97 @@ class Partition:
         self.forward, self.backward, self.residuals, self.extras = forward, backward, residuals, extras
 
 
-def cheap(node: Node) -> bool:
-    kind = node.op.kind
-    return kind is not None and kind.name in CHEAP
+def partition(joint: Graph, outputs, cotangents, gradients, stores=(), work=None) -> Partition:
+    """Splits a program of primitives that computes ``outputs``, ``stores`` and, from ``cotangents``, ``gradients``.
 
-
-def partition(inputs, nodes, outputs, cotangents, gradients, stores=(), keep_extras=True) -> Partition:
-    """Splits ``nodes``: gradients need the cotangents, outputs do not.
-
-    Inputs and outputs that the backward reads cross as they are; cheap values are computed again; anything else becomes an
-    extra output of the forward, and so do random masks: a byte to read is cheaper than drawing again.  With ``keep_extras``
-    false everything is computed again from the inputs.
+    What the backward reads crosses, or is computed again from what crosses, whatever moves fewer bytes: ``work(node)`` tells how many
+    bytes could be moved while one element of a node is computed.  Without ``work`` everything is computed again from the inputs.
     """
-    given = set(inputs)
-    visible = set(outputs)
-    tainted = set(cotangents)
-    for node in nodes:
-        if any(n in tainted for n in nodes_in(node.args)):
-            tainted.add(node)
-    drawn = {n for n in nodes if n.op is P.random_bits}
-    for node in nodes:
-        if any(n in drawn for n in nodes_in(node.args)):
-            drawn.add(node)
-    residuals, extras, again = {}, [], set()
+    given = [n for n in joint.inputs if n not in set(cotangents)]
+    backward = downstream(joint.nodes, cotangents)
+    needed = read_by(joint.nodes, backward, gradients)
+    upstream = ancestors(joint.nodes, needed)
+    if work is None:
+        crossing = {n for n in given if n in upstream}
+    else:
+        changed = {store.into for store in stores}
+        free = {*(n for n in given if n not in changed), *outputs}
+        crossing = Costs(joint.nodes, backward, free, work).cut(upstream, needed)
+    order = [n for n in (*joint.inputs, *joint.nodes) if n in crossing]
+    visible = {*given, *outputs} - {store.into for store in stores}
+    extras = [n for n in order if n not in visible]
+    first = Graph(given, [n for n in joint.nodes if n not in backward], [*outputs, *stores, *extras]).prune()
+    second = Graph([*order, *cotangents], [n for n in joint.nodes if n not in crossing], gradients).prune()
+    return Partition(first, second, order, extras)
 
-    def need(node):
-        if node in residuals or node in again or node in tainted:
-            return
-        if node in given:
-            residuals[node] = None
-        elif keep_extras and node in visible:
-            residuals[node] = None
-        elif not keep_extras or cheap(node) and not (node in drawn and node.meta.dtype is bool_):
-            again.add(node)
-            for n in nodes_in(node.args):
-                need(n)
-        else:
-            residuals[node] = None
-            extras.append(node)
 
-    wanted = [g for g in gradients if g is not None]
-    live = set(wanted)
+def downstream(nodes, sources) -> set:
+    """The nodes computed from any of ``sources``, and these."""
+    found = set(sources)
+    for node in nodes:
+        if any(n in found for n in nodes_in(node.args)):
+            found.add(node)
+    return found
+
+
+def read_by(nodes, backward: set, gradients) -> set:
+    """What the gradients read directly of the values that do not depend on cotangents."""
+    live, found = set(gradients), {n for n in gradients if n not in backward}
     for node in reversed(nodes):
-        if node in live and node in tainted:
+        if node in live and node in backward:
             live.update(nodes_in(node.args))
-    for node in wanted:
-        need(node)
-    for node in nodes:
-        if node in live and node in tainted:
-            for n in nodes_in(node.args):
-                need(n)
-    crossing = list(residuals)
-    forward = Graph(inputs, [n for n in nodes if n not in tainted], [*outputs, *stores, *extras]).prune()
-    backward = Graph([*crossing, *cotangents], [n for n in nodes if n in tainted or n in again], wanted).prune()
-    return Partition(forward, backward, crossing, extras)
+            found.update(n for n in nodes_in(node.args) if n not in backward)
+    return found
+
+
+def ancestors(nodes, targets) -> set:
+    """``targets`` and everything they are computed from."""
+    found = set(targets)
+    for node in reversed(nodes):
+        if node in found:
+            found.update(nodes_in(node.args))
+    return found
+
+
+class Costs:
+    """What it costs to keep a value for the backward, and what to compute it again; both in bytes moved.
+
+    A value that lies in memory anyway costs room only, which counts half.  One that the backward's contractions read must be written
+    once more if it is computed again.
+    """
+
+    def __init__(self, nodes, backward: set, free: set, work):
+        self.free, self.work = free, work
+        self.stored = operands(n for n in nodes if n not in backward)
+        self.wanted = operands(n for n in nodes if n in backward)
+
+    def keep(self, node: Node) -> int:
+        size = node.meta.itemsize * product(node.shape) if not isinstance(node.meta, tuple) else ENDLESS
+        if node in self.free:
+            return 0
+        if node.op is None or node in self.stored or node.op.kind.name in KEPT:
+            return size // 2 + 1
+        return ENDLESS if node.op.kind.name == "view" and node not in self.wanted else size * 5 // 2 + 1
+
+    def again(self, node: Node) -> int:
+        if node.op is None or node.op.kind.name in KEPT:
+            return ENDLESS
+        elements = product(node.shape)
+        if node.op.kind.name == "reduce":
+            elements = product(node.args[0].shape) * 2
+        written = elements * node.meta.itemsize if node in self.wanted else 0
+        return int(elements * self.work(node)) + written
+
+    def cut(self, upstream: set, needed: set) -> set:
+        """The values that cross."""
+        point = {n: 2 * k + 2 for k, n in enumerate(upstream)}  # a value comes in here, and goes out one point on
+        network = Network(2 * len(point) + 2)
+        for node, at in point.items():
+            network.edge(0, at, min(self.again(node), ENDLESS))
+            network.edge(at, at + 1, min(self.keep(node), ENDLESS))
+            for used in dict.fromkeys(nodes_in(node.args)):
+                network.edge(point[used] + 1, at, ENDLESS)
+            if node in needed:
+                network.edge(at + 1, 1, ENDLESS)
+        side = network.sink_side()
+        return {n for n, at in point.items() if at + 1 in side and at not in side}

@@ -6,27 +6,15 @@ everything not kept.
 """
 from __future__ import annotations
 
-from ..core.meta import Meta, product
+from ..core.meta import product
 from ..graph.graph import Graph, Node, Store, nodes_in
+from ..graph.views import through_views
 from .math import COSTLY
 
 MOST_LOADS = 2   # a value read by several others is kept if computing it again reads as many tensors as this,
 MOST_WORK = 6    # or takes as many operations
 RANDOM_WORK = 40
 COSTLY_WORK = 8
-
-
-def through_views(node: Node) -> Node:
-    """The node whose memory shows this one: views of rows in memory share it, as far as strides allow."""
-    path = []
-    while node.op is not None and node.op.kind.name == "view":
-        path.append(node)
-        node = node.args[0]
-    root, meta = node, node.meta if node.op is None else Meta.of(node.shape, node.dtype)
-    for step in reversed(path):
-        found = step.op.kind.strided(step.op, meta, **step.params)
-        root, meta = (root, found[0]) if found else (step, Meta.of(step.shape, step.dtype))
-    return root
 
 
 class Schedule:
@@ -136,6 +124,11 @@ def shrinks(node: Node) -> bool:
         if node is None:
             return False
     return node.op is not None and node.op.kind.name == "reduce"
+
+
+def bytes_of_work(node: Node) -> float:
+    """How many bytes could be moved while one element of a node is computed."""
+    return own_work(node) * (0.25 if own_work(node) == 1 else 1)
 
 
 def own_work(node: Node) -> int:

@@ -12,6 +12,8 @@ import threading
 from ..aot.alias import Recording
 from ..aot.joint import active_nodes, carries_gradient, differentiate
 from ..aot.partition import partition
+from ..compiler.schedule import bytes_of_work
+from ..compiler.simplify import simplify
 from ..core import interpret
 from ..core.dtypes import bool_, float64, int64
 from ..core.kinds import P
@@ -268,7 +270,7 @@ def run_plan(op, trace, arguments, outputs, several, mask, stores=()) -> Plan:
     plan.extra = len(fresh) - len(outputs)
     plan.several, plan.random = int(several), trace.drawn
     graph_log.debug("%s\n%s", op.name, graph)
-    install(plan, assemble(splice(graph), op.name, [dense(n.meta) for n in fresh], trace.stream))
+    install(plan, assemble(simplify(splice(graph)), op.name, [dense(n.meta) for n in fresh], trace.stream))
     return plan
 
 
@@ -362,7 +364,7 @@ def into_plan(op, trace, arguments, result, target, mask) -> Plan:
     plan.extra = len(extras)
     graph = Graph(graph.inputs, graph.nodes, [Store(graph.outputs[0], target), *extras])
     graph_log.debug("%s\n%s", op.name, graph)
-    install(plan, assemble(splice(graph), op.name, [dense(n.meta) for n in extras]))
+    install(plan, assemble(simplify(splice(graph)), op.name, [dense(n.meta) for n in extras]))
     return plan
 
 
@@ -382,31 +384,37 @@ def attach_backward(plan: Plan, op: Op, trace: Trace, arguments: Arguments, outp
     if not found:
         return None
     cot_nodes = [c.node for c in cotangents]
-    cut = partition(forward_inputs, trace.nodes, outputs, cot_nodes, [g for _, g in found], stores)
+    whole = Graph(trace.inputs, trace.nodes, [*outputs, *stores, *(g for _, g in found)])
+    joint = simplify(splice(whole))
+    first = len(outputs) + len(stores)
+    results, grads = joint.outputs[:len(outputs)], joint.outputs[first:]
+    cut = partition(joint, results, cot_nodes, grads, joint.outputs[len(outputs):first], bytes_of_work)
     plan.wanted = tuple(arguments.tensors.index(s) for s, _ in found)
     plan.cotangents = tuple(carrying)
     stream = getattr(trace, "stream", ())
     values = {n: k for k, n in enumerate(forward_inputs)}
-    results = {n: k for k, n in reversed(list(enumerate([*outputs, *cut.extras])))}
+    made = {n: k for k, n in reversed(list(enumerate([*results, *cut.extras])))}
 
     def code(node):
+        if node in made:
+            return ~made[node]
         if node in stream:
             return SEED_VALUE if node is stream[0] else POSITION_VALUE
         if node.is_scalar:
             return (FLOAT_VALUE if node.dtype is float64 else INTEGER_VALUE) + values[node]
-        return arguments.tensors.index(node) if node in values else ~results[node]
+        return arguments.tensors.index(node)
 
     plan.saves = tuple(map(code, cut.residuals))
     plan.derived = backward_operator(f"{op.name}.backward", cut.backward)
     aot_log.debug("%s keeps (%s); its backward:\n%s", op.name, ", ".join(n.name for n in cut.residuals), cut.backward)
-    if cut.extras:
-        pure = partition(forward_inputs, trace.nodes, outputs, cot_nodes, [g for _, g in found], keep_extras=False)
+    if cut.extras or any(n.inside is not None for n in trace.nodes):  # gradients of gradients: from the inputs, by the rules of operators
+        pure = partition(whole, outputs, cot_nodes, whole.outputs[first:])
         plan.saves += tuple(c for c in map(code, pure.residuals) if c not in plan.saves)
-        whole = list(plan.saves)
-        plan.derived.facts["recorded"] = backward_operator(f"{op.name}.backward", pure.backward), [whole.index(code(n)) for n in pure.residuals]
+        saved = list(plan.saves)
+        plan.derived.facts["recorded"] = backward_operator(f"{op.name}.backward", pure.backward), [saved.index(code(n)) for n in pure.residuals]
         plan.derived.facts["residuals"] = len(cut.residuals)
-        if len(whole) > len(cut.residuals):
-            plan.derived = taking(plan.derived, len(whole), len(cut.residuals))
+        if len(saved) > len(cut.residuals):
+            plan.derived = taking(plan.derived, len(saved), len(cut.residuals))
     return cut.forward
 
 

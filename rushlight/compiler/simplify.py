@@ -1,0 +1,208 @@
+"""Tensor-level rewriting of programs of primitives: common subexpressions, and rules that are each shown by two functions.
+
+A rule looks at one node, whose arguments are simple already, and returns what the node equals: a Node, a call ``(op, args, params)``, or
+None; ``make(op, args, params)`` makes nodes that the call needs.  ``before`` and ``after`` compute the same; tests run both.
+"""
+from __future__ import annotations
+
+from ..core.kinds import P
+from ..core.meta import is_one, product
+from ..graph.graph import Graph, Node, Store, map_nodes
+from ..ops import prims  # noqa: F401 - declares the primitives named below
+
+RULES: dict = {}  # operator: its rules
+SHOWN: list = []  # (rule, before, after)
+MOST_STEPS = 8  # of rules after one another at one node
+
+
+def rule(*operators, before, after):
+    """Enters a rule for some operators."""
+    def enter(function):
+        for operator in operators:
+            RULES.setdefault(operator, []).append(function)
+        SHOWN.append((function, before, after))
+        return function
+    return enter
+
+
+def simplify(graph: Graph) -> Graph:
+    """An equal program with fewer nodes.  Outputs keep their metadata; one that equals an input is still a value of its own."""
+    made, table = {n: n for n in graph.inputs}, {}
+    for node in graph.nodes:
+        args = map_nodes(node.args, made.__getitem__)
+        made[node] = settle(node, node.op, args, node.params, table)
+
+    def own(node: Node) -> Node:
+        found = made[node]
+        if found.meta is node.meta and (found.op is not None or node.op is None):
+            return found
+        return Node(node.name, node.op, map_nodes(node.args, made.__getitem__), node.params, node.meta, where=node.where)
+
+    outputs = [Store(made[o.node], o.into) if isinstance(o, Store) else own(o) for o in graph.outputs]
+    known = {*graph.inputs, *table.values()}
+    extra = [n for n in outputs if isinstance(n, Node) and n not in known]
+    return Graph(graph.inputs, [*table.values(), *extra], outputs).prune()
+
+
+def settle(node: Node, op, args, params, table: dict) -> Node:
+    """The node that a call becomes when no rule applies any more."""
+    def make(*call) -> Node:
+        return settle(Node(f"{node.name}_part", None, where=node.where), *call, table)
+
+    for _ in range(MOST_STEPS):
+        found = next((r for r in (f(node, args, params, make) for f in RULES.get(op, ())) if r is not None), None)
+        if found is None:
+            break
+        if isinstance(found, Node):
+            return found
+        op, args, params = found
+        node = Node(node.name, op, args, params, op.kind.meta(op, *map_metas(args), **params), where=node.where)
+    key = op, form(args), tuple((k, form(v)) for k, v in params.items())
+    known = table.get(key)
+    if known is None:
+        meta = node.meta if op is node.op else op.kind.meta(op, *map_metas(args), **params)
+        known = table[key] = Node(node.name, op, args, params, meta, where=node.where)
+    return known
+
+
+def form(value):
+    """Equal for equal arguments; 1, 1.0 and True differ."""
+    if isinstance(value, tuple):
+        return tuple(map(form, value))
+    return value if isinstance(value, Node) else (type(value), repr(value) if type(value) is float else value)
+
+
+def map_metas(value):
+    if isinstance(value, Node):
+        return value.meta
+    return tuple(map(map_metas, value)) if isinstance(value, tuple) else value
+
+
+def is_number(value, wanted) -> bool:
+    """Whether an argument is this Python number, or a tensor full of it."""
+    if isinstance(value, Node):
+        return value.op is P.full and is_number(value.params["value"], wanted)
+    return isinstance(value, (int, float)) and value == wanted
+
+
+def same_type(a: Node, b: Node) -> bool:
+    return isinstance(a, Node) and tuple(a.shape) == tuple(b.shape) and a.dtype is b.dtype
+
+
+# --- arithmetic -------------------------------------------------------------------------------------------------------------------
+@rule(P.mul, before=lambda x: x * 1, after=lambda x: x)
+@rule(P.div, before=lambda x: x / 1, after=lambda x: x)
+def times_one(node, args, params, make):
+    if is_number(args[1], 1) and same_type(args[0], node):
+        return args[0]
+    return args[1] if node.op is P.mul and is_number(args[0], 1) and same_type(args[1], node) else None
+
+
+@rule(P.add, before=lambda x: x + 0, after=lambda x: x)
+@rule(P.sub, before=lambda x: x - 0, after=lambda x: x)
+def plus_zero(node, args, params, make):
+    if is_number(args[1], 0) and same_type(args[0], node):
+        return args[0]
+    return args[1] if node.op is P.add and is_number(args[0], 0) and same_type(args[1], node) else None
+
+
+@rule(P.neg, before=lambda x: P.neg(P.neg(x)), after=lambda x: x)
+def twice_negated(node, args, params, make):
+    return args[0].args[0] if args[0].op is P.neg else None
+
+
+EXACT = {("float16", "float32"), ("float16", "float64"), ("bfloat16", "float32"), ("bfloat16", "float64"), ("float32", "float64"), ("int32", "int64")}
+
+
+@rule(P.convert, before=lambda x: P.convert(P.convert(x, dtype=x.dtype), dtype=x.dtype), after=lambda x: x)
+def converted_again(node, args, params, make):
+    x, dtype = args[0], params["dtype"]
+    if x.dtype is dtype and not x.weak:
+        return x
+    if x.op is P.convert and (x.args[0].dtype.name, x.dtype.name) in EXACT:
+        return P.convert, x.args, params
+    return None
+
+
+# --- views --------------------------------------------------------------------------------------------------------------------------
+@rule(P.permute, before=lambda x: P.permute(P.permute(x, dims=(1, 0)), dims=(1, 0)), after=lambda x: x)
+def permuted_again(node, args, params, make):
+    x, dims = args[0], params["dims"]
+    if dims == tuple(range(len(dims))):
+        return x
+    if x.op is P.permute:
+        return P.permute, x.args, {"dims": tuple(x.params["dims"][d] for d in dims)}
+    return None
+
+
+@rule(P.reshape, before=lambda x: P.reshape(P.reshape(x, shape=(product(x.shape),)), shape=tuple(x.shape)), after=lambda x: x)
+def reshaped_again(node, args, params, make):
+    x = args[0]
+    if tuple(params["shape"]) == tuple(x.shape):
+        return x
+    return (P.reshape, x.args, params) if x.op is P.reshape else None
+
+
+@rule(P.expand, before=lambda x: P.expand(x, shape=tuple(x.shape)), after=lambda x: x)
+def expanded_to_itself(node, args, params, make):
+    return args[0] if tuple(params["shape"]) == tuple(args[0].shape) else None
+
+
+@rule(P.slice, before=lambda x: P.slice(x, starts=(0, 0), steps=(1, 1), shape=tuple(x.shape)), after=lambda x: x)
+def whole_slice(node, args, params, make):
+    return args[0] if tuple(params["shape"]) == tuple(args[0].shape) and not any(params["starts"]) else None
+
+
+@rule(P.pad, before=lambda x: P.pad(x, low=(0, 0), high=(0, 0), inner=(0, 0), value=0), after=lambda x: x)
+def nothing_padded(node, args, params, make):
+    return args[0] if not any((*params["low"], *params["high"], *params["inner"])) else None
+
+
+@rule(P.reshape, P.permute, P.expand, P.convert, before=lambda x: x + P.reshape(P.full(shape=(1, 1), value=2, dtype=x.dtype), shape=()), after=lambda x: x + 2)
+def full_of_one_number(node, args, params, make):
+    x = args[0]
+    if x.op is not P.full or node.op is P.convert and not (x.dtype.category <= node.dtype.category and x.dtype.category < 3):
+        return None
+    return P.full, (), {"shape": tuple(node.shape), "value": x.params["value"], "dtype": node.dtype}
+
+
+@rule(P.sum, P.prod, P.amax, P.amin, before=lambda x: P.sum(P.reshape(x, shape=(1, *x.shape)), dims=(0,)), after=lambda x: P.reshape(x, shape=(1, *x.shape)))
+def reduced_over_nothing(node, args, params, make):
+    return args[0] if all(is_one(args[0].shape[d]) for d in params["dims"]) and args[0].dtype is node.dtype else None
+
+
+# --- gradients of parts ---------------------------------------------------------------------------------------------------------------
+def padded_along(x):
+    """(dimension, low, high) of a value that is zero beyond a region along one dimension."""
+    if not isinstance(x, Node) or x.op is not P.pad or any(x.params["inner"]) or x.params["value"] != 0:
+        return None
+    low, high = x.params["low"], x.params["high"]
+    if any(v < 0 for v in (*low, *high)):
+        return None
+    along = [k for k, pair in enumerate(zip(low, high)) if any(pair)]
+    return (along[0], low[along[0]], high[along[0]]) if len(along) == 1 else None
+
+
+@rule(P.add, before=lambda x: P.add(P.pad(x, low=(0, 0), high=(3, 0), inner=(0, 0), value=0), P.pad(x[:3], low=(x.shape[0], 0), high=(0, 0), inner=(0, 0), value=0)),
+      after=lambda x: P.cat((x, x[:3]), dim=0))
+def side_by_side(node, args, params, make):
+    """Two parts that lie next to one another: their sum joins them."""
+    first, second = map(padded_along, args)
+    if first is None or second is None or first[0] != second[0]:
+        return None
+    dim = first[0]
+    (_, low, _), (_, begin, high), left, right = first, second, *args
+    if low > begin:
+        (low, begin, high), left, right = (begin, low, first[2]), right, left
+    if low + left.args[0].shape[dim] != begin:
+        return None
+    pieces = (*pieces_of(left.args[0], dim), *pieces_of(right.args[0], dim))
+    if not low and not high:
+        return P.cat, (pieces,), {"dim": dim}
+    rank = len(node.shape)
+    sides = {name: tuple(size if k == dim else 0 for k in range(rank)) for name, size in (("low", low), ("high", high))}
+    return P.pad, (make(P.cat, (pieces,), {"dim": dim}),), {**sides, "inner": (0,) * rank, "value": 0}
+
+
+def pieces_of(x: Node, dim: int):
+    return x.args[0] if x.op is P.cat and x.params["dim"] == dim else (x,)

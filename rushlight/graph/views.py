@@ -1,0 +1,23 @@
+"""Which memory shows a value: chains of views resolved to what they are views of."""
+from __future__ import annotations
+
+from ..core.meta import Meta
+from .graph import Node, nodes_in
+
+
+def through_views(node: Node) -> Node:
+    """The node whose memory shows this one: views of rows in memory share it, as far as strides allow."""
+    path = []
+    while node.op is not None and node.op.kind.name == "view":
+        path.append(node)
+        node = node.args[0]
+    root, meta = node, node.meta if node.op is None else Meta.of(node.shape, node.dtype)
+    for step in reversed(path):
+        found = step.op.kind.strided(step.op, meta, **step.params)
+        root, meta = (root, found[0]) if found else (step, Meta.of(step.shape, step.dtype))
+    return root
+
+
+def operands(nodes) -> set:
+    """What contractions and library calls among these nodes read from memory."""
+    return {through_views(used) for node in nodes if node.op.kind.name in ("contract", "foreign") for used in nodes_in(node.args)}
