@@ -71,6 +71,20 @@ def ancestors(nodes, targets) -> set:
     return found
 
 
+def crossroads(nodes) -> set:
+    """Elementwise results that several others read and that read several tensors or a contraction: the sums of residual networks."""
+    users: dict = {}
+    for node in nodes:
+        for used in set(nodes_in(node.args)):
+            users[used] = users.get(used, 0) + 1
+    return {n for n in nodes if n.op.kind.name == "elementwise" and users.get(n, 0) > 1 and reads_much(n)}
+
+
+def reads_much(node: Node) -> bool:
+    large = [n for n in nodes_in(node.args) if product(n.shape) == product(node.shape)]
+    return len(large) > 1 or any(n.op is not None and n.op.kind.name in KEPT for n in large)
+
+
 class Costs:
     """What it costs to keep a value for the backward, and what to compute it again; both in bytes moved.
 
@@ -80,23 +94,26 @@ class Costs:
 
     def __init__(self, nodes, backward: set, free: set, work):
         self.free, self.work = free, work
-        self.stored = operands(n for n in nodes if n not in backward)
+        forward = [n for n in nodes if n not in backward]
+        self.stored = operands(forward) | crossroads(forward)
         self.wanted = operands(n for n in nodes if n in backward)
 
     def keep(self, node: Node) -> int:
         size = node.meta.itemsize * product(node.shape) if not isinstance(node.meta, tuple) else ENDLESS
         if node in self.free:
             return 0
-        if node.op is None or node in self.stored or node.op.kind.name in KEPT:
+        if node.op is None or node in self.stored:
             return size // 2 + 1
+        if node.op.kind.name in KEPT:
+            return size + 1  # what is computed along with it could lie there instead
         return ENDLESS if node.op.kind.name == "view" and node not in self.wanted else size * 5 // 2 + 1
 
     def again(self, node: Node) -> int:
         if node.op is None or node.op.kind.name in KEPT:
             return ENDLESS
-        elements = product(node.shape)
         if node.op.kind.name == "reduce":
-            elements = product(node.args[0].shape) * 2
+            return product(node.args[0].shape) * node.args[0].meta.itemsize
+        elements = product(node.shape)
         written = elements * node.meta.itemsize if node in self.wanted else 0
         return int(elements * self.work(node)) + written
 

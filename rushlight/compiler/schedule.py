@@ -59,7 +59,7 @@ class Schedule:
             if dear and len(readers.get(node, ())) > 1 and node.op.kind.name != "view":
                 self.kept.add(node)
             else:
-                work[node] = loads, operations
+                work[node] = (loads, operations) if node.op.kind.name != "reduce" else (0, 0)  # a row's result is at hand in its kernel
 
     def cost(self, node: Node, work: dict):
         """(elements read, operations) for each element of a node when it is computed from what is kept."""

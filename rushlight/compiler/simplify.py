@@ -25,20 +25,21 @@ def rule(*operators, before, after):
     return enter
 
 
-def simplify(graph: Graph) -> Graph:
-    """An equal program with fewer nodes.  Outputs keep their metadata; one that equals an input is still a value of its own."""
+def simplify(graph: Graph, fixed: int | None = None) -> Graph:
+    """An equal program with fewer nodes.  The first ``fixed`` outputs (default: all) keep their strides; an output that equals an input is
+    still a value of its own."""
     made, table = {n: n for n in graph.inputs}, {}
     for node in graph.nodes:
         args = map_nodes(node.args, made.__getitem__)
         made[node] = settle(node, node.op, args, node.params, table)
 
-    def own(node: Node) -> Node:
+    def own(node: Node, fixed: bool) -> Node:
         found = made[node]
-        if found.meta is node.meta and (found.op is not None or node.op is None):
+        if (found.meta is node.meta or not fixed) and (found.op is not None or node.op is None):
             return found
         return Node(node.name, node.op, map_nodes(node.args, made.__getitem__), node.params, node.meta, where=node.where)
 
-    outputs = [Store(made[o.node], o.into) if isinstance(o, Store) else own(o) for o in graph.outputs]
+    outputs = [Store(made[o.node], o.into) if isinstance(o, Store) else own(o, fixed is None or k < fixed) for k, o in enumerate(graph.outputs)]
     known = {*graph.inputs, *table.values()}
     extra = [n for n in outputs if isinstance(n, Node) and n not in known]
     return Graph(graph.inputs, [*table.values(), *extra], outputs).prune()
@@ -133,6 +134,21 @@ def permuted_again(node, args, params, make):
     if x.op is P.permute:
         return P.permute, x.args, {"dims": tuple(x.params["dims"][d] for d in dims)}
     return None
+
+
+@rule(P.permute, before=lambda x: P.permute(P.matmul(x, x[:, :2]), dims=(1, 0)), after=lambda x: P.matmul(x[:, :2].mT, x.mT))
+def transposed_product(node, args, params, make):
+    """(A B)' = B' A': a product is as fast whichever way its operands lie, and its result needs no copy."""
+    product_, rank = args[0], len(params["dims"])
+    if product_.op is not P.matmul or params["dims"] != swapped(rank):
+        return None
+    left, right = (make(P.permute, (x,), {"dims": swapped(rank)}) for x in product_.args)
+    return P.matmul, (right, left), {}
+
+
+def swapped(rank: int) -> tuple:
+    """The order of dimensions with the last two exchanged."""
+    return (*range(rank - 2), rank - 1, rank - 2)
 
 
 @rule(P.reshape, before=lambda x: P.reshape(P.reshape(x, shape=(product(x.shape),)), shape=tuple(x.shape)), after=lambda x: x)

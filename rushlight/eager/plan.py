@@ -385,7 +385,7 @@ def attach_backward(plan: Plan, op: Op, trace: Trace, arguments: Arguments, outp
         return None
     cot_nodes = [c.node for c in cotangents]
     whole = Graph(trace.inputs, trace.nodes, [*outputs, *stores, *(g for _, g in found)])
-    joint = simplify(splice(whole))
+    joint = simplify(splice(whole), len(outputs))
     first = len(outputs) + len(stores)
     results, grads = joint.outputs[:len(outputs)], joint.outputs[first:]
     cut = partition(joint, results, cot_nodes, grads, joint.outputs[len(outputs):first], bytes_of_work)

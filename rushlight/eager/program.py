@@ -20,6 +20,7 @@ from ..core.meta import Meta, product
 from ..core.native.memory import set_program_runner
 from ..core.settings import settings
 from ..graph.graph import Graph, Node, Store, nodes_in
+from ..graph.views import through_views
 from ..ops import prims  # noqa: F401 - declares the primitives named below
 from .reference import callback
 
@@ -38,6 +39,14 @@ class Code:
         self.block = (ctypes.c_int64 * len(words))(*words)
         self.address = ctypes.addressof(self.block)
         self.outputs, self.temporaries, self.keep, self.long = list(outputs), list(temporaries), keep, long
+
+
+def shown_as(node: Node, root: Node, meta: Meta) -> Meta:
+    """The Meta of a view of ``root``, of which the memory is seen through ``meta``."""
+    if node is root:
+        return meta
+    found = node.op.kind.strided(node.op, shown_as(node.args[0], root, meta), **node.params)
+    return found and found[0]
 
 
 class Place:
@@ -99,11 +108,10 @@ class Assembler:
         homes: dict = {}
         for node, place in self.targets:
             homes.setdefault(node, place)
-            while node.op is P.reshape and place.meta.contiguous:
-                node = node.args[0]
-                if node.op is None or node in self.results:
-                    break
-                homes.setdefault(node, Place(place.value, Meta.of(node.shape, node.dtype)))
+            root = through_views(node)
+            meta = Meta.of(root.shape, root.dtype)
+            if root.op is not None and root not in self.results and product(root.shape) == product(node.shape) and shown_as(node, root, meta) is place.meta:
+                homes.setdefault(root, Place(place.value, meta))
         return homes
 
     def home(self, node: Node, suits=lambda meta: True) -> Place:
@@ -143,9 +151,20 @@ class Assembler:
             place, shown = self.home(node), self.seen(node)
             if shown is not None and (node not in self.homes or shown.value == place.value):
                 self.places[node] = shown
+            elif node.op is P.cat:
+                self.segment([*wanted, *self.pieces(node, place)])
+                self.places[node], wanted = place, []
             else:
                 wanted.append((node, place))
         self.segment(wanted)
+
+    def pieces(self, node: Node, place: Place):
+        """What is joined, each piece with its part of the whole's memory."""
+        dim, at, found = node.params["dim"], place.offset, []
+        for piece in node.args[0]:
+            found.append((piece, Place(place.value, Meta(tuple(piece.shape), place.meta.strides, node.dtype), at)))
+            at += piece.shape[dim] * place.meta.strides[dim] * node.meta.itemsize
+        return found
 
     # --- landmarks -----------------------------------------------------------------------------------------------------------------
     def landmarks(self) -> dict:
