@@ -5,23 +5,25 @@ An archive holds ``data.pkl`` (a pickle in which tensors name their storages) an
 from __future__ import annotations
 
 import collections
+import ctypes
 import io
 import os
 import pickle
 import tempfile
 import zipfile
-
-import numpy as np
+import zlib
 
 from .core.devices import device as Device, placed
-from .core.dtypes import BY_NAME, dtype as Dtype
+from .core.dtypes import BY_NAME, NAMES, dtype as Dtype
+from .core.errors import CorruptFileError
+from .core.exchange import to_numpy
 from .core.meta import Meta, Size
 from .core.native import Tensor, wrap
-from .core.native.memory import copy_bytes
 from .core.tensor import empty
-from .core.dtypes import NAMES
 from .nn.parameter import Parameter
 
+PIECE = 1 << 20  # bytes read at once, so that they are in the cache when they are summed and copied
+REMEDY = "copy or write the file again"
 STORAGES = {name + "Storage": BY_NAME[key] for key, name in NAMES.items()}
 
 
@@ -123,17 +125,20 @@ def write_archive(obj, file, name):
         archive.writestr(f"{name}/data.pkl", text.getvalue())
         archive.writestr(f"{name}/byteorder", "little")
         for key, storage in pickler.storages.items():
-            import ctypes
             archive.writestr(f"{name}/data/{key}", ctypes.string_at(storage.address, storage.nbytes) if storage.nbytes else b"")
         archive.writestr(f"{name}/version", "3\n")
 
 
 def rebuild_tensor(storage, offset, size, stride, requires_grad=False, hooks=None, metadata=None):
-    """A tensor over a storage that was read."""
+    """A tensor over a storage that was read.  CorruptFileError for one that would reach beyond it."""
     memory, dtype = storage
+    numbers = (offset, *size, *stride)
+    if len(size) != len(stride) or not all(type(n) is int and n >= 0 for n in numbers):
+        raise CorruptFileError(f"a tensor with sizes {size}, strides {stride} and start {offset}", "one stride for each size, none below 0")
     meta = Meta(tuple(size), tuple(stride), dtype, memory.device)
-    if (offset + (meta.nbytes // dtype.itemsize)) * dtype.itemsize > memory.nbytes and meta.numel:
-        raise RuntimeError(f"the file is corrupt: a tensor of shape {list(size)} does not fit into its storage of {memory.nbytes} bytes")
+    if offset * dtype.itemsize + meta.nbytes > memory.nbytes and meta.numel:
+        raise CorruptFileError(f"a tensor with sizes {list(size)}, strides {list(stride)} and start {offset} of {dtype} does not fit into its storage "
+                               f"of {memory.nbytes} bytes", "a storage that holds it all", REMEDY)
     tensor = wrap(memory.storage, offset, meta, meta.itemsize)
     return tensor.requires_grad_() if requires_grad else tensor
 
@@ -148,19 +153,16 @@ ALLOWED = {("collections", "OrderedDict"): collections.OrderedDict, ("torch._uti
 
 
 class Unpickler(pickle.Unpickler):
-    """Reads the pickle of an archive; only tensors and plain containers unless everything is allowed."""
+    """Reads the pickle of an archive that is trusted."""
 
-    def __init__(self, file, storages, weights_only):
+    def __init__(self, file, storages):
         super().__init__(file, encoding="utf-8")
-        self.storages, self.weights_only = storages, weights_only
+        self.storages = storages
 
     def find_class(self, module, name):
         found = ALLOWED.get((module, name))
         if found is not None:
             return found
-        if self.weights_only:
-            raise pickle.UnpicklingError(f"Weights only load failed: the file refers to {module}.{name}, which could run any code. If you trust its source, "
-                                         "load it with weights_only=False.")
         if module == "torch" or module.startswith("torch."):
             module = "rushlight" + module[5:]
         return super().find_class(module, name)
@@ -170,31 +172,112 @@ class Unpickler(pickle.Unpickler):
         return self.storages(key), dtype
 
 
+class WeightsUnpickler(pickle._Unpickler):
+    """Reads the pickle of an archive that may be hostile: tensors and plain containers only, made by functions of this file."""
+
+    dispatch = dict(pickle._Unpickler.dispatch)
+
+    def __init__(self, file, storages):
+        super().__init__(file, encoding="utf-8")
+        self.storages = storages
+
+    persistent_load = Unpickler.persistent_load
+
+    def find_class(self, module, name):
+        found = ALLOWED.get((module, name))
+        if found is None:
+            raise pickle.UnpicklingError(f"Weights only load failed: the file refers to {module}.{name}, which could run any code. If you trust its source, "
+                                         "load it with weights_only=False.")
+        return found
+
+    def load_build(self):
+        state, target = self.stack.pop(), self.stack[-1]
+        if type(target) is not collections.OrderedDict or not isinstance(state, dict):
+            raise pickle.UnpicklingError(f"Weights only load failed: the file sets attributes of a {type(target).__name__}")
+        vars(target).update(state)
+
+    def refuse(self):
+        raise pickle.UnpicklingError("Weights only load failed: the file makes an object without calling its class")
+
+    dispatch[pickle.BUILD[0]] = load_build
+    for opcode in (pickle.INST, pickle.OBJ, pickle.NEWOBJ, pickle.NEWOBJ_EX):
+        dispatch[opcode[0]] = refuse
+    del opcode
+
+
 def load(f, map_location=None, pickle_module=None, *, weights_only=True, mmap=None, **pickle_load_args):
-    """Reads what ``save`` wrote.  RuntimeError for a file that is no such archive or is damaged."""
+    """Reads what ``save`` wrote.
+
+    EOFError for an empty file, CorruptFileError (a RuntimeError) for one that is no such archive or is damaged,
+    pickle.UnpicklingError for one that holds more than tensors and containers, unless ``weights_only`` is false.
+    """
     if not hasattr(f, "read"):
         with open(f, "rb") as file:
             return load(file, map_location, weights_only=weights_only)
     where = placed(map_location) if isinstance(map_location, (str, Device)) else placed("cpu")
+    archive, prefix = opened(f)
+    storages = Storages(archive, f"{prefix}data/", where)
+    text = io.BytesIO(entry(archive, f"{prefix}data.pkl"))
+    if not weights_only:
+        return Unpickler(text, storages).load()
+    try:
+        return WeightsUnpickler(text, storages).load()
+    except (pickle.UnpicklingError, CorruptFileError, MemoryError):
+        raise
+    except Exception as error:  # nothing but the file's own bytes can have caused it
+        raise CorruptFileError(f"data.pkl is damaged: {type(error).__name__}: {error}", "a pickle", REMEDY) from error
+
+
+def opened(f):
+    """The archive in a file, and the folder in it that holds everything."""
     try:
         archive = zipfile.ZipFile(f)
-        names = archive.namelist()
-        pickled = next(n for n in names if n.endswith("/data.pkl"))
-        text = archive.read(pickled)
-    except (zipfile.BadZipFile, StopIteration, EOFError, OSError) as error:
-        raise RuntimeError(f"PytorchStreamReader failed reading zip archive: not a checkpoint, or a damaged one ({error})") from None
-    prefix, known = pickled[: -len("data.pkl")], {}
+    except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError, ValueError, EOFError, OSError) as error:
+        f.seek(0, os.SEEK_END)
+        if f.tell() == 0:
+            raise EOFError("the checkpoint is empty: 0 bytes; it was not written to its end") from None
+        raise CorruptFileError(f"PytorchStreamReader failed reading zip archive: not a checkpoint, or a damaged one: {error}", "a zip archive with data.pkl", REMEDY) from None
+    for name in archive.namelist():
+        if name.endswith("/data.pkl"):
+            return archive, name[: -len("data.pkl")]
+    raise CorruptFileError(f"PytorchStreamReader failed locating data.pkl among {archive.namelist()[:4]}", "an archive written by save", REMEDY)
 
-    def storage(key):
-        if key not in known:
-            try:
-                data = archive.read(f"{prefix}data/{key}")
-            except (KeyError, zipfile.BadZipFile, EOFError) as error:
-                raise RuntimeError(f"PytorchStreamReader failed reading file data/{key}: {error}") from None
-            memory = empty((len(data),), BY_NAME["uint8"], device=where)
-            if data and where.type != "meta":
-                copy_bytes(memory.storage.address, np.frombuffer(data, np.uint8).ctypes.data, len(data))
-            known[key] = memory
-        return known[key]
 
-    return Unpickler(io.BytesIO(text), storage, weights_only).load()
+DAMAGE = (KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError, UnicodeDecodeError, ValueError, EOFError, RuntimeError, OSError)
+
+
+def entry(archive, name, memory=lambda size: bytearray(size)):
+    """The bytes of one entry, checked against its sum, read piece by piece into what ``memory`` gives."""
+    try:
+        info = archive.getinfo(name)
+        size = info.file_size
+        if info.compress_type == zipfile.ZIP_STORED and size > archive.start_dir:
+            raise EOFError(f"{size} bytes are more than the archive has")
+        with archive.open(info) as source:
+            target = memory(size)
+            view, at = memoryview(target).cast("B"), 0
+            while at < size:
+                count = source.readinto(view[at:at + PIECE])
+                if not count:
+                    raise EOFError(f"{at} bytes instead of {size}")
+                at += count
+        return target
+    except DAMAGE as error:
+        raise CorruptFileError(f"PytorchStreamReader failed reading file {name}: {error}", "an intact entry", REMEDY) from None
+
+
+class Storages:
+    """The storages of an archive, each read when it is first asked for: key -> bytes as a uint8 tensor."""
+
+    def __init__(self, archive, folder, device):
+        self.archive, self.folder, self.device, self.known = archive, folder, device, {}
+
+    def __call__(self, key):
+        if key not in self.known:
+            entry(self.archive, f"{self.folder}{key}", lambda size: self.memory(key, size))
+        return self.known[key]
+
+    def memory(self, key, size):
+        """A tensor of this many bytes, entered under its key; the bytes to write (its own, but on the meta device)."""
+        tensor = self.known[key] = empty((size,), BY_NAME["uint8"], device=self.device)
+        return bytearray(size) if self.device.type == "meta" else to_numpy(tensor)
