@@ -9,6 +9,7 @@ _logs_from_environment()
 from .core import dtypes as _dtypes
 from .core.devices import device
 from .core.dtypes import ALIASES as _ALIASES, ALL as _ALL, dtype, finfo, iinfo
+from .core.errors import OutOfMemoryError
 from .core.meta import Size
 from .core.native import Tensor
 from .core import tensor as _tensor_members, exchange as _exchange, convert as _convert, printing as _printing

@@ -171,7 +171,7 @@ def array_of(data, dtype):
     try:
         array = np.array(data, dtype=wide)
     except OverflowError as error:
-        raise RuntimeError("Overflow when unpacking long") from error
+        raise ValueError(f"Overflow when unpacking long long: {data} holds a number beyond 64 bits") from error
     except (ValueError, TypeError) as error:
         raise ValueError(f"expected sequence of equal lengths at every dimension: {error}") from None
     return array, inferred
@@ -194,6 +194,8 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     else:
         if hasattr(data, "__array__") and not isinstance(data, (list, tuple, int, float, bool, complex)):
             return tensor(np.asarray(data), dtype=dtype, device=device, requires_grad=requires_grad)
+        if data is None or isinstance(data, (dict, set)):
+            raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
         if isinstance(data, (str, bytes)) or not (isinstance(data, (list, tuple, int, float, bool, complex)) or hasattr(data, "__len__")):
             raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
         if not isinstance(data, (list, tuple, int, float, bool, complex)):

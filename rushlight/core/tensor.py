@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from . import dtypes
 from .devices import device as Device
+from .errors import NegativeSizeError, OutOfMemoryError
 from .meta import Meta, Size
-from .native import Tensor, state, wrap
-from .native.allocator import allocate
+from .native import Tensor, allocate, pool, state, wrap
 
 blank = Tensor.__new__  # makes an instance of Tensor or a subclass with empty fields
 
@@ -23,20 +23,32 @@ def empty(shape, dtype, strides=None, device=None) -> Tensor:
 
     shape = tuple(shape)
     if any(size < 0 for size in shape):
-        raise RuntimeError(f"a size is negative in {list(shape)}")
+        raise NegativeSizeError(f"a size is negative in {list(shape)}", "sizes of 0 or more")
     where = placed(device)
     meta = Meta.of(shape, dtype, where) if strides is None else Meta(shape, tuple(strides), dtype, where)
     return empty_of(meta)
 
 
+def no_memory(nbytes: int):
+    """Raises what an allocation that the machine cannot serve raises."""
+    raise OutOfMemoryError(f"can't allocate memory: {nbytes} bytes", "at most what the machine has left",
+                           "use smaller batches or dtypes, or let go of tensors that are no longer needed")
+
+
+pool.refuse = no_memory
+
+
+def check_size(meta: Meta):
+    """OutOfMemoryError for more bytes than any machine has."""
+    if meta.nbytes >= 1 << 46:
+        raise OutOfMemoryError(f"can't allocate {meta.nbytes} bytes for a tensor of shape {list(meta.shape)}", "less than 64 TB", "check the sizes")
+
+
 def empty_of(meta: Meta) -> Tensor:
     """A tensor with this metadata and undefined contents."""
-    if meta.nbytes >= 1 << 46:
-        raise RuntimeError(f"can't allocate {meta.nbytes} bytes for a tensor of shape {list(meta.shape)}")
-    try:
-        storage = allocate(0 if meta.device.type == "meta" else meta.nbytes)
-    except MemoryError:
-        raise RuntimeError(f"can't allocate memory: {meta.nbytes} bytes for a tensor of shape {list(meta.shape)}") from None
+    if meta.device.type != "meta":
+        check_size(meta)
+    storage = allocate(0 if meta.device.type == "meta" else meta.nbytes)
     if meta.device.type == "meta":
         storage.nbytes = meta.nbytes
     return wrap(storage, 0, meta, meta.itemsize)

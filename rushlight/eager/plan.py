@@ -16,13 +16,14 @@ from ..compiler.schedule import bytes_of_work
 from ..compiler.simplify import simplify
 from ..core import interpret
 from ..core.dtypes import bool_, float64, int64
+from ..core.errors import OutOfMemoryError
 from ..core.kinds import P
 from ..core.log import logger
 from ..core.meta import Meta, dense_strides
 from ..core.native import Op, Plan, Tensor, calls, state
 from ..core.native.objects import FLOAT_VALUE, INTEGER_VALUE, INTO, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, VIEW
 from ..core.op import OPS, bind, make
-from ..core.tensor import empty_of
+from ..core.tensor import check_size, empty_of
 from ..graph.graph import Graph, Node, Store, splice
 from ..transforms.trace import Trace, Traced, traced
 from .destination import check_cast, check_distinct, check_exact, check_shape, into_out, reads_apart, refuse_gradient, shared
@@ -334,8 +335,7 @@ def refuse_history(op, trace, arguments, mask, stores):
 def install(plan: Plan, code: Code):
     plan.outputs = tuple(code.outputs)
     for meta in code.outputs:
-        if meta.nbytes >= 1 << 46:
-            raise RuntimeError(f"can't allocate {meta.nbytes} bytes for a result of shape {list(meta.shape)}")
+        check_size(meta)
     plan.sizes = tuple(m.nbytes for m in code.outputs)
     plan.itemsizes = tuple(m.itemsize for m in code.outputs)
     plan.temporaries = tuple(code.temporaries)
@@ -553,6 +553,8 @@ def out_of_range(plan: Plan, args):
 
     pending, failures.pending = failures.pending, None
     kind = plan.op.facts.get("out_of_range", IndexError)
+    if isinstance(pending, MemoryError):
+        raise OutOfMemoryError(f"{plan.op.name}: {pending}", "at most what the machine has left") from pending
     if pending is not None:
         raise kind(*pending.args) if isinstance(pending, IndexError) else pending
     raise kind(f"{plan.op.name}: an index is out of range")

@@ -5,6 +5,7 @@ import math
 
 from ..core import devices, dtypes
 from ..core.dtypes import FLOATING, INTEGER, bool_, float32, float64, int64
+from ..core.errors import NegativeSizeError, OperandError
 from ..core.kinds import P
 from ..core.op import Scalar, op, sample
 from ..core.tensor import Tensor, empty as empty_tensor, empty_of
@@ -31,10 +32,14 @@ def spaced(start: Scalar, step: Scalar, count, dtype):
 
 
 def checked_sizes(size):
-    out = tuple(int(s) for s in sizes_of(size))
-    for s in out:
-        if s < 0:
-            raise RuntimeError(f"Trying to create tensor with negative dimension {s}: {list(out)}")
+    """Sizes as ints.  TypeError for what is none, RuntimeError for one below 0."""
+    given = sizes_of(size)
+    for s in given:
+        if isinstance(s, bool) or not hasattr(s, "__index__"):
+            raise OperandError(f"argument 'size' must be tuple of ints, but holds {s!r}, a {type(s).__name__}", "ints", "convert it with int()")
+    out = tuple(int(s) for s in given)
+    if any(s < 0 for s in out):
+        raise NegativeSizeError(f"Trying to create tensor with negative dimension: {list(out)}", "sizes of 0 or more")
     return out
 
 
@@ -79,6 +84,8 @@ def empty_strided(size, stride, *, dtype=None, layout=None, device=None, require
     """A tensor with undefined contents and the given strides."""
     if len(size) != len(stride):
         raise RuntimeError(f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})")
+    if any(s < 0 for s in stride):
+        raise RuntimeError(f"empty_strided: negative strides are not supported, got strides: {list(stride)}")
     return finished(empty_tensor(checked_sizes((size,)), dtype or dtypes.Defaults.floating, stride, device), requires_grad)
 
 

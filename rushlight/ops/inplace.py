@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ..core.dtypes import FLOATING, bool_
+from ..core.errors import NegativeSizeError
 from ..core.kinds import P
 from ..core.meta import broadcast
 from ..core.native import Tensor, state
@@ -77,6 +78,8 @@ def resize_(input, *sizes, memory_format=None):
     """Another shape for the same storage, which grows where it must (new elements undefined)."""
     from .shape import sizes_of
     meta = input.meta.like(tuple(sizes_of(sizes)))
+    if any(s < 0 for s in meta.shape):
+        raise NegativeSizeError(f"resize_: a size is negative in {list(meta.shape)}", "sizes of 0 or more")
     if input.needs_grad:
         raise RuntimeError("cannot resize variables that require grad")
     if (input.offset * input.itemsize) + meta.nbytes > input.storage.nbytes:

@@ -17,6 +17,8 @@ def sizes_of(size):
 
 def inferred(shape, numel):
     """A shape with its -1 worked out."""
+    if any(type(s) is int and s < -1 for s in shape):
+        raise NegativeSizeError(f"invalid shape dimension in {list(shape)}", "sizes of 0 or more, or one -1 for what is left")
     if -1 not in [s for s in shape if type(s) is int]:
         if product(shape) != numel:
             raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")
@@ -24,8 +26,6 @@ def inferred(shape, numel):
     rest = product(s for s in shape if not (type(s) is int and s == -1))
     if sum(1 for s in shape if type(s) is int and s == -1) > 1:
         raise RuntimeError("only one dimension can be inferred")
-    if any(type(s) is int and s < -1 for s in shape):
-        raise RuntimeError(f"invalid shape dimension in {list(shape)}")
     if rest == 0:
         raise RuntimeError(f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified dimension size -1 can be any value and is ambiguous")
     if numel % rest != 0:

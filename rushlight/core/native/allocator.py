@@ -25,6 +25,7 @@ class Pool:
     cached: i64  # bytes of large blocks on free lists
     peak: i64
     small: i64  # bytes of small blocks in use
+    refuse: object  # (nbytes): raises what callers get where the system has no more memory
 
 
 pool = Pool()
@@ -63,7 +64,7 @@ def carve(index: i64) -> i64:
     total = SLAB
     if size * 16 < SLAB:
         total = SMALL * 2
-    first = allocate_pages(total)
+    first = pages(total)
     at = first + size
     while at + size <= first + total:
         store_i64(at, 0, load_i64(pool.heads, index))
@@ -88,8 +89,22 @@ def trim() -> None:
 
 
 @native
+def pages(nbytes: i64) -> i64:
+    """Fresh memory from the system; where it has no more, what is cached goes back first."""
+    try:
+        return allocate_pages(nbytes)
+    except MemoryError:
+        trim()
+    try:
+        return allocate_pages(nbytes)
+    except MemoryError:
+        pool.refuse(nbytes)
+    return 0
+
+
+@native
 def acquire(index: i64) -> i64:
-    """The address of a block of this class, contents undefined.  MemoryError if the system has no more."""
+    """The address of a block of this class, contents undefined.  Raises as ``pool.refuse`` if the system has no more."""
     block = load_i64(pool.heads, index)
     if block != 0:
         store_i64(pool.heads, index, load_i64(block, 0))
@@ -102,7 +117,7 @@ def acquire(index: i64) -> i64:
         else:
             if pool.cached > SLACK + pool.live // 8:
                 trim()
-            block = allocate_pages(size)
+            block = pages(size)
         pool.live += size
         if pool.live > pool.peak:
             pool.peak = pool.live
@@ -137,7 +152,7 @@ class Storage:
 
 @native
 def allocate(nbytes: i64) -> Storage:
-    """A fresh storage of ``nbytes`` bytes, contents undefined.  MemoryError if the system has no more."""
+    """A fresh storage of ``nbytes`` bytes, contents undefined.  Raises as ``pool.refuse`` if the system has no more."""
     index = size_class(nbytes)
     storage = Storage()
     storage.address = acquire(index)
