@@ -21,7 +21,7 @@ class Buffer:
         return self.name
 
 
-@dataclass
+@dataclass(eq=False)
 class Reduction:
     """``result = combine of value over the stage's loops``; for the place of an extreme, ``at`` numbers the elements."""
 
@@ -129,6 +129,7 @@ def walk(e, op: str):
         stack.extend(one.args)
 
 
+NEAR = 4    # strides up to this are part of the machine code: loads go by whole vectors
 SMALL = 16  # divisors and unrolled loops up to this are part of the machine code
 
 
@@ -137,7 +138,7 @@ class Parameters:
     machine code serves every shape.  0, 1 and -1 stay."""
 
     def __init__(self):
-        self.values, self.memo = [], {}
+        self.values, self.memo, self.steps = [], {}, {}
 
     def slot(self, value):
         """A number or symbolic size as a slot."""
@@ -146,6 +147,15 @@ class Parameters:
 
     def static(self, value):
         return value if isinstance(value, int) and -1 <= value <= 1 else self.slot(value)
+
+    def step(self, value, moving):
+        """What a product of axes is multiplied with: one slot for all that step alike, and small strides as they are."""
+        if isinstance(value, int) and -1 <= value <= NEAR:
+            return value
+        key = value, tuple(moving)
+        if key not in self.steps:
+            self.steps[key] = self.slot(value)
+        return self.steps[key]
 
     def integer(self, e):
         """An integer with its constants as slots."""
@@ -181,7 +191,7 @@ class Parameters:
             if not moving:
                 fixed = add(fixed, known)
                 continue
-            term = self.static(known)
+            term = self.step(known, moving)
             for atom in moving:
                 term = multiply(term, self.integer(atom))
             out = add(out, term)

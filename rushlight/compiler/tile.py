@@ -5,7 +5,7 @@ import itertools
 import math
 
 from ..core import expr
-from ..core.dtypes import float32
+from ..core.dtypes import float32, int64
 from ..core.expr import Expr, extent_of, factors, index, terms
 from .kernel import Kernel, Reduction, Stage, StoreTo, walk
 
@@ -16,7 +16,7 @@ def arrange(kernel: Kernel) -> Kernel:
     """The kernel with its axes ordered by the memory they step through, merged where they step as one, and vectorised."""
     if kernel.serial or kernel.lane is not None:
         return kernel
-    kernel = collapse(separate(kernel))
+    kernel = unroll(collapse(separate(kernel)))
     loops = next((s.loops for s in kernel.stages if s.loops), ())
     best = vector_axis(kernel, [*kernel.outer, *loops])
     if best is None:
@@ -69,7 +69,7 @@ def accesses(kernel: Kernel):
 
 
 def vector_axis(kernel: Kernel, axes):
-    """The axis along which most accesses step by one element; the last one of equals, a longer one before a short one."""
+    """The axis along which most accesses step by one element, the last one of equals; short ones count for less."""
     if not axes:
         return None
     scores = {}
@@ -82,8 +82,14 @@ def vector_axis(kernel: Kernel, axes):
             step = parts.get(axis)
             if step == 1:
                 scores[axis] = scores.get(axis, 0) + weight
-    last = max(range(len(axes)), key=lambda k: (scores.get(axes[k], 0), not is_short(axes[k]), k))
+    last = max(range(len(axes)), key=lambda k: (scores.get(axes[k], 0) * fullness(axes[k]), not is_short(axes[k]), k))
     return axes[last]
+
+
+def fullness(axis) -> float:
+    """How full vectors along an axis are."""
+    extent = extent_of(axis)
+    return min(1, extent / SHORT) if isinstance(extent, int) else 1
 
 
 def is_short(axis) -> bool:
@@ -140,6 +146,49 @@ def collapse(kernel: Kernel) -> Kernel:
     outer = merge(kernel, kernel.outer, replaced)
     inner = merge(kernel, loops, replaced)
     return with_axes(kernel, outer, inner, replaced) if replaced else kernel
+
+
+UNROLLED = 16  # elements of the loops of a kernel that are written out
+
+
+def unroll(kernel: Kernel) -> Kernel:
+    """A kernel with few iterations of its loops (a pooling window) without them: vectors then run over what they are computed for."""
+    loops = next((s.loops for s in kernel.stages if s.loops), ())
+    extents = [extent_of(i) for i in loops]
+    if not loops or not all(isinstance(n, int) for n in extents) or math.prod(extents) > UNROLLED or all(map(is_short, kernel.outer)):
+        return kernel
+    places = [dict(zip(loops, at)) for at in itertools.product(*map(range, extents))]
+    results: dict = {}
+    stages = []
+    for stage in kernel.stages:
+        found, stores = {}, []
+        for place in places if stage.loops else [{}]:
+            replaced = {**results, **place}
+            stores += [StoreTo(t.buffer, expr.const(expr.substitute(t.at, replaced)), expr.substitute(t.value, replaced), t.combine) for t in stage.stores]
+            for r in stage.reductions:
+                found[r] = combined(r.mapped(lambda e: expr.substitute(e, replaced)), found.get(r))
+        results.update((r.result, parts[0]) for r, parts in found.items())
+        if stores:
+            stages.append(Stage((), [], stores))
+    return Kernel(kernel.outer, kernel.lane, stages, kernel.serial, kernel.flag)
+
+
+COMBINED = {"add": "add", "mul": "mul", "max": "maximum", "min": "minimum", "and": "logical_and", "or": "logical_or"}
+
+
+def combined(r: Reduction, before):
+    """(result,) of one more element, or (place, value) for the place of an extreme."""
+    if r.at is None:
+        return (r.value if before is None else expr.apply(COMBINED[r.combine], before[0], r.value),)
+    at = expr.value(expr.plain(r.at), int64)
+    if before is None:
+        return at, r.value
+    place, best = before
+    better = expr.apply("gt" if r.combine == "argmax" else "lt", r.value, best)
+    if r.value.dtype.is_floating_point:
+        nan = expr.logical_and(expr.apply("isnan", r.value), expr.logical_not(expr.apply("isnan", best)))
+        better = expr.apply("logical_or", better, nan)
+    return expr.where(better, at, place), expr.where(better, r.value, best)
 
 
 def by_stride(kernel: Kernel) -> Kernel:

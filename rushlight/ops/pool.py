@@ -69,11 +69,11 @@ def max_pool_of(rank):
             start = P.reshape(P.add(P.mul(P.iota(size=out[k], dtype=int64), stride[k]), -padding[k]), shape=(1, 1) + tuple(out[k] if j == k else 1 for j in range(rank)) + (1,))
             position = P.add(P.mul(place, dilation[k]), start)
             at = position if at is None else P.add(P.mul(at, x.shape[2 + k]), position)
-        at = P.reshape(at, shape=(*x.shape[:2], product(out)))
-        flat = P.reshape(x, shape=(*x.shape[:2], product(x.shape[2:])))
-        value = P.gather(flat, at, dim=2)
         shape = (*x.shape[:2], *out)
-        return rebatched(P.reshape(value, shape=shape), single), rebatched(P.reshape(at, shape=shape), single)
+        at = rebatched(P.reshape(at, shape=shape), single)  # a result, so that the backward reads it instead of finding it again
+        flat = P.reshape(x, shape=(*x.shape[:2], product(x.shape[2:])))
+        value = P.gather(flat, P.reshape(at, shape=(*x.shape[:2], product(out))), dim=2)
+        return rebatched(P.reshape(value, shape=shape), single), at
 
     core_body.__name__ = f"_max_pool{rank}d"
     core_body.__doc__ = "The maximum of every window, and its position in the flattened plane."
@@ -155,6 +155,15 @@ def bins(size, count):
     return [(k * size // count, -(-(k + 1) * size // count)) for k in range(count)]
 
 
+def equal_parts(x, sizes):
+    """The mean of equal parts along the last dimensions."""
+    lead, rank = x.shape[:-len(sizes)], len(sizes)
+    parts = [n // count for n, count in zip(x.shape[-rank:], sizes)]
+    grouped = P.reshape(x, shape=(*lead, *(n for pair in zip(sizes, parts) for n in pair)))
+    total = P.sum(grouped, tuple(len(lead) + 2 * k + 1 for k in range(rank)))
+    return P.reshape(P.div(total, product(parts)), shape=(*lead, *sizes))
+
+
 def adaptive_average_of(rank):
     name = f"adaptive_avg_pool{rank}d"
 
@@ -163,6 +172,8 @@ def adaptive_average_of(rank):
         x, single = unbatched(input, rank, name)
         sizes = adaptive_sizes(name, output_size, x.shape[2:])
         out = wide(x)
+        if all(count and n % count == 0 for n, count in zip(x.shape[2:], sizes)):
+            return rebatched(back(equal_parts(out, sizes), x), single)
         for k, count in enumerate(sizes):
             out = adaptive_along(out, 2 + k, count)
         return rebatched(back(out, x), single)
@@ -172,14 +183,8 @@ def adaptive_average_of(rank):
 
 
 def adaptive_along(x, at, count):
-    """The mean of each part along one dimension: equal parts by a reshape, others by a running window of the longest part."""
+    """The mean of each of ``count`` parts along one dimension."""
     size = x.shape[at]
-    if count == size:
-        return x
-    if count and size % count == 0:
-        grouped = P.reshape(x, shape=(*x.shape[:at], count, size // count, *x.shape[at + 1:]))
-        total = P.div(P.sum(grouped, (at + 1,)), size // count)
-        return P.reshape(total, shape=(*x.shape[:at], count, *x.shape[at + 1:]))
     from .shape import joined, sliced
     parts = [P.div(P.sum(sliced(x, at, a, 1, b - a), (at,)), b - a) for a, b in bins(size, count)]
     return joined(parts, at) if len(parts) > 1 else parts[0] if parts else sliced(x, at, 0, 1, 0)
@@ -405,6 +410,10 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
         raise RuntimeError(f"Input and output sizes should be greater than 0, but got input (H: {space[0]}) output (H: {sizes[0]})")
     if mode == "area":
         return OPS[f"{F}.adaptive_avg_pool{rank}d"](input, sizes)
+    if mode.startswith("nearest") and all(count % n == 0 for n, count in zip(space, sizes)):
+        times = tuple(count // n for n, count in zip(space, sizes))
+        if factors is None or recompute_scale_factor or times == factors:
+            return repeated(input, times)
     out = wide_composite(input)
     kind = {"bilinear": "linear", "trilinear": "linear"}.get(mode, mode)
     for k in range(rank):
@@ -414,6 +423,16 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
         else:
             out = resampled(out, 2 + k, taps_of(kind, space[k], sizes[k], scale, bool(align_corners)))
     return out.to(input.dtype)
+
+
+@op(samples=(sample((2, 3, 2, 2), (2, 3)),), method=False, name="_repeated")
+def repeated(input, times):
+    """Every element of the last dimensions ``times`` times, side by side."""
+    rank = len(times)
+    lead, space = tuple(input.shape[:-rank]), tuple(input.shape[-rank:])
+    apart = P.reshape(input, shape=(*lead, *(n for size in space for n in (size, 1))))
+    spread_out = P.expand(apart, shape=(*lead, *(n for pair in zip(space, times) for n in pair)))
+    return P.reshape(spread_out, shape=(*lead, *(size * count for size, count in zip(space, times))))
 
 
 def wide_composite(x):

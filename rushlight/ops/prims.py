@@ -455,11 +455,30 @@ def unfold_numpy(x, dim, size, step):
 def unfold_transpose(g, s, dim, size, step):
     if not s:
         return P.reshape(g, shape=())
-    count = g.shape[dim]
+    count, last = g.shape[dim], len(g.shape) - 1
+    if isinstance(size, int) and -(-size // step) <= MOST_SHIFTS:
+        return unfold_by_shifts(g, s, dim, size, step, count)
     index = P.add(P.mul(P.reshape(P.iota(size=count, dtype=int64), shape=(count, 1)), step), P.reshape(P.iota(size=size, dtype=int64), shape=(1, size)))
-    last = len(g.shape) - 1
     moved = P.permute(g, dims=(*range(dim + 1), last, *range(dim + 1, last)))
     return P.put(P.full(shape=tuple(s), value=0, dtype=g.dtype), index, moved, dim=dim, combine="add")
+
+
+MOST_SHIFTS = 16  # windows that overlap at one element, beyond which a scatter is better
+
+
+def unfold_by_shifts(g, s, dim, size, step, count):
+    """Parts of ``step`` elements of all windows lie side by side; the parts that begin later are added further on."""
+    last, total = len(g.shape) - 1, None
+    for start in range(0, size, step):
+        width = min(step, size - start)
+        part = P.slice(g, starts=(*(0,) * last, start), steps=(1,) * (last + 1), shape=(*g.shape[:last], width))
+        part = P.pad(part, low=(0,) * (last + 1), high=(*(0,) * last, step - width), inner=(0,) * (last + 1), value=0)
+        moved = P.permute(part, dims=(*range(dim + 1), last, *range(dim + 1, last)))
+        flat = P.reshape(moved, shape=(*s[:dim], count * step, *s[dim + 1:]))
+        placed = P.pad(flat, low=tuple(start if k == dim else 0 for k in range(last)), high=tuple(n - count * step - start if k == dim else 0 for k, n in enumerate(s)),
+                       inner=(0,) * last, value=0)
+        total = placed if total is None else P.add(total, placed)
+    return total
 
 
 unfold = view("unfold", View(

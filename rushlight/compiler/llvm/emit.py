@@ -10,9 +10,9 @@ from ...core.expr import Expr, add, const, extent_of, plain, terms
 from .. import math
 from ..kernel import Kernel, Stage, scalar_inputs
 from . import scalars
-from .builder import Module, constant, zero
+from .builder import Module, constant, constant_vector, zero
 from .scalars import COMPUTED, STORED
-from .types import f64, i1, i64, ptr, vector
+from .types import f64, i1, i32, i64, ptr, vector
 
 ABI = [("slots", ptr), ("begin", i64), ("end", i64), ("worker", i64)]
 UNROLL = 4  # vectors in flight
@@ -26,10 +26,10 @@ def emit(kernel: Kernel, count: int, name: str) -> str:
 
 
 class Context:
-    """One vector's worth of a loop: its axis, first index, mask (None: all lanes) and the values computed for it."""
+    """One vector's worth of a loop: its axis, first index, mask and number of lanes (None: all) and the values computed for it."""
 
-    def __init__(self, axis, start, mask):
-        self.axis, self.start, self.mask, self.values, self.depth = axis, start, mask, {}, None
+    def __init__(self, axis, start, mask=None, count=None):
+        self.axis, self.start, self.mask, self.count, self.values, self.depth = axis, start, mask, count, {}, None
 
 
 class Emitter:
@@ -164,10 +164,8 @@ class Emitter:
     # -- loops ------------------------------------------------------------------------------------------------------------
 
     def vectors(self, axis, low, high, carried, body):
-        """Runs ``body(contexts, carried)`` over [low, high): ``unroll`` vectors at a time, then one masked one at a time."""
+        """Runs ``body(contexts, carried)`` over [low, high): ``unroll`` vectors at a time, then one at a time, the last one masked."""
         b, lanes = self.b, self.lanes
-        step = lanes * self.unroll
-        whole = b.add(low, b.mul(b.div(b.sub(high, low), step), step))
 
         def inside(contexts, values):
             self.scopes.append({})  # what is computed in a loop's body is of no use after it
@@ -176,13 +174,20 @@ class Emitter:
             return out
 
         def main(at, values):
-            return inside([Context(axis, b.add(at, k * lanes), None) for k in range(self.unroll)], values)
+            return inside([Context(axis, b.add(at, k * lanes)) for k in range(self.unroll)], values)
+
+        def single(at, values):
+            return inside([Context(axis, at)], values)
 
         def tail(at, values):
-            return inside([Context(axis, at, b.lane_mask(b.sub(high, at), lanes))], values)
+            count = b.sub(high, at)
+            return inside([Context(axis, at, b.lane_mask(count, lanes), count)], values)
 
-        carried = b.loop(low, whole, step, carried, main)
-        return b.loop(whole, high, lanes, carried, tail)
+        for step, part in ((lanes * self.unroll, main), (lanes, single)) if self.unroll > 1 else ((lanes, single),):
+            whole = b.add(low, b.mul(b.div(b.sub(high, low), step), step))
+            carried = b.loop(low, whole, step, carried, part)
+            low = whole
+        return b.loop(low, high, lanes, carried, tail)
 
     def lane_stages(self, contexts, _):
         """All stages for the vectors of the lane axis; loops are serial and accumulate whole vectors."""
@@ -339,7 +344,7 @@ class Emitter:
             b.store(scalars.to_memory(b, value, dtype), pointer, mask=mask)
             return
         element = STORED[dtype.name]
-        pointers = b.offset(self.pointers[s.buffer], self.vector(s.at), element)
+        pointers = self.addresses(s.buffer, s.at, rest, stride)
         if s.combine:
             old = scalars.from_memory(b, b.gather(vector(element, self.lanes), pointers, mask), dtype)
             value = self.update(s, old, value)
@@ -567,6 +572,52 @@ class Emitter:
             self.scopes[-1][key] = found
         return found
 
+    def addresses(self, buffer, at, rest, stride):
+        """Where each lane's element lies."""
+        b, element = self.b, STORED[buffer.dtype.name]
+        if stride is None:
+            return b.offset(self.pointers[buffer], self.vector(const(at)), element)
+        step = const(stride)
+        found = self.found(("steps", step))
+        if found is None:
+            kind = i32 if isinstance(plain(step), int) else i64  # what LLVM knows to be small, it gathers by small offsets
+            lanes = b.lane_indices(self.lanes, kind)
+            found = b.mul(lanes, plain(step)) if kind is i32 else b.mul(lanes, self.vector(step))
+            self.scopes[-1]["steps", step] = found
+        base = b.offset(self.pointer(buffer, rest), b.mul(self.context.start, self.value(step)), element)
+        return b.offset(base, b.cast("sext", found, vector(i64, self.lanes)) if found.type.element is i32 else found, element)
+
+    def repeats(self, at):
+        """(rest, n) with at = rest + axis // n, n a power of two no larger than a vector: each element is there n times."""
+        parts, _ = terms(at)
+        for e, c in parts.items():
+            if c == 1 and e.op == "//" and e.args[0] is self.context.axis and e.args[1].op == "const":
+                rest, n = at - e, e.args[1].arg
+                if n & n - 1 == 0 and n <= self.lanes and not (isinstance(rest, Expr) and self.context.axis in rest.free):
+                    return rest, n
+        return None
+
+    def repeated(self, buffer, rest, n, type):
+        """A part of a vector, each element n times.  (Vectors start at multiples of their length.)"""
+        b, few = self.b, self.lanes // n
+        low = b.offset(self.pointer(buffer, rest), b.div(self.context.start, n), type.element)
+        count = self.context.count
+        mask = None if count is None else b.lane_mask(b.div(b.add(count, n - 1), n), few)
+        read = b.load(vector(type.element, few), low, mask=mask)
+        return b.shuffle(read, None, [k // n for k in range(self.lanes)])
+
+    def every_other(self, buffer, rest, type):
+        """A load with stride 2: two vectors, less the one element beyond the last, and their even lanes."""
+        b, lanes = self.b, self.lanes
+        low = b.offset(self.pointer(buffer, rest), b.mul(self.context.start, 2), type.element)
+        high, count = b.offset(low, lanes, type.element), self.context.count
+        if count is None:
+            first, second = None, constant_vector(i1, [1] * (lanes - 1) + [0])
+        else:
+            last = b.sub(b.mul(count, 2), 1)
+            first, second = b.lane_mask(last, lanes), b.lane_mask(b.sub(last, lanes), lanes)
+        return b.shuffle(b.load(type, low, mask=first), b.load(type, high, mask=second), list(range(0, 2 * lanes, 2)))
+
     def load(self, e):
         b, dtype, buffer, c = self.b, e.dtype, e.arg, self.context
         at = plain(e.args[0])
@@ -590,9 +641,12 @@ class Emitter:
                 b.reduce("or", mask), self.value(const(at)), 0), STORED[dtype.name]))
             read = b.splat(one, self.lanes)
             read = b.select(mask, read, zero(type))
+        elif condition is None and self.repeats(at) is not None:
+            read = self.repeated(buffer, *self.repeats(at), type)
+        elif stride == 2 and condition is None:
+            read = self.every_other(buffer, rest, type)
         else:
-            pointers = b.offset(self.pointers[buffer], self.vector(at), STORED[dtype.name])
-            read = b.gather(type, pointers, mask)
+            read = b.gather(type, self.addresses(buffer, at, rest, stride), mask)
         return scalars.from_memory(b, read, dtype)
 
 
