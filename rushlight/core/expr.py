@@ -303,6 +303,9 @@ def floor_divide(a, b):
             return add(quotient, floor_divide(rest, b))
         if isinstance(rest, Expr) and rest.op == "//" and rest.args[1].op == "const" and isinstance(b, int):
             return floor_divide(rest.args[0], rest.args[1].arg * b)
+        coarse = coarser(rest, b)
+        if coarse is not None:
+            return floor_divide(coarse[0], b // coarse[2])
     low, high = (a.low, a.high) if isinstance(a, Expr) else (a, a)
     return Expr("//", (const(a), const(b)), None, None, 0 if low >= 0 else -INFINITY,
                 high // b if isinstance(b, int) and b > 0 and high < INFINITY else high if low >= 0 else INFINITY)
@@ -320,7 +323,26 @@ def modulo(a, b):
         if within(rest, b):
             return rest
         a = rest
+        coarse = coarser(rest, b)
+        if coarse is not None:
+            return add(multiply(modulo(coarse[0], b // coarse[2]), coarse[2]), coarse[1])
     return Expr("%", (const(a), const(b)), None, None, 0, (b if isinstance(b, int) else b.high) - 1)
+
+
+def coarser(a, b):
+    """(q, r, unit) with a = q * unit + r, 0 <= r < unit, and unit above 1 a divisor of the number b, if there are such.
+
+    >>> i, j = index("i", 6), index("j", 4)
+    >>> floor_divide(i * 4 + j, 8) is i // 2
+    True
+    """
+    if not isinstance(a, Expr) or not isinstance(b, int):
+        return None
+    for unit in sorted({math.gcd(c, b) for c in terms(a)[0].values()} - {1}, reverse=True):
+        quotient, rest = split(a, unit)
+        if within(rest, unit):
+            return quotient, rest, unit
+    return None
 
 
 def maximum(a, b):

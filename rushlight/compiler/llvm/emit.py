@@ -184,7 +184,7 @@ class Emitter:
             return inside([Context(axis, at, b.lane_mask(count, lanes), count)], values)
 
         for step, part in ((lanes * self.unroll, main), (lanes, single)) if self.unroll > 1 else ((lanes, single),):
-            whole = b.add(low, b.mul(b.div(b.sub(high, low), step), step))
+            whole = b.add(low, b.and_(b.sub(high, low), -step))
             carried = b.loop(low, whole, step, carried, part)
             low = whole
         return b.loop(low, high, lanes, carried, tail)
@@ -459,6 +459,10 @@ class Emitter:
         if e.op == "philox":
             keys = self.keys(e.args[0], lanes)
             return scalars.philox(b, keys, *(self.vector(a) if lanes else self.value(a) for a in e.args[1:]))
+        if e.op == "<" and lanes:
+            found = self.border(e)
+            if found is not None:
+                return found
         x = [self.vector(a) if lanes else self.value(a) for a in e.args]
         if e.op == "sum":
             return self.polynomial(e, x)
@@ -491,6 +495,15 @@ class Emitter:
         for value, c in zip(x, coefficients):
             out = b.sub(out, value) if c == -1 else b.add(out, b.mul(value, c))
         return out
+
+    def border(self, e):
+        """A comparison that changes once along the vector axis, as a mask of the lanes before or after that place."""
+        b, (rest, stride) = self.b, self.lane_stride(e.args[1] - e.args[0])
+        if stride == -1:
+            return b.lane_mask(b.sub(self.value(const(rest)), self.context.start), self.lanes)
+        if stride == 1:
+            return b.not_(b.lane_mask(b.sub(self.value(const(1 - rest)), self.context.start), self.lanes))
+        return None
 
     def division(self, e, x, divisor):
         """A quotient or remainder of positions.  Vectors multiply by the reciprocal, which is exact below 2^50."""
@@ -635,7 +648,11 @@ class Emitter:
         rest, stride = self.lane_stride(at)
         type = vector(STORED[dtype.name], self.lanes)
         if stride == 1:
-            read = b.load(type, self.pointer(buffer, add(rest, self.lane_start())), mask=mask)
+            pointer = self.pointer(buffer, add(rest, self.lane_start()))
+            if condition is not None and c.mask is None:
+                read, = b.when(b.reduce("and", mask), lambda: [b.load(type, pointer)], lambda: [b.load(type, pointer, mask=mask)])
+            else:
+                read = b.load(type, pointer, mask=mask)
         elif stride == 0:
             one = b.load(STORED[dtype.name], b.offset(self.pointers[buffer], b.select(
                 b.reduce("or", mask), self.value(const(at)), 0), STORED[dtype.name]))
