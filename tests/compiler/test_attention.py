@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from rushlight.compiler.templates.attention import Attention, plan_attention  # noqa: E402
+from rushlight.compiler.templates.attention import Attention, plan_attention, plan_attention_backward  # noqa: E402
 
 from .contractions import Runner  # noqa: E402
 
@@ -73,7 +73,8 @@ class Case:
         (batch, heads, queries, size), (_, _, keys, value_size) = self.q.shape, self.v.shape
         mask_strides = self.mask.expand(batch, heads, queries, keys).stride() if self.mask is not None else (0, 0, 0, 1)
         return Attention(batch, heads, self.sharing, queries, keys, size, value_size, self.q.stride(), self.k.stride(),
-                         self.v.stride(), self.grad.stride(), self.dtype, self.scale, self.causal, self.mask_kind or "", mask_strides)
+                         self.v.stride(), self.grad.stride(), self.dtype, self.scale, self.causal, self.mask_kind or "", mask_strides,
+                         self.grad.stride(), self.q.stride(), self.k.stride(), self.v.stride())
 
     def operands(self, **others):
         given = {"q": self.q, "k": self.k, "v": self.v, **others}
@@ -90,7 +91,7 @@ class Case:
 
 def close(got, wanted, dtype):
     assert not got.isnan().any()
-    assert (got.double() - wanted).abs().max() <= TOLERANCE[dtype] * wanted.abs().max()
+    assert (got.double() - wanted).abs().max() <= TOLERANCE[dtype] * max(wanted.abs().max(), 0.1)
 
 
 @pytest.mark.parametrize("last", [False, True], ids=["heads first", "heads last"])
@@ -103,6 +104,19 @@ def test_forward(name, dtype, last):
     seen = case.lse != math.inf
     assert torch.equal(seen, lse != math.inf)
     assert (lse.double() - case.lse)[seen].abs().max() < (1e-5 if dtype == "float32" else 1e-3)
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["heads first", "heads last"])
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("name", CASES)
+def test_gradients(name, dtype, last):
+    case = Case(name, dtype, last)
+    out, lse = case.forward()
+    gradients = [torch.full_like(x, math.nan) for x in (case.q, case.k, case.v)]
+    operands = case.operands(out=out, lse=lse, grad=case.grad, **dict(zip(("grad_q", "grad_k", "grad_v"), gradients)))
+    Runner(plan_attention_backward(case.problem()), **operands)()
+    for got, wanted in zip(gradients, torch.autograd.grad(case.out, case.wide, case.grad.double())):
+        close(got, wanted.nan_to_num(0), dtype)
 
 
 def test_infinities_and_nans_spread_as_in_the_formula():

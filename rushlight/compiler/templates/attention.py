@@ -5,7 +5,7 @@ import struct
 from dataclasses import dataclass
 
 from ..llvm import pool
-from . import flash
+from . import flash, flash_backward
 from .contraction import CHUNK, Contraction, Step, numbers
 from .flash import KEYS, ROWS
 from .matmul import register_tile
@@ -40,6 +40,10 @@ class Attention:
     causal: bool = False
     mask: str = ""
     mask_strides: tuple = (0, 0, 0, 1)
+    grad: tuple = (0, 0, 0, 1)
+    grad_q: tuple = (0, 0, 0, 1)
+    grad_k: tuple = (0, 0, 0, 1)
+    grad_v: tuple = (0, 0, 0, 1)
 
 
 def plan_attention(problem):
@@ -58,10 +62,21 @@ def plan_attention(problem):
     return _forward(problem, pool.get_num_threads())
 
 
+def plan_attention_backward(problem):
+    """Plans the gradients of attention: "q", "k", "v", "mask" (if any), "out", "lse" (of the forward) and "grad" (of out) in,
+    "grad_q", "grad_k" and "grad_v" out.
+
+    Strides beside those of the forward are the problem's `grad`, `grad_q`, `grad_k` and `grad_v`. Errors are as in
+    `plan_attention`.
+    """
+    _check(problem)
+    return _backward(problem, pool.get_num_threads())
+
+
 def _check(p):
     if p.dtype not in DTYPES:
         raise ValueError(f"attention of {p.dtype}; there is a kernel for {', '.join(DTYPES)}")
-    for name in ("q", "k", "v", "out", "mask_strides"):
+    for name in ("q", "k", "v", "out", "mask_strides", "grad", "grad_q", "grad_k", "grad_v"):
         if getattr(p, name)[-1] != 1 and not (name == "mask_strides" and not p.mask):
             raise ValueError(f"attention wants unit stride in the last dimension of {name}; its strides are {getattr(p, name)}")
 
@@ -94,6 +109,49 @@ def _forward(p, threads):
                **{name: ("pointer", name, 0) for name in ("q", "k", "v", "out", "lse")}}
     units = p.batch * p.heads * slots["chunks"]
     step = Step(kernel, units, 1, tuple(sources.get(name) or ("const", slots[name]) for name in flash.SLOTS))
+    return Contraction((step,), {"scratch": layout.bytes * threads})
+
+
+@functools.lru_cache(maxsize=1024)
+def _backward(p, threads):
+    shared_heads = p.heads // p.sharing
+    if not p.batch * shared_heads * (p.queries + p.keys) * (p.size + p.value_size):
+        return Contraction((), {})
+    kind = numbers(p.dtype)
+    score_tile, size_tile, value_tile = (register_tile(*sizes, kind) for sizes in (
+        (ROWS, KEYS), (KEYS, p.size), (KEYS, p.value_size)))
+    kernel = flash_backward.flash_backward_kernel(kind, p.dtype, p.mask, p.causal, score_tile, size_tile, value_tile)
+    score_width, size_width, value_width = (vectors * kind.lanes for _, vectors in (score_tile, size_tile, value_tile))
+    size_panels, value_panels = -(-p.size // size_width), -(-p.value_size // value_width)
+    padded = -(-p.queries // ROWS) * ROWS
+    sizes = {
+        "q_quads": quad_bytes(kind, padded, score_tile[0], p.size), "q_panel": panel_bytes(kind, p.queries, size_width),
+        "grad_quads": quad_bytes(kind, padded, score_tile[0], p.value_size), "grad_panel": panel_bytes(kind, p.queries, value_width),
+        "q_sums": padded * size_panels * size_width * 4, "k_panel": panel_bytes(kind, KEYS, size_width),
+        "k_across": panel_bytes(kind, p.size, score_width), "v_across": panel_bytes(kind, p.value_size, score_width)}
+    layout = Scratch()
+    for name in ("q_quads", "grad_quads", "q_sums"):
+        layout.add(f"{name}_at", p.sharing * sizes[name])
+    layout.add("q_panels_at", p.sharing * size_panels * sizes["q_panel"])
+    layout.add("grad_panels_at", p.sharing * value_panels * sizes["grad_panel"])
+    layout.add("rows_at", p.sharing * padded * 8)
+    layout.add("k_across_at", KEYS // score_width * sizes["k_across"])
+    layout.add("v_across_at", KEYS // score_width * sizes["v_across"])
+    layout.add("k_panels_at", size_panels * sizes["k_panel"])
+    for name in ("scores_at", "products_at", "pairs_at"):
+        layout.add(name, ROWS * KEYS * 4)
+    layout.add("k_sums_at", KEYS * size_panels * size_width * 4)
+    layout.add("v_sums_at", KEYS * value_panels * value_width * 4)
+    slots = {
+        "heads": p.heads, "sharing": p.sharing, "queries": p.queries, "keys": p.keys, "size": p.size, "value_size": p.value_size,
+        "scale": float_bits(p.scale), "log_scale": float_bits(p.scale * LOG2E), "padded_queries": padded,
+        "size_panels": size_panels, "value_panels": value_panels, "scratch_bytes": layout.bytes, **layout.places,
+        **{f"{name}_bytes": size for name, size in sizes.items()}, **mask_strides(p),
+        **strides(p, ("q", "k", "v", "out", "grad", "grad_q", "grad_k", "grad_v"), kind.element.bytes)}
+    sources = {name: ("pointer", name, 0) for name in flash_backward.POINTERS}
+    sources.update(scratch=("temp", "scratch", 0), mask=("pointer", "mask", 0) if p.mask else ("const", 0))
+    step = Step(kernel, p.batch * shared_heads, 1, tuple(
+        sources.get(name) or ("const", slots[name]) for name in flash_backward.SLOTS))
     return Contraction((step,), {"scratch": layout.bytes * threads})
 
 

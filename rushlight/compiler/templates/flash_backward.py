@@ -1,0 +1,338 @@
+"""Gradients of attention: probabilities are computed again from the forward's logarithms of totals, block by block.
+
+After Dao et al., "FlashAttention" (2022). One unit of work is a head of keys with all heads of queries that share it: blocks of keys
+outside, blocks of queries inside. The gradients of keys and values wait for one block of keys, those of queries for all.
+"""
+
+from ..llvm import jit
+from ..llvm.builder import Module, constant, zero
+from ..llvm.types import f32, i16, i32, i64, ptr, vector
+from . import pack
+from .blocked import KERNEL, Slots
+from .contraction import CHUNK
+from .flash import KEYS, ROWS, write_products, write_scores
+from .softmax import LOG2E, any_allowed, mask_of, power_of_two
+
+# Strides are in bytes; "scale" and "log_scale" are floats' bits: the scale of scores, plain and in units of log 2.
+SLOTS = ("q", "k", "v", "mask", "out", "lse", "grad", "grad_q", "grad_k", "grad_v", "scratch",
+         "heads", "sharing", "queries", "keys", "size", "value_size", "scale", "log_scale",
+         "q_batch", "q_head", "q_row", "k_batch", "k_head", "k_row", "v_batch", "v_head", "v_row",
+         "out_batch", "out_head", "out_row", "grad_batch", "grad_head", "grad_row",
+         "grad_q_batch", "grad_q_head", "grad_q_row", "grad_k_batch", "grad_k_head", "grad_k_row",
+         "grad_v_batch", "grad_v_head", "grad_v_row", "mask_batch", "mask_head", "mask_row",
+         "scratch_bytes", "q_quads_at", "grad_quads_at", "q_panels_at", "grad_panels_at", "q_sums_at", "rows_at",
+         "k_across_at", "v_across_at", "k_panels_at", "scores_at", "products_at", "pairs_at", "k_sums_at", "v_sums_at",
+         "q_quads_bytes", "grad_quads_bytes", "q_panel_bytes", "grad_panel_bytes", "q_sums_bytes", "padded_queries",
+         "k_across_bytes", "v_across_bytes", "k_panel_bytes", "size_panels", "value_panels")
+POINTERS = ("q", "k", "v", "mask", "out", "lse", "grad", "grad_q", "grad_k", "grad_v", "scratch")
+
+
+def flash_backward_kernel(numbers, dtype, mask, causal, score_tile, size_tile, value_tile):
+    """The kernel of attention's gradients, a head of keys a unit; returns its address. Arguments are as in `flash_kernel`."""
+    key = f"flash backward {numbers} {mask} {causal} {score_tile} {size_tile} {value_tile} {ROWS} {KEYS}"
+    make = lambda: _text(numbers, dtype, mask_of(mask), causal, score_tile, size_tile, value_tile)
+    return jit.build(key, make, ["flash_backward"])["flash_backward"]
+
+
+def _text(numbers, dtype, mask, causal, score_tile, size_tile, value_tile):
+    module = Module()
+    word, row = numbers.word.bytes, KEYS * 4
+    functions = {
+        "scores": write_scores(module, numbers, score_tile, KEYS),
+        "rows": write_rows(module, numbers, dtype, mask),
+        # a row of the block is a row of A, then it is one step along k
+        "queries": write_products(module, numbers, size_tile, row, CHUNK * word, "queries"),
+        "keys": write_products(module, numbers, size_tile, word, CHUNK * row, "keys"),
+        "values": write_products(module, numbers, value_tile, word, CHUNK * row, "values")}
+    f = module.function("flash_backward", KERNEL)
+    args, begin, end, worker = f.parameters
+    s = Slots(f, args, SLOTS, POINTERS)
+    writer = _Backward(f, s, numbers, mask, causal, (score_tile, size_tile, value_tile), functions)
+    scratch = f.offset(s.scratch, f.mul(worker, s.scratch_bytes))
+    f.loop(begin, end, 1, [], lambda unit, _: writer.unit(unit, scratch))
+    f.ret()
+    return module.text()
+
+
+def write_rows(module, numbers, dtype, mask):
+    """A function that turns rows of scores and of products (gradient x values) into probabilities and gradients of scores.
+
+    It takes as many rows as `numbers` multiplies at once. Single floats are written over what was read. Pairs of halves: the
+    gradients over the products, and into `pairs` words of two rows, for probabilities and then for gradients.
+    """
+    count = numbers.per_word
+    parameters = [("scores", ptr), ("products", ptr), ("pairs", ptr), ("totals", ptr), ("deltas", ptr), ("padded", i64),
+                  ("scale", f32)]
+    parameters += [(f"{name}{r}", kind) for r in range(count) for name, kind in (("limit", i64), ("mask", ptr))]
+    f = module.function("rows", parameters, internal=True)
+    scores, products, pairs, totals, deltas, padded, scale, *each = f.parameters
+    limits, masks = each[::2], each[1::2]
+    lanes, kind = numbers.lanes, numbers.vector
+    factor = f.splat(scale, lanes)
+    total, delta = ([f.splat(f.load(f32, f.offset(at, 4 * r)), lanes) for r in range(count)] for at in (totals, deltas))
+
+    def one(k, r, tail):
+        left = f.sub(limits[r], k) if tail else None
+        score = f.load(kind, f.offset(f.offset(scores, r * KEYS * 4), k, f32))
+        if mask.name:
+            score = mask.apply(f, score, f.offset(masks[r], k, mask.element), left)
+        probability = power_of_two(f, f.sub(score, total[r]), dtype)
+        product = f.load(kind, f.offset(f.offset(products, r * KEYS * 4), k, f32))
+        gradient = f.mul(probability, f.mul(f.sub(product, delta[r]), factor))
+        if not tail:
+            return probability, gradient
+        there = f.lane_mask(left, lanes)
+        return f.select(there, probability, zero(kind)), f.select(there, gradient, zero(kind))
+
+    def step(k, tail):
+        found = [one(k, r, tail) for r in range(count)]
+        if count == 1:
+            for value, target in zip(found[0], (scores, products)):
+                f.store(value, f.offset(target, k, f32))
+            return
+        element = numbers.element
+        for r, (_, gradient) in enumerate(found):
+            f.store(f.convert(gradient, element), f.offset(f.offset(products, r * KEYS * 4), k, element))
+        for values, place in zip(zip(*found), (0, ROWS * KEYS * 2)):
+            low, high = (f.cast("zext", f.bitcast(f.convert(v, element), vector(i16, lanes)), numbers.words) for v in values)
+            f.store(f.or_(low, f.shl(high, 16)), f.offset(f.offset(pairs, place), k, i32))
+
+    whole = limits[0] if count == 1 else f.minimum(*limits)
+    whole = f.mul(f.div(whole, lanes), lanes)
+    f.loop(0, whole, lanes, [], lambda k, _: step(k, False))
+    f.loop(whole, padded, lanes, [], lambda k, _: step(k, True))
+    f.ret()
+    return f
+
+
+class _Backward:
+    """Writes the loops of the kernel, from the outside in."""
+
+    def __init__(self, b, s, numbers, mask, causal, tiles, functions):
+        self.b, self.s, self.numbers, self.mask, self.causal, self.functions = b, s, numbers, mask, causal, functions
+        self.score_tile, self.size_tile, self.value_tile = tiles
+        self.score_width, self.size_width, self.value_width = (vectors * numbers.lanes for _, vectors in tiles)
+
+    def unit(self, unit, scratch):
+        """A head of keys with the heads of queries that share it."""
+        b, s = self.b, self.s
+        shared_heads = b.div(s.heads, s.sharing)
+        self.batch = b.div(unit, shared_heads)
+        self.shared = b.sub(unit, b.mul(self.batch, shared_heads))
+        self.scratch = scratch
+        b.fill_bytes(self.at("q_sums"), 0, b.mul(s.q_sums_bytes, s.sharing))
+        b.loop(0, s.sharing, 1, [], lambda member, _: self.pack_queries(member))
+        b.loop(0, s.keys, KEYS, [], lambda key, _: self.key_block(key))
+        b.loop(0, s.sharing, 1, [], lambda member, _: self.store(
+            "grad_q", self.place("grad_q", self.head(member)), self.at("q_sums", member), s.queries, s.size, self.size_width, ROWS))
+
+    def at(self, name, member=None):
+        """The address of a buffer in scratch, or a head's part of it."""
+        b, s = self.b, self.s
+        place = b.offset(self.scratch, getattr(s, f"{name}_at"))
+        return place if member is None else b.offset(place, b.mul(member, getattr(s, f"{name}_bytes")))
+
+    def head(self, member):
+        return self.b.add(self.b.mul(self.shared, self.s.sharing), member)
+
+    def place(self, name, head):
+        """The address of an operand's matrix for a head."""
+        b, s = self.b, self.s
+        offset = b.add(b.mul(self.batch, getattr(s, f"{name}_batch")), b.mul(head, getattr(s, f"{name}_head")))
+        return b.offset(getattr(s, name), offset)
+
+    def panels(self, width, source, row_bytes, columns, depth, target, panel_bytes):
+        """Packs a matrix into panels across its columns."""
+        b = self.b
+
+        def panel(at, _):
+            to = b.offset(target, b.mul(b.div(at, width), panel_bytes))
+            pack.write_panel(b, self.numbers, width, b.offset(source, at, self.numbers.element), row_bytes, None, to,
+                             b.sub(columns, at), depth)
+
+        b.loop(0, columns, width, [], panel)
+
+    def across(self, source, row_bytes, rows, depth, target, panel_bytes):
+        """Packs a matrix's rows into panels of the scores' tile."""
+        b = self.b
+
+        def panel(at, _):
+            to = b.offset(target, b.mul(b.div(at, self.score_width), panel_bytes))
+            pack.write_transposed_panel(b, self.numbers, self.score_width, b.offset(source, b.mul(at, row_bytes)),
+                                        lambda lane: b.mul(lane, row_bytes), to, b.sub(rows, at), depth)
+
+        b.loop(0, rows, self.score_width, [], panel)
+
+    def row_values(self, member):
+        """Where a head's totals (in units of log 2) and deltas are."""
+        b, s = self.b, self.s
+        totals = b.offset(self.at("rows"), b.mul(member, b.mul(s.padded_queries, 8)))
+        return totals, b.offset(totals, s.padded_queries, f32)
+
+    def pack_queries(self, member):
+        """Packs a head of queries and of gradients both ways; totals and deltas of its rows."""
+        b, s, numbers = self.b, self.s, self.numbers
+        head = self.head(member)
+        for name, size, width, panels, panel_bytes in (
+                ("q", s.size, self.size_width, s.size_panels, s.q_panel_bytes),
+                ("grad", s.value_size, self.value_width, s.value_panels, s.grad_panel_bytes)):
+            source, row_bytes = self.place(name, head), getattr(s, f"{name}_row")
+            quads = self.at(f"{name}_quads", member)
+            pack.write_quads(b, numbers, self.score_tile[0], source, row_bytes, None, quads, s.queries, size)
+            target = b.offset(self.at(f"{name}_panels"), b.mul(member, b.mul(panels, panel_bytes)))
+            self.panels(width, source, row_bytes, size, s.queries, target, panel_bytes)
+        self.pack_rows(member, head)
+
+    def pack_rows(self, member, head):
+        """delta = sum of gradient x output over a row: what the softmax's derivative subtracts."""
+        b, s, numbers = self.b, self.s, self.numbers
+        lanes = numbers.lanes
+        kind = vector(numbers.element, lanes)
+        totals, deltas = self.row_values(member)
+        b.fill_bytes(totals, 0, b.mul(s.padded_queries, 8))
+        lse = b.offset(s.lse, b.mul(b.add(b.mul(self.batch, s.heads), head), s.queries), f32)
+        grad, out, grad_row, out_row = self.place("grad", head), self.place("out", head), s.grad_row, s.out_row
+
+        def row(r, _):
+            left, right = b.offset(grad, b.mul(r, grad_row)), b.offset(out, b.mul(r, out_row))
+
+            def some(at, found):
+                mask = b.lane_mask(b.sub(s.value_size, at), lanes)
+                x, y = (b.convert(b.load(kind, b.offset(p, at, numbers.element), mask=mask), f32) for p in (left, right))
+                return [b.fma(x, y, found[0])]
+
+            found, = b.loop(0, s.value_size, lanes, [zero(numbers.vector)], some)
+            b.store(b.reduce("add", found), b.offset(deltas, r, f32))
+            b.store(b.mul(b.load(f32, b.offset(lse, r, f32)), LOG2E), b.offset(totals, r, f32))
+
+        b.loop(0, s.queries, 1, [], row)
+
+    def key_block(self, key):
+        """A block of keys against every block of queries that may see it; then its gradients are final."""
+        b, s = self.b, self.s
+        count = b.minimum(b.sub(s.keys, key), KEYS)
+        k, v = (b.offset(self.place(name, self.shared), b.mul(key, getattr(s, f"{name}_row"))) for name in "kv")
+        self.across(k, s.k_row, count, s.size, self.at("k_across"), s.k_across_bytes)
+        self.across(v, s.v_row, count, s.value_size, self.at("v_across"), s.v_across_bytes)
+        self.panels(self.size_width, k, s.k_row, s.size, count, self.at("k_panels"), s.k_panel_bytes)
+        b.fill_bytes(self.at("k_sums"), 0, b.mul(s.size_panels, KEYS * self.size_width * 4))
+        b.fill_bytes(self.at("v_sums"), 0, b.mul(s.value_panels, KEYS * self.value_width * 4))
+        begin = b.mul(b.div(key, ROWS), ROWS) if self.causal else 0
+        b.loop(0, s.sharing, 1, [], lambda member, _: b.loop(
+            begin, s.queries, ROWS, [], lambda row, _: self.block(member, row, key, count)))
+        for name, size, width in (("k", s.size, self.size_width), ("v", s.value_size, self.value_width)):
+            target = self.place(f"grad_{name}", self.shared)
+            target = b.offset(target, b.mul(key, getattr(s, f"grad_{name}_row")))
+            self.store(f"grad_{name}", target, self.at(f"{name}_sums"), count, size, width, KEYS)
+
+    def block(self, member, row, key, count):
+        """One block of queries against one block of keys, unless the mask allows nothing there."""
+        b, s = self.b, self.s
+        rows = b.minimum(b.sub(s.queries, row), ROWS)
+        if self.causal:
+            count = b.minimum(count, b.sub(b.add(row, rows), key))
+        if not self.mask.name:
+            self.look(member, row, rows, key, count, s.mask)
+            return
+        step = s.mask_row
+        at = b.offset(b.offset(self.place("mask", self.head(member)), b.mul(row, step)), key, self.mask.element)
+        b.when(any_allowed(b, self.mask, at, step, rows, count, self.numbers.lanes),
+               lambda: self.look(member, row, rows, key, count, at))
+
+    def look(self, member, row, rows, key, count, mask_at):
+        """Probabilities and gradients of scores, and what they add to the gradients of queries, keys and values."""
+        b, s, numbers = self.b, self.s, self.numbers
+        scale, log_scale = (b.bitcast(b.cast("trunc", value, i32), f32) for value in (s.scale, s.log_scale))
+        scores, products = self.at("scores"), self.at("products")
+        self.multiply_scores(self.at("q_quads", member), "k_across", s.size, row, rows, count, scores, log_scale)
+        self.multiply_scores(self.at("grad_quads", member), "v_across", s.value_size, row, rows, count, products, constant(f32, 1.0))
+        self.differentiate(member, row, rows, key, count, mask_at, scale)
+        per_chunk = CHUNK * numbers.per_word
+        chunks, depth = (b.div(b.add(n, per_chunk - 1), per_chunk) for n in (count, rows))
+        sums = b.offset(self.at("q_sums", member), b.mul(b.div(row, ROWS), b.mul(s.size_panels, ROWS * self.size_width * 4)))
+        self.add("queries", self.size_tile[0], products, KEYS * 4, self.at("k_panels"), s.k_panel_bytes, chunks, sums, ROWS,
+                 self.size_width, rows, s.size_panels)
+        pairs = self.at("pairs")
+        weights, gradients = (scores, products) if numbers.per_word == 1 else (pairs, b.offset(pairs, ROWS * KEYS * 2))
+        for name, tile, left, panels, sums, width in (
+                ("values", self.value_tile, weights, "grad", "v_sums", self.value_width),
+                ("keys", self.size_tile, gradients, "q", "k_sums", self.size_width)):
+            number = s.value_panels if name == "values" else s.size_panels
+            panel_bytes = getattr(s, f"{panels}_panel_bytes")
+            source = b.offset(self.at(f"{panels}_panels"), b.mul(member, b.mul(number, panel_bytes)))
+            source = b.offset(source, b.mul(b.div(row, numbers.per_word), width * numbers.word.bytes))
+            self.add(name, tile[0], left, numbers.word.bytes, source, panel_bytes, depth, self.at(sums), KEYS, width, count, number)
+
+    def multiply_scores(self, quads, panels, size, row, rows, count, target, scale):
+        """A block of products of packed rows with packed keys or values."""
+        b, s, numbers = self.b, self.s, self.numbers
+        tile_rows = self.score_tile[0]
+        per_chunk = CHUNK * numbers.per_word
+        chunks = b.div(b.add(size, per_chunk - 1), per_chunk)
+        tile_bytes = b.mul(chunks, tile_rows * CHUNK * numbers.word.bytes)
+        quads = b.offset(quads, b.mul(b.div(row, tile_rows), tile_bytes))
+
+        def panel(at, _):
+            source = b.offset(self.at(panels), b.mul(b.div(at, self.score_width), getattr(s, f"{panels}_bytes")))
+            b.loop(0, rows, tile_rows, [], lambda r, _: b.call(self.functions["scores"], [
+                b.offset(quads, b.mul(b.div(r, tile_rows), tile_bytes)), source, chunks,
+                b.offset(target, b.add(b.mul(r, KEYS), at), f32), scale]))
+
+        b.loop(0, count, self.score_width, [], panel)
+
+    def differentiate(self, member, row, rows, key, count, mask_at, scale):
+        """Runs the row function over the block, and over missing rows that the products' loop along k would read."""
+        b, s, numbers = self.b, self.s, self.numbers
+        lanes, step = numbers.lanes, numbers.per_word
+        padded = b.mul(b.div(b.add(count, lanes - 1), lanes), lanes)
+        totals, deltas = self.row_values(member)
+        mask_row = s.mask_row
+
+        def some(r, _):
+            arguments = [b.offset(self.at("scores"), b.mul(r, KEYS), f32), b.offset(self.at("products"), b.mul(r, KEYS), f32),
+                         b.offset(self.at("pairs"), b.mul(b.div(r, step), KEYS), i32),
+                         b.offset(totals, b.add(row, r), f32), b.offset(deltas, b.add(row, r), f32), padded, scale]
+            for k in range(step):
+                number = b.add(r, k)
+                limit = count
+                if self.causal:
+                    limit = b.maximum(b.minimum(count, b.sub(b.add(b.add(row, number), 1), key)), 0)
+                limit = b.select(b.compare("<", number, rows), limit, 0)
+                arguments += [limit, b.offset(mask_at, b.mul(number, mask_row))]
+            b.call(self.functions["rows"], arguments)
+
+        per_chunk = CHUNK * step
+        b.loop(0, b.mul(b.div(b.add(rows, per_chunk - 1), per_chunk), per_chunk), step, [], some)
+
+    def add(self, name, tile_rows, left, left_row, source, panel_bytes, chunks, sums, rows_there, width, rows, panels):
+        """Adds products to sums, panel after panel, tile after tile."""
+        b = self.b
+
+        def panel(number, _):
+            from_ = b.offset(source, b.mul(number, panel_bytes))
+            to = b.offset(sums, b.mul(number, rows_there * width * 4))
+            b.loop(0, rows, tile_rows, [], lambda r, _: b.call(self.functions[name], [
+                b.offset(left, b.mul(r, left_row)), from_, chunks, b.offset(to, b.mul(r, width), f32)]))
+
+        b.loop(0, panels, 1, [], panel)
+
+    def store(self, name, target, sums, rows, size, width, rows_there):
+        """Writes finished sums, blocks of `rows_there` rows, into a gradient."""
+        b, lanes, element = self.b, self.numbers.lanes, self.numbers.element
+        row_bytes = getattr(self.s, f"{name}_row")
+        panels = b.div(b.add(size, width - 1), width)
+
+        def row(r, _):
+            block = b.div(r, rows_there)
+            within = b.mul(b.sub(r, b.mul(block, rows_there)), width)
+
+            def columns(at, _):
+                number = b.div(at, width)
+                place = b.add(b.mul(b.add(b.mul(block, panels), number), rows_there * width), within)
+                place = b.add(place, b.sub(at, b.mul(number, width)))
+                value = b.convert(b.load(self.numbers.vector, b.offset(sums, place, f32)), element)
+                b.store(value, b.offset(b.offset(target, b.mul(r, row_bytes)), at, element), mask=b.lane_mask(b.sub(size, at), lanes))
+
+            b.loop(0, size, lanes, [], columns)
+
+        b.loop(0, rows, 1, [], row)
