@@ -283,8 +283,9 @@ class _Backward:
     def differentiate(self, member, row, rows, key, count, mask_at, scale):
         """Runs the row function over the block, and over missing rows that the products' loop along k would read."""
         b, s, numbers = self.b, self.s, self.numbers
-        lanes, step = numbers.lanes, numbers.per_word
-        padded = b.mul(b.div(b.add(count, lanes - 1), lanes), lanes)
+        step = numbers.per_word
+        # up to the end of a tile of keys
+        padded = b.mul(b.div(b.add(count, ROWS - 1), ROWS), ROWS)
         totals, deltas = self.row_values(member)
         mask_row = s.mask_row
 
