@@ -21,7 +21,7 @@ from ..core.native.memory import set_program_runner
 from ..core.settings import settings
 from ..graph.graph import Graph, Node, Store, nodes_in
 from ..graph.views import through_views
-from ..ops import prims  # noqa: F401 - declares the primitives named below
+from ..ops import flash, prims  # noqa: F401 - declare the primitives named below
 from .reference import callback
 
 set_program_runner(pool.addresses()["program_run"])
@@ -204,6 +204,9 @@ class Assembler:
         if node.op.kind.name == "contract" and plannable(node):
             self.contract(node, root)
             return
+        if node.op in SEVERAL:
+            self.attend(node)
+            return
         parts = [n for n in self.users.get(node, ()) if is_part(n)] if isinstance(node.meta, tuple) else [node]
         needed = {node, *parts}
         targets = [(n, self.home(n)) for n in parts]
@@ -217,7 +220,21 @@ class Assembler:
     def contract(self, node: Node, root: Node):
         """Steps of a template."""
         target = self.home(root, is_contiguous)
-        plan, operands = PLANNERS[node.op](self, node, target, self.epilogue(node)[1])
+        self.add(node, root.shape, *PLANNERS[node.op](self, node, target, self.epilogue(node)[1]))
+        self.long = self.long or product(root.shape) * node.args[1].shape[-1] > LONG
+        self.places[root] = target
+
+    def attend(self, node: Node):
+        """Steps of attention or its gradient, whose results are parts."""
+        parts = [(part, part.params["index"]) for part in self.users.get(node, ())]
+        homes = {k: self.homes[part] for part, k in parts if part in self.homes and has_rows(self.homes[part].meta)}
+        targets = [homes.get(k) or Place(Temporary(meta.nbytes), meta) for k, meta in enumerate(node.meta)]
+        self.add(node, node.meta[0].shape, *SEVERAL[node.op](self, node, targets))
+        self.long = True
+        self.places.update((part, targets[k]) for part, k in parts)
+
+    def add(self, node: Node, shape, plan, operands):
+        """Adds the steps of a template's plan."""
         temporaries = {name: Temporary(size) for name, size in plan.temporaries.items()}
         for step in plan.steps:
             slots = []
@@ -229,10 +246,8 @@ class Assembler:
                 else:
                     slots.append((operands[slot[1]].value, slot[2] + operands[slot[1]].offset))
             self.steps.append((step.kernel, step.extent, step.grain, slots))
-            self.labels.append(f"{node.op.name} {list(root.shape)} {[list(n.shape) for n in nodes_in(node.args)]}")
+            self.labels.append(f"{node.op.name} {list(shape)} {[list(n.shape) for n in nodes_in(node.args)]}")
         self.keep.append(plan)
-        self.long = self.long or product(root.shape) * node.args[1].shape[-1] > LONG
-        self.places[root] = target
         log.debug("%s: %s by template, %d steps", self.name, node.op.name, len(plan.steps))
 
     # --- everything else ---------------------------------------------------------------------------------------------------------
@@ -384,3 +399,42 @@ def plan_weight(assembler: Assembler, node: Node, target: Place, bias):
 
 
 PLANNERS = {P.matmul: plan_product, P.conv: plan_forward, P.conv_input: plan_input, P.conv_weight: plan_weight}
+
+
+def has_rows(meta: Meta) -> bool:
+    return meta.strides[-1] == 1
+
+
+def attention_problem(assembler: Assembler, q, k, v, mask, causal, scale, out: Meta, **gradients):
+    """The problem of attention over these nodes, and its operands."""
+    from ..compiler.templates.attention import Attention
+
+    operands = {name: assembler.operand(node, has_rows) for name, node in (("q", q), ("k", k), ("v", v))}
+    kind, mask_strides = "", (0, 0, 0, 1)
+    if mask is not None:
+        operands["mask"] = place = assembler.operand(mask, has_rows)
+        kind, mask_strides = mask.dtype.name, tuple(place.meta.strides)
+    (batch, heads, queries, size), (_, shared, keys, value_size) = q.shape, v.shape
+    strides = [tuple(operands[name].meta.strides) for name in "qkv"]
+    return Attention(batch, heads, heads // shared, queries, keys, size, value_size, *strides, tuple(out.strides), q.dtype.name, scale,
+                     causal, kind, mask_strides, **gradients), operands
+
+
+def plan_attention(assembler: Assembler, node: Node, targets):
+    from ..compiler.templates import attention
+
+    problem, operands = attention_problem(assembler, *node.args, **node.params, out=targets[0].meta)
+    return attention.plan_attention(problem), {**operands, "out": targets[0], "lse": targets[1]}
+
+
+def plan_attention_gradient(assembler: Assembler, node: Node, targets):
+    from ..compiler.templates import attention
+
+    given = {name: assembler.operand(n, has_rows) for name, n in zip(("grad", "out", "lse"), node.args)}
+    names = ("grad_q", "grad_k", "grad_v")
+    strides = {name: tuple(place.meta.strides) for name, place in zip(("grad", *names), (given["grad"], *targets))}
+    problem, operands = attention_problem(assembler, *node.args[3:], **node.params, out=given["out"].meta, **strides)
+    return attention.plan_attention_backward(problem), {**operands, **given, **dict(zip(names, targets))}
+
+
+SEVERAL = {P.attention: plan_attention, P.attention_gradient: plan_attention_gradient}

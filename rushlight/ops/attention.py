@@ -1,6 +1,7 @@
 """Attention and embeddings."""
 from __future__ import annotations
 
+import logging
 import math
 
 from ..core.dtypes import bool_, float32, int32, int64
@@ -9,8 +10,10 @@ from ..core.meta import product
 from ..core.op import OPS, op, rule
 from ..core.tensor import Tensor
 from .activation import dropout, softmax
+from .flash import flash, refusal
 
 F = "nn.functional"
+log = logging.getLogger("rushlight.kernels")
 
 
 @op(composite=True, namespace=F)
@@ -22,10 +25,14 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         raise RuntimeError(f"Expected query, key, and value to have the same dtype, but got query.dtype: {query.dtype} key.dtype: {key.dtype} and value.dtype: {value.dtype} instead.")
     if is_causal and attn_mask is not None:
         raise RuntimeError("Explicit attn_mask should not be set when is_causal=True")
+    scale = 1.0 / math.sqrt(query.size(-1)) if scale is None else scale
+    refused = refusal(query, key, value, attn_mask, dropout_p, enable_gqa)
+    if refused is None:
+        return flash(query, key, value, attn_mask, bool(is_causal), float(scale))
+    log.debug("attention by its formula: %s", refused)
     if enable_gqa:
         key = key.repeat_interleave(query.size(-3) // key.size(-3), -3)
         value = value.repeat_interleave(query.size(-3) // value.size(-3), -3)
-    scale = 1.0 / math.sqrt(query.size(-1)) if scale is None else scale
     scores = (query * math.sqrt(abs(scale)) * (1 if scale >= 0 else -1)) @ (key.transpose(-2, -1) * math.sqrt(abs(scale)))
     mask = None if attn_mask is None or attn_mask.dtype is bool_ else attn_mask
     allowed = attn_mask if attn_mask is not None and attn_mask.dtype is bool_ else None

@@ -1,0 +1,196 @@
+"""Attention as one primitive that never writes its scores down, and its gradient."""
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..core.dtypes import bfloat16, bool_, float16, float32, int64
+from ..core.kinds import Foreign, P
+from ..core.meta import Meta
+from ..core.op import op
+from .prims import primitive, transposed
+
+
+# --- meaning ----------------------------------------------------------------------------------------------------------------------
+def weights_numpy(q, k, mask, causal, scale):
+    """Probabilities [n, h, l, s] and the logarithm of each row's total; infinity, and zeros, for rows that look nowhere."""
+    scores = np.matmul(q, shared(k, q).swapaxes(-1, -2)) * np.float32(scale)
+    if mask is not None:
+        scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
+    if causal:
+        scores = np.where(np.tri(*scores.shape[-2:], dtype=bool), scores, -np.inf)
+    high = scores.max(-1, keepdims=True, initial=-np.inf)
+    e = np.exp(scores - np.where(high == -np.inf, 0, high))
+    total = e.sum(-1, keepdims=True)
+    lse = np.where(total == 0, np.inf, np.log(total) + high)[..., 0]
+    return e / np.where(total == 0, 1, total), lse
+
+
+def shared(x, q):
+    """Heads of keys or values, repeated for the heads of queries that share them."""
+    return np.repeat(x, q.shape[1] // x.shape[1], 1)
+
+
+def attention_numpy(q, k, v, mask, causal, scale):
+    weights, lse = weights_numpy(q, k, mask, causal, scale)
+    return np.matmul(weights, shared(v, q)), lse
+
+
+def gradient_numpy(grad, out, lse, q, k, v, mask, causal, scale):
+    weights, _ = weights_numpy(q, k, mask, causal, scale)
+    products = np.matmul(grad, shared(v, q).swapaxes(-1, -2))
+    slopes = weights * (products - (weights * products).sum(-1, keepdims=True)) * np.float32(scale)
+
+    def of_head(x, like):
+        return x.reshape(*like.shape[:2], -1, *x.shape[2:]).sum(2)
+
+    return (np.matmul(slopes, shared(k, q)), of_head(np.matmul(slopes.swapaxes(-1, -2), q), k),
+            of_head(np.matmul(weights.swapaxes(-1, -2), grad), v))
+
+
+# --- the gradient of the gradient, written with smaller primitives -------------------------------------------------------------------
+def second_gradient(g, y, grad, out, lse, q, k, v, mask, causal, scale):
+    """Gradients of what attention_gradient returns.  With probabilities p and their slopes s = p * (dp - sum(p * dp)), the three
+    results are s k, s^T q and p^T grad; everything is differentiated through p and dp = grad v^T."""
+    dtype, sharing = q.dtype, q.shape[1] // k.shape[1]
+    a, b, c = g
+    wide = lambda x: P.convert(x, dtype=float32) if x.dtype.is_half else x
+    grad, q, k, v, a, b, c = (x if x is None else wide(x) for x in (grad, q, k, v, a, b, c))
+    heads = lambda x: x if x is None or sharing == 1 else repeated(x, sharing)
+    keys, values, b, c = map(heads, (k, v, b, c))
+    at = (3,)
+    weights = probabilities(q, keys, lse, mask, causal, scale)
+    products = P.matmul(grad, transposed(values))
+    centred = P.sub(products, P.sum(P.mul(weights, products), at))
+    slopes = P.mul(weights, centred)
+    through = total(None if a is None else P.matmul(a, transposed(keys)), None if b is None else P.matmul(q, transposed(b)))
+    through = P.mul(scale, through) if through is not None else P.mul(weights, 0.0)
+    mean = P.sum(P.mul(through, weights), at)
+    inner = P.mul(weights, P.sub(through, mean))
+    outer = P.sub(P.mul(through, centred), P.mul(products, mean))
+    outer = total(outer, None if c is None else P.matmul(grad, transposed(c)))
+    scores = P.mul(P.mul(weights, P.sub(outer, P.sum(P.mul(outer, weights), at))), scale)
+    slopes = P.mul(slopes, scale)
+    of_grad = total(P.matmul(inner, values), None if c is None else P.matmul(weights, c))
+    of_q = total(P.matmul(scores, keys), None if b is None else P.matmul(slopes, b))
+    of_k = total(P.matmul(transposed(scores), q), None if a is None else P.matmul(transposed(slopes), a))
+    of_v = P.matmul(transposed(inner), grad)
+    if sharing > 1:
+        of_k, of_v = summed(of_k, sharing), summed(of_v, sharing)
+    found = [x if x.dtype is dtype else P.convert(x, dtype=dtype) for x in (of_grad, of_q, of_k, of_v)]
+    return [found[0], None, None, *found[1:], None]
+
+
+def total(x, y):
+    return y if x is None else x if y is None else P.add(x, y)
+
+
+def probabilities(q, k, lse, mask, causal, scale):
+    scores = P.mul(P.matmul(q, transposed(k)), scale)
+    if mask is not None and mask.dtype is bool_:
+        scores = P.where(mask, scores, -math.inf)
+    elif mask is not None:
+        scores = P.add(scores, mask if mask.dtype is scores.dtype else P.convert(mask, dtype=scores.dtype))
+    if causal:
+        scores = P.where(visible(*scores.shape[-2:]), scores, -math.inf)
+    return P.exp(P.sub(scores, P.reshape(lse, shape=(*lse.shape, 1))))
+
+
+def visible(rows, columns):
+    """[rows, columns] bools: whether a causal query may look."""
+    row = P.reshape(P.iota(size=rows, dtype=int64), shape=(rows, 1))
+    return P.le(P.reshape(P.iota(size=columns, dtype=int64), shape=(1, columns)), row)
+
+
+def repeated(x, sharing):
+    n, h, *rest = x.shape
+    wide = P.expand(P.reshape(x, shape=(n, h, 1, *rest)), shape=(n, h, sharing, *rest))
+    return P.reshape(wide, shape=(n, h * sharing, *rest))
+
+
+def summed(x, sharing):
+    n, h, *rest = x.shape
+    out = P.sum(P.reshape(x, shape=(n, h // sharing, sharing, *rest)), (2,))
+    return P.reshape(out, shape=(n, h // sharing, *rest))
+
+
+# --- the primitives ---------------------------------------------------------------------------------------------------------------
+def describe(q, k, v, mask, causal, scale):
+    return in_order_of(q, v.shape[-1]), Meta.of(tuple(q.shape[:-1]), float32, q.device)
+
+
+def in_order_of(x, size):
+    """[n, h, l, size] in memory of its own, its first three dimensions nested as those of ``x`` are."""
+    shape = (*x.shape[:-1], size)
+    strides, step = [1] * 4, size
+    for dim in sorted(range(3), key=lambda dim: (x.strides[dim], -dim)):
+        strides[dim] = step
+        step = step * shape[dim]
+    return Meta(shape, tuple(strides), x.dtype, x.device)
+
+
+def describe_gradient(grad, out, lse, q, k, v, mask, causal, scale):
+    return tuple(in_order_of(x, x.shape[-1]) for x in (q, k, v))
+
+
+def gradient(g, y, q, k, v, mask, **how):
+    if g[0] is None:
+        return [None] * 4
+    return [*P.attention_gradient(g[0], *y, q, k, v, mask, **how), None]
+
+
+attention = primitive(
+    "attention", Foreign(attention_numpy, describe, gradient), lambda q, k, v, mask, causal, scale: 0, arity=4,
+    doc="softmax(q k^T * scale + mask) v, and the float32 logarithm of each row's total, which gets no gradient. q: [n, h, l, e], "
+        "k: [n, h / sharing, s, e], v: [n, h / sharing, s, f], mask: None or [n, h, l, s] bool or float.")
+attention_gradient = primitive(
+    "attention_gradient", Foreign(gradient_numpy, describe_gradient, second_gradient),
+    lambda grad, out, lse, q, k, v, mask, causal, scale: 0, arity=7, doc="The gradients of q, k and v.")
+
+
+@op(method=False, name="_attention")
+def flash(query, key, value, mask, causal, scale):
+    """Attention over [*, l, e] by the primitive; the mask, if any, broadcasts to [*, l, s]."""
+    lead = tuple(query.shape[:-2])
+    rows, columns = query.shape[-2], key.shape[-2]
+    if mask is not None:
+        mask = four(P.expand(mask, shape=(*lead, rows, columns)))
+    out, _ = P.attention(four(query), four(key), four(value), mask, causal=causal, scale=scale)
+    return out if len(lead) == 2 else P.reshape(out, shape=(*lead, rows, value.shape[-1]))
+
+
+def four(x):
+    """[*, l, e] as [n, h, l, e]."""
+    *lead, rows, size = x.shape
+    if len(lead) == 2:
+        return x
+    count = 1
+    for n in lead:
+        count = count * n
+    return P.reshape(x, shape=(count, 1, rows, size))
+
+
+def refusal(query, key, value, mask, dropout, shares):
+    """Why attention goes by its formula instead of the primitive; None where it does not."""
+    lead = tuple(query.shape[:-2])
+    if dropout:
+        return "dropout"
+    if query.dtype not in (float32, float16, bfloat16):
+        return f"{query.dtype}"
+    if 0 in (*query.shape, *key.shape, *value.shape):
+        return "no elements"
+    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+        return "sizes that do not match"
+    others = tuple(key.shape[:-2])
+    if others != tuple(value.shape[:-2]) or not (others == lead or (
+            shares and len(lead) == 2 and lead[0] == others[0] and lead[1] % others[1] == 0)):
+        return f"batch dimensions {list(lead)}, {list(key.shape[:-2])} and {list(value.shape[:-2])}"
+    if mask is not None:
+        if mask.requires_grad:
+            return "a mask that wants a gradient"
+        if mask.dtype is not bool_ and mask.dtype not in (float32, float16, bfloat16):
+            return f"a mask of {mask.dtype}"
+        if len(mask.shape) == 0 or len(mask.shape) > len(query.shape) or mask.shape[-1] != key.shape[-2]:
+            return f"a mask of shape {list(mask.shape)}"
+    return None
