@@ -1,11 +1,11 @@
 """Attention and embeddings."""
 from __future__ import annotations
 
-import logging
 import math
 
 from ..core.dtypes import bool_, float32, int32, int64
 from ..core.kinds import P
+from ..core.log import logger
 from ..core.meta import product
 from ..core.op import OPS, op, rule
 from ..core.tensor import Tensor
@@ -13,7 +13,7 @@ from .activation import dropout, softmax
 from .flash import flash, refusal
 
 F = "nn.functional"
-log = logging.getLogger("rushlight.kernels")
+log = logger("kernels")
 
 
 @op(composite=True, namespace=F)

@@ -206,11 +206,13 @@ def _input_phases(size, kernel, stride, pad, dilation):
 
 def _weight_plan(c, epilogue, threads):
     """A product over output numbers: rows of y (on the image's numbering, zero where thrown away) times shifted images of x."""
-    taps = _taps(c)
-    geometry = Geometry(c.size, c.out, c.pad, c.stride, taps, columns=equidistant(taps[2]))
+    taps, group_out = _taps(c), c.out_channels // c.groups
+    # with few rows a group, packing would cost more than the products, and copies for taps more than they save
+    narrow = group_out <= 16
+    geometry = Geometry(c.size, c.out, c.pad, c.stride, taps, columns=not narrow and equidistant(taps[2]))
     builder = Builder(c, threads, geometry, "x", c.x, c.in_channels, whole=True)
     builder.add_image(0)
-    group_out, group_in, kernel = c.out_channels // c.groups, c.in_channels // c.groups, int(np.prod(c.kernel))
+    group_in, kernel = c.in_channels // c.groups, int(np.prod(c.kernel))
     offsets = np.add.outer(np.arange(group_in) * geometry.plane_elements, geometry.tap_offsets(geometry.taps)).reshape(-1)
     rows, places, steps, temporaries = _numbered_rows(c, threads, geometry, builder.image_dtype)
     images, plane_x = c.in_channels * geometry.plane_elements, geometry.plane_elements
@@ -218,8 +220,7 @@ def _weight_plan(c, epilogue, threads):
         (c.groups,), group_out, group_in * kernel, geometry.count(c.out),
         (group_out * rows[1], rows[1], 1), (group_in * plane_x, 1, 0), (group_out * group_in * kernel, group_in * kernel, 1),
         builder.image_dtype, c.dtype, sums=(c.batch, rows[0], images))
-    # few rows a group: packing would cost more than the products
-    plan_product = dot_plan if c.dtype == builder.image_dtype and group_out <= 16 else blocked_plan
+    plan_product = dot_plan if c.dtype == builder.image_dtype and narrow else blocked_plan
     found = plan_product(problem, numbers(builder.image_dtype), epilogue, threads, offsets * builder.word.bytes)
     places |= {"b": ("temp", "x image", 0), "c": ("pointer", "weight", 0)}
     product_steps = tuple(replace(step, slots=tuple(places[slot[1]] if slot[0] == "pointer" else slot for slot in step.slots))
