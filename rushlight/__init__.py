@@ -36,6 +36,8 @@ from .api import *  # noqa: F401,F403,E402
 from . import nn  # noqa: E402
 from . import fft  # noqa: E402
 from . import linalg  # noqa: E402
+from . import masked  # noqa: E402
+from . import signal  # noqa: E402
 from . import special  # noqa: E402
 from . import optim  # noqa: E402
 from . import utils  # noqa: E402

@@ -90,14 +90,25 @@ def circle(a, b):
 
 
 # --- elementwise: transcendental ---------------------------------------------------------------------------------------
+def library(name):
+    """A function of SciPy; NotImplementedError where it is not installed."""
+    try:
+        from scipy import special as functions
+    except ImportError:
+        raise NotImplementedError(f"{name} needs SciPy: pip install scipy") from None
+    return getattr(functions, {"lgamma": "gammaln"}.get(name, name))
+
+
 def special(name):
-    """A function of ``math`` or of SciPy (where installed) on arrays."""
+    """A function of SciPy on arrays, or of ``math`` where SciPy is not installed."""
     def run(x):
         try:
-            from scipy import special as library
-        except ImportError:
-            return np.vectorize(getattr(math, name), otypes=[x.dtype])(x)
-        return getattr(library, {"lgamma": "gammaln"}.get(name, name))(x).astype(x.dtype)
+            function = library(name)
+        except NotImplementedError:
+            if not hasattr(math, name):
+                raise
+            function = np.vectorize(getattr(math, name), otypes=[x.dtype])
+        return function(x).astype(x.dtype)
     return run
 
 
@@ -128,8 +139,7 @@ digamma = unary("digamma", special("digamma"), lambda y, x: P.polygamma(x, n=1))
 
 
 def polygamma_numpy(x, n):
-    from scipy import special as library
-    return np.asarray(library.polygamma(n, x)).astype(x.dtype)
+    return np.asarray(library("polygamma")(n, x)).astype(x.dtype)
 
 
 polygamma = primitive("polygamma", Elementwise(polygamma_numpy, lambda y, x, n: (P.polygamma(x, n=n + 1),)), lambda x, n: 0, arity=1)

@@ -1,0 +1,2 @@
+"""Signal processing under PyTorch's names."""
+from . import windows  # noqa: F401
