@@ -279,6 +279,16 @@ def vjp(g, y, input, dim, dtype=None):  # noqa: F811
     return [P.convert(P.sub(g, P.mul(P.exp(y), P.sum(g, (at,)))), dtype=input.dtype)]
 
 
+@op(method=False)
+def _softmax_backward_data(grad_output, output, dim, input_dtype):
+    """The gradient of softmax from its result: y (g - sum(g y))."""
+    if not output.shape:
+        return P.convert(P.mul(grad_output, 0), dtype=input_dtype)
+    g, y = wide(grad_output), wide(output)
+    out = P.mul(y, P.sub(g, P.sum(P.mul(g, y), (wrapped(dim, len(y.shape)),))))
+    return P.convert(out, dtype=input_dtype) if out.dtype is not input_dtype else out
+
+
 def of_functional(operator, name):
     def body(input, dim=None, _stacklevel=3, dtype=None):
         return operator(input, softmax_dim(dim, input.dim()), dtype)

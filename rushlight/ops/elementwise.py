@@ -3,10 +3,14 @@ from __future__ import annotations
 
 import math
 
-from ..core.dtypes import COMPLEX, FLOATING, INTEGER, bool_, float32, promote
-from ..core.kinds import P
+import numpy as np
+
+from ..core.dtypes import COMPLEX, FLOATING, INTEGER, bool_, float32, int32, promote
+from ..core.kinds import Foreign, P
 from ..core.op import Scalar, op, sample
+from ..core.results import named
 from ..core.tensor import Tensor
+from .prims import primitive
 from .promotion import as_dtype, floating, is_number, promoted, result_dtype
 
 PAIR = (sample((3, 4), (3, 4)), sample((3, 4), (4,)), sample((2, 1, 3), (4, 1)), sample((3,), 2.5), sample((), (2, 3)))
@@ -582,6 +586,22 @@ def view_as_complex(input):
     rank = len(input.shape)
     parts = [P.slice(input, starts=(0,) * (rank - 1) + (k,), steps=(1,) * rank, shape=(*input.shape[:-1], 1)) for k in (0, 1)]
     return P.complex(*(P.reshape(part, shape=tuple(input.shape[:-1])) for part in parts))
+
+
+def frexp_gradient(g, y, x):
+    return [None if g[0] is None else P.mul(g[0], P.exp2(P.neg(P.convert(y[1], dtype=x.dtype))))]
+
+
+primitive("frexp", Foreign(np.frexp, lambda x: (x.like(tuple(x.shape)), x.like(tuple(x.shape), None, int32)), frexp_gradient), lambda x: 0, arity=1)
+
+
+@op(composite=True)
+def frexp(input):
+    """The mantissa in [0.5, 1) and the exponent (int32) of each element: input = mantissa * 2 ** exponent."""
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(f"torch.frexp() only supports floating-point dtypes, got {input.dtype}")
+    mantissa, exponent = P.frexp(input)
+    return named("frexp", mantissa=mantissa, exponent=exponent)
 
 
 @op

@@ -355,23 +355,24 @@ def scatter_add(input, dim, index, src):
 @op(inplace_too=True, out_of_range=RuntimeError, moves=True)
 def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
     """src combined into a copy of input along a dimension: sum, prod, mean, amax or amin."""
+    at, index, source = scatter_arguments("scatter_reduce", input, dim, index, src)
+    return reduce_into(input, source, lambda base, values, combine: scattered(base, at, index, values, combine), reduce, include_self)
+
+
+def reduce_into(input, source, place, reduce, include_self):
+    """``source`` combined into a copy of input; ``place(base, values, combine)`` knows where."""
     combine = {"sum": "add", "prod": "mul", "mean": "add", "amax": "max", "amin": "min"}.get(reduce)
     if combine is None:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}.")
-    at, index, source = scatter_arguments("scatter_reduce", input, dim, index, src)
-    ones = P.full(shape=tuple(index.shape), value=1, dtype=input.dtype)
+    ones = P.full(shape=tuple(source.shape), value=1, dtype=input.dtype)
     base = input
     if not include_self:
-        neutral = neutral_of(combine, input.dtype)
-        hit = scattered(P.mul(P.convert(input, dtype=input.dtype), 0) if input.dtype is not bool_ else input, at, index, ones, "set")
-        touched = scattered(P.full(shape=tuple(input.shape), value=0, dtype=input.dtype), at, index, ones, "set")
-        base = P.where(P.ne(touched, 0), neutral, input)
-        del hit
-    out = scattered(base, at, index, source, combine)
+        touched = place(P.full(shape=tuple(input.shape), value=0, dtype=input.dtype), ones, "set")
+        base = P.where(P.ne(touched, 0), neutral_of(combine, input.dtype), input)
+    out = place(base, source, combine)
     if reduce != "mean":
         return out
-    start = P.full(shape=tuple(input.shape), value=1 if include_self else 0, dtype=input.dtype)
-    count = scattered(start, at, index, ones, "add")
+    count = place(P.full(shape=tuple(input.shape), value=1 if include_self else 0, dtype=input.dtype), ones, "add")
     count = P.where(P.eq(count, 0), 1, count)
     return P.div(out, count) if input.dtype.category >= 2 else P.floor_divide(out, count)
 
@@ -414,6 +415,24 @@ index_add, index_copy = along("index_add", "add"), along("index_copy", "set")
 
 
 @op(inplace_too=True)
+def index_reduce(input, dim, index, source, reduce, *, include_self=True):
+    """Slices of source combined into a copy of input at the positions of index: prod, mean, amax or amin."""
+    at, index = index_of("index_reduce", dim, input, index)
+    if len(index.shape) > 1:
+        raise IndexError(f"index_reduce(): Index should have dimension 1 or 0 (got {len(index.shape)})")
+    if source.dtype is not input.dtype:
+        raise RuntimeError(f"index_reduce(): self ({input.dtype}) and source ({source.dtype}) must have the same scalar type")
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
+    index = index if index.shape else P.reshape(index, shape=(1,))
+    x, values = (P.reshape(v, shape=(1,)) if not v.shape else v for v in (input, source))
+    if values.shape[at] != index.shape[0]:
+        raise RuntimeError(f"index_reduce(): Number of indices ({index.shape[0]}) should be equal to source.size(dim): ({values.shape[at]}), for dim: {dim}")
+    out = reduce_into(x, values, lambda base, v, combine: P.put(base, index, v, dim=at, combine=combine), reduce, include_self)
+    return P.reshape(out, shape=tuple(input.shape))
+
+
+@op(inplace_too=True)
 def index_fill(input, dim, index, value: Scalar):
     """A copy of input with slices along a dimension set to one value."""
     at, index = index_of("index_fill", dim, input, index)
@@ -435,6 +454,35 @@ def nonzero(input, *, as_tuple=False):
     if as_tuple:
         return tuple(from_numpy(np.ascontiguousarray(f)) for f in found)
     return from_numpy(np.ascontiguousarray(np.stack(found, -1) if input.dim() else np.zeros((len(found[0]), 0), np.int64)))
+
+
+@op(composite=True)
+def nonzero_static(input, *, size, fill_value=-1):
+    """The indices of the first ``size`` elements that are not zero, filled up with ``fill_value``: [size, dims] int64."""
+    if size < 0:
+        raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, got {size}")
+    found = nonzero(input)[:size]
+    out = found.new_full((size, found.size(1)), fill_value)
+    out[:found.size(0)] = found
+    return out
+
+
+def bounded(input, mask, indices):
+    """Indices with those outside, or where the mask does not hold, at 0."""
+    return tuple(None if i is None else (i % max(input.size(k), 1)) for k, i in enumerate(indices))
+
+
+@op(composite=True, method=False)
+def _unsafe_masked_index(input, mask, indices, fill):
+    """input[indices] where mask holds, else ``fill``; indices under the mask alone need to be valid."""
+    from .elementwise import where_
+    return where_(mask, index(input, bounded(input, mask, indices)), fill)
+
+
+@op(composite=True, method=False)
+def _unsafe_masked_index_put_accumulate(input, mask, indices, values):
+    """input with values added at indices where mask holds."""
+    return index_put(input, bounded(input, mask, indices), values.masked_fill(~mask, 0), True)
 
 
 @op(composite=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..core.native import Op, Tensor
 from ..core.op import OPS
 from . import prims, elementwise, shape, reduce, scan, matmul, create, index, random, sort, inplace  # noqa: F401
-from . import activation, attention, conv, copies, ctc, fft, linalg, loss, masked, matrix, norm, pool, special, windows  # noqa: F401
+from . import activation, attention, bag, combine, conv, copies, ctc, fft, fractional, grid, linalg, loss, masked, matrix, norm, pool, special, statistics, windows  # noqa: F401
 
 inplace.derive()
 copies.derive()
@@ -14,7 +14,7 @@ ALIASES = {  # PyTorch's other names for one operator
     "greater_equal": "ge", "less": "lt", "less_equal": "le", "not_equal": "ne", "arccos": "acos", "arcsin": "asin", "arctan": "atan",
     "arctan2": "atan2", "arccosh": "acosh", "arcsinh": "asinh", "arctanh": "atanh", "clip": "clamp", "fix": "trunc", "concat": "cat", "concatenate": "cat",
     "swapaxes": "transpose", "swapdims": "transpose", "moveaxis": "movedim", "row_stack": "vstack", "mvlgamma": "special.multigammaln",
-    "i0": "special.i0", "det": "linalg.det", "slogdet": "linalg.slogdet", "inverse": "linalg.inv", "matrix_power": "linalg.matrix_power", "matrix_exp": "linalg.matrix_exp"}
+    "unsafe_split": "split", "unsafe_chunk": "chunk", "trapz": "trapezoid", "i0": "special.i0", "det": "linalg.det", "slogdet": "linalg.slogdet", "inverse": "linalg.inv", "matrix_power": "linalg.matrix_power", "matrix_exp": "linalg.matrix_exp"}
 OPERATORS = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide", "mod": "remainder", "pow": "pow", "matmul": "matmul",
              "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift"}
 

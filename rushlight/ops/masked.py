@@ -59,8 +59,8 @@ logsumexp = reduction("logsumexp", lambda dtype: -math.inf, "log(sum(exp(x))) of
 def position(name, highest):
     def body(input, dim=None, *, keepdim=False, dtype=None, mask=None):
         x = converted(input, dtype)
-        return OPS[name](kept(x, mask, bound(x.dtype, highest)), dim, bool(keepdim))
-    body.__name__, body.__doc__ = name, f"Where the {'smallest' if highest else 'largest'} element is among those where the mask holds."
+        return OPS[name](kept(x, mask, bound(x.dtype, highest)), dim, bool(keepdim)).to(x.dtype)
+    body.__name__, body.__doc__ = name, f"Where the {'smallest' if highest else 'largest'} element is among those where the mask holds, in the dtype of the input."
     return op(body, composite=True, namespace=NAMESPACE)
 
 

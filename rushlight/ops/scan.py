@@ -8,6 +8,7 @@ from ..core.kinds import Foreign, P
 from ..core.op import op, rule, sample
 from ..core.tensor import wrapped
 from .prims import primitive
+from .promotion import wide
 
 
 def same_meta(x, dim):
@@ -84,6 +85,41 @@ def running(name, primitive_):
 
 
 cumsum, cumprod = running("cumsum", P_cumsum), running("cumprod", P_cumprod)
+
+
+def logcumsumexp_gradient(g, y, x, dim):
+    """exp(x) times the later sum of g exp(-y), in logarithms: positive and negative cotangents apart, so that nothing overflows."""
+    def later(part):
+        shifted = P.sub(P.log(part), y)
+        return P.exp(P.add(x, P.flip(P.logcumsumexp(P.flip(shifted, dims=(dim,)), dim=dim), dims=(dim,))))
+
+    if x.dtype.is_complex:
+        back = P.flip(P.cumsum(P.flip(P.mul(g, P.conj(P.exp(P.neg(y)))), dims=(dim,)), dim=dim), dims=(dim,))
+        return [P.mul(P.conj(P.exp(x)), back)]
+    return [P.sub(later(P.maximum(g, 0.0)), later(P.maximum(P.neg(g), 0.0)))]
+
+
+def logcumsumexp_numpy(x, dim):
+    if x.dtype.kind != "c":
+        return np.logaddexp.accumulate(x, dim)
+    high = x.real.max(dim, keepdims=True, initial=-np.inf)
+    high = np.where(np.isfinite(high), high, 0)
+    return np.log(np.cumsum(np.exp(x - high), dim)) + high
+
+
+P_logcumsumexp = primitive("logcumsumexp", Foreign(logcumsumexp_numpy, same_meta, logcumsumexp_gradient), lambda x, dim: 0, arity=1)
+
+
+@op(samples=(sample((3, 4), 1), sample((3,), 0)))
+def logcumsumexp(input, dim):
+    """log of the running sum of exp(x) along a dimension, without overflow."""
+    if input.dtype.category < FLOATING:
+        raise RuntimeError(f"logcumsumexp expects a floating or complex input, got {input.dtype}")
+    at = wrapped(dim, len(input.shape))
+    if not input.shape:
+        return P.copy(input)
+    x = wide(input)
+    return P.convert(P.logcumsumexp(x, dim=at), dtype=input.dtype) if input.dtype.is_half else P.logcumsumexp(x, dim=at)
 
 
 @op(name="_running_extreme", method=False)

@@ -5,7 +5,7 @@ from ..core.dtypes import INTEGER, dtype as dtype_class, int64
 from ..core.errors import NegativeSizeError, StorageBoundsError
 from ..core.kinds import P
 from ..core.meta import broadcast, is_one, product, reshaped_strides, row_major, span
-from ..core.op import op, sample
+from ..core.op import OPS, op, sample
 from ..core.tensor import Tensor, wrapped
 from .promotion import promoted
 
@@ -587,6 +587,12 @@ def pad(input, pad, mode="constant", value=None):
     return out
 
 
+@op
+def constant_pad_nd(input, pad, value=0):
+    """``nn.functional.pad`` with a constant."""
+    return OPS["nn.functional.pad"].body(input, tuple(pad), "constant", value)
+
+
 def border(x, at, low, high, mode):
     """One dimension extended by reflection, repetition of the edge, or wrapping around."""
     size = x.shape[at]
@@ -631,6 +637,13 @@ def split(input, split_size_or_sections, dim=0):
 def split_with_sizes(input, split_sizes, dim=0):
     """Consecutive parts of the given sizes."""
     return split(input, tuple(split_sizes), dim)
+
+
+def copies_of(name, function):
+    def body(input, *args, **kwargs):
+        return tuple(part.clone() for part in function(input, *args, **kwargs))
+    body.__name__, body.__doc__ = f"{name}_copy", f"{name}, copied."
+    return op(body, composite=True, method=False)
 
 
 @op(composite=True)
@@ -687,6 +700,10 @@ def unbind(input, dim=0):
     if not input.dim():
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     return tuple(select(input, dim, k) for k in range(input.size(dim)))
+
+
+for _name, _function in {"unbind": unbind, "split": split, "split_with_sizes": split_with_sizes}.items():
+    copies_of(_name, _function)
 
 
 @op(composite=True, method=False)
