@@ -248,7 +248,17 @@ class Scatter(Kind):
             count = op(hit_x, index, hit_s, dim=dim, combine="add")
             share = P.div(g, count)
             return [P.mul(share, hit_x), None, P.mul(self.read(share, index, dim), hit_s)]
-        return [P.div(P.mul(g, y), x), None, P.div(self.read(P.mul(g, y), index, dim), source)]
+        return self.product_vjp(op, g, x, index, source, dim)
+
+    def product_vjp(self, op, g, x, index, source, dim):
+        """Of ``mul``: each element's share is the product of the others, which a single zero leaves standing for that zero alone."""
+        zero_x, zero_s = P.eq(x, 0), P.eq(source, 0)
+        full_x, full_s = P.where(zero_x, 1, x), P.where(zero_s, 1, source)
+        rest = op(full_x, index, full_s, dim=dim, combine="mul")
+        zeros = op(P.convert(zero_x, dtype=g.dtype), index, P.convert(zero_s, dtype=g.dtype), dim=dim, combine="add")
+        share, alone = P.mul(g, P.where(P.eq(zeros, 0), rest, 0)), P.mul(g, P.where(P.eq(zeros, 1), rest, 0))
+        read_share, read_alone = self.read(share, index, dim), self.read(alone, index, dim)
+        return [P.where(zero_x, alone, P.div(share, full_x)), None, P.where(zero_s, read_alone, P.div(read_share, full_s))]
 
 
 class Create(Kind):

@@ -55,6 +55,10 @@ def check_bags(input, weight, offsets, per_sample_weights, mode, include_last_of
 def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, mode="mean", sparse=False, per_sample_weights=None,
                   include_last_offset=False, padding_idx=None):
     """The sum, mean or maximum of rows of weight [v, d] over bags of positions: input [b, n], or [n] with bags from ``offsets`` [b] on -> [b, d]."""
+    if weight.dtype in (int64, int32) and input.is_floating_point():
+        import warnings
+        warnings.warn("embedding_bag: the arguments are (input, weight), in this order; they were given the other way round", stacklevel=2)
+        input, weight = weight, input
     check_bags(input, weight, offsets, per_sample_weights, mode, include_last_offset)
     if input.dim() == 2:
         bag, count = np.repeat(np.arange(input.size(0)), input.size(1)), input.size(0)

@@ -1,6 +1,8 @@
 """Max pooling over windows that start at pseudo-random places (Graham 2014)."""
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ..core.exchange import from_numpy, values_of
@@ -52,10 +54,11 @@ def pooling(rank):
             shape = [n, c] + [1] * (2 * rank)
             shape[2 + d], shape[2 + rank + d] = out[d], kernel[d]
             position = position * x.shape[2 + d] + places.reshape(shape)
-        cells = from_numpy(position.reshape(n, c, -1))
-        seen = x.reshape(n, c, -1).gather(2, cells).reshape(n, c, *out, -1)
+        cells = from_numpy(position.reshape(n, c, math.prod(out) * math.prod(kernel)))
+        window = (n, c, *out, math.prod(kernel))
+        seen = x.reshape(n, c, math.prod(x.shape[2:])).gather(2, cells).reshape(window)
         values, best = OPS["max"](seen, -1)
-        indices = cells.reshape(n, c, *out, -1).gather(-1, best.unsqueeze(-1)).squeeze(-1)
+        indices = cells.reshape(window).gather(-1, best.unsqueeze(-1)).squeeze(-1)
         if input.dim() == rank + 1:
             values, indices = values.squeeze(0), indices.squeeze(0)
         return (values, indices) if return_indices else values

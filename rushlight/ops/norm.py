@@ -237,7 +237,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
     """``layer_norm`` with the mean and 1 / sqrt(variance + eps) that it used."""
     rank = len(normalized_shape)
     mean, rstd = statistics(input, tuple(range(input.dim() - rank, input.dim())), eps)
-    return layer_norm(input, tuple(normalized_shape), weight, bias, eps), mean, rstd
+    return layer_norm(input, tuple(normalized_shape), weight, bias, eps), mean.detach(), rstd.detach()
 
 
 @op(composite=True, method=False)

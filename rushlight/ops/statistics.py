@@ -70,7 +70,7 @@ def edges_of(points, bins, limits):
         return np.asarray(bins)
     if bins <= 0:
         raise RuntimeError(f"torch.histogramdd(): bins {bins} must be > 0")
-    low, high = limits if limits is not None else (points.min(), points.max()) if points.size else (0, 0)
+    low, high = limits if limits is not None else (points.min(), points.max()) if points.size else (0, 1)
     if low == high:
         low, high = low - 0.5, high + 0.5
     if not np.isfinite([low, high]).all():
@@ -200,6 +200,7 @@ def gradient(input, *, spacing=1, dim=None, edge_order=1):
     dims = list(range(input.dim())) if dim is None else [wrapped(d, input.dim()) for d in ((dim,) if isinstance(dim, int) else dim)]
     if len(set(dims)) != len(dims):
         raise RuntimeError(f"dim {dims[0]} appears multiple times in the list of dims")
+    spacing = 1 if spacing is None else spacing
     each = list(spacing) if isinstance(spacing, (tuple, list)) else [spacing] * len(dims)
     if len(each) != len(dims):
         raise RuntimeError(f"torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal to 'self.dim() = {len(dims)}', but got {len(each)}")
