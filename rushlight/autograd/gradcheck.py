@@ -27,7 +27,7 @@ def differentiable(value) -> tuple:
 def flat(tensor):
     """The elements as a vector of real numbers."""
     vector = tensor.detach().reshape((-1,))
-    return OPS["stack"]([vector.real, vector.imag], 1).reshape((-1,)) if tensor.is_complex() else vector
+    return OPS["stack"]([OPS["real"](vector), OPS["imag"](vector)], 1).reshape((-1,)) if tensor.is_complex() else vector
 
 
 def unit_like(tensor, at):

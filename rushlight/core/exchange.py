@@ -76,6 +76,8 @@ def __array__(self, dtype=None, copy=None):
 
 def values_of(tensor: Tensor) -> np.ndarray:
     """The elements as Python-convertible NumPy values (bfloat16 widened)."""
+    if tensor.storage is None:
+        tensor = tensor.concrete()
     if tensor.meta.dtype is bfloat16:
         raw = view_memory(tensor, np.dtype(np.uint16))
         return (raw.astype(np.uint32) << 16).view(np.float32)

@@ -103,7 +103,7 @@ class Elementwise(Kind):
 
 def scale(g, partial):
     """g * partial, conjugated where complex; ±1 cost nothing or a negation."""
-    if type(partial) is int:
+    if type(partial) is int and partial in (1, -1):
         return g if partial == 1 else P.neg(g)
     if is_tensor(partial) and partial.dtype.is_complex:
         partial = P.conj(partial)

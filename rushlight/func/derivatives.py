@@ -23,10 +23,10 @@ def with_aux(name, results):
     return results
 
 
-def checked_tensors(name, leaves, what):
+def checked_tensors(name, leaves, what, error=RuntimeError):
     for leaf in leaves:
         if not isinstance(leaf, Tensor):
-            raise RuntimeError(f"{name}: Expected {what} to be a Tensor or a nest of Tensors, got unsupported type {type(leaf)}")
+            raise error(f"{name}: Expected {what} to be a Tensor or a nest of Tensors, got unsupported type {type(leaf)}")
 
 
 # --- reverse ----------------------------------------------------------------------------------------------------------------------
@@ -35,7 +35,7 @@ class Noted:
 
     def __init__(self, name, func, primals, has_aux=False):
         self.leaves, self.spec = tree_flatten(primals)
-        checked_tensors(name, self.leaves, "primals")
+        checked_tensors(name, self.leaves, "primals", ValueError)
         with Reverse() as level:
             inputs = [level.leaf(leaf) for leaf in self.leaves]
             results = func(*tree_unflatten(inputs, self.spec))

@@ -157,10 +157,11 @@ def one_hot(tensor, num_classes=-1):
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return tensor.new_zeros((*tensor.shape, num_classes))
-    if int(tensor.min()) < 0:
+    readable = not getattr(tensor, "mapped", False)
+    if readable and int(tensor.min()) < 0:
         raise RuntimeError("Class values must be non-negative.")
     classes = int(tensor.max()) + 1 if num_classes == -1 else num_classes
-    if int(tensor.max()) >= classes:
+    if readable and int(tensor.max()) >= classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
     return (tensor.unsqueeze(-1) == OPS["arange"](classes)).to(int64)
 

@@ -23,6 +23,8 @@ class Batched(Wrapped):
         meta = value.meta
         return super().__new__(cls, level, value, Meta(tuple(meta.shape[1:]), tuple(meta.strides[1:]), meta.dtype, meta.device))
 
+    mapped = True
+
     @property
     def requires_grad(self):
         return self.value.requires_grad
@@ -41,6 +43,7 @@ def unreadable(name):
     return read
 
 
+Batched.concrete = unreadable("numpy")
 for _name in READING:
     setattr(Batched, _name, unreadable(_name))
 

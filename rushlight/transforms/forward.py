@@ -143,7 +143,7 @@ def elementwise(op, y, args, tangents, params):
     for t, p in zip(tangents, op.kind.partials(y, *args, **params)):
         if not is_tensor(t) or p is None:
             continue
-        part = (t if p == 1 else P.neg(t)) if type(p) is int else P.mul(t, p)
+        part = (t if p == 1 else P.neg(t)) if type(p) is int and p in (1, -1) else P.mul(t, p)
         total = part if total is None else P.add(total, part)
     if total is None:
         return P.full(shape=tuple(y.shape), value=0, dtype=y.dtype)

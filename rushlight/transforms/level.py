@@ -41,6 +41,11 @@ class Wrapped(Tensor):
         return getattr(self.value, "weak", False)
 
     @property
+    def mapped(self) -> bool:
+        """Whether elements can't be read, because they differ from example to example."""
+        return getattr(self.value, "mapped", False)
+
+    @property
     def data(self):
         return self.detach()
 
@@ -65,6 +70,11 @@ class Wrapped(Tensor):
 
     def __deepcopy__(self, memo):
         return self.clone()
+
+    def concrete(self) -> Tensor:
+        """The tensor with data that this stands for."""
+        value = self.current().value
+        return value.concrete() if isinstance(value, Wrapped) else value
 
     def escaped(self) -> Tensor:
         """What this is where its level has ended."""

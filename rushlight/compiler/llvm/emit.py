@@ -563,11 +563,11 @@ class Emitter:
         """(rest, stride) with at = rest + stride * vector axis; stride None where the axis enters in another way."""
         at, axis = plain(at), axis if axis is not None else self.lane_axis()
         if isinstance(at, int) or axis not in at.free:
-            return at, 0
+            return at, 0 if isinstance(at, int) or self.uniform(at) else None  # a reduction's result may differ from lane to lane
         parts, offset = terms(at)
         stride = parts.get(axis)
         rest = at - axis * stride if stride is not None else at
-        if stride is None or isinstance(rest, Expr) and axis in rest.free:
+        if stride is None or isinstance(rest, Expr) and (axis in rest.free or not self.uniform(rest)):
             return at, None
         return rest, stride
 
