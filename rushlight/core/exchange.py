@@ -7,6 +7,7 @@ import numpy as np
 
 from . import devices, dtypes
 from .dtypes import bfloat16, bool_, complex64, complex128, float64, int64
+from .interpret import stack
 from .meta import Meta
 from .native import Storage, Tensor, wrap
 from .tensor import address, attach, empty
@@ -213,6 +214,10 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
 
 def from_array(array: np.ndarray, dtype) -> Tensor:
     """A fresh tensor of ``dtype`` with an array's values."""
+    return stack[-1].constant(lambda: filled_from(array, dtype)) if stack else filled_from(array, dtype)
+
+
+def filled_from(array: np.ndarray, dtype) -> Tensor:
     out = empty(array.shape, dtype)
     if array.size:
         if dtype is bfloat16:

@@ -40,6 +40,18 @@ class Interpreter:
     def call(self, op, args, kwargs):
         raise NotImplementedError
 
+    def reserve(self, generator, blocks: int):
+        """A place in a random stream: (seed, first block)."""
+        return generator.take(blocks)
+
+    def empty(self, meta):
+        """A tensor with undefined contents, or None: memory is allocated as ever."""
+        return None
+
+    def constant(self, make):
+        """A tensor with known contents, which ``make()`` builds."""
+        return make()
+
     def __enter__(self):
         sync()
         stack.append(self)

@@ -79,6 +79,7 @@ class Settings:
     cache = Setting("RUSHLIGHT_CACHE", None, str, "Folder of the disk cache (default: ~/.cache/rushlight); 0 disables it.")
     threads = Setting("RUSHLIGHT_NUM_THREADS", None, count, "Threads that kernels run on (default: OMP_NUM_THREADS, else the physical cores).")
     openmp_threads = Setting("OMP_NUM_THREADS", None, foreign_count, "What other libraries take as the number of threads.")
+    recompile_limit = Setting("RUSHLIGHT_RECOMPILE_LIMIT", 8, count, "How often one piece of code is captured before it runs uncompiled.")
     logs = Setting("RUSHLIGHT_LOGS", "", str, "What is logged, by names of rushlight.logging.LOGS with commas, or all.")
 
     def __init__(self):

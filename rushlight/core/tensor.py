@@ -4,6 +4,7 @@ from __future__ import annotations
 from . import dtypes
 from .devices import device as Device
 from .errors import NegativeSizeError, OutOfMemoryError
+from .interpret import stack
 from .meta import Meta, Size
 from .native import Tensor, allocate, pool, state, wrap
 
@@ -46,6 +47,8 @@ def check_size(meta: Meta):
 
 def empty_of(meta: Meta) -> Tensor:
     """A tensor with this metadata and undefined contents."""
+    if stack and (made := stack[-1].empty(meta)) is not None:
+        return made
     if meta.device.type != "meta":
         check_size(meta)
     storage = allocate(0 if meta.device.type == "meta" else meta.nbytes)

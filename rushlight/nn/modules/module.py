@@ -8,6 +8,7 @@ from collections import OrderedDict, namedtuple
 from ...autograd.mode import no_grad
 from ...autograd.node import Handle
 from ...core.dtypes import BY_NAME, dtype as dtype_class
+from ...core.epoch import Epoch
 from ...core.native import Tensor
 from ..parameter import Buffer, Parameter, is_lazy
 
@@ -21,23 +22,19 @@ class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpec
     __str__ = __repr__
 
 
-class Epoch:
-    """Counts changes of any module's attributes, so that what was compiled against them can tell that they changed."""
-
-    value = 0
-
-
 class RemovableHandle(Handle):
     """Removes a hook, and its options kept beside it."""
 
     def __init__(self, hooks, hook, *beside, prepend=False):
         super().__init__(hooks, hook)
+        Epoch.value += 1
         self.beside = beside
         if prepend:
             hooks.move_to_end(self.id, last=False)
 
     def remove(self):
         super().remove()
+        Epoch.value += 1
         for options in self.beside:
             options.pop(self.id, None)
 

@@ -1,0 +1,172 @@
+"""Operators, comparisons and truth."""
+from __future__ import annotations
+
+import operator
+
+from .errors import Break, Raised
+from .polyfills import equal_sequences
+from .values import (Constant, ContainerMethod, ExceptionValue, Function, Instance, Mapping, Method, Number, Object, Partial, Sequence, SetValue,
+                     TensorValue)
+
+BINARY = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "@": operator.matmul, "//": operator.floordiv, "%": operator.mod,
+          "**": operator.pow, "&": operator.and_, "|": operator.or_, "^": operator.xor, "<<": operator.lshift, ">>": operator.rshift}
+INPLACE = {"+": operator.iadd, "-": operator.isub, "*": operator.imul, "/": operator.itruediv, "@": operator.imatmul, "//": operator.ifloordiv,
+           "%": operator.imod, "**": operator.ipow, "&": operator.iand, "|": operator.ior, "^": operator.ixor, "<<": operator.ilshift, ">>": operator.irshift}
+COMPARE = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge}
+NAMES = {"+": "add", "-": "sub", "*": "mul", "/": "truediv", "@": "matmul", "//": "floordiv", "%": "mod", "**": "pow", "&": "and", "|": "or", "^": "xor",
+         "<<": "lshift", ">>": "rshift"}
+COMPARISONS = {"<": ("__lt__", "__gt__"), "<=": ("__le__", "__ge__"), "==": ("__eq__", "__eq__"), "!=": ("__ne__", "__ne__"), ">": ("__gt__", "__lt__"),
+               ">=": ("__ge__", "__le__")}
+SYMBOLIC = frozenset("+-*") | {"//", "%"}
+RUN_TIME = frozenset("+-*/")  # operators of a tensor and a number that take the number at run time
+
+
+class Arithmetic:
+    """How the machine evaluates operators."""
+
+    def binary(self, symbol: str, a, b, inplace=False):
+        a, b = self.force(a), self.force(b)
+        if isinstance(a, TensorValue) or isinstance(b, TensorValue):
+            return self.tensor_binary(symbol, a, b, inplace)
+        if isinstance(a, Number) or isinstance(b, Number):
+            made = self.number_binary(symbol, a, b)
+            if made is not None:
+                return made
+        if isinstance(a, (Sequence, SetValue, Mapping)) or isinstance(b, (Sequence, SetValue)):
+            made = self.container_binary(symbol, a, b, inplace)
+            if made is not None:
+                return made
+        method = self.operator_method(NAMES[symbol], a, b, inplace)
+        if method is not None:
+            return method
+        return self.fold((INPLACE if inplace else BINARY)[symbol], [a, b])
+
+    def tensor_binary(self, symbol, a, b, inplace):
+        if symbol in RUN_TIME and not inplace:
+            a, b = (self.run_time_number(v) if isinstance(v, Number) else v for v in (a, b))
+        return self.run_framework((INPLACE if inplace else BINARY)[symbol], [a, b], {})
+
+    def run_time_number(self, number):
+        """A varying number as an input of the graph."""
+        fake = self.recorder.number(type(number.hint))
+        self.graph_inputs[fake.node] = number.text, None
+        return TensorValue(fake)
+
+    def number_binary(self, symbol, a, b):
+        if symbol not in SYMBOLIC or not all(isinstance(v, Number) or isinstance(v, Constant) and type(v.value) in (int, float) for v in (a, b)):
+            return None
+        x, y = (v.hint if isinstance(v, Number) else v.value for v in (a, b))
+        if y == 0 and symbol in ("//", "%"):
+            return None
+        return Number(BINARY[symbol](x, y), f"({self.number_text(a)} {symbol} {self.number_text(b)})")
+
+    def number_text(self, value):
+        return value.text if isinstance(value, Number) else self.literal(value.value)
+
+    def operator_method(self, name, a, b, inplace):
+        """The call of a user's ``__add__`` and the like; None where neither operand has one."""
+        for value, other, method in ([(a, b, f"__i{name}__")] if inplace else []) + [(a, b, f"__{name}__"), (b, a, f"__r{name}__")]:
+            cls = self.user_class(value)
+            found = cls and self.class_attribute(cls, method)
+            if found:
+                return self.call_function(found, [value, other], {})
+        return None
+
+    def compare(self, symbol, a, b):
+        a, b = self.force(a), self.force(b)
+        if isinstance(a, TensorValue) or isinstance(b, TensorValue):
+            if symbol in ("==", "!=") and any(isinstance(v, Constant) and (v.value is None or isinstance(v.value, str)) for v in (a, b)):
+                return Constant(symbol == "!=")
+            return self.run_framework(COMPARE[symbol], [a, b], {})
+        if isinstance(a, Number) or isinstance(b, Number):
+            if all(isinstance(v, (Number, Constant)) for v in (a, b)):
+                x, y = (v.hint if isinstance(v, Number) else v.value for v in (a, b))
+                return self.decide(COMPARE[symbol](x, y), f"({self.number_text(a)} {symbol} {self.number_text(b)})")
+        for value, other, method in ((a, b, COMPARISONS[symbol][0]), (b, a, COMPARISONS[symbol][1])):
+            cls = self.user_class(value)
+            found = cls and self.class_attribute(cls, method)
+            if found:
+                return self.call_function(found, [value, other], {})
+        if symbol in ("==", "!="):
+            return self.equal(symbol, a, b)
+        if isinstance(a, SetValue) and isinstance(b, SetValue):
+            return Constant(COMPARE[symbol](set(a.items), set(b.items)))
+        return self.fold(COMPARE[symbol], [a, b])
+
+    def decide(self, truth: bool, text: str):
+        """A fact about varying numbers, guarded."""
+        self.guard(f"{text} is {truth}")
+        return Constant(truth)
+
+    def equal(self, symbol, a, b):
+        if isinstance(a, Sequence) and isinstance(b, Sequence):
+            if issubclass(a.kind, tuple) != issubclass(b.kind, tuple):
+                return Constant(symbol == "!=")
+            if self.has_tensors(a) or self.has_tensors(b):
+                if symbol == "!=":
+                    raise Break("RB004", "comparison of sequences of tensors")
+                return self.call_python(equal_sequences, [a, b])
+            return self.fold(COMPARE[symbol], [Sequence(list, a.items), Sequence(list, b.items)])
+        if isinstance(a, Mapping) and isinstance(b, Mapping):
+            return Constant((self.known(Mapping(a.items)) == self.known(Mapping(b.items))) is (symbol == "=="))
+        if isinstance(a, SetValue) and isinstance(b, SetValue):
+            return Constant((set(a.items) == set(b.items)) is (symbol == "=="))
+        if self.plain_identity(a) or self.plain_identity(b):
+            return Constant(self.identical(a, b) is (symbol == "=="))
+        return self.fold(COMPARE[symbol], [a, b])
+
+    def has_tensors(self, sequence):
+        return any(isinstance(self.item(sequence, k), (TensorValue, Instance, Sequence)) for k in range(len(sequence.items)))
+
+    def plain_identity(self, value):
+        """Whether equality with this value is identity."""
+        if isinstance(value, (Function, Method, ContainerMethod, ExceptionValue, Partial)):
+            return True
+        cls = self.class_of(value) if isinstance(value, (Object, Instance)) else None
+        return cls is not None and cls.__eq__ is object.__eq__
+
+    def identical(self, a, b) -> bool:
+        a, b = self.force(a), self.force(b)
+        if isinstance(a, (Constant, Object)) and isinstance(b, (Constant, Object)):
+            return a.value is b.value or (type(a.value) in (int, str) and type(a.value) is type(b.value) and a.value == b.value)
+        if isinstance(a, TensorValue) and isinstance(b, TensorValue):
+            return a.fake is b.fake
+        return a is b
+
+    def truth(self, value) -> bool:
+        value = self.force(value)
+        if isinstance(value, Constant):
+            return bool(value.value)
+        if isinstance(value, Number):
+            return self.decide(bool(value.hint), f"bool({value.text})").value
+        if isinstance(value, (Sequence, Mapping, SetValue)):
+            return bool(value.items)
+        if isinstance(value, TensorValue):
+            raise Break("RB002", "bool() of a tensor")
+        if isinstance(value, (Object, Instance)):
+            return self.object_truth(value)
+        return True
+
+    def object_truth(self, value):
+        if isinstance(value, Instance) and value.payload is not None:
+            return self.truth(value.payload)
+        cls = self.class_of(value)
+        for name in ("__bool__", "__len__"):
+            if hasattr(cls, name):
+                found = self.class_attribute(cls, name)
+                if isinstance(found, Object) and self.user_class(value):
+                    return self.truth(self.now(found, [value]))
+                if isinstance(value, Object):
+                    raise Break("RB004", f"truth of a {cls.__name__}")
+        return True
+
+    def fold(self, function, arguments, keywords=None):
+        """A function of known values, called now."""
+        known = [self.known(a) for a in arguments]
+        named = {k: self.known(v) for k, v in (keywords or {}).items()}
+        try:
+            return self.from_python(function(*known, **named))
+        except Break:
+            raise
+        except Exception as error:
+            raise Raised(ExceptionValue(type(error), [self.from_python(a) for a in error.args])) from None

@@ -1,0 +1,408 @@
+"""Attributes: read and written as Python does, with a guard for what was found and where."""
+from __future__ import annotations
+
+import enum
+import functools
+import inspect
+import types
+
+from ..core.meta import Size
+from ..core.native import Op, state
+from ..nn.modules.module import DICTS, Module
+from . import polyfills
+from .errors import Break, Raised
+from .record import Fake
+from .values import (IDENTITIES, PLAIN, Constant, ContainerMethod, ExceptionValue, Function, GeneratorValue, Instance, IteratorValue, Lazy, Mapping,
+                     Method, Number, Object, Partial, Sequence, SetValue, Super, TensorValue)
+
+ABSENT = object()
+DELETED = Constant(None)
+PLACES = ("_parameters", "_buffers", "_modules")
+MUTABLE = (list, dict, set)
+TENSOR_FACTS = frozenset(("dtype", "device", "layout", "is_sparse", "is_cuda", "is_cpu", "is_meta", "is_quantized", "is_nested", "is_mkldnn", "itemsize", "names"))
+
+
+def static(cls, name):
+    """The raw class attribute, or ABSENT."""
+    for base in cls.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    return ABSENT
+
+
+def is_data_descriptor(raw) -> bool:
+    return raw is not ABSENT and hasattr(type(raw), "__set__")
+
+
+class Attributes:
+    """How the machine reads and writes attributes.  A result of None means: a frame was pushed, its result comes on the stack."""
+
+    # --- classes ------------------------------------------------------------------------------------------------------------------
+    def class_of(self, value):
+        """The Python class of a Value."""
+        value = self.force(value)
+        if isinstance(value, (Constant, Object)):
+            return type(value.value)
+        if isinstance(value, Number):
+            return type(value.hint)
+        if isinstance(value, TensorValue):
+            return value.fake.like
+        if isinstance(value, (Sequence, Mapping, SetValue)):
+            return value.kind
+        if isinstance(value, (Instance, ExceptionValue)):
+            return value.cls
+        if isinstance(value, Function):
+            return types.FunctionType
+        if isinstance(value, Partial):
+            return functools.partial
+        if isinstance(value, GeneratorValue):
+            return types.GeneratorType
+        if isinstance(value, IteratorValue):
+            return type(iter([]))
+        return types.MethodType if isinstance(value, Method) else types.BuiltinMethodType
+
+    def user_class(self, value):
+        """The class of a Value if it was written in Python and may define operators; else None."""
+        if isinstance(value, Instance):
+            return value.cls
+        if isinstance(value, Object) and not isinstance(value.value, IDENTITIES) and type(value.value).__flags__ & 1 << 9:
+            return type(value.value)
+        return None
+
+    def class_attribute(self, cls, name):
+        """A Python function found in a class, as a Value; None where there is none."""
+        raw = static(cls, name)
+        return Object(raw, self.constant_source(raw)) if isinstance(raw, types.FunctionType) else None
+
+    def missing(self, owner, name):
+        return Raised(ExceptionValue(AttributeError, [Constant(f"{self.class_of(owner).__name__!r} object has no attribute {name!r}")]))
+
+    # --- reading --------------------------------------------------------------------------------------------------------------------
+    def getattr(self, owner, name):
+        owner = self.force(owner)
+        written = self.attributes.get((id(owner), name))
+        if written is not None:
+            if written is DELETED:
+                raise self.missing(owner, name)
+            return self.force(written)
+        return getattr(self, f"of_{type(owner).__name__}", self.of_other)(owner, name)
+
+    def of_other(self, owner, name):
+        if name == "__class__":
+            return self.from_python(self.class_of(owner))
+        raise Break("RB004", f"attribute {name!r} of a {self.describe(owner)}")
+
+    def of_Constant(self, owner, name):
+        found = getattr(owner.value, name, ABSENT)
+        if found is ABSENT:
+            raise self.missing(owner, name)
+        return ContainerMethod(owner, name) if callable(found) and not isinstance(found, type) else self.from_python(found)
+
+    def of_Number(self, owner, name):
+        return self.of_Constant(Constant(self.known(owner)), name)
+
+    def of_Sequence(self, owner, name):
+        if name == "__class__":
+            return self.from_python(owner.kind)
+        fields = getattr(owner.kind, "_fields", ())
+        if name in fields:
+            return self.item(owner, fields.index(name))
+        raw = static(owner.kind, name)
+        if raw is ABSENT:
+            raise self.missing(owner, name)
+        if isinstance(raw, (types.FunctionType, property, classmethod, staticmethod)):
+            return self.bound(raw, owner, name, owner.kind)
+        return ContainerMethod(owner, name) if callable(raw) else self.from_python(raw)
+
+    of_Mapping = of_SetValue = of_Sequence
+
+    def of_Function(self, owner, name):
+        if name in owner.attributes:
+            return owner.attributes[name]
+        facts = {"__name__": owner.name, "__qualname__": owner.name, "__doc__": None, "__module__": owner.namespace.get("__name__")}
+        if name in facts:
+            return Constant(facts[name])
+        if name == "__code__":
+            return Constant(owner.code)
+        if name == "__dict__":
+            return Mapping(dict(owner.attributes))
+        raise Break("RB004", f"attribute {name!r} of a function")
+
+    def of_Method(self, owner, name):
+        if name in ("__func__", "__self__"):
+            return owner.function if name == "__func__" else owner.owner
+        return self.getattr(owner.function, name)
+
+    def of_Partial(self, owner, name):
+        parts = {"func": owner.function, "args": Sequence(tuple, owner.arguments), "keywords": Mapping(dict(owner.keywords))}
+        return parts[name] if name in parts else self.of_other(owner, name)
+
+    def of_ExceptionValue(self, owner, name):
+        if name == "args":
+            return Sequence(tuple, list(owner.arguments))
+        if name == "__cause__":
+            return owner.cause or Constant(None)
+        if name == "value" and issubclass(owner.cls, StopIteration):
+            return owner.arguments[0] if owner.arguments else Constant(None)
+        if name == "with_traceback":
+            return ContainerMethod(owner, name)
+        return self.of_Instance(owner, name)
+
+    def of_Super(self, owner, name):
+        mro = (owner.owner.value if self.is_class(owner.owner) else self.class_of(owner.owner)).__mro__
+        for base in mro[mro.index(owner.cls) + 1:]:
+            if name in base.__dict__:
+                return self.bound(base.__dict__[name], owner.owner, name, base)
+        raise self.missing(owner.owner, name)
+
+    def is_class(self, value):
+        return isinstance(value, Object) and isinstance(value.value, type)
+
+    def of_Instance(self, owner, name):
+        cls = owner.cls
+        if name == "__class__":
+            return self.from_python(cls)
+        if name == "__dict__":
+            return Mapping({n: v for (i, n), v in self.attributes.items() if i == id(owner) and v is not DELETED})
+        raw = static(cls, name)
+        if raw is not ABSENT and not isinstance(raw, types.MemberDescriptorType):
+            return self.bound(raw, owner, name, cls)
+        return self.fallback(owner, cls, name)
+
+    def fallback(self, owner, cls, name):
+        """``__getattr__``, or an AttributeError."""
+        found = self.class_attribute(cls, "__getattr__")
+        if found is None:
+            raise self.missing(owner, name)
+        return self.call(found, [owner, Constant(name)], {})
+
+    def of_Object(self, owner, name):
+        value = owner.value
+        if isinstance(value, types.ModuleType):
+            return self.of_module(owner, name)
+        if isinstance(value, type):
+            return self.of_class(owner, name)
+        if isinstance(value, Module):
+            return self.of_network(owner, name)
+        if value is state:
+            return self.wrap(getattr(state, name), owner.source.attribute(name))
+        return self.of_instance(owner, name)
+
+    def of_module(self, owner, name):
+        module = owner.value
+        found = module.__dict__.get(name, ABSENT)
+        if found is ABSENT or is_framework(module.__name__):
+            try:
+                return self.from_python(getattr(module, name))
+            except AttributeError:
+                raise Raised(ExceptionValue(AttributeError, [Constant(f"module {module.__name__!r} has no attribute {name!r}")])) from None
+        return self.wrap(found, owner.source.attribute(name))
+
+    def of_class(self, owner, name):
+        cls = owner.value
+        if name in ("__name__", "__qualname__", "__module__", "__doc__", "__mro__", "__dict__"):
+            return self.from_python(getattr(cls, name))
+        raw = static(cls, name)
+        if raw is ABSENT:
+            raw = static(type(cls), name)
+            if raw is ABSENT:
+                raise Raised(ExceptionValue(AttributeError, [Constant(f"type object {cls.__name__!r} has no attribute {name!r}")]))
+            return self.bound(raw, owner, name, type(cls))
+        if isinstance(raw, (staticmethod, classmethod)):
+            return self.bound(raw, owner, name, cls)
+        if isinstance(raw, types.FunctionType):
+            return Object(raw, self.constant_source(raw))
+        if isinstance(cls, enum.EnumMeta) or is_framework(cls.__module__) or cls.__module__ == "builtins":
+            return self.from_python(getattr(cls, name))
+        return self.wrap(getattr(cls, name), owner.source.attribute(name))
+
+    def of_network(self, owner, name):
+        """An attribute of an nn.Module: sources are covered by the epoch."""
+        module, cls = owner.value, type(owner.value)
+        raw = static(cls, name)
+        if name == "__class__":
+            return self.from_python(cls)
+        if is_data_descriptor(raw):
+            return self.bound(raw, owner, name, cls)
+        place = module.__dict__
+        if name == "__dict__":
+            raise Break("RB004", "__dict__ of a module")
+        if name in place:
+            found = place[name]
+            covered = type(found) not in MUTABLE or name in DICTS
+            return self.wrap(found, owner.source.attribute(name, covered))
+        if raw is not ABSENT:
+            return self.bound(raw, owner, name, cls)
+        for where in PLACES:
+            if name in place.get(where, ()):
+                return self.wrap(place[where][name], owner.source.attribute(where, True).item(repr(name), True))
+        if cls.__getattr__ is Module.__getattr__:
+            raise self.missing(owner, name)
+        return self.fallback(owner, cls, name)
+
+    def of_instance(self, owner, name):
+        value, cls = owner.value, type(owner.value)
+        if name == "__class__":
+            return self.from_python(cls)
+        if isinstance(value, enum.Enum) or is_framework(cls.__module__) and not cls.__flags__ & 1 << 9:
+            return self.from_python(getattr(value, name))
+        if static(cls, "__getattribute__") is not object.__getattribute__ and not isinstance(value, IDENTITIES):
+            raise Break("RB004", f"{cls.__name__} has a __getattribute__ of its own")
+        raw = static(cls, name)
+        if isinstance(raw, (types.MemberDescriptorType, types.GetSetDescriptorType)):
+            return self.read_native(owner, name)
+        if is_data_descriptor(raw):
+            return self.bound(raw, owner, name, cls)
+        place = getattr(value, "__dict__", None)
+        if isinstance(place, dict) and name in place:
+            return self.wrap(place[name], owner.source.attribute(name))
+        if raw is ABSENT:
+            if isinstance(value, IDENTITIES) and hasattr(value, name):
+                return self.wrap(getattr(value, name), owner.source.attribute(name))
+            return self.fallback(owner, cls, name)
+        if isinstance(place, dict) and owner.source.parent is not None:
+            self.guard(f"{name!r} not in {{0}}.__dict__", owner.source)
+        return self.bound(raw, owner, name, cls)
+
+    def read_native(self, owner, name):
+        try:
+            found = getattr(owner.value, name)
+        except AttributeError:
+            raise self.missing(owner, name) from None
+        return self.wrap(found, owner.source.attribute(name))
+
+    def bound(self, raw, owner, name, cls):
+        """A class attribute as it is seen through an object."""
+        if isinstance(raw, (types.FunctionType, Op)):
+            return Method(Object(raw, self.constant_source(raw)), owner)
+        if isinstance(raw, staticmethod):
+            return self.from_python(raw.__func__)
+        if isinstance(raw, classmethod):
+            of = owner if self.is_class(owner) else self.from_python(self.class_of(owner))
+            return Method(self.from_python(raw.__func__), of)
+        if isinstance(raw, property):
+            return self.call(self.from_python(raw.fget), [owner], {})
+        if isinstance(raw, functools.cached_property):
+            return self.call_python(polyfills.cached, [owner, Constant(raw.attrname), self.from_python(raw.func)])
+        if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
+            return Method(Object(raw, self.constant_source(raw)), owner)
+        if isinstance(raw, types.ClassMethodDescriptorType):
+            return Method(Object(raw, self.constant_source(raw)), owner)
+        get = static(type(raw), "__get__")
+        if isinstance(get, types.FunctionType):
+            return self.call(self.from_python(get), [self.from_python(raw), owner, self.from_python(self.class_of(owner))], {})
+        if get is ABSENT:
+            of = self.from_python(cls)
+            return self.from_python(raw) if type(raw) in PLAIN and is_framework(cls.__module__) else self.wrap(raw, of.source.attribute(name))
+        raise Break("RB004", f"attribute {name!r} of class {cls.__name__}")
+
+    # --- tensors --------------------------------------------------------------------------------------------------------------------------
+    def of_TensorValue(self, owner, name):
+        fake = owner.fake
+        if name in ("shape", "size", "ndim", "dim", "numel") and owner.source is not None and name == "shape":
+            return self.shape_of(owner)
+        if name == "__class__":
+            return self.from_python(fake.like)
+        if name == "grad" and owner.source is not None:
+            return self.wrap(owner.real.grad, owner.source.attribute("grad"))
+        if name == "is_leaf" and owner.source is not None:
+            self.guard(f"{{0}}.is_leaf is {owner.real.is_leaf}", owner.source)
+            return Constant(owner.real.is_leaf)
+        if name == "grad_fn" and not fake.needs_grad:
+            return Constant(None)
+        raw = static(Fake, name)
+        if raw is ABSENT:
+            return self.own_attribute(owner, name)
+        if isinstance(raw, (types.FunctionType, Op)) or callable(raw) and not isinstance(raw, type):
+            return Method(Object(raw, self.constant_source(raw)), owner)
+        return self.run_framework(getattr, [owner, Constant(name)], {})
+
+    def own_attribute(self, owner, name):
+        """What a user put on a tensor, or what its class adds."""
+        if owner.source is not None:
+            place = owner.real.__dict__
+            if name in place:
+                return self.wrap(place[name], owner.source.attribute(name))
+            raw = static(type(owner.real), name)
+            if raw is not ABSENT:
+                return self.bound(raw, owner, name, type(owner.real))
+            self.guard(f"{name!r} not in {{0}}.__dict__", owner.source)
+        raise self.missing(owner, name)
+
+    def shape_of(self, owner):
+        shape = owner.fake.meta.shape
+        source = owner.source.attribute("shape", owner.source.covered)
+        return Sequence(Size, [Lazy(size, source.item(str(k), source.covered)) for k, size in enumerate(shape)])
+
+    # --- writing ------------------------------------------------------------------------------------------------------------------------
+    def setattr(self, owner, name, value):
+        """None, or a call that was pushed (its result is to be dropped)."""
+        owner = self.force(owner)
+        if isinstance(owner, Function):
+            owner.attributes[name] = value
+            return
+        if not isinstance(owner, (Object, Instance, ExceptionValue)) or isinstance(owner, Object) and isinstance(owner.value, (type, types.ModuleType)):
+            if isinstance(owner, TensorValue):
+                raise Break("RB011", f"setting .{name} of a tensor")
+            raise Break("RB004", f"setting {name!r} of a {self.describe(owner)}")
+        cls = self.class_of(owner)
+        override = static(cls, "__setattr__")
+        if isinstance(override, types.FunctionType) and override is not Module.__setattr__:
+            self.push_dropping(Object(override, self.constant_source(override)), [owner, Constant(name), value])
+            return
+        if isinstance(owner, Object) and isinstance(owner.value, Module):
+            self.check_module_store(owner.value, name, value)
+        self.store(owner, name, value, override is object.__setattr__)
+
+    def check_module_store(self, module, name, value):
+        value = self.force(value)
+        if isinstance(value, TensorValue) and issubclass(value.fake.like, _parameter()) or isinstance(value, Object) and isinstance(value.value, Module):
+            raise Break("RB004", f"assigning a parameter or module as {name!r}")
+        if name in module._parameters or name in module._modules:
+            raise Break("RB004", f"replacing {name!r} of a module")
+
+    def store(self, owner, name, value, raw):
+        cls = self.class_of(owner)
+        found = static(cls, name)
+        if isinstance(found, property):
+            if found.fset is None:
+                raise Raised(ExceptionValue(AttributeError, [Constant(f"property {name!r} of {cls.__name__!r} object has no setter")]))
+            self.push_dropping(self.from_python(found.fset), [owner, value])
+            return
+        setter = static(type(found), "__set__") if found is not ABSENT else ABSENT
+        if isinstance(setter, types.FunctionType):
+            self.push_dropping(self.from_python(setter), [self.from_python(found), owner, value])
+            return
+        self.put(owner, name, value, raw)
+
+    def put(self, owner, name, value, raw):
+        self.attributes[id(owner), name] = value
+        self.owners[id(owner), name] = owner, raw
+        if isinstance(owner, Object) and owner.value is state:
+            setattr(state, name, self.known(value))
+
+    def delattr(self, owner, name):
+        owner = self.force(owner)
+        if not isinstance(owner, Instance):
+            raise Break("RB004", f"deleting attribute {name!r}")
+        if self.attributes.pop((id(owner), name), None) is None:
+            raise self.missing(owner, name)
+        self.owners.pop((id(owner), name))
+
+    def push_dropping(self, function, arguments, keywords=None):
+        depth = len(self.frames)
+        result = self.call(function, arguments, keywords or {})
+        if result is None and len(self.frames) > depth:
+            self.frames[depth].discard = True
+
+
+def _parameter():
+    return state.parameter
+
+
+def is_framework(name) -> bool:
+    """Whether a module of this name is the framework's own, whose globals do not change."""
+    return isinstance(name, str) and name.split(".")[0] == FRAMEWORK
+
+
+FRAMEWORK = __name__.split(".")[0]

@@ -1,0 +1,85 @@
+"""Backends: what becomes of a captured graph."""
+from __future__ import annotations
+
+import inspect
+
+from ..core.log import logger
+from ..core.op import make
+from ..graph.graph import Graph, map_nodes
+
+log = logger("graph")
+
+
+class GraphModule:
+    """A captured graph as backends get it: callable, with ``graph`` and ``code``."""
+
+    def __init__(self, graph: Graph):
+        self.graph = graph
+
+    def forward(self, *inputs):
+        """Runs the operators one by one."""
+        return tuple(run(self.graph, inputs))
+
+    __call__ = forward
+    code = property(lambda self: str(self.graph))
+
+    def print_readable(self):
+        """Prints the program, and returns its text."""
+        print(self.code)
+        return self.code
+
+
+def run(graph: Graph, values) -> list:
+    """The outputs of a graph for these inputs, operator by operator."""
+    env = dict(zip(graph.inputs, values))
+    for node in graph.nodes:
+        params = {k: map_nodes(v, env.__getitem__) for k, v in node.params.items()}
+        env[node] = node.op(*map_nodes(node.args, env.__getitem__), **params)
+    return [env[n] for n in graph.outputs]
+
+
+def changes_in_place(graph: Graph) -> bool:
+    return any(node.op.facts.get("into") is not None for node in graph.nodes)
+
+
+def eager(module: GraphModule, example_inputs):
+    """Runs the operators as they are."""
+    return module.forward
+
+
+def rushlight(module: GraphModule, example_inputs):
+    """One operator whose body is the graph: its plans trace, differentiate, fuse and compile it."""
+    graph = module.graph
+    if changes_in_place(graph):
+        return module.forward
+    scalars = sum(1 << k for k, n in enumerate(graph.inputs) if n.weak)
+    signature = inspect.Signature([inspect.Parameter(n.name, inspect.Parameter.POSITIONAL_ONLY) for n in graph.inputs])
+    return make("compiled", lambda *values: tuple(run(graph, values)), None, signature, scalars, derived=graph)
+
+
+BACKENDS = {"rushlight": rushlight, "inductor": rushlight, "eager": eager, "aot_eager": eager}
+
+
+def find(backend):
+    """The function of a backend, by name or as it is.  ValueError for a name that is not registered."""
+    if callable(backend):
+        return backend
+    if backend not in BACKENDS:
+        raise ValueError(f"there is no backend {backend!r}: choose one of {', '.join(BACKENDS)}, or pass a function")
+    return BACKENDS[backend]
+
+
+class CompiledGraph:
+    """A captured graph, compiled when it is first called."""
+
+    def __init__(self, graph: Graph, backend, options=None):
+        self.module, self.backend, self.options = GraphModule(graph), backend, options
+        self.call = None
+
+    graph = property(lambda self: self.module.graph)
+
+    def __call__(self, *inputs):
+        if self.call is None:
+            log.debug("captured\n%s", self.graph)
+            self.call = find(self.backend)(self.module, list(inputs), **(self.options or {}))
+        return self.call(*inputs)

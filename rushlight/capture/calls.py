@@ -1,0 +1,499 @@
+"""Calls: what is inlined, what the framework runs on fakes, what is evaluated now, and what breaks the graph."""
+from __future__ import annotations
+
+import builtins
+import collections
+import enum
+import functools
+import itertools
+import math
+import operator
+import sys
+import types
+
+from ..core.devices import device
+from ..core.dtypes import finfo, iinfo
+from ..core.meta import Size
+from ..core.native import Op, Tensor
+from ..nn.modules.module import Module
+from . import marks, polyfills
+from .attributes import ABSENT, FRAMEWORK, is_framework, static
+from .bytecode import COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
+from .containers import raised
+from .errors import Break, Raised
+from .values import (Cell, Constant, ContainerMethod, ExceptionValue, Function, GeneratorValue, Instance, IteratorValue, Lazy, Mapping, Method, Number,
+                     Object, Partial, Sequence, SetValue, Super, TensorValue)
+
+INLINED = tuple(f"{FRAMEWORK}.{room}" for room in ("nn.modules", "nn.utils", "autograd.mode", "capture.polyfills", "utils", "optim", "fx", "distributions"))
+RUN = tuple(f"{FRAMEWORK}.{room}" for room in ("ops", "core", "nn.functional", "nn.init", "api", "special", "linalg", "fft", "capture", "eager", "compiler"))
+FORBIDDEN = {f"{FRAMEWORK}.api": ("set_",), f"{FRAMEWORK}.core.random": ("manual_seed", "seed", "set_rng_state", "get_rng_state", "fork_rng"),
+             f"{FRAMEWORK}.core.printing": ("set_",)}
+OUTPUT = frozenset(("print", "input", "open", "exec", "eval", "breakpoint", "warn"))
+FRAMES = (locals, vars, dir, globals, sys._getframe, sys.exc_info)
+FOLDED = frozenset((abs, divmod, round, pow, ord, chr, bin, hex, oct, format, ascii, hash)) | frozenset(
+    v for m in (math, operator) for v in vars(m).values() if isinstance(v, types.BuiltinFunctionType))
+CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque, collections.OrderedDict, collections.defaultdict)
+VALUES = (device, Size, finfo, iinfo)  # framework classes whose instances are values
+DESCRIPTORS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType)
+
+
+class Calls:
+    """How the machine calls.  A result of None means: a frame was pushed, the result comes on the caller's stack."""
+
+    def call(self, function, arguments, keywords):
+        function = self.force(function)
+        if isinstance(function, Method):
+            return self.call(function.function, [function.owner, *arguments], keywords)
+        if isinstance(function, Function):
+            return self.inline(function, arguments, keywords)
+        if isinstance(function, ContainerMethod):
+            return self.call_container(function, arguments, keywords)
+        if isinstance(function, Partial):
+            return self.call(function.function, [*function.arguments, *arguments], {**function.keywords, **keywords})
+        if isinstance(function, Object):
+            return self.call_object(function, arguments, keywords)
+        if isinstance(function, Instance):
+            found = self.class_attribute(function.cls, "__call__")
+            if found:
+                return self.call(found, [function, *arguments], keywords)
+        raise Break("RB001", f"a call of a {self.describe(function)}")
+
+    call_function = call
+
+    def call_python(self, function, arguments, keywords=None):
+        """A call of one of the polyfills."""
+        return self.call(self.from_python(function), arguments, keywords or {})
+
+    def call_object(self, function, arguments, keywords):
+        target = function.value
+        if isinstance(target, Op):
+            return self.run_framework(target, arguments, keywords)
+        mark = marks.of(target)
+        if mark is not None:
+            return self.call_marked(mark, function, arguments, keywords)
+        if isinstance(target, types.FunctionType):
+            return self.call_python_function(function, arguments, keywords)
+        if isinstance(target, types.MethodType):
+            return self.call(self.bound_method(target, function.source), arguments, keywords)
+        if isinstance(target, type) or isinstance(target, types.BuiltinFunctionType):
+            handler = HANDLERS.get(target)
+            if handler is not None:
+                return handler(self, *arguments, **keywords)
+        if isinstance(target, type):
+            return self.instantiate(function, arguments, keywords)
+        if isinstance(target, DESCRIPTORS):
+            return self.call_descriptor(target, arguments, keywords)
+        if isinstance(target, types.BuiltinFunctionType):
+            return self.call_builtin(function, arguments, keywords)
+        if isinstance(target, functools._lru_cache_wrapper):
+            return self.call(self.from_python(target.__wrapped__), arguments, keywords)
+        if isinstance(target, functools.partial):
+            return self.call_partial(target, function.source, arguments, keywords)
+        if isinstance(target, (operator.attrgetter, operator.itemgetter)):
+            return self.call_getter(target, arguments)
+        return self.call_instance(function, target, arguments, keywords)
+
+    def call_instance(self, function, target, arguments, keywords):
+        found = self.class_attribute(type(target), "__call__")
+        if found is None:
+            raise Break("RB001", f"a call of a {type(target).__name__}")
+        return self.call(found, [function, *arguments], keywords)
+
+    def call_marked(self, mark, function, arguments, keywords):
+        if mark == "compiling":
+            return Constant(True)
+        if mark == "break":
+            raise Break("RB006", ", ".join(str(self.known(a)) for a in arguments) or "graph_break()")
+        if mark == "disabled":
+            raise Break("RB006", f"{function.value.__name__}() is disabled for compilation")
+        if mark == "allowed":
+            return self.run_framework(function.value, arguments, keywords)
+        if mark == "constant":
+            return self.fold(function.value, arguments, keywords)
+        return self.call(self.from_python(mark.original), arguments, keywords)
+
+    def call_python_function(self, function, arguments, keywords):
+        target = function.value
+        module = target.__module__ or ""
+        if target in FRAMES:
+            raise Break("RB008", f"{target.__name__}()", native=True)
+        if is_framework(module):
+            if any(target.__name__.startswith(n) for n in FORBIDDEN.get(module, ())):
+                raise Break("RB001", f"{target.__name__}() changes global state")
+            if module.startswith(RUN) and not module.startswith(INLINED):
+                return self.run_framework(target, arguments, keywords)
+            if not module.startswith(INLINED):
+                raise Break("RB011" if ".autograd" in module else "RB001", f"{target.__name__}()")
+        return self.inline(self.as_function(function), arguments, keywords)
+
+    def as_function(self, function) -> Function:
+        """A function from outside with its closure and defaults, as a Function."""
+        target, source = function.value, function.source
+        made = Function(target.__code__, target.__globals__, name=target.__name__)
+        framework = is_framework(target.__module__)
+        if target.__closure__:
+            made.closure = [self.wrap(c, source.attribute("__closure__").item(str(k))) for k, c in enumerate(target.__closure__)]
+        if target.__defaults__:
+            made.defaults = [self.from_python(d) if framework else Lazy(d, source.attribute("__defaults__").item(str(k)))
+                             for k, d in enumerate(target.__defaults__)]
+        if target.__kwdefaults__:
+            made.keyword_defaults = {n: self.from_python(d) if framework else Lazy(d, source.attribute("__kwdefaults__").item(repr(n)))
+                                     for n, d in target.__kwdefaults__.items()}
+        return made
+
+    def bound_method(self, method, source):
+        return Method(self.wrap(method.__func__, source.attribute("__func__")), self.wrap(method.__self__, source.attribute("__self__")))
+
+    def call_partial(self, target, source, arguments, keywords):
+        before = [self.wrap(a, source.attribute("args").item(str(k))) for k, a in enumerate(target.args)]
+        named = {n: self.wrap(v, source.attribute("keywords").item(repr(n))) for n, v in target.keywords.items()}
+        return self.call(self.wrap(target.func, source.attribute("func")), before + arguments, {**named, **keywords})
+
+    def call_getter(self, target, arguments):
+        found, names = arguments[0], target.__reduce__()[1]
+        read = self.subscript if isinstance(target, operator.itemgetter) else self.getattr
+        got = [read(found, Constant(n) if read == self.subscript else n) for n in names]
+        if any(g is None for g in got):
+            raise Break("RB004", "a getter that runs Python code")
+        return got[0] if len(got) == 1 else Sequence(tuple, got)
+
+    # --- the framework ------------------------------------------------------------------------------------------------------------------
+    def run_framework(self, function, arguments, keywords):
+        """Runs framework code on fakes; the operators it calls are recorded."""
+        given = [self.concrete(a) for a in arguments]
+        named = {k: self.concrete(v) for k, v in keywords.items()}
+        try:
+            return self.from_python(function(*given, **named))
+        except Break:
+            raise
+        except Exception as error:
+            name = getattr(function, "name", None) or getattr(function, "__name__", type(function).__name__)
+            raise Break("RB007", f"{name}: {type(error).__name__}: {error}") from error
+
+    # --- builtins -----------------------------------------------------------------------------------------------------------------------
+    def call_builtin(self, function, arguments, keywords):
+        target = function.value
+        name, owner = target.__name__, target.__self__
+        if target in FRAMES:
+            raise Break("RB008", f"{name}()", native=True)
+        if name == "__new__" and isinstance(owner, type):
+            return self.new(owner, arguments)
+        if isinstance(owner, CONTAINERS):
+            source = function.source.attribute("__self__")
+            return self.call_container(ContainerMethod(self.wrap(owner, source), name), arguments, keywords)
+        if owner is itertools.chain and name == "from_iterable":
+            return self.call_python(polyfills.chain_from, arguments)
+        if owner is dict and name == "fromkeys":
+            default = arguments[1] if len(arguments) > 1 else Constant(None)
+            return Mapping({self.key(k): default for k in self.expanded(arguments[0])})
+        if target in FOLDED:
+            if any(isinstance(self.force(a), TensorValue) for a in arguments):
+                return self.run_framework(target, arguments, keywords)
+            if target in OPERATORS:
+                return self.binary(OPERATORS[target], *arguments)
+            return self.fold(target, arguments, keywords)
+        if isinstance(owner, type) and name in ("fromkeys", "fromhex", "from_bytes", "maketrans"):
+            return self.fold(target, arguments, keywords)
+        raise Break("RB009" if name in OUTPUT else "RB001", f"{name}()")
+
+    def call_descriptor(self, target, arguments, keywords):
+        """A method of a builtin class, called through the class or ``super()``."""
+        owner, name = self.force(arguments[0]), target.__name__
+        if target.__objclass__ is object:
+            return self.object_method(owner, name, arguments[1:])
+        inner = self.as_container(owner)
+        if isinstance(owner, ExceptionValue):
+            if name == "__init__":
+                owner.arguments = list(arguments[1:])
+                return Constant(None)
+        elif isinstance(inner, (Sequence, Mapping, SetValue)):
+            if name == "__init__":
+                if arguments[1:] or keywords:
+                    method = {Mapping: "update", SetValue: "update", Sequence: "extend"}[type(inner)]
+                    return self.call_container(ContainerMethod(inner, method), arguments[1:], keywords)
+                return Constant(None)
+            return self.call_container(ContainerMethod(inner, name), arguments[1:], keywords)
+        elif isinstance(owner, Constant):
+            return self.call_container(ContainerMethod(owner, name), arguments[1:], keywords)
+        elif isinstance(owner, TensorValue):
+            return self.run_framework(target, arguments, keywords)
+        raise Break("RB001", f"{target.__objclass__.__name__}.{name}()")
+
+    def object_method(self, owner, name, arguments):
+        if name == "__init__":
+            return Constant(None)
+        if name == "__setattr__":
+            self.store(owner, self.known(arguments[0]), arguments[1], True)
+            return Constant(None)
+        if name == "__getattribute__":
+            return self.getattr(owner, self.known(arguments[0]))
+        if name == "__delattr__":
+            self.delattr(owner, self.known(arguments[0]))
+            return Constant(None)
+        if name in ("__eq__", "__ne__"):
+            same = self.identical(owner, arguments[0])
+            return Constant(same if name == "__eq__" else not same) if same else Constant(NotImplemented)
+        raise Break("RB001", f"object.{name}()")
+
+    # --- making objects -----------------------------------------------------------------------------------------------------------------
+    def new(self, base, arguments):
+        """``base.__new__(cls, ...)`` of a builtin base."""
+        cls = self.force(arguments[0]).value
+        if issubclass(cls, BaseException):
+            return ExceptionValue(cls, arguments[1:])
+        if base is tuple:
+            return Sequence(cls, self.expanded(arguments[1]) if len(arguments) > 1 else [])
+        for kind in (collections.OrderedDict, dict):
+            if issubclass(cls, kind):
+                return Instance(cls, Mapping({}, None, kind))
+        if issubclass(cls, list):
+            return Instance(cls, Sequence(list, []))
+        if base is object:
+            return Instance(cls)
+        raise Break("RB001", f"a new {cls.__name__}")
+
+    def instantiate(self, function, arguments, keywords):
+        cls = function.value
+        if cls in CONTAINERS:
+            return self.make_container(cls, arguments, keywords)
+        if cls in VALUES:
+            return self.run_framework(cls, arguments, keywords)
+        if cls is functools.partial:
+            return Partial(arguments[0], list(arguments[1:]), dict(keywords))
+        if isinstance(cls, enum.EnumMeta):
+            return self.fold(cls, arguments, keywords)
+        if issubclass(cls, (Tensor, Module)):
+            raise Break("RB001", f"a new {cls.__name__}")
+        make = static(type(cls), "__call__")
+        if isinstance(make, types.FunctionType):
+            raise Break("RB001", f"a new {cls.__name__}, whose metaclass has a __call__")
+        new, init = static(cls, "__new__"), static(cls, "__init__")
+        new = new.__func__ if isinstance(new, staticmethod) else new
+        python = isinstance(new, types.FunctionType)
+        if not python and getattr(new, "__self__", None) not in (object, dict, list, tuple, collections.OrderedDict) and not issubclass(cls, BaseException):
+            raise Break("RB001", f"a new {cls.__name__}")
+        if init is object.__init__ and not python:
+            if new is object.__new__ and (arguments or keywords):
+                raise raised(TypeError, f"{cls.__name__}() takes no arguments")
+            return self.new(new.__self__, [function, *arguments])
+        if not python and isinstance(init, types.FunctionType):
+            made = self.new(new.__self__, [function, *arguments])
+            frame = self.frames[-1]
+            frame.stack.append(made)
+            self.push_dropping(self.from_python(init), [made, *arguments], keywords)
+            return None
+        known_init = Constant(None) if init is object.__init__ else self.from_python(init)
+        return self.call_python(polyfills.instantiate, [function, self.from_python(new), known_init, Sequence(tuple, arguments), Mapping(dict(keywords))])
+
+    # --- inlining -----------------------------------------------------------------------------------------------------------------------
+    def inline(self, function: Function, arguments, keywords):
+        code = function.code
+        if code.co_flags & COROUTINE:
+            raise Break("RB010", f"{function.name}() is a coroutine")
+        frame = self.new_frame(code, function.namespace)
+        variables = bound(function, arguments, keywords)
+        for name in code.co_cellvars:
+            frame.cells[name] = Cell(variables.pop(name, None))
+        frame.cells.update(zip(code.co_freevars, function.closure))
+        frame.locals = variables
+        if code.co_flags & GENERATOR:
+            if "generators" in self.rules:
+                raise Break("RB010", f"{function.name}() is a generator")
+            frame.generator = GeneratorValue(frame, function, (arguments, keywords))
+            return frame.generator
+        self.push_frame(frame)
+        return None
+
+    # --- builtins that look at their arguments ------------------------------------------------------------------------------------------
+    def builtin_isinstance(self, value, classes):
+        value, wanted = self.force(value), self.known(classes)
+        if isinstance(value, Object):
+            return Constant(isinstance(value.value, wanted))
+        if isinstance(value, TensorValue):
+            kind = value.fake.like
+            return Constant(isinstance(value.real, wanted) if value.source is not None else issubclass(kind, wanted))
+        return Constant(issubclass(self.class_of(value), wanted))
+
+    def builtin_getattr(self, owner, name, default=None):
+        name = self.known(name)
+        try:
+            found = self.getattr(owner, name)
+        except Raised as error:
+            if default is None or not issubclass(error.value.cls, AttributeError):
+                raise
+            return default
+        if found is None and default is not None:
+            raise Break("RB004", f"getattr with a default of {name!r}, which runs Python code")
+        return found
+
+    def builtin_hasattr(self, owner, name):
+        depth = len(self.frames)
+        try:
+            self.getattr(owner, self.known(name))
+        except Raised as error:
+            if not issubclass(error.value.cls, AttributeError):
+                raise
+            return Constant(False)
+        if len(self.frames) > depth:
+            del self.frames[depth:]
+            value = self.force(owner)
+            if static(self.class_of(value), self.known(name)) is ABSENT:
+                raise Break("RB004", "hasattr() of an object with a __getattr__")
+        return Constant(True)
+
+    def builtin_setattr(self, owner, name, value):
+        depth = len(self.frames)
+        self.setattr(owner, self.known(name), value)
+        if len(self.frames) > depth:
+            raise Break("RB004", "setattr() that runs Python code")
+        return Constant(None)
+
+    def builtin_delattr(self, owner, name):
+        self.delattr(owner, self.known(name))
+        return Constant(None)
+
+    def builtin_type(self, *arguments):
+        if len(arguments) != 1:
+            raise Break("RB001", "a new class")
+        return self.from_python(self.class_of(arguments[0]))
+
+    def builtin_super(self, cls=None, owner=None):
+        frame = self.frames[-1]
+        if cls is None:
+            first = frame.code.co_varnames[0]
+            cls = frame.cells["__class__"].content
+            owner = frame.locals[first] if first in frame.locals else frame.cells[first].content
+        return Super(self.force(cls).value, self.force(owner))
+
+    def builtin_len(self, value):
+        return self.length(value)
+
+    def builtin_iter(self, value, *sentinel):
+        if sentinel:
+            raise Break("RB001", "iter() with a sentinel")
+        return self.iterator(value)
+
+    def builtin_next(self, iterator, default=None):
+        return self.next(iterator, default)
+
+    def builtin_range(self, *bounds):
+        return Constant(range(*(self.known(b) for b in bounds)))
+
+    def builtin_reversed(self, value):
+        found = self.class_attribute(self.class_of(value), "__reversed__") if self.user_class(self.force(value)) else None
+        if found:
+            return self.call(found, [value], {})
+        return IteratorValue(Sequence(list, self.expanded(value)[::-1]))
+
+    def builtin_enumerate(self, iterable, start=Constant(0)):
+        items = self.listed(iterable)
+        if items is None:
+            return self.call_python(polyfills.enumerate_, [iterable, start])
+        first = self.known(start)
+        return IteratorValue(Sequence(list, [Sequence(tuple, [Constant(first + k), v]) for k, v in enumerate(items)]))
+
+    def builtin_zip(self, *iterables, strict=Constant(False)):
+        values = [self.force(i) for i in iterables]
+        if any(isinstance(v, (GeneratorValue, Instance, IteratorValue)) for v in values) or self.known(strict):
+            return self.call_python(polyfills.zip_, values, {"strict": strict})
+        found = [self.listed(v) for v in values]
+        if any(f is None for f in found):
+            return self.call_python(polyfills.zip_, values)
+        return IteratorValue(Sequence(list, [Sequence(tuple, list(row)) for row in zip(*found)]))
+
+    def builtin_min_max(self, function, arguments, keywords):
+        if not keywords and all(isinstance(self.force(a), Constant) for a in arguments) and len(arguments) > 1:
+            return self.fold(function, arguments)
+        return self.call_python(polyfills.POLYFILLS[function], arguments, keywords)
+
+    def builtin_callable(self, value):
+        value = self.force(value)
+        if isinstance(value, (Function, Method, ContainerMethod, Partial)):
+            return Constant(True)
+        return Constant(callable(value.value) if isinstance(value, (Object, Constant)) else hasattr(self.class_of(value), "__call__"))
+
+    def builtin_bool(self, value=Constant(False)):
+        return Constant(self.truth(value))
+
+    def builtin_number(self, kind, value=None, *more):
+        if value is None:
+            return Constant(kind())
+        value = self.force(value)
+        if isinstance(value, TensorValue):
+            raise Break("RB003", f"{kind.__name__}() of a tensor")
+        if isinstance(value, Number) and type(value.hint) is kind and not more:
+            return value
+        name = {int: "__int__", float: "__float__"}.get(kind)
+        found = name and self.user_class(value) and (self.class_attribute(self.class_of(value), name) or self.class_attribute(self.class_of(value), "__index__"))
+        return self.call(found, [value], {}) if found else self.fold(kind, [value, *more])
+
+    def builtin_text(self, function, value=Constant(""), *more):
+        value = self.force(value)
+        if isinstance(value, TensorValue):
+            raise Break("RB003", "printing a tensor")
+        if isinstance(value, ExceptionValue) and function is str and value.cls.__str__ in (BaseException.__str__, Exception.__str__):
+            parts = [self.known(a) for a in value.arguments]
+            return Constant(str(parts[0]) if len(parts) == 1 else str(tuple(parts)) if parts else "")
+        cls = self.user_class(value)
+        for name in (("__str__", "__repr__") if function is str else ("__repr__",)):
+            found = cls and self.class_attribute(cls, name)
+            if found:
+                return self.call(found, [value], {})
+        return self.fold(function, [value, *more])
+
+    def builtin_issubclass(self, cls, classes):
+        return Constant(issubclass(self.known(cls), self.known(classes)))
+
+    def builtin_slice(self, *bounds):
+        return Constant(slice(*(self.known(b) for b in bounds)))
+
+    def builtin_object(self):
+        return Instance(object)
+
+
+def bound(function: Function, arguments, keywords) -> dict:
+    """The local variables that a call begins with; a Break where the arguments do not fit, so that Python raises its error."""
+    code, names = function.code, function.code.co_varnames
+    count, positional = code.co_argcount, code.co_posonlyargcount
+    defaults, keywords, variables = function.defaults, dict(keywords), {}
+    wrong = Break("RB007", f"{function.name}() gets arguments that do not fit it")
+    for k, name in enumerate(names[:count]):
+        if k < len(arguments):
+            variables[name] = arguments[k]
+        elif k >= positional and name in keywords:
+            variables[name] = keywords.pop(name)
+        elif k >= count - len(defaults):
+            variables[name] = defaults[k - count + len(defaults)]
+        else:
+            raise wrong
+    last = count + code.co_kwonlyargcount
+    for name in names[count:last]:
+        if name in keywords:
+            variables[name] = keywords.pop(name)
+        elif name in function.keyword_defaults:
+            variables[name] = function.keyword_defaults[name]
+        else:
+            raise wrong
+    if code.co_flags & VARARGS:
+        variables[names[last]] = Sequence(tuple, list(arguments[count:]))
+        last += 1
+    elif len(arguments) > count:
+        raise wrong
+    if code.co_flags & VARKEYWORDS:
+        variables[names[last]] = Mapping(keywords)
+    elif keywords:
+        raise wrong
+    return variables
+
+
+OPERATORS = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.floordiv: "//", operator.mod: "%", operator.matmul: "@"}
+HANDLERS = {getattr(builtins, name.removeprefix("builtin_")): method for name, method in vars(Calls).items()
+            if name.startswith("builtin_") and hasattr(builtins, name.removeprefix("builtin_"))}
+for _function in (str, repr):
+    HANDLERS[_function] = lambda self, *a, _function=_function: self.builtin_text(_function, *a)
+for _kind in (int, float, complex):
+    HANDLERS[_kind] = lambda self, *a, _kind=_kind: self.builtin_number(_kind, *a)
+for _function in (min, max):
+    HANDLERS[_function] = lambda self, *a, _function=_function, **k: self.builtin_min_max(_function, a, k)
+for _builtin, _polyfill in polyfills.POLYFILLS.items():
+    HANDLERS.setdefault(_builtin, lambda self, *a, _polyfill=_polyfill, **k: self.call_python(_polyfill, list(a), k))

@@ -1,0 +1,604 @@
+"""Lists, tuples, dicts, sets, iterators and generators."""
+from __future__ import annotations
+
+import collections
+
+from ..core.meta import Size
+from . import polyfills
+from .bytecode import PYTHON
+from .errors import Break, Raised
+from .values import (Constant, ContainerMethod, ExceptionValue, GeneratorValue, Instance, IteratorValue, Lazy, Mapping, Object,
+                     Sequence, SetValue, TensorValue)
+
+LISTS = (list, tuple, Size, collections.deque)
+DICTS = (dict, collections.OrderedDict, collections.defaultdict)
+
+
+def raised(cls, *arguments):
+    return Raised(ExceptionValue(cls, [Constant(a) for a in arguments]))
+
+
+class Containers:
+    """How the machine models containers."""
+
+    def wrap_container(self, value, kind, source):
+        """A container from outside, its items lazy; None for another kind of object."""
+        covered = source.covered
+        if kind in LISTS or isinstance(value, tuple) and hasattr(kind, "_fields"):
+            self.guard(f"type({{0}}) is {self.type_name(kind)} and len({{0}}) == {len(value)}", source)
+            made = Sequence(kind, [Lazy(v, source.item(str(k), covered)) for k, v in enumerate(value)], source)
+            made.limit = getattr(value, "maxlen", None)
+            return made
+        if kind in DICTS:
+            if not all(isinstance(k, (str, int, float, bool, type(None), tuple, type)) or type(k).__hash__ is object.__hash__ for k in value):
+                return None
+            keys = self.constant_name(tuple(value))
+            self.guard(f"type({{0}}) is {self.type_name(kind)} and tuple({{0}}) == {keys}", source)
+            factory = getattr(value, "default_factory", None)
+            items = {k: Lazy(v, source.item(self.literal(k), covered)) for k, v in value.items()}
+            return Mapping(items, source, kind, None if factory is None else self.from_python(factory))
+        if kind in (set, frozenset):
+            if not all(isinstance(k, (str, int, float, bool, type(None), tuple, type)) for k in value):
+                return None
+            self.guard(f"type({{0}}) is {self.type_name(kind)} and {{0}} == {self.constant_name(kind(value))}", source)
+            return SetValue({k: self.from_python(k) for k in value}, source, kind)
+        return None
+
+    # --- reading ------------------------------------------------------------------------------------------------------------------
+    def item(self, sequence, index):
+        found = sequence.items[index]
+        if type(found) is Lazy:
+            found = sequence.items[index] = self.force(found)
+        return found
+
+    def items_of(self, sequence):
+        return [self.item(sequence, k) for k in range(len(sequence.items))]
+
+    def lookup(self, mapping, key):
+        found = mapping.items[key]
+        if type(found) is Lazy:
+            found = mapping.items[key] = self.force(found)
+        return found
+
+    def key(self, value):
+        """A dict key: a known value, or an object that is its own key."""
+        value = self.force(value)
+        if isinstance(value, Object) and type(value.value).__hash__ is object.__hash__:
+            return value.value
+        return self.known(value)
+
+    def as_container(self, value):
+        """The container that an object extends, or the value itself."""
+        value = self.force(value)
+        return value.payload if isinstance(value, Instance) and value.payload is not None else value
+
+    def subscript(self, owner, index):
+        whole, owner = self.force(owner), self.as_container(owner)
+        if whole is not owner:
+            found = self.class_attribute(whole.cls, "__getitem__")
+            if found:
+                return self.call(found, [whole, index], {})
+        if isinstance(owner, Sequence):
+            return self.subscript_sequence(owner, index)
+        if isinstance(owner, Mapping):
+            return self.subscript_mapping(owner, self.key(index))
+        if isinstance(owner, TensorValue):
+            return self.run_framework(type(owner.fake).__getitem__, [owner, index], {})
+        if isinstance(owner, (Object, Instance)):
+            found = self.class_attribute(self.class_of(owner), "__getitem__")
+            if found:
+                return self.call(found, [owner, index], {})
+            if self.is_class(owner):
+                return self.from_python(owner.value[self.known(index)])
+            raise Break("RB004", f"indexing a {self.describe(owner)}")
+        return self.fold(lambda x, k: x[k], [owner, index])
+
+    def subscript_sequence(self, owner, index):
+        at = self.known(index)
+        if isinstance(at, slice):
+            found = self.items_of(owner)[at]
+            return Sequence(owner.kind if owner.kind in LISTS else tuple, found)
+        try:
+            return self.item(owner, at)
+        except IndexError:
+            raise raised(IndexError, f"{owner.kind.__name__} index out of range") from None
+        except TypeError as error:
+            raise raised(TypeError, str(error)) from None
+
+    def subscript_mapping(self, owner, key):
+        if key in owner.items:
+            return self.lookup(owner, key)
+        if owner.kind is collections.defaultdict and owner.factory is not None:
+            made = self.now(owner.factory, [])
+            self.mark(owner)
+            owner.items[key] = made
+            return made
+        raise raised(KeyError, key)
+
+    def contains(self, owner, item):
+        owner = self.as_container(owner)
+        if isinstance(owner, (Mapping, SetValue)):
+            return Constant(self.key(item) in owner.items)
+        if isinstance(owner, Sequence):
+            if self.has_tensors(owner) or isinstance(self.force(item), (TensorValue, Instance)):
+                return self.call_python(polyfills.contains, [owner, item])
+            wanted = self.force(item)
+            return Constant(any(self.identical(x, wanted) or self.truth(self.compare("==", x, wanted)) for x in self.items_of(owner)))
+        if isinstance(owner, (Object, Instance)):
+            found = self.class_attribute(self.class_of(owner), "__contains__")
+            if found:
+                return self.call(found, [owner, item], {})
+            if self.class_attribute(self.class_of(owner), "__iter__"):
+                return self.call_python(polyfills.contains, [owner, item])
+        return self.fold(lambda x, k: k in x, [owner, item])
+
+    def length(self, value):
+        whole, value = self.force(value), self.as_container(value)
+        if whole is not value and (found := self.class_attribute(whole.cls, "__len__")):
+            return self.call(found, [whole], {})
+        if isinstance(value, (Sequence, Mapping, SetValue)):
+            return Constant(len(value.items))
+        if isinstance(value, TensorValue):
+            return self.run_framework(len, [value], {}) if value.source is None or not value.fake.meta.shape else self.item(self.shape_of(value), 0)
+        if isinstance(value, (Object, Instance)):
+            found = self.class_attribute(self.class_of(value), "__len__")
+            if found:
+                return self.call(found, [value], {})
+        return self.fold(len, [value])
+
+    def listed(self, value):
+        """The items of anything that can be iterated now, without running the program's code; None where that is not so."""
+        value = self.as_container(value)
+        if isinstance(value, Sequence):
+            return self.items_of(value)
+        if isinstance(value, IteratorValue):
+            found = self.items_of(value.sequence)[value.position:]
+            value.position = len(value.sequence.items)
+            return found
+        if isinstance(value, Mapping):
+            return [self.from_python(k) for k in value.items]
+        if isinstance(value, SetValue):
+            return list(value.items.values())
+        if isinstance(value, Constant) and isinstance(value.value, (str, bytes, range)):
+            return [Constant(v) for v in value.value]
+        if isinstance(value, TensorValue):
+            return self.items_of(self.run_framework(unbound, [value], {}))
+        if self.is_class(value) and hasattr(value.value, "__members__"):
+            return [self.from_python(v) for v in value.value]
+        return None
+
+    def expanded(self, value):
+        """The items of an iterable; what the program itself computes is run now."""
+        found = self.listed(value)
+        if found is None:
+            found = self.items_of(self.now(self.from_python(polyfills.list_), [value]))
+        return found
+
+    def iterator(self, value):
+        """``iter(value)``; None if a frame was pushed."""
+        whole, value = self.force(value), self.as_container(value)
+        if whole is not value and (found := self.class_attribute(whole.cls, "__iter__")):
+            return self.call(found, [whole], {})
+        if isinstance(value, (IteratorValue, GeneratorValue)):
+            return value
+        if isinstance(value, Sequence):
+            return IteratorValue(value)
+        if isinstance(value, (Object, Instance)) and not self.is_class(value):
+            found = self.class_attribute(self.class_of(value), "__iter__")
+            if found:
+                return self.call(found, [value], {})
+            if isinstance(value, Instance):
+                raise raised(TypeError, f"{value.cls.__name__!r} object is not iterable")
+        items = self.listed(value)
+        if items is None:
+            raise Break("RB004", f"iteration over a {self.describe(value)}")
+        return IteratorValue(Sequence(list, items))
+
+    # --- changing -----------------------------------------------------------------------------------------------------------------------
+    def mark(self, container):
+        """Notes that a container from outside is changed; its contents are read first."""
+        if not container.changed:
+            container.changed = True
+            if container.source is not None:
+                self.changed.append(container)
+
+    def store_subscript(self, owner, index, value):
+        whole, owner = self.force(owner), self.as_container(owner)
+        if whole is not owner and (found := self.class_attribute(whole.cls, "__setitem__")):
+            self.push_dropping(found, [whole, index, value])
+        elif isinstance(owner, Mapping):
+            key = self.key(index)
+            self.mark(owner)
+            owner.items[key] = value
+        elif isinstance(owner, Sequence) and owner.kind in (list, collections.deque):
+            self.store_item(owner, self.known(index), value)
+        elif isinstance(owner, TensorValue):
+            self.run_framework(type(owner.fake).__setitem__, [owner, index, value], {})
+        elif isinstance(owner, (Object, Instance)) and (found := self.class_attribute(self.class_of(owner), "__setitem__")):
+            self.push_dropping(found, [owner, index, value])
+        else:
+            raise Break("RB004", f"item assignment to a {self.describe(owner)}")
+
+    def store_item(self, owner, at, value):
+        items = self.expanded(value) if isinstance(at, slice) else value
+        try:
+            changed = list(owner.items)
+            changed[at] = items
+        except IndexError:
+            raise raised(IndexError, "list assignment index out of range") from None
+        self.mark(owner)
+        owner.items[:] = changed
+
+    def delete_subscript(self, owner, index):
+        whole, owner = self.force(owner), self.as_container(owner)
+        if whole is not owner and (found := self.class_attribute(whole.cls, "__delitem__")):
+            return self.push_dropping(found, [whole, index])
+        if not isinstance(owner, (Sequence, Mapping)):
+            raise Break("RB004", f"del of an item of a {self.describe(owner)}")
+        at = self.key(index)
+        try:
+            del owner.items[at]
+        except (KeyError, IndexError) as error:
+            raise raised(type(error), *error.args) from None
+        self.mark(owner)
+
+    def container_binary(self, symbol, a, b, inplace):
+        if isinstance(a, Sequence) and symbol == "+":
+            if inplace and a.kind in (list, collections.deque):
+                found = self.expanded(b)
+                self.mark(a)
+                a.items.extend(found)
+                return a
+            if isinstance(b, Sequence) and (a.kind is b.kind or issubclass(a.kind, tuple) and issubclass(b.kind, tuple)):
+                return Sequence(a.kind if a.kind in LISTS else tuple, self.items_of(a) + self.items_of(b))
+            raise raised(TypeError, f'can only concatenate {a.kind.__name__} (not "{self.class_of(b).__name__}") to {a.kind.__name__}')
+        if symbol == "*" and (isinstance(a, Sequence) or isinstance(b, Sequence)):
+            sequence, times = (a, b) if isinstance(a, Sequence) else (b, a)
+            return Sequence(sequence.kind, self.items_of(sequence) * self.known(times))
+        if symbol == "|" and isinstance(a, Mapping) and isinstance(b, Mapping):
+            if inplace:
+                self.mark(a)
+                a.items.update(b.items)
+                return a
+            return Mapping({**a.items, **b.items}, None, a.kind, a.factory)
+        if isinstance(a, SetValue) and isinstance(b, SetValue) and symbol in "|&-^":
+            every = {**a.items, **b.items}
+            keys = {"|": set(a.items) | set(b.items), "&": set(a.items) & set(b.items), "-": set(a.items) - set(b.items), "^": set(a.items) ^ set(b.items)}[symbol]
+            return SetValue({k: v for k, v in every.items() if k in keys}, kind=a.kind)
+        return None
+
+    # --- methods ------------------------------------------------------------------------------------------------------------------------
+    def call_container(self, method: ContainerMethod, arguments, keywords):
+        owner, name = method.owner, method.name
+        if isinstance(owner, Constant):
+            return self.call_constant(owner, name, arguments, keywords)
+        family = "list" if isinstance(owner, Sequence) else "dict" if isinstance(owner, Mapping) else "set" if isinstance(owner, SetValue) else None
+        handler = getattr(self, f"{family}_{name.strip('_')}", None) if family else None
+        if isinstance(owner, ExceptionValue) and name == "with_traceback":
+            return owner
+        if handler is None:
+            raise Break("RB004", f"{self.class_of(owner).__name__}.{name}()")
+        if isinstance(owner, Sequence) and issubclass(owner.kind, tuple) and name not in ("index", "count", "__len__", "__getitem__", "__iter__", "__contains__", "numel"):
+            raise Break("RB004", f"{owner.kind.__name__}.{name}()")
+        return handler(owner, *arguments, **keywords)
+
+    def call_constant(self, owner, name, arguments, keywords):
+        if name == "join" and isinstance(owner.value, str):
+            return self.fold(owner.value.join, [Sequence(list, self.expanded(arguments[0]))])
+        if name == "format" and isinstance(owner.value, str):
+            for v in (*arguments, *keywords.values()):
+                if isinstance(self.force(v), TensorValue):
+                    raise Break("RB003", "formatting a tensor")
+        return self.fold(getattr(owner.value, name), arguments, keywords)
+
+    def list_len(self, owner):
+        return Constant(len(owner.items))
+
+    def list_getitem(self, owner, index):
+        return self.subscript_sequence(owner, index)
+
+    def list_setitem(self, owner, index, value):
+        self.store_item(owner, self.known(index), value)
+        return Constant(None)
+
+    def list_iter(self, owner):
+        return IteratorValue(owner)
+
+    def list_contains(self, owner, item):
+        return self.contains(owner, item)
+
+    def list_numel(self, owner):
+        return self.fold(lambda s: Size(s).numel(), [owner])
+
+    def list_append(self, owner, item):
+        self.mark(owner)
+        owner.items.append(item)
+        if owner.limit is not None and len(owner.items) > owner.limit:
+            del owner.items[0]
+        return Constant(None)
+
+    def list_appendleft(self, owner, item):
+        self.mark(owner)
+        owner.items.insert(0, item)
+        if owner.limit is not None and len(owner.items) > owner.limit:
+            del owner.items[-1]
+        return Constant(None)
+
+    def list_extend(self, owner, items):
+        found = self.expanded(items)
+        for one in found:
+            self.list_append(owner, one)
+        return Constant(None)
+
+    def list_insert(self, owner, at, item):
+        at = self.known(at)
+        self.mark(owner)
+        owner.items.insert(at, item)
+        return Constant(None)
+
+    def list_pop(self, owner, at=Constant(-1)):
+        at = self.known(at)
+        if not owner.items:
+            raise raised(IndexError, "pop from empty list")
+        found = self.subscript_sequence(owner, Constant(at))
+        self.mark(owner)
+        del owner.items[at]
+        return found
+
+    def list_popleft(self, owner):
+        return self.list_pop(owner, Constant(0))
+
+    def list_clear(self, owner):
+        self.mark(owner)
+        owner.items.clear()
+        return Constant(None)
+
+    def list_copy(self, owner):
+        made = Sequence(owner.kind, self.items_of(owner))
+        made.limit = owner.limit
+        return made
+
+    def list_reverse(self, owner):
+        items = self.items_of(owner)
+        self.mark(owner)
+        owner.items[:] = items[::-1]
+        return Constant(None)
+
+    def list_sort(self, owner, **options):
+        return self.call_python(polyfills.sort_, [owner], options)
+
+    def list_index(self, owner, item, *bounds):
+        for k, one in enumerate(self.items_of(owner)):
+            if self.identical(one, item) or not isinstance(one, TensorValue) and self.truth(self.compare("==", one, item)):
+                return Constant(k)
+        raise raised(ValueError, "the item is not in the list")
+
+    def list_count(self, owner, item):
+        return Constant(sum(self.identical(one, item) or self.truth(self.compare("==", one, item)) for one in self.items_of(owner)))
+
+    def list_remove(self, owner, item):
+        at = self.known(self.list_index(owner, item))
+        self.mark(owner)
+        del owner.items[at]
+        return Constant(None)
+
+    def dict_len(self, owner):
+        return Constant(len(owner.items))
+
+    def dict_getitem(self, owner, key):
+        return self.subscript_mapping(owner, self.key(key))
+
+    def dict_setitem(self, owner, key, value):
+        self.store_subscript(owner, key, value)
+        return Constant(None)
+
+    def dict_delitem(self, owner, key):
+        self.delete_subscript(owner, key)
+        return Constant(None)
+
+    def dict_contains(self, owner, key):
+        return Constant(self.key(key) in owner.items)
+
+    def dict_iter(self, owner):
+        return IteratorValue(self.dict_keys(owner))
+
+    def dict_keys(self, owner):
+        return Sequence(list, [self.from_python(k) for k in owner.items])
+
+    def dict_values(self, owner):
+        return Sequence(list, [self.lookup(owner, k) for k in owner.items])
+
+    def dict_items(self, owner):
+        return Sequence(list, [Sequence(tuple, [self.from_python(k), self.lookup(owner, k)]) for k in owner.items])
+
+    def dict_get(self, owner, key, default=Constant(None)):
+        key = self.key(key)
+        return self.lookup(owner, key) if key in owner.items else default
+
+    def dict_pop(self, owner, key, default=None):
+        key = self.key(key)
+        if key not in owner.items:
+            if default is None:
+                raise raised(KeyError, key)
+            return default
+        found = self.lookup(owner, key)
+        self.mark(owner)
+        del owner.items[key]
+        return found
+
+    def dict_popitem(self, owner, last=Constant(True)):
+        if not owner.items:
+            raise raised(KeyError, "popitem(): dictionary is empty")
+        key = list(owner.items)[-1 if self.known(last) else 0]
+        return Sequence(tuple, [self.from_python(key), self.dict_pop(owner, self.from_python(key))])
+
+    def dict_setdefault(self, owner, key, default=Constant(None)):
+        key = self.key(key)
+        if key not in owner.items:
+            self.mark(owner)
+            owner.items[key] = default
+        return self.lookup(owner, key)
+
+    def dict_update(self, owner, other=None, **named):
+        added = dict(named)
+        if other is not None:
+            other = self.as_container(other)
+            if isinstance(other, Mapping):
+                added = {**{k: self.lookup(other, k) for k in other.items}, **added}
+            else:
+                pairs = [self.expanded(pair) for pair in self.expanded(other)]
+                added = {**{self.key(k): v for k, v in pairs}, **added}
+        self.mark(owner)
+        owner.items.update(added)
+        return Constant(None)
+
+    def dict_clear(self, owner):
+        self.mark(owner)
+        owner.items.clear()
+        return Constant(None)
+
+    def dict_copy(self, owner):
+        return Mapping(dict(owner.items), None, owner.kind, owner.factory)
+
+    def dict_move_to_end(self, owner, key, last=Constant(True)):
+        key, last = self.key(key), self.known(last)
+        self.mark(owner)
+        found = owner.items.pop(key)
+        items = {**owner.items, key: found} if last else {key: found, **owner.items}
+        owner.items.clear()
+        owner.items.update(items)
+        return Constant(None)
+
+    def set_add(self, owner, item):
+        key = self.key(item)
+        self.mark(owner)
+        owner.items[key] = item
+        return Constant(None)
+
+    def set_discard(self, owner, item):
+        key = self.key(item)
+        self.mark(owner)
+        owner.items.pop(key, None)
+        return Constant(None)
+
+    def set_remove(self, owner, item):
+        if self.key(item) not in owner.items:
+            raise raised(KeyError, self.key(item))
+        return self.set_discard(owner, item)
+
+    def set_update(self, owner, *others):
+        found = [one for other in others for one in self.expanded(other)]
+        for one in found:
+            self.set_add(owner, one)
+        return Constant(None)
+
+    def set_copy(self, owner):
+        return SetValue(dict(owner.items), kind=owner.kind)
+
+    def set_contains(self, owner, item):
+        return self.contains(owner, item)
+
+    def set_len(self, owner):
+        return Constant(len(owner.items))
+
+    def set_iter(self, owner):
+        return self.iterator(owner)
+
+    def set_operation(self, symbol, owner, other):
+        return self.container_binary(symbol, owner, SetValue({self.key(v): v for v in self.expanded(other)}), False)
+
+    def set_union(self, owner, other):
+        return self.set_operation("|", owner, other)
+
+    def set_intersection(self, owner, other):
+        return self.set_operation("&", owner, other)
+
+    def set_difference(self, owner, other):
+        return self.set_operation("-", owner, other)
+
+    def set_issubset(self, owner, other):
+        return Constant(set(owner.items) <= {self.key(v) for v in self.expanded(other)})
+
+    # --- making ---------------------------------------------------------------------------------------------------------------------------
+    def make_container(self, kind, arguments, keywords):
+        if kind in (dict, collections.OrderedDict):
+            made = Mapping({}, None, kind)
+            self.dict_update(made, *arguments, **keywords)
+            return made
+        if kind is collections.defaultdict:
+            factory = arguments[0] if arguments else None
+            made = Mapping({}, None, kind, None if isinstance(factory, Constant) else factory)
+            self.dict_update(made, *arguments[1:], **keywords)
+            return made
+        items = self.expanded(arguments[0]) if arguments else []
+        if kind in (set, frozenset):
+            return SetValue({self.key(v): v for v in items}, kind=kind)
+        made = Sequence(kind, items)
+        if kind is collections.deque:
+            limit = keywords.get("maxlen", arguments[1] if len(arguments) > 1 else Constant(None))
+            made.limit = self.known(limit)
+            if made.limit is not None:
+                made.items = made.items[max(len(items) - made.limit, 0):]
+        return made
+
+    # --- generators -------------------------------------------------------------------------------------------------------------------------
+    def advance(self, generator: GeneratorValue, resume, sent=Constant(None)):
+        """Goes on in a generator's body; ``resume`` says what the caller does when it is exhausted."""
+        if generator.finished:
+            return self.exhausted(resume, Constant(None))
+        frame = generator.frame
+        frame.resume = resume
+        if generator.started:
+            frame.stack.append(sent)
+        generator.started = True
+        self.push_frame(frame)
+
+    def exhaust(self, frame, value):
+        """A generator's body returned."""
+        frame.generator.finished = True
+        self.frames.pop()
+        self.exhausted(frame.resume, value)
+
+    def exhausted(self, resume, value):
+        kind, detail = resume
+        frame = self.frames[-1]
+        if kind == "for":
+            frame.stack.pop()
+            frame.at = frame.listing.at[detail]
+        elif kind == "send":
+            self.end_send(frame, value, detail)
+        elif detail is not None:
+            frame.stack.append(detail)
+        else:
+            raise Raised(ExceptionValue(StopIteration, [] if isinstance(value, Constant) and value.value is None else [value]))
+
+    def end_send(self, frame, value, target):
+        """What ``yield from`` leaves: the result, on top of the iterator since 3.12."""
+        if PYTHON < (3, 12):
+            frame.stack.pop()
+        frame.stack.append(value)
+        frame.at = frame.listing.at[target]
+
+    def next(self, iterator, default=None):
+        """``next(iterator[, default])``; None if a frame was pushed."""
+        iterator = self.force(iterator)
+        if isinstance(iterator, GeneratorValue):
+            return self.advance(iterator, ("next", default))
+        if isinstance(iterator, IteratorValue):
+            if iterator.position < len(iterator.sequence.items):
+                iterator.position += 1
+                return self.item(iterator.sequence, iterator.position - 1)
+            if default is None:
+                raise Raised(ExceptionValue(StopIteration, []))
+            return default
+        found = isinstance(iterator, (Object, Instance)) and self.class_attribute(self.class_of(iterator), "__next__")
+        if not found:
+            raise Break("RB004", f"next() of a {self.describe(iterator)}")
+        if default is None:
+            return self.call(found, [iterator], {})
+        return self.call_python(polyfills.next_or, [Object(found.value, found.source), iterator, default])
+
+
+def unbound(tensor):
+    """The parts of a tensor along its first dimension."""
+    return tuple(tensor.unbind(0))

@@ -1,0 +1,396 @@
+"""From what the machine found to a Segment: a graph, a guard function, and the Python that runs around the graph."""
+from __future__ import annotations
+
+import collections
+import functools
+import types
+
+from ..core.native import state
+from .arithmetic import INPLACE
+from .attributes import DELETED
+from .errors import Again
+from .guards import guard_function
+from .instructions import Placeholder
+from .values import (NULL, Constant, Function, Mapping, Number, Object, Sequence, SetValue, TensorValue)
+
+END = object()
+
+
+class Place(collections.namedtuple("Place", "code offset locals cells stack discard calling")):
+    """Where a frame goes on, and which of its variables come along."""
+
+
+class Segment:
+    """Compiled code from an entry to the next break: ``guard(V)`` says whether it applies, ``run(V, P)`` runs it."""
+
+    def __init__(self, guard, arming, run, graph, guards, source):
+        self.guard, self.arming, self.run, self.graph, self.guards, self.source = guard, arming, run, graph, guards, source
+
+
+class GradMode:
+    """Recording switched on or off around a graph that was captured so."""
+
+    def __init__(self, on):
+        self.on = on
+
+    def __enter__(self):
+        self.before, state.grad = state.grad, self.on
+
+    def __exit__(self, *exception):
+        state.grad = self.before
+
+
+def iterator_at(items, position):
+    """An iterator over a sequence that stands at a position."""
+    made = iter(items)
+    for _ in range(position):
+        next(made)
+    return made
+
+
+def unpacked(value, count):
+    """``a, b, c = value`` for ``count`` targets."""
+    items = list(value)
+    if len(items) != count:
+        few = len(items) < count
+        raise ValueError(f"not enough values to unpack (expected {count}, got {len(items)})" if few else f"too many values to unpack (expected {count})")
+    return items
+
+
+def store_item(owner, index, value):
+    owner[index] = value
+
+
+def delete_item(owner, index):
+    del owner[index]
+
+
+def refill(mapping, items):
+    """Gives a dict or set from outside its new contents."""
+    mapping.clear()
+    mapping.update(items)
+
+
+def made(cls, new, attributes):
+    """Attributes of an object that the program made."""
+    for name, value in attributes.items():
+        object.__setattr__(new, name, value)
+    return new
+
+
+NAMES = {"FunctionType": types.FunctionType, "MethodType": types.MethodType, "CellType": types.CellType, "Partial": functools.partial,
+         "ITERATOR": iterator_at, "UNPACK": unpacked, "SET": store_item, "DELETE": delete_item, "REFILL": refill, "INPLACE": INPLACE, "END": END,
+         "GRAD": GradMode, "SETATTR": object.__setattr__}
+
+
+class Writer:
+    """Writes one segment's run function."""
+
+    def __init__(self, machine):
+        self.machine = machine
+        self.builds: list[str] = []
+        self.loads: list[str] = []
+        self.names: dict = {}  # id of a Value -> the expression that holds it
+        self.outputs: dict = {}  # graph output node -> its name
+        self.entries: list = []
+        self.kept: list = []
+        self.recorded = False  # whether an output carries a gradient
+        self.storing = bool(machine.changed or machine.attributes or machine.stores)
+
+    # --- values -------------------------------------------------------------------------------------------------------------------
+    def write(self, value) -> str:
+        """An expression for a Value; what has to be built first goes to ``builds``."""
+        if isinstance(value, Placeholder):
+            return str(value)
+        if isinstance(value, Constant):
+            return self.literal(value.value)
+        if isinstance(value, Number):
+            return value.text
+        if value.source is not None:
+            return self.load(value.source)
+        if isinstance(value, TensorValue):
+            return self.output(value)
+        known = self.names.get(id(value))
+        if known is None:
+            known = self.names[id(value)] = f"v{len(self.names)}"
+            self.kept.append(value)
+            getattr(self, f"build_{type(value).__name__}")(value, known)
+        return known
+
+    def literal(self, value) -> str:
+        if isinstance(value, slice):
+            return f"slice({self.literal(value.start)}, {self.literal(value.stop)}, {self.literal(value.step)})"
+        return self.machine.literal(value)
+
+    def load(self, source) -> str:
+        """What a source holds; read before the program changes anything."""
+        text = str(source)
+        if not self.storing or source.parent is None:
+            return text
+        known = self.names.get(text)
+        if known is None:
+            known = self.names[text] = f"l{len(self.names)}"
+            self.loads.append(f"{known} = {text}")
+        return known
+
+    def output(self, value):
+        self.recorded |= bool(value.fake.needs_grad)
+        return self.outputs.setdefault(value.fake.node, f"o{len(self.outputs)}")
+
+    def all(self, values) -> str:
+        return ", ".join(map(self.write, values))
+
+    def tuple_of(self, values) -> str:
+        return f"({''.join(self.write(v) + ', ' for v in values)})"
+
+    def build_Sequence(self, value, name):
+        items = value.items
+        if value.kind is list:
+            self.builds.append(f"{name} = []")
+            self.builds.append(f"{name} += [{self.all(items)}]")  # after its items: a list may contain itself
+        elif value.kind is tuple:
+            self.builds.append(f"{name} = {self.tuple_of(items)}")
+        elif issubclass(value.kind, tuple):
+            self.builds.append(f"{name} = tuple.__new__({self.constant(value.kind)}, {self.tuple_of(items)})")
+        else:
+            limit = f", {value.limit}" if value.limit is not None else ""
+            self.builds.append(f"{name} = {self.constant(value.kind)}([{self.all(items)}]{limit})")
+
+    def constant(self, value) -> str:
+        return self.machine.constant_name(value)
+
+    def pairs(self, items) -> str:
+        return f"{{{', '.join(f'{self.literal(k)}: {self.write(v)}' for k, v in items.items())}}}"
+
+    def build_Mapping(self, value, name):
+        kind = value.kind
+        factory = f"({self.write(value.factory) if value.factory is not None else None})" if kind is collections.defaultdict else "()"
+        self.builds.append(f"{name} = {'{}' if kind is dict else self.constant(kind) + factory}")
+        self.builds.append(f"{name}.update({self.pairs(value.items)})")
+
+    def build_SetValue(self, value, name):
+        self.builds.append(f"{name} = {value.kind.__name__}([{self.all(value.items.values())}])")
+
+    def build_Function(self, value, name):
+        cells = self.tuple_of(value.closure)
+        self.builds.append(f"{name} = FunctionType({self.constant(value.code)}, {self.constant(value.namespace)}, {value.name!r}, "
+                           f"{self.tuple_of(value.defaults) if value.defaults else None}, {cells if value.closure else None})")
+        if value.keyword_defaults:
+            self.builds.append(f"{name}.__kwdefaults__ = {self.pairs(value.keyword_defaults)}")
+        for attribute, given in value.attributes.items():
+            self.builds.append(f"{name}.{attribute} = {self.write(given)}")
+
+    def build_Cell(self, value, name):
+        self.builds.append(f"{name} = CellType()")
+        if value.content is not None:
+            content = self.write(value.content)
+            self.builds.append(f"{name}.cell_contents = {content}")
+
+    def build_Method(self, value, name):
+        function, owner = value.function, value.owner
+        if isinstance(owner, TensorValue) or not isinstance(self.machine.force(function), (Function, Object)) or not isinstance(
+                getattr(function, "value", None) or types.FunctionType, (types.FunctionType, type)):
+            self.builds.append(f"{name} = Partial({self.write(function)}, {self.write(owner)})")
+        else:
+            self.builds.append(f"{name} = MethodType({self.write(function)}, {self.write(owner)})")
+
+    def build_ContainerMethod(self, value, name):
+        self.builds.append(f"{name} = {self.write(value.owner)}.{value.name}")
+
+    def build_Partial(self, value, name):
+        parts = [self.write(value.function), *map(self.write, value.arguments)] + [f"{k}={self.write(v)}" for k, v in value.keywords.items()]
+        self.builds.append(f"{name} = Partial({', '.join(parts)})")
+
+    def build_IteratorValue(self, value, name):
+        self.builds.append(f"{name} = ITERATOR({self.write(value.sequence)}, {value.position})")
+
+    def build_GeneratorValue(self, value, name):
+        if value.started:
+            raise Again("generators")
+        positional, named = value.arguments
+        parts = [self.write(value.function), *map(self.write, positional)] + [f"{k}={self.write(v)}" for k, v in named.items()]
+        self.builds.append(f"{name} = {parts[0]}({', '.join(parts[1:])})")
+
+    def build_Instance(self, value, name):
+        cls = self.constant(value.cls)
+        self.builds.append(f"{name} = {cls}.__new__({cls})")
+        payload = value.payload
+        if isinstance(payload, Sequence) and payload.items:
+            self.builds.append(f"list.extend({name}, [{self.all(payload.items)}])")
+        elif isinstance(payload, Mapping):
+            store = f"{self.constant(payload.kind)}.__setitem__"
+            for k, v in payload.items.items():
+                self.builds.append(f"{store}({name}, {self.literal(k)}, {self.write(v)})")
+        self.attributes_of(value, name)
+
+    def attributes_of(self, value, name):
+        for (owner, attribute), given in list(self.machine.attributes.items()):
+            if owner == id(value) and given is not DELETED:
+                self.builds.append(f"SETATTR({name}, {attribute!r}, {self.write(given)})")
+
+    def build_ExceptionValue(self, value, name):
+        cls = self.constant(value.cls)
+        self.builds.append(f"{name} = {cls}.__new__({', '.join([cls, *map(self.write, value.arguments)])})")
+        self.builds.append(f"BaseException.__init__({', '.join([name, *map(self.write, value.arguments)])})")
+        if value.cause is not None:
+            self.builds.append(f"{name}.__cause__ = {self.write(value.cause)}")
+        self.attributes_of(value, name)
+
+    def build_Object(self, value, name):
+        self.builds.append(f"{name} = {self.constant(value.value)}")
+
+    def build_Super(self, value, name):
+        self.builds.append(f"{name} = super({self.constant(value.cls)}, {self.write(value.owner)})")
+
+    # --- effects ------------------------------------------------------------------------------------------------------------------
+    def effects(self) -> list[str]:
+        """Statements that change what is outside, in the state that the program left it."""
+        machine, lines = self.machine, []
+        for container in machine.changed:
+            place = self.load(container.source)
+            if isinstance(container, Sequence):
+                items = f"[{self.all(container.items)}]"
+                lines.append(f"{place}[:] = {items}" if container.kind is list else f"{place}.clear(); {place}.extend({items})")
+            elif isinstance(container, Mapping):
+                lines.append(f"REFILL({place}, {self.pairs(container.items)})")
+            elif isinstance(container, SetValue):
+                lines.append(f"REFILL({place}, [{self.all(container.items.values())}])")
+            else:
+                lines.append(f"{place}.cell_contents = {self.write(container.content)}")
+        for (owner_id, name), value in machine.attributes.items():
+            owner, raw = machine.owners[owner_id, name]
+            if isinstance(owner, Object):
+                place = self.write(owner)
+                lines.append(f"SETATTR({place}, {name!r}, {self.write(value)})" if raw and owner.value is not state else f"{place}.{name} = {self.write(value)}")
+        for namespace, name, value in ((n, k[1], v) for k, (n, v) in machine.stores.items()):
+            lines.append(f"{self.constant(namespace)}[{name!r}] = {self.write(value)}")
+        return lines
+
+    # --- entries --------------------------------------------------------------------------------------------------------------------
+    def entry(self, frames, offset, native=False) -> str:
+        """``(entry, values)`` to go on with at an offset of the last of these frames."""
+        places, values = [], []
+        for k, frame in enumerate(frames):
+            last = k == len(frames) - 1
+            if frame.generator is not None:
+                raise Again("generators")
+            where = offset if last else frame.now.next
+            stack = tuple("N" if v is NULL else "V" for v in frame.stack)
+            places.append(Place(frame.code, where, tuple(frame.locals), tuple(frame.cells), stack, frame.discard, None if last else frame.now.offset))
+            values += [*frame.locals.values(), *frame.cells.values(), *(v for v in frame.stack if v is not NULL)]
+        found = self.machine.entry.owner.entry(tuple(places), tuple(f.namespace for f in frames), native)
+        self.entries.append(found)
+        written = "".join(self.write(v) + ", " for v in values)
+        return f"E[{len(self.entries) - 1}], ({written})"
+
+    def handler(self):
+        """The entry of the handler that the breaking instruction is under, or None."""
+        frames = self.machine.frames
+        for k in range(len(frames) - 1, -1, -1):
+            found = frames[k].listing.handler(frames[k].now.offset)
+            if found:
+                target, depth, push = found
+                frame, stack = frames[k], frames[k].stack
+                frame.stack = stack[:depth] + ([Constant(frame.now.offset)] if push else []) + [Placeholder("error")]
+                written = self.entry(frames[:k + 1], target)
+                frame.stack = stack
+                return written
+        return None
+
+    def guarded(self, statements) -> list[str]:
+        """Statements that run user code: an exception goes to its handler."""
+        handler = self.handler()
+        if handler is None:
+            return statements
+        return ["try:", *(f"    {s}" for s in statements), "except BaseException as caught:", "    error = caught", f"    return {handler}"]
+
+    # --- endings --------------------------------------------------------------------------------------------------------------------
+    def finish(self, ending) -> list[str]:
+        frames, frame = self.machine.frames, self.machine.frames[-1] if self.machine.frames else None
+        kind = ending[0]
+        if kind == "return":
+            return [f"return None, {self.write(ending[1])}"]
+        if kind == "raise":
+            return [f"raise {self.write(ending[1])}"]
+        if kind == "native":
+            return [f"return {self.entry(frames, ending[1], True)}"]
+        return getattr(self, f"finish_{kind}")(frames, frame, frame.now, *ending[1:])
+
+    def finish_operation(self, frames, frame, one, template, operands, gives, null_after):
+        written = template.format(*map(self.write, operands))
+        if gives:
+            frame.stack.append(Placeholder("result"))
+        if null_after:
+            frame.stack.append(NULL)
+        after = self.entry(frames, one.next)
+        if gives:
+            del frame.stack[-1 - null_after:]
+        return [*self.guarded([("result = " if gives else "") + written]), f"return {after}"]
+
+    def finish_jump(self, frames, frame, one, target, template, operand, keep):
+        test = template.format(self.write(operand))
+        taken = self.entry(frames, target)
+        if keep:
+            frame.stack.pop()
+        return [*self.guarded([f"test = {test}"]), f"if test: return {taken}", f"return {self.entry(frames, one.next)}"]
+
+    def finish_for(self, frames, frame, one, target, iterator):
+        written = self.write(iterator)
+        frame.stack[-1:] = [Placeholder("iterator"), Placeholder("result")]
+        more = self.entry(frames, one.next)
+        del frame.stack[-2:]
+        return [f"iterator = {written}", *self.guarded(["result = next(iterator, END)"]), f"if result is END: return {self.entry(frames, target)}", f"return {more}"]
+
+    def finish_unpack(self, frames, frame, one, count, operand):
+        written = self.write(operand)
+        frame.stack += [Placeholder(f"items[{k}]") for k in reversed(range(count))]
+        after = self.entry(frames, one.next)
+        del frame.stack[len(frame.stack) - count:]
+        return [*self.guarded([f"items = UNPACK({written}, {count})"]), f"return {after}"]
+
+    def finish_with(self, frames, frame, one, manager):
+        written = self.write(manager)
+        frame.stack += [Placeholder("leave"), Placeholder("result")]
+        after = self.entry(frames, one.next)
+        del frame.stack[-2:]
+        return [*self.guarded([f"manager = {written}", "leave = manager.__exit__", "result = manager.__enter__()"]), f"return {after}"]
+
+    # --- the whole ------------------------------------------------------------------------------------------------------------------
+    def graph_call(self):
+        """Statements that call the graph, the graph (None where nothing is computed), and the sources of module state that it takes."""
+        machine, fetched, arguments = self.machine, [], []
+        lines = [f"{seed.name}, {offset.name} = {place}" for seed, offset, place in machine.draws]
+        graph = machine.recorder.graph(list(self.outputs))
+        if not graph.nodes and not self.outputs:
+            return lines, None, fetched
+        for node in graph.inputs:
+            text, source = machine.graph_inputs[node]
+            if source is not None and source.covered and source.parent is not None:
+                text = f"P[{len(fetched)}]"
+                fetched.append(source)
+            arguments.append(text)
+        results = "".join(f"{name}, " for name in self.outputs.values())
+        statement = f"{results + '= ' if results else ''}graph({', '.join(arguments)})"
+        if self.recorded and not machine.modes["grad"]:
+            return [*lines, "with GRAD(1):", f"    {statement}"], graph, fetched
+        return [*lines, statement], graph, fetched
+
+
+def write_segment(machine, ending) -> Segment:
+    """The Segment of what a machine captured."""
+    writer = Writer(machine)
+    last = writer.finish(ending)
+    effects = writer.effects()
+    calls, graph, fetched = writer.graph_call()
+    body = [*writer.loads, *calls, *writer.builds, *effects, *last]
+    source = "\n".join(["def run(V, P):", *(f"    {line}" for line in body)])
+    for node in machine.recorder.sizes_read:
+        if node in machine.checks:
+            machine.checks[node].exact = True
+    compiled = machine.entry.owner.graph(graph) if graph is not None else None
+    names = {f"k{k}": v for k, v in enumerate(machine.constants)}
+    namespace = {**NAMES, **names, "E": writer.entries, "graph": compiled}
+    exec(compile(source, "<capture>", "exec"), namespace)
+    guards = list(machine.guards.values())
+    guard, arming = guard_function(guards, fetched, names)
+    return Segment(guard, arming, namespace["run"], compiled, guards, source)

@@ -1,0 +1,65 @@
+"""Why capture stops: the numbered reasons, and the errors that carry them."""
+from __future__ import annotations
+
+REASONS = {
+    "RB001": ("a call that cannot be written into a graph", "Move the call out of the compiled function, or mark it with compiler.disable to make the break explicit."),
+    "RB002": ("the value of a tensor decides what happens next", "Use torch.where or torch.cond instead of a Python branch, or keep the number in a tensor."),
+    "RB003": ("a tensor's value becomes a Python number", "Keep the value in a tensor; call .item() after the compiled function."),
+    "RB004": ("an operation on a Python object that capture does not model", "Move it out of the compiled function."),
+    "RB005": ("an instruction that capture does not model", "Rewrite the line with simpler statements."),
+    "RB006": ("a break that was asked for", "Remove the graph_break() or compiler.disable."),
+    "RB007": ("a call that raised during capture", "Run the function uncompiled to see the error."),
+    "RB008": ("code that inspects its own frame", "Avoid locals(), vars() and sys._getframe in compiled code."),
+    "RB009": ("input or output", "Print or log outside the compiled function."),
+    "RB010": ("a generator or coroutine in mid-flight", "Turn the generator into a list, or keep breaks out of it."),
+    "RB011": ("autograd state is changed", "Call backward() and change requires_grad outside the compiled function."),
+    "RB012": ("a result whose size depends on data", "Avoid nonzero, masked_select and boolean indexing in compiled code."),
+    "RB013": ("recursion too deep to inline", "Rewrite the recursion as a loop."),
+    "RB014": ("a tensor of a class with its own __torch_function__", "Pass a plain tensor."),
+}
+
+
+class Break(Exception):
+    """Raised within capture: the instruction at hand has to run as Python.  ``native``: its whole frame has to."""
+
+    def __init__(self, code: str, detail: str, native=False):
+        super().__init__(f"{code} ({REASONS[code][0]}): {detail}")
+        self.code, self.detail, self.native = code, detail, native
+
+
+class Again(Exception):
+    """Raised within capture: begin anew under a stricter rule (``handlers`` or ``generators`` run natively)."""
+
+    def __init__(self, rule: str):
+        super().__init__(rule)
+        self.rule = rule
+
+
+class Raised(Exception):
+    """A Python exception of the program under capture."""
+
+    def __init__(self, value):
+        super().__init__(value)
+        self.value = value
+
+
+class CaptureError(RuntimeError):
+    """``fullgraph=True`` and the function does not fit one graph; names the reason, the line and the remedy."""
+
+
+class GraphBreak:
+    """A place where capture stopped: reason, file, line, remedy."""
+
+    def __init__(self, code, detail, file, line, function):
+        self.code, self.detail, self.file, self.line, self.function = code, detail, file, line, function
+
+    @property
+    def reason(self):
+        return f"{REASONS[self.code][0]}: {self.detail}"
+
+    @property
+    def remedy(self):
+        return REASONS[self.code][1]
+
+    def __str__(self):
+        return f"{self.code} {self.reason}\n  at {self.file}:{self.line} in {self.function}\n  {self.remedy}"

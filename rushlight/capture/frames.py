@@ -1,0 +1,228 @@
+"""Compiled functions: entries, where code can start; segments, what starts there; and the trampoline between them."""
+from __future__ import annotations
+
+import functools
+import types
+import warnings
+
+from ..core.log import logger
+from . import marks
+from .bytecode import COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
+from .emit import Place, write_segment
+from .errors import Again, CaptureError
+from .machine import Machine
+
+guards_log, breaks_log, recompiles_log, graph_log = logger("guards"), logger("graph_breaks"), logger("recompiles"), logger("output")
+
+
+class Entry:
+    """A place where execution can start: one Place for each frame on the stack there.  ``native``: it runs uncompiled."""
+
+    def __init__(self, owner, places, namespaces, native=False):
+        self.owner, self.places, self.namespaces, self.native = owner, places, namespaces, native
+        self.segments: list = []
+        self.first: dict = {}  # source text of a number -> its value at the first capture
+        self.varying: set = set()  # those that were seen to change
+        self.given_up = False
+
+    def varies(self, source, value) -> bool:
+        """Whether a number at this source is to be taken as varying from call to call."""
+        text = str(source)
+        dynamic = self.owner.dynamic
+        if dynamic is False or source.covered:
+            return False
+        if dynamic or text in self.varying or self.places[0].offset and source.parent is None:
+            return True
+        if text in self.first and self.first[text] != value:
+            self.varying.add(text)
+            return True
+        self.first[text] = value
+        return False
+
+    def capture(self, values):
+        """A segment for these values; remembered."""
+        rules = frozenset()
+        while True:
+            try:
+                segment = Machine(self, values, rules).capture(write_segment)
+                break
+            except Again as again:
+                if again.rule in rules:
+                    raise CaptureError(f"capture cannot make progress under the rule {again.rule!r}") from None
+                rules = rules | {again.rule}
+        self.owner.stats.segments += 1
+        self.segments.insert(0, segment)
+        guards_log.debug("%s\n%s", self.name, "\n".join(map(str, segment.guards)))
+        graph_log.debug("%s\n%s", self.name, segment.source)
+        return segment
+
+    @property
+    def name(self):
+        code = self.places[-1].code
+        return f"{code.co_name} ({code.co_filename}:{code.co_firstlineno})"
+
+    def missed(self, values):
+        """No segment applies: captures another, or gives up at the limit (None)."""
+        if self.segments:
+            recompiles_log.debug("%s: %s", self.name, failed(self.segments[0], values))
+        if len(self.segments) >= self.owner.limit(self):
+            self.give_up(values)
+            return None
+        segment = self.capture(values)
+        if not segment.guard(values):
+            raise CaptureError(f"the guards of {self.name} do not hold for the values they were made from:\n{segment.guard.source}")
+        return segment
+
+    def give_up(self, values):
+        self.given_up = True
+        warnings.warn(f"{self.name} was captured {len(self.segments)} times, for assumptions that keep failing; it runs uncompiled from now on. "
+                      f"Last: {failed(self.segments[0], values)}. Mark what varies with mark_dynamic, pass it as a tensor, or raise "
+                      "_dynamo.config.recompile_limit.", stacklevel=4)
+
+
+def failed(segment, values) -> str:
+    """The first guard of a segment that does not hold for these values."""
+    names = {**segment.guard.__globals__, "V": values}
+    for guard in segment.guards:
+        try:
+            holds = eval(guard.check.format(*guard.sources), names)
+        except (AttributeError, KeyError, IndexError, ValueError, TypeError):
+            holds = False
+        if not holds:
+            return str(guard)
+    return "no guard alone"
+
+
+def drive(entry, values):
+    """Runs from an entry to the return, segment by segment."""
+    while True:
+        if entry.native or entry.given_up:
+            from .resume import run_native
+            entry, values = run_native(entry, values)
+        else:
+            for segment in entry.segments:
+                if segment.guard(values):
+                    break
+            else:
+                segment = entry.missed(values)
+                if segment is None:
+                    continue
+            entry, values = segment.run(values, segment.arming.inputs)
+        if entry is None:
+            return values
+
+
+class Stats:
+    """What capture did for one compiled function."""
+
+    def __init__(self):
+        self.segments, self.graphs, self.breaks = 0, [], []
+
+
+class Owner:
+    """One call of ``compile``: its options, the entries of its code, and what was captured."""
+
+    def __init__(self, backend, fullgraph=False, dynamic=None, options=None):
+        self.backend, self.fullgraph, self.dynamic, self.options = backend, fullgraph, dynamic, options
+        self.entries: dict = {}
+        self.functions: dict = {}
+        self.stats = Stats()
+
+    def limit(self, entry) -> int:
+        from ..core.settings import settings
+        return settings.recompile_limit
+
+    def entry(self, places, namespaces, native=False) -> Entry:
+        key = places, tuple(map(id, namespaces)), native
+        found = self.entries.get(key)
+        if found is None:
+            found = self.entries[key] = Entry(self, places, namespaces, native)
+        return found
+
+    def graph(self, graph):
+        """The compiled form of a captured graph."""
+        from .backends import CompiledGraph
+        made = CompiledGraph(graph, self.backend, self.options)
+        self.stats.graphs.append(made)
+        return made
+
+    def note(self, found):
+        """A graph break: an error under ``fullgraph``, else remembered and logged."""
+        if self.fullgraph:
+            raise CaptureError(f"the function does not fit one graph.\n{found}")
+        self.stats.breaks.append(found)
+        breaks_log.debug("%s", found)
+
+    def compiled(self, function):
+        """A function that could not be inlined, as a compiled function under the same options."""
+        known = self.functions.get(function)
+        if known is None:
+            compilable = isinstance(marks.of(function), (type(None), marks.Compiled)) and not function.__code__.co_flags & (GENERATOR | COROUTINE)
+            inlinable = not function.__module__ or function.__module__.split(".")[0] != __name__.split(".")[0]
+            known = self.functions[function] = wrap(function, self) if compilable and inlinable else function
+        return known
+
+
+def binder(function):
+    """A function with the same parameters that returns their values in a tuple (so CPython binds the arguments), and their names."""
+    code = function.__code__
+    count, more = code.co_argcount, code.co_kwonlyargcount
+    names = list(code.co_varnames[:count + more])
+    defaults, keyword_defaults = function.__defaults__ or (), function.__kwdefaults__ or {}
+    parts = []
+    for k, name in enumerate(names[:count]):
+        parts.append(name + ("=None" if k >= count - len(defaults) else ""))
+        if code.co_posonlyargcount and k == code.co_posonlyargcount - 1:
+            parts.append("/")
+    rest = count + more
+    if code.co_flags & VARARGS:
+        parts.append("*" + code.co_varnames[rest])
+        names.append(code.co_varnames[rest])
+        rest += 1
+    elif more:
+        parts.append("*")
+    parts += [name + ("=None" if name in keyword_defaults else "") for name in names[count:count + more]]
+    if code.co_flags & VARKEYWORDS:
+        parts.append("**" + code.co_varnames[rest])
+        names.append(code.co_varnames[rest])
+    plain = {name: name if name.isidentifier() else f"_{k}" for k, name in enumerate(names)}
+    text = ", ".join(parts)
+    for name, better in plain.items():
+        text = text.replace(name, better)
+    namespace: dict = {}
+    called = function.__name__ if function.__name__.isidentifier() else "function"
+    exec(f"def {called}({text}): return ({''.join(plain[n] + ', ' for n in names)})", namespace)
+    made = namespace[called]
+    made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+    return made, names
+
+
+def wrap(function, owner: Owner):
+    """The compiled form of a Python function."""
+    code = function.__code__
+    if code.co_flags & (GENERATOR | COROUTINE):
+        breaks_log.debug("%s is a generator or coroutine: it runs uncompiled", function.__qualname__)
+        return function
+    bind, names = binder(function)
+    shared = [n for n in code.co_cellvars if n in names]
+    variables = tuple(n for n in names if n not in shared)
+    place = Place(code, 0, variables, code.co_cellvars + code.co_freevars, (), False, None)
+    entry = owner.entry((place,), (function.__globals__,))
+    closure = function.__closure__ or ()
+    if not code.co_cellvars and not closure:
+        def compiled(*args, **kwargs):
+            return drive(entry, bind(*args, **kwargs))
+    else:
+        picked = [names.index(n) for n in variables]
+        made = [names.index(n) if n in names else None for n in code.co_cellvars]
+
+        def compiled(*args, **kwargs):
+            given = bind(*args, **kwargs)
+            cells = [types.CellType() if k is None else types.CellType(given[k]) for k in made]
+            return drive(entry, (*[given[k] for k in picked], *cells, *closure))
+
+    functools.update_wrapper(compiled, function)
+    compiled.owner = owner
+    return marks.put(compiled, marks.Compiled(function))
+
+

@@ -1,0 +1,430 @@
+"""The machine: executes bytecode on Values, records tensor operations, and notes every assumption as a guard."""
+from __future__ import annotations
+
+import types
+
+from ..core.meta import Size
+from ..core.native import Tensor, state
+from ..nn.modules.module import Module
+from .arithmetic import Arithmetic
+from .attributes import Attributes
+from .bytecode import listing
+from .calls import Calls
+from .containers import Containers
+from .errors import Again, Break, GraphBreak, Raised
+from .guards import Guard, TensorCheck
+from .instructions import Instructions
+from .record import Fake, Recorder
+from .values import (IDENTITIES, NULL, PLAIN, Cell, Constant, ExceptionValue, GeneratorValue, Lazy, Mapping, Number, Object, Sequence, SetValue, Source,
+                     TensorValue, Value)
+
+DEPTH = 120  # frames that one segment may stack up
+
+
+class Frame:
+    """A function call under capture.  ``discard``: its result is dropped; ``generator``: the generator whose body it is."""
+
+    __slots__ = ("code", "listing", "namespace", "locals", "cells", "stack", "at", "discard", "now", "generator", "resume")
+
+    def __init__(self, code, namespace):
+        self.code, self.listing, self.namespace = code, listing(code), namespace
+        self.locals, self.cells, self.stack = {}, {}, []
+        self.at, self.discard, self.now = 0, False, None
+        self.generator = self.resume = None
+
+
+class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
+    """Captures one segment: from an entry to a return, a raise or a break."""
+
+    def __init__(self, entry, values, rules=frozenset()):
+        self.entry, self.values, self.rules = entry, values, rules
+        self.guards: dict = {}
+        self.wrapped: dict = {}  # id of an outside object -> its Value
+        self.constants: list = []
+        self.constant_at: dict = {}
+        self.attributes: dict = {}  # (id of a Value, name) -> Value set there; DELETED where deleted
+        self.owners: dict = {}
+        self.changed: list = []  # containers and cells from outside that were changed
+        self.stores: dict = {}  # (id of a namespace, name) -> (namespace, Value)
+        self.handling: list = []  # exceptions whose handlers are running
+        self.graph_inputs: dict = {}  # graph input node -> (text of the expression, Source or None)
+        self.draws: list = []  # (seed node, offset node, text) of each place drawn from a random stream, in order
+        self.checks: dict = {}  # graph input node -> TensorCheck
+        self.recorder = Recorder(self.lift, self.draw)
+        self.frames: list[Frame] = []
+
+    # --- constants and guards ---------------------------------------------------------------------------------------------------
+    def constant_name(self, value) -> str:
+        at = self.constant_at.get(id(value))
+        if at is None:
+            at = self.constant_at[id(value)] = len(self.constants)
+            self.constants.append(value)
+        return f"k{at}"
+
+    def constant_source(self, value) -> Source:
+        return Source(None, self.constant_name(value), True)
+
+    def guard(self, check: str, *sources):
+        key = check, sources
+        if key not in self.guards:
+            self.guards[key] = Guard(check, sources, self.where_text())
+
+    def where(self):
+        for frame in reversed(self.frames):
+            if frame.now is not None and not frame.code.co_filename.startswith(HERE):
+                return frame.code.co_filename, frame.now.line
+        return (self.frames[0].code.co_filename, self.frames[0].code.co_firstlineno) if self.frames else ("?", 0)
+
+    def where_text(self) -> str:
+        return "%s:%s" % self.where()
+
+    # --- values from outside ------------------------------------------------------------------------------------------------------
+    def wrap(self, value, source: Source):
+        """An outside value as a Value, with the guards that make this safe."""
+        kind = type(value)
+        if kind in PLAIN:
+            return self.wrap_plain(value, source)
+        known = self.wrapped.get(id(value))
+        if known is not None:
+            return self.again(known, value, source)
+        made = self.wrap_new(value, kind, source)
+        self.wrapped[id(value)] = made
+        self.constants.append(value)  # keeps it alive while its id is a key
+        return made
+
+    def wrap_plain(self, value, source):
+        kind = type(value)
+        if value is None or kind is bool or value is ... or value is NotImplemented:
+            self.guard(f"{{0}} is {value!r}", source)
+        elif kind in (int, float) and self.entry.varies(source, value):
+            self.guard(f"type({{0}}) is {kind.__name__}", source)
+            return Number(value, str(source))
+        elif kind is float and value != value:
+            self.guard("{0} != {0}", source)
+        else:
+            self.guard(f"{{0}} == {self.literal(value)} and type({{0}}) is {self.type_name(kind)}", source)
+        return Constant(value, source)
+
+    def type_name(self, kind) -> str:
+        return kind.__name__ if kind in (int, float, str, bytes, list, tuple, dict, set) else self.constant_name(kind)
+
+    def literal(self, value) -> str:
+        if type(value) in (int, str, bytes, bool, type(None)) or type(value) is float and abs(value) < float("inf"):
+            return repr(value)
+        return self.constant_name(value)
+
+    def again(self, known, value, source):
+        """An object that was met before, elsewhere."""
+        if isinstance(value, IDENTITIES) or isinstance(value, Module):
+            if source.parent is not None or source.suffix.startswith("V"):
+                self.guard(f"{{0}} is {self.constant_name(value)}", source)
+        elif known.source is not None and known.source != source:
+            self.guard("{0} is {1}", source, known.source)
+        return known
+
+    def wrap_new(self, value, kind, source):
+        if isinstance(value, Tensor):
+            return self.wrap_tensor(value, source)
+        if isinstance(value, Module):
+            self.guard(f"{{0}} is {self.constant_name(value)}", source)
+            return Object(value, self.constant_source(value))
+        if isinstance(value, IDENTITIES) or value is state:
+            self.guard(f"{{0}} is {self.constant_name(value)}", source)
+            return Object(value, source if not isinstance(value, (type, types.ModuleType)) else self.constant_source(value))
+        if kind is types.CellType:
+            return self.wrap_cell(value, source)
+        wrapped = self.wrap_container(value, kind, source)
+        if wrapped is not None:
+            return wrapped
+        if isinstance(value, types.MethodType):
+            self.guard(f"type({{0}}) is {self.constant_name(kind)}", source)
+            return self.bound_method(value, source)
+        self.guard(f"type({{0}}) is {self.constant_name(kind)}", source)
+        return Object(value, source)
+
+    def wrap_cell(self, value, source):
+        self.guard(f"type({{0}}) is {self.constant_name(types.CellType)}", source)
+        content = source.attribute("cell_contents")
+        try:
+            return Cell(Lazy(value.cell_contents, content), source)
+        except ValueError:
+            self.guard(f"{self.constant_name(empty_cell)}({{0}})", source)
+            return Cell(None, source)
+
+    def wrap_tensor(self, value, source):
+        if hasattr(type(value), "__torch_function__") and type(value).__torch_function__ is not getattr(Tensor, "__torch_function__", None):
+            raise Break("RB014", f"{type(value).__name__}")
+        self.guard(f"type({{0}}) is {self.constant_name(type(value))} and {{0}}.needs_grad == {value.needs_grad}", source)
+        fake = self.recorder.input(value.meta, value.needs_grad, type(value))
+        node = fake.node
+        self.graph_inputs[node] = str(source), source
+        check = self.checks[node] = TensorCheck(value.meta)
+        name = self.constant_name(check)
+        self.guard(f"{{0}}.meta in {name}.seen or {name}({{0}}.meta)", source)
+        made = fake.value = TensorValue(fake, source)
+        made.real = value
+        return made
+
+    def lift(self, tensor) -> Fake:
+        """A tensor that framework code met: an input that is the same at every call."""
+        known = self.wrapped.get(id(tensor))
+        if known is None:
+            source = self.constant_source(tensor)
+            fake = self.recorder.input(tensor.meta, tensor.needs_grad, type(tensor))
+            self.graph_inputs[fake.node] = str(source), source
+            known = fake.value = self.wrapped[id(tensor)] = TensorValue(fake, source)
+            known.real = tensor
+        return known.fake
+
+    def draw(self, generator, blocks):
+        """A place in a random stream: two numbers that are drawn anew at every call."""
+        seed, offset = self.recorder.number(), self.recorder.number()
+        self.draws.append((seed.node, offset.node, f"{self.constant_name(generator)}.take({blocks})"))
+        for drawn in (seed, offset):
+            self.graph_inputs[drawn.node] = drawn.node.name, None
+        return seed, offset
+
+    def force(self, value):
+        """The value with what is behind a Lazy looked at."""
+        return self.wrap(value.value, value.source) if type(value) is Lazy else value
+
+    # --- values made here -------------------------------------------------------------------------------------------------------------
+    def from_python(self, value):
+        """A result of Python code as a Value."""
+        kind = type(value)
+        if kind in PLAIN or kind is slice:
+            return Constant(value)
+        if isinstance(value, Fake):
+            made = getattr(value, "value", None)
+            if made is None:
+                made = value.value = TensorValue(value)
+            return made
+        if isinstance(value, Tensor):
+            return self.from_python(self.lift(value))
+        if kind in (list, tuple, Size) or isinstance(value, tuple) and hasattr(kind, "_fields"):
+            return Sequence(kind, [self.from_python(v) for v in value])
+        if kind is dict:
+            return Mapping({k: self.from_python(v) for k, v in value.items()})
+        if kind in (set, frozenset):
+            return SetValue({k: self.from_python(k) for k in value}, kind=kind)
+        known = self.wrapped.get(id(value))
+        if known is not None:
+            return known
+        self.constants.append(value)
+        made = self.wrapped[id(value)] = Object(value, self.constant_source(value))
+        return made
+
+    def known(self, value):
+        """The Python value of a Value that is known altogether; Break where it is not."""
+        value = self.force(value)
+        if isinstance(value, Constant):
+            return value.value
+        if isinstance(value, Number):
+            self.guard(f"{value.text} == {self.literal(value.hint)}")
+            return value.hint
+        if isinstance(value, Object) and (isinstance(value.value, IDENTITIES) or immutable(value.value)):
+            return value.value
+        if isinstance(value, Sequence) and value.kind in (list, tuple, Size):
+            return value.kind([self.known(self.item(value, k)) for k in range(len(value.items))])
+        if isinstance(value, Mapping) and value.kind is dict:
+            return {k: self.known(self.lookup(value, k)) for k in value.items}
+        if isinstance(value, SetValue):
+            return value.kind(value.items)
+        raise Break("RB004", f"a {self.describe(value)} where a known value is needed")
+
+    def describe(self, value) -> str:
+        if isinstance(value, (TensorValue, Fake)):
+            return "tensor"
+        if isinstance(value, Object):
+            return type(value.value).__name__
+        return type(value).__name__.lower()
+
+    def concrete(self, value):
+        """The Python value that framework code gets: tensors as Fakes."""
+        value = self.force(value)
+        if isinstance(value, TensorValue):
+            return value.fake
+        if isinstance(value, Sequence) and value.kind is not SetValue and hasattr(value, "items"):
+            items = [self.concrete(self.item(value, k)) for k in range(len(value.items))]
+            return tuple.__new__(value.kind, items) if issubclass(value.kind, tuple) else value.kind(items)
+        if isinstance(value, Mapping):
+            return {k: self.concrete(self.lookup(value, k)) for k in value.items}
+        if isinstance(value, Object) and not isinstance(value.value, Module):
+            if type(value.value).__module__.split(".")[0] == FRAMEWORK or isinstance(value.value, IDENTITIES):
+                return value.value
+        if isinstance(value, Constant) and isinstance(value.value, slice):
+            return value.value
+        return self.known(value)
+
+    # --- the loop ---------------------------------------------------------------------------------------------------------------------
+    def load_entry(self):
+        """Rebuilds the frames of the entry around the values that it was called with."""
+        position = 0
+
+        def value():
+            nonlocal position
+            position += 1
+            return self.values[position - 1], Source(None, f"V[{position - 1}]")
+
+        for place, namespace in zip(self.entry.places, self.entry.namespaces):
+            frame = Frame(place.code, namespace)
+            frame.discard = place.discard
+            self.frames.append(frame)
+            for name in place.locals:
+                frame.locals[name] = Lazy(*value())
+            for name in place.cells:
+                frame.cells[name] = self.wrap(*value())
+            for kind in place.stack:
+                frame.stack.append(NULL if kind == "N" else Lazy(*value()))
+            frame.at = frame.listing.at[place.offset]
+            if place.calling is not None:
+                frame.now = frame.listing.instructions[frame.listing.at[place.calling]]
+
+    def capture(self, emit):
+        """Runs until the segment ends; ``emit(machine, ending)`` makes the Segment."""
+        self.emit = emit
+        before = state.grad, state.inference
+        try:
+            with self.recorder:
+                self.load_entry()
+                self.guard_modes()
+                while True:
+                    done = self.step()
+                    if done is not None:
+                        return done
+        finally:
+            state.grad, state.inference = before
+
+    def guard_modes(self):
+        source = Source(None, self.constant_name(state))
+        self.modes = {name: getattr(state, name) for name in ("grad", "inference")}
+        for name, value in self.modes.items():
+            self.guard(f"{{0}}.{name} == {value}", source)
+
+    def step(self):
+        """One instruction; what ``emit`` made if it ended the segment."""
+        frame = self.frames[-1]
+        one = self.fetch(frame)
+        self.recorder.where = self.where()
+        if "handlers" in self.rules and one.op == "PUSH_EXC_INFO":
+            return self.emit(self, ("native", one.offset))
+        depth = len(self.frames)
+        before = list(frame.stack), dict(frame.locals), len(self.recorder.nodes), len(self.recorder.inputs), len(self.draws)
+        try:
+            if one.op == "RETURN_VALUE":
+                return self.leave(frame)
+            self.execute(frame, one)
+        except Raised as raised:
+            del self.frames[depth:]
+            return None if self.find_handler(raised.value) else self.emit(self, ("raise", raised.value))
+        except Break as stop:
+            return self.stop(stop, frame, one, depth, before)
+        return None
+
+    def fetch(self, frame):
+        one = frame.now = frame.listing.instructions[frame.at]
+        frame.at += 1
+        return one
+
+    def execute(self, frame, one):
+        handler = getattr(self, f"do_{one.op}", None)
+        if handler is None:
+            raise Break("RB005", one.op)
+        handler(frame, one)
+
+    def now(self, function, arguments, keywords=None):
+        """The result of a call of the program's own functions, within one instruction; a Break in there is one of the instruction."""
+        caller, depth = self.frames[-1], len(self.frames)
+        result = self.call(function, arguments, keywords or {})
+        if result is not None:
+            return result
+        while len(self.frames) > depth:
+            frame = self.frames[-1]
+            one = self.fetch(frame)
+            try:
+                if one.op == "RETURN_VALUE":
+                    self.leave(frame)
+                else:
+                    self.execute(frame, one)
+            except Raised as raised:
+                if not self.find_handler(raised.value, depth):
+                    raise
+        return caller.stack.pop()
+
+    def leave(self, frame):
+        value = frame.stack.pop()
+        if frame.generator is not None:
+            return self.exhaust(frame, value)
+        if len(self.frames) == 1:
+            return self.emit(self, ("return", value))
+        self.frames.pop()
+        if not frame.discard:
+            self.frames[-1].stack.append(value)
+        return None
+
+    def stop(self, stop: Break, frame, one, depth, before):
+        """Ends the segment before the instruction at hand, which then runs as Python."""
+        if self.handling and "handlers" not in self.rules:
+            raise Again("handlers")
+        del self.frames[depth:]
+        if any(f.generator is not None for f in self.frames) and "generators" not in self.rules:
+            raise Again("generators")
+        frame.stack, frame.locals = before[0], before[1]
+        del self.recorder.nodes[before[2]:]
+        for node in self.recorder.inputs[before[3]:]:
+            self.graph_inputs.pop(node, None)
+        del self.recorder.inputs[before[3]:], self.draws[before[4]:]
+        file, line = self.where()
+        self.entry.owner.note(GraphBreak(stop.code, stop.detail, file, line, frame.code.co_name))
+        if not stop.native:
+            snapshot = list(frame.stack)
+            ending = self.break_ending(frame, one)
+            if ending is not None:
+                return self.emit(self, ending)
+            frame.stack = snapshot
+        return self.emit(self, ("native", one.offset))
+
+    def find_handler(self, value, floor=0) -> bool:
+        """Goes to the handler of an exception, dropping frames down to ``floor``; whether there is one."""
+        while len(self.frames) > floor:
+            frame = self.frames[-1]
+            found = frame.listing.handler(frame.now.offset)
+            if found:
+                target, depth, push = found
+                del frame.stack[depth:]
+                if push:
+                    frame.stack.append(Constant(frame.now.offset))
+                frame.stack.append(value)
+                frame.at = frame.listing.at[target]
+                return True
+            if frame.generator is not None:
+                frame.generator.finished = True
+            self.frames.pop()
+        return False
+
+    def new_frame(self, code, namespace):
+        return Frame(code, namespace)
+
+    def push_frame(self, frame):
+        if len(self.frames) > DEPTH:
+            raise Break("RB013", frame.code.co_name)
+        self.frames.append(frame)
+
+
+FRAMEWORK = __name__.split(".")[0]
+HERE = __file__.rpartition("/")[0]
+
+
+def empty_cell(cell) -> bool:
+    try:
+        cell.cell_contents
+    except ValueError:
+        return True
+    return False
+
+
+def immutable(value) -> bool:
+    """Whether an object's identity says all about it: enum members, layouts, memory formats."""
+    import enum
+    kind = type(value)
+    return isinstance(value, enum.Enum) or kind.__module__ == f"{FRAMEWORK}.core.convert" or value is NotImplemented

@@ -1,0 +1,288 @@
+"""Recorder: the interpreter that writes operator calls into a Graph, on tensors without data."""
+from __future__ import annotations
+
+from ..core.interpret import Interpreter, Suspended
+from ..core.meta import Meta, Size
+from ..core.native import Tensor, state
+from ..core.op import OPS
+from ..core.tensor import blank
+from ..eager.plan import NUMBER_METAS, alias_of
+from ..graph.graph import Graph, Node, nodes_in
+from ..transforms.trace import Trace, Traced
+from .errors import Break
+
+
+def needs_data(what: str, code="RB003"):
+    def refuse(self, *args, **kwargs):
+        raise Break(code, what)
+    refuse.__name__ = what
+    return refuse
+
+
+class Fake(Tensor):
+    """A tensor without data.  ``inputs``: the graph inputs whose sizes it depends on; ``like`` is the class it stands for."""
+
+    weak = False
+    like = Tensor
+
+    item, tolist, numpy, __array__ = map(needs_data, ("item()", "tolist()", "numpy()", "__array__()"))
+    __int__, __float__, __complex__, __index__ = map(needs_data, ("int()", "float()", "complex()", "an index"))
+    __bool__ = needs_data("bool() of a tensor", "RB002")
+    data_ptr, storage_offset, untyped_storage = map(needs_data, ("data_ptr()", "storage_offset()", "untyped_storage()"))
+    requires_grad_, backward, register_hook, retain_grad = (
+        needs_data(n, "RB011") for n in ("requires_grad_()", "backward()", "register_hook()", "retain_grad()"))
+
+    def read(self):
+        self.recorder.sizes_read.update(self.inputs)
+        return self.meta
+
+    shape = property(lambda self: self.read().shape)
+    nbytes = property(lambda self: self.read().numel * self.meta.itemsize)
+    requires_grad = property(lambda self: bool(self.needs_grad), needs_data("setting requires_grad", "RB011"))
+    data = property(lambda self: OPS["detach"](self), needs_data("setting .data", "RB011"))
+    grad = property(needs_data("reading .grad", "RB011"), needs_data("setting .grad", "RB011"))
+    grad_fn = property(needs_data("reading .grad_fn", "RB011"))
+    _version = property(needs_data("reading ._version", "RB011"))
+
+    def size(self, dim=None):
+        self.read()
+        return Tensor.size(self, dim)
+
+    def numel(self):
+        return self.read().numel
+
+    nelement = numel
+
+    def stride(self, dim=None):
+        self.read()
+        return Tensor.stride(self, dim)
+
+    def is_contiguous(self, memory_format=None):
+        if memory_format is not None:
+            self.read()
+        return Tensor.is_contiguous(self, memory_format)
+
+    def __len__(self):
+        self.read()
+        return Tensor.__len__(self)
+
+    def __repr__(self):
+        return f"Fake({self.node.name}: {self.meta})"
+
+    def __reduce_ex__(self, protocol):
+        raise Break("RB001", "a tensor is copied or pickled")
+
+    __hash__ = Tensor.__hash__
+
+
+class Pick:
+    """Node operator: one result of a node with several."""
+
+    name, facts, kind, rules = "getitem", {}, None, {}
+
+    def __call__(self, several, index):
+        return several[index]
+
+
+PICK = Pick()
+FORBIDDEN_INPLACE = frozenset(("resize_", "resize_as_", "set_", "detach_", "requires_grad_"))
+_inferred: dict = {}
+
+
+class Inference:
+    """What a call gives: Metas, whether several; ``same``: the position of the tensor argument that it returns as it is;
+    ``base``: the position of the tensor argument whose memory the result shares."""
+
+    def __init__(self, metas, several, same, base):
+        self.metas, self.several, self.same, self.base = metas, several, same, base
+
+
+def infer(op, args, kwargs) -> Inference:
+    """What an operator gives for arguments like these; remembered."""
+    tensors: list = []
+
+    def key_of(value):
+        if isinstance(value, Tensor):
+            tensors.append(value)
+            return value.meta, getattr(value, "weak", False)
+        if isinstance(value, (list, tuple)):
+            return type(value), *map(key_of, value)
+        return type(value), value
+
+    key = op, tuple(map(key_of, args)), tuple((k, key_of(v)) for k, v in kwargs.items())
+    try:
+        found = _inferred.get(key)
+    except TypeError:
+        return inference(op, args, kwargs)
+    if found is None:
+        found = _inferred[key] = inference(op, args, kwargs)
+    return found
+
+
+def inference(op, args, kwargs) -> Inference:
+    trace, entered = Trace(), []
+
+    def enter(value):
+        if isinstance(value, Tensor):
+            made = trace.input(value.meta, weak=getattr(value, "weak", False))
+            entered.append(made.node)
+            return made
+        if type(value) in (list, tuple, Size):
+            return tuple(map(enter, value)) if type(value) is not list else list(map(enter, value))
+        return value
+
+    positional = [enter(a) for a in args]
+    keywords = {k: enter(v) for k, v in kwargs.items()}
+    with trace:
+        results = op.body(*positional, **keywords) if op.kind is None else trace.call(op, positional, keywords)
+    several = isinstance(results, (tuple, list))
+    nodes = [r.node if isinstance(r, Traced) else None for r in (results if several else [results])]
+    if any(n is None or not isinstance(n.meta, Meta) for n in nodes):
+        raise Break("RB012", f"{op.name}() has a result whose size is not known before it runs")
+    same = entered.index(nodes[0]) if not several and nodes[0] in entered else None
+    base = None
+    if op.facts.get("view") and not several and same is None:
+        root, _ = alias_of(nodes[0], entered)
+        base = entered.index(root) if root is not None else None
+    return Inference([n.meta for n in nodes], several, same, base)
+
+
+class Recorder(Interpreter):
+    """Writes what is called into nodes.  ``sizes_read``: the inputs whose sizes decided what was recorded."""
+
+    def __init__(self, lift, draw):
+        self.lift, self.draw = lift, draw  # how a tensor from outside, and a place in the random stream, become inputs
+        self.nodes: list[Node] = []
+        self.inputs: list[Node] = []
+        self.sizes_read: set = set()
+        self.bases: dict = {}  # node of a view -> node of the tensor it shares memory with
+        self.counter = {}
+        self.where = None
+
+    # --- values -------------------------------------------------------------------------------------------------------------
+    def name(self, stem: str) -> str:
+        count = self.counter[stem] = self.counter.get(stem, -1) + 1
+        return f"{stem}{count}"
+
+    def fake(self, node: Node, meta, needs_grad, inputs, like=Tensor) -> Fake:
+        made = blank(Fake)
+        made.meta, made.itemsize, made.needs_grad = meta, meta.itemsize, int(needs_grad)
+        made.node, made.recorder, made.inputs, made.like = node, self, inputs, like
+        return made
+
+    def input(self, meta, needs_grad=False, like=Tensor) -> Fake:
+        """A graph input for a tensor."""
+        node = Node(self.name("x"), None, meta=meta)
+        self.inputs.append(node)
+        return self.fake(node, meta, needs_grad, frozenset((node,)), like)
+
+    def number(self, kind=int) -> Fake:
+        """A graph input for a number that is known when the program runs."""
+        node = Node(self.name("s"), None, meta=NUMBER_METAS[kind], weak=True)
+        self.inputs.append(node)
+        made = self.fake(node, node.meta, False, frozenset())
+        made.weak = True
+        return made
+
+    # --- what the framework asks of an interpreter ------------------------------------------------------------------------------
+    def reserve(self, generator, blocks):
+        return self.draw(generator, blocks)
+
+    def empty(self, meta):
+        return OPS["_filled"](False if meta.dtype.name == "bool" else 0, tuple(meta.shape), meta.dtype)
+
+    def constant(self, make):
+        with Suspended(self):
+            made = make()
+        return OPS["clone"](self.lift(made))
+
+    def call(self, op, args, kwargs):
+        if "out" in kwargs:
+            if kwargs["out"] is not None:
+                raise Break("RB001", f"{op.name}() with out=")
+            kwargs = {k: v for k, v in kwargs.items() if k != "out"}
+        if op.name in FORBIDDEN_INPLACE:
+            raise Break("RB011", f"{op.name}() changes what a tensor is")
+        if op.facts.get("composite"):
+            return op.body(*args, **kwargs)
+        otherwise = op.facts.get("otherwise")
+        if otherwise is not None and (other := otherwise(*args[1:])) is not None:
+            return other(args[0])
+        return self.record(op, tuple(map(self.entered, args)), {k: self.entered(v) for k, v in kwargs.items()})
+
+    def entered(self, value):
+        """An argument as it is recorded: tensors from outside lifted, history cut where recording is off."""
+        if type(value) in (list, tuple, Size):
+            kind = list if type(value) is list else tuple
+            return kind(map(self.entered, value))
+        if not isinstance(value, Tensor):
+            return value
+        value = value if isinstance(value, Fake) else self.lift(value)
+        if not state.grad and value.needs_grad:
+            return self.cut(value)
+        return value
+
+    def cut(self, value: Fake) -> Fake:
+        detach = OPS["detach"]
+        node = Node(self.name("t"), detach, (value.node,), {}, value.meta, where=self.where)
+        self.nodes.append(node)
+        self.bases[node] = value.node
+        made = self.fake(node, value.meta, False, value.inputs)
+        made.original = value
+        return made
+
+    def record(self, op, args, kwargs):
+        fakes = list(fakes_in((args, tuple(kwargs.values()))))
+        found = infer(op, args, kwargs)
+        if found.same is not None and op.facts.get("into") is None:
+            same = fakes[found.same]
+            self.sizes_read.update(same.inputs)
+            return getattr(same, "original", same)
+        inputs = frozenset().union(*(f.inputs for f in fakes)) if fakes else frozenset()
+        into = op.facts.get("into")
+        meta = tuple(found.metas) if found.several else found.metas[0]
+        node = Node(self.name("t"), op, self.lowered(args), {k: self.lowered(v) for k, v in kwargs.items()}, meta, where=self.where)
+        self.nodes.append(node)
+        grad = state.grad and any(f.needs_grad for f in fakes) and not op.facts.get("detaches")
+        if into is not None:
+            target = getattr(fakes[into], "original", fakes[into])
+            if grad and not target.needs_grad:
+                target.needs_grad = 1
+            return target
+        if found.base is not None:
+            self.bases[node] = fakes[found.base].node
+        if not found.several:
+            return self.fake(node, meta, grad and meta.dtype.category >= 2, inputs)
+        results = []
+        for k, one in enumerate(found.metas):
+            picked = Node(self.name("t"), PICK, (node, k), {}, one, where=self.where)
+            self.nodes.append(picked)
+            results.append(self.fake(picked, one, grad and one.dtype.category >= 2, inputs))
+        return tuple(results)
+
+    def lowered(self, value):
+        if isinstance(value, Fake):
+            return value.node
+        if type(value) in (list, tuple):
+            return type(value)(map(self.lowered, value))
+        return value
+
+    # --- the result ---------------------------------------------------------------------------------------------------------------
+    def graph(self, outputs) -> Graph:
+        """The program that computes these nodes and every change made in place."""
+        live, kept = set(outputs), []
+        for node in reversed(self.nodes):
+            if node in live or node.op is not PICK and node.op.facts.get("into") is not None:
+                kept.append(node)
+                live.update(nodes_in((node.args, tuple(node.params.values()))))
+        kept.reverse()
+        return Graph([n for n in self.inputs if n in live], kept, list(outputs))
+
+
+def fakes_in(value):
+    """The Fakes within nested tuples and lists, in order."""
+    if isinstance(value, Fake):
+        yield value
+    elif type(value) in (list, tuple):
+        for item in value:
+            yield from fakes_in(item)

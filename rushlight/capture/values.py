@@ -1,0 +1,181 @@
+"""What the machine computes with: every Python value, by how much is known of it."""
+from __future__ import annotations
+
+import types
+
+from ..core.devices import device
+from ..core.dtypes import dtype
+
+PLAIN = (int, float, str, bytes, bool, complex, type(None), type(...), type(NotImplemented), types.CodeType, range)
+IDENTITIES = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
+              types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, dtype, device)
+
+
+class Source:
+    """Where a value is found at run time, as a Python expression.
+
+    ``covered``: it can change only together with the modules' epoch, so guards on it are checked when that moved.
+    """
+
+    __slots__ = ("parent", "suffix", "covered")
+
+    def __init__(self, parent, suffix: str, covered=False):
+        self.parent, self.suffix, self.covered = parent, suffix, covered
+
+    def attribute(self, name: str, covered=False) -> "Source":
+        return Source(self, f".{name}", covered) if name.isidentifier() else Source(self, f".__dict__[{name!r}]", covered)
+
+    def item(self, key: str, covered=False) -> "Source":
+        return Source(self, f"[{key}]", covered)
+
+    def __str__(self):
+        return f"{self.parent or ''}{self.suffix}"
+
+    def __eq__(self, other):
+        return isinstance(other, Source) and str(self) == str(other)
+
+    def __hash__(self):
+        return hash(str(self))
+
+
+class Value:
+    """A value of the program under capture.  ``source`` tells where it came from, None if it was made here."""
+
+    source: Source | None = None
+
+
+class Null(Value):
+    """CPython's NULL on the value stack."""
+
+
+NULL = Null()
+
+
+class Constant(Value):
+    """An immutable value, known."""
+
+    def __init__(self, value, source=None):
+        self.value, self.source = value, source
+
+
+class Number(Value):
+    """A number that varies from call to call: ``text`` computes it from the inputs, ``hint`` is what it is now."""
+
+    def __init__(self, hint, text: str):
+        self.hint, self.text = hint, text
+
+
+class Object(Value):
+    """An object that exists outside the program."""
+
+    def __init__(self, value, source=None):
+        self.value, self.source = value, source
+
+
+class Lazy(Value):
+    """A value that nothing has looked at yet, so that nothing is assumed of it."""
+
+    def __init__(self, value, source):
+        self.value, self.source = value, source
+
+
+class TensorValue(Value):
+    """A tensor: what is recorded of it is ``fake``."""
+
+    def __init__(self, fake, source=None):
+        self.fake, self.source = fake, source
+
+
+class Sequence(Value):
+    """A list, tuple, deque or named tuple."""
+
+    def __init__(self, kind, items, source=None):
+        self.kind, self.items, self.source, self.changed = kind, items, source, False
+        self.limit = None  # a deque's maxlen
+
+
+class Mapping(Value):
+    """A dict: Python keys to Values.  ``factory`` is a defaultdict's, as a Value."""
+
+    def __init__(self, items, source=None, kind=dict, factory=None):
+        self.items, self.source, self.kind, self.factory, self.changed = items, source, kind, factory, False
+
+
+class SetValue(Value):
+    """A set: the items of a dict by their Python keys."""
+
+    def __init__(self, items, source=None, kind=set):
+        self.items, self.source, self.kind, self.changed = items, source, kind, False
+
+
+class Function(Value):
+    """A function made by the program."""
+
+    def __init__(self, code, namespace, defaults=(), keyword_defaults=None, closure=(), name=None):
+        self.code, self.namespace, self.defaults, self.closure = code, namespace, defaults, closure
+        self.keyword_defaults, self.name = keyword_defaults or {}, name or code.co_name
+        self.attributes: dict = {}
+
+
+class Method(Value):
+    """A function bound to its first argument."""
+
+    def __init__(self, function, owner):
+        self.function, self.owner = function, owner
+
+
+class ContainerMethod(Value):
+    """A method of a container or of an immutable value, by name."""
+
+    def __init__(self, owner, name):
+        self.owner, self.name = owner, name
+
+
+class Cell(Value):
+    """A variable that closures share; ``content`` None while empty."""
+
+    def __init__(self, content=None, source=None):
+        self.content, self.source, self.changed = content, source, False
+
+
+class IteratorValue(Value):
+    """An iterator over a known sequence."""
+
+    def __init__(self, sequence, position=0):
+        self.sequence, self.position = sequence, position
+
+
+class GeneratorValue(Value):
+    """A generator: its frame, and how to make it again while it has not started."""
+
+    def __init__(self, frame, function, arguments):
+        self.frame, self.function, self.arguments = frame, function, arguments
+        self.started = self.finished = False
+
+
+class Instance(Value):
+    """An object made by the program; ``payload`` is the container it extends, for subclasses of list, dict or tuple."""
+
+    def __init__(self, cls, payload=None):
+        self.cls, self.payload = cls, payload
+
+
+class ExceptionValue(Value):
+    """An exception made by the program."""
+
+    def __init__(self, cls, arguments):
+        self.cls, self.arguments, self.cause = cls, list(arguments), None
+
+
+class Super(Value):
+    """``super()``: the class after which to look, and the object."""
+
+    def __init__(self, cls, owner):
+        self.cls, self.owner = cls, owner
+
+
+class Partial(Value):
+    """``functools.partial`` made by the program."""
+
+    def __init__(self, function, arguments, keywords):
+        self.function, self.arguments, self.keywords = function, arguments, keywords
