@@ -313,8 +313,8 @@ class Attributes:
         raw = static(Fake, name)
         if raw is ABSENT:
             return self.own_attribute(owner, name)
-        if isinstance(raw, (types.FunctionType, Op)) or callable(raw) and not isinstance(raw, type):
-            return Method(Object(raw, self.constant_source(raw)), owner)
+        if callable(raw) and not isinstance(raw, type):
+            return ContainerMethod(owner, name)
         return self.run_framework(getattr, [owner, Constant(name)], {})
 
     def own_attribute(self, owner, name):

@@ -282,6 +282,8 @@ class Calls:
             frame.stack.append(made)
             self.push_dropping(self.from_python(init), [made, *arguments], keywords)
             return None
+        if not python and issubclass(cls, BaseException):
+            return ExceptionValue(cls, arguments)
         known_init = Constant(None) if init is object.__init__ else self.from_python(init)
         return self.call_python(polyfills.instantiate, [function, self.from_python(new), known_init, Sequence(tuple, arguments), Mapping(dict(keywords))])
 

@@ -272,6 +272,8 @@ class Containers:
         owner, name = method.owner, method.name
         if isinstance(owner, Constant):
             return self.call_constant(owner, name, arguments, keywords)
+        if isinstance(owner, TensorValue):
+            return self.run_framework(getattr(type(owner.fake), name), [owner, *arguments], keywords)
         family = "list" if isinstance(owner, Sequence) else "dict" if isinstance(owner, Mapping) else "set" if isinstance(owner, SetValue) else None
         handler = getattr(self, f"{family}_{name.strip('_')}", None) if family else None
         if isinstance(owner, ExceptionValue) and name == "with_traceback":

@@ -28,11 +28,11 @@ class Break(Exception):
 
 
 class Again(Exception):
-    """Raised within capture: begin anew under a stricter rule (``handlers`` or ``generators`` run natively)."""
+    """Raised within capture: begin anew under one more rule ("handlers" or "generators" run natively; an instruction breaks)."""
 
-    def __init__(self, rule: str):
+    def __init__(self, rule, value=True):
         super().__init__(rule)
-        self.rule = rule
+        self.rule, self.value = rule, value
 
 
 class Raised(Exception):

@@ -41,7 +41,7 @@ class Entry:
 
     def capture(self, values):
         """A segment for these values; remembered."""
-        rules = frozenset()
+        rules: dict = {}
         while True:
             try:
                 segment = Machine(self, values, rules).capture(write_segment)
@@ -49,7 +49,7 @@ class Entry:
             except Again as again:
                 if again.rule in rules:
                     raise CaptureError(f"capture cannot make progress under the rule {again.rule!r}") from None
-                rules = rules | {again.rule}
+                rules[again.rule] = again.value
         self.owner.stats.segments += 1
         self.segments.insert(0, segment)
         guards_log.debug("%s\n%s", self.name, "\n".join(map(str, segment.guards)))

@@ -36,8 +36,8 @@ class Frame:
 class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
     """Captures one segment: from an entry to a return, a raise or a break."""
 
-    def __init__(self, entry, values, rules=frozenset()):
-        self.entry, self.values, self.rules = entry, values, rules
+    def __init__(self, entry, values, rules=()):
+        self.entry, self.values, self.rules = entry, values, dict(rules)
         self.guards: dict = {}
         self.wrapped: dict = {}  # id of an outside object -> its Value
         self.constants: list = []
@@ -309,10 +309,14 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
         if "handlers" in self.rules and one.op == "PUSH_EXC_INFO":
             return self.emit(self, ("native", one.offset))
         depth = len(self.frames)
+        self.nested = False
         before = list(frame.stack), dict(frame.locals), len(self.recorder.nodes), len(self.recorder.inputs), len(self.draws)
         try:
             if one.op == "RETURN_VALUE":
                 return self.leave(frame)
+            known = self.rules.get((frame.code, one.offset))
+            if known is not None:
+                raise known
             self.execute(frame, one)
         except Raised as raised:
             del self.frames[depth:]
@@ -334,6 +338,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
 
     def now(self, function, arguments, keywords=None):
         """The result of a call of the program's own functions, within one instruction; a Break in there is one of the instruction."""
+        self.nested = True
         caller, depth = self.frames[-1], len(self.frames)
         result = self.call(function, arguments, keywords or {})
         if result is not None:
@@ -366,6 +371,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
         """Ends the segment before the instruction at hand, which then runs as Python."""
         if self.handling and "handlers" not in self.rules:
             raise Again("handlers")
+        if self.nested and (frame.code, one.offset) not in self.rules:
+            raise Again((frame.code, one.offset), stop)  # what ran within the instruction may have changed state: break before it
         del self.frames[depth:]
         if any(f.generator is not None for f in self.frames) and "generators" not in self.rules:
             raise Again("generators")
