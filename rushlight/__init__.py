@@ -43,6 +43,7 @@ from . import optim  # noqa: E402
 from . import utils  # noqa: E402
 from .core import random  # noqa: E402
 from .serialization import load, save  # noqa: E402
+from .compiling import compile  # noqa: E402
 
 
 def __getattr__(name):
@@ -51,6 +52,6 @@ def __getattr__(name):
 
     if name == "vmap":
         return import_module(".func", __name__).vmap
-    if name == "func":
-        return import_module(".func", __name__)
+    if name in ("func", "_dynamo"):
+        return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

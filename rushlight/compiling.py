@@ -91,3 +91,162 @@ class OptimizedModule(Module):
 
     def extra_repr(self):
         return ""
+
+
+# --- steering capture -----------------------------------------------------------------------------------------------------------
+def disable(fn=None, recursive=True, *, reason=None):
+    """A function that runs uncompiled, also where compiled code calls it; usable as ``@disable`` and ``@disable()``.
+
+    >>> import rushlight as torch
+    >>> f = torch.compiler.disable(lambda x: x.item())
+    >>> torch.compile(lambda x: x + f(x))(torch.ones(()))
+    tensor(2.)
+    """
+    if fn is None:
+        return lambda function: disable(function, recursive, reason=reason)
+    if isinstance(fn, Module):
+        fn.forward = disable(fn.forward)
+        return fn
+    mark = marks.of(fn)
+    original = mark.original if isinstance(mark, marks.Compiled) else fn
+    if isinstance(original, types.FunctionType):
+        from .capture.frames import copied
+        original = copied(original)
+    return marks.put(original, "disabled")
+
+
+def allow_in_graph(fn):
+    """A function whose tensor operations are recorded by running it, without looking at its bytecode."""
+    if isinstance(fn, (list, tuple)):
+        return [allow_in_graph(f) for f in fn]
+    return marks.put(fn, "allowed")
+
+
+def assume_constant_result(fn):
+    """A function that capture calls once and whose result it keeps."""
+    return marks.put(fn, "constant")
+
+
+def is_compiling() -> bool:
+    """True in code that is being captured, False when it runs uncompiled."""
+    return False
+
+
+def is_dynamo_compiling() -> bool:
+    """As ``is_compiling``."""
+    return False
+
+
+def is_exporting() -> bool:
+    """Whether code is being captured for export."""
+    return False
+
+
+def graph_break(msg=""):
+    """Ends the graph here in compiled code; nothing otherwise."""
+
+
+for _function in (is_compiling, is_dynamo_compiling):
+    marks.put(_function, "compiling")
+marks.put(graph_break, "break")
+
+
+def reset():
+    """Forgets everything compiled: functions are captured anew at their next call."""
+    from .capture.frames import reset_all
+    reset_all()
+
+
+def list_backends(exclude_tags=()) -> list:
+    """The names that ``compile(backend=...)`` takes."""
+    from .capture.backends import BACKENDS
+    return sorted(BACKENDS)
+
+
+def mark_dynamic(tensor, index=None, *, min=None, max=None, **_):
+    """Says that sizes of a tensor (all, or those of some dimensions) vary from call to call."""
+    chosen = range(tensor.dim()) if index is None else (index,) if isinstance(index, int) else index
+    tensor._dynamic_sizes = frozenset(getattr(tensor, "_dynamic_sizes", ())) | {k % tensor.dim() for k in chosen}
+
+
+maybe_mark_dynamic = mark_dynamic
+
+
+def mark_static(tensor, index=None):
+    """Takes back ``mark_dynamic``: sizes are assumed to stay."""
+    chosen = range(tensor.dim()) if index is None else (index,) if isinstance(index, int) else index
+    tensor._dynamic_sizes = frozenset(getattr(tensor, "_dynamic_sizes", ())) - {k % tensor.dim() for k in chosen}
+
+
+def cudagraph_mark_step_begin():
+    """Nothing on CPUs."""
+
+
+class set_stance:
+    """How compiled functions behave from here on, or in a ``with`` block: "default", "force_eager" (uncompiled), "fail_on_recompile"."""
+
+    def __init__(self, stance="default", *, skip_guard_eval_unsafe=False):
+        from .capture.frames import Stance
+        if stance not in Stance.KNOWN:
+            raise RuntimeError(f"unknown stance {stance!r}: choose one of {', '.join(Stance.KNOWN)}")
+        self.before, Stance.now = Stance.now, stance
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        from .capture.frames import Stance
+        Stance.now = self.before
+
+    def __call__(self, function):
+        import functools
+        from .capture.frames import Stance
+        mine, Stance.now = Stance.now, self.before
+
+        @functools.wraps(function)
+        def run(*args, **kwargs):
+            with set_stance(mine):
+                return function(*args, **kwargs)
+
+        return run
+
+
+class Explanation:
+    """What ``explain`` found: graphs, breaks and guards."""
+
+    def __init__(self, owner, result):
+        stats = owner.stats
+        self.graphs = [g.module for g in stats.graphs]
+        self.graph_count, self.break_reasons = len(stats.graphs), list(stats.breaks)
+        self.graph_break_count = len(stats.breaks)
+        self.ops_per_graph = [[n.op for n in g.graph.nodes] for g in self.graphs]
+        self.op_count = sum(map(len, self.ops_per_graph))
+        self.out_guards = [guard for entry in owner.entries.values() for segment in entry.segments for guard in segment.guards]
+        self.result = result
+
+    def __str__(self):
+        lines = [f"{self.graph_count} graphs, {self.op_count} operators, {self.graph_break_count} breaks, {len(self.out_guards)} guards"]
+        lines += [f"break {k}: {reason}" for k, reason in enumerate(self.break_reasons, 1)]
+        lines += [f"graph {k}:\n{module.code}" for k, module in enumerate(self.graphs, 1)]
+        return "\n".join([*lines, "guards:", *(f"  {guard}" for guard in self.out_guards)])
+
+    __repr__ = __str__
+
+
+def explain(f, *extra_args, **extra_kwargs):
+    """``explain(f)(*args)`` runs ``f`` under capture and reports graphs, breaks (with line and remedy) and guards.
+
+    >>> import rushlight as torch
+    >>> torch._dynamo.explain(lambda x: x + 1)(torch.zeros(2)).graph_count
+    1
+    """
+    from .capture.backends import find
+    from .capture.frames import Owner
+
+    def run(*args, **kwargs):
+        mark = marks.of(f)
+        owner = Owner(find("eager"))
+        result = compiled(mark.original if isinstance(mark, marks.Compiled) else f, owner)(*args, **kwargs)
+        return Explanation(owner, result)
+
+    return run(*extra_args, **extra_kwargs) if extra_args or extra_kwargs else run

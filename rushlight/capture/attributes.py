@@ -225,6 +225,8 @@ class Attributes:
         if is_data_descriptor(raw):
             return self.bound(raw, owner, name, cls)
         place = module.__dict__
+        if name == "_compiled_call_impl":
+            return Constant(None)  # a captured call is compiled already
         if name == "__dict__":
             raise Break("RB004", "__dict__ of a module")
         if name in place:

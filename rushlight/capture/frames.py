@@ -1,9 +1,11 @@
 """Compiled functions: entries, where code can start; segments, what starts there; and the trampoline between them."""
 from __future__ import annotations
 
+import collections
 import functools
 import types
 import warnings
+import weakref
 
 from ..core.log import logger
 from . import marks
@@ -20,10 +22,13 @@ class Entry:
 
     def __init__(self, owner, places, namespaces, native=False):
         self.owner, self.places, self.namespaces, self.native = owner, places, namespaces, native
+        self.forget()
+
+    def forget(self):
         self.segments: list = []
         self.first: dict = {}  # source text of a number -> its value at the first capture
         self.varying: set = set()  # those that were seen to change
-        self.given_up = False
+        self.uncompiled = self.native
 
     def varies(self, source, value) -> bool:
         """Whether a number at this source is to be taken as varying from call to call."""
@@ -51,6 +56,8 @@ class Entry:
                     raise CaptureError(f"capture cannot make progress under the rule {again.rule!r}") from None
                 rules[again.rule] = again.value
         self.owner.stats.segments += 1
+        counters["frames"]["total"] += 1
+        counters["frames"]["ok"] += 1
         self.segments.insert(0, segment)
         guards_log.debug("%s\n%s", self.name, "\n".join(map(str, segment.guards)))
         graph_log.debug("%s\n%s", self.name, segment.source)
@@ -63,6 +70,8 @@ class Entry:
 
     def missed(self, values):
         """No segment applies: captures another, or gives up at the limit (None)."""
+        if Stance.now != "default":
+            return self.stand_still(values)
         if self.segments:
             recompiles_log.debug("%s: %s", self.name, failed(self.segments[0], values))
         if len(self.segments) >= self.owner.limit(self):
@@ -73,8 +82,14 @@ class Entry:
             raise CaptureError(f"the guards of {self.name} do not hold for the values they were made from:\n{segment.guard.source}")
         return segment
 
+    def stand_still(self, values):
+        """A miss under another stance than the default."""
+        if Stance.now == "fail_on_recompile" and self.segments:
+            raise RuntimeError(f"{self.name} would be captured again under the stance 'fail_on_recompile': {failed(self.segments[0], values)}")
+        return None if Stance.now != "fail_on_recompile" else self.capture(values)
+
     def give_up(self, values):
-        self.given_up = True
+        self.uncompiled = True
         warnings.warn(f"{self.name} was captured {len(self.segments)} times, for assumptions that keep failing; it runs uncompiled from now on. "
                       f"Last: {failed(self.segments[0], values)}. Mark what varies with mark_dynamic, pass it as a tensor, or raise "
                       "_dynamo.config.recompile_limit.", stacklevel=4)
@@ -95,21 +110,46 @@ def failed(segment, values) -> str:
 
 def drive(entry, values):
     """Runs from an entry to the return, segment by segment."""
-    while True:
-        if entry.native or entry.given_up:
-            from .resume import run_native
-            entry, values = run_native(entry, values)
-        else:
+    while entry is not None:
+        segment = None
+        if not entry.uncompiled and Stance.now != "force_eager":
             for segment in entry.segments:
                 if segment.guard(values):
                     break
             else:
                 segment = entry.missed(values)
-                if segment is None:
-                    continue
-            entry, values = segment.run(values, segment.arming.inputs)
-        if entry is None:
-            return values
+        entry, values = run_native(entry, values) if segment is None else segment.run(values, segment.arming.inputs)
+    return values
+
+
+def run_native(entry, values):
+    from .resume import run_native
+    return run_native(entry, values)
+
+
+class Stance:
+    """How compiled functions behave: see ``compiler.set_stance``."""
+
+    KNOWN = ("default", "force_eager", "fail_on_recompile", "eager_on_recompile")
+    now = "default"
+
+
+counters = collections.defaultdict(collections.Counter)  # what happened, by PyTorch's names
+owners = weakref.WeakSet()
+
+
+def reset_all():
+    """Forgets every segment."""
+    counters.clear()
+    for owner in owners:
+        owner.forget()
+
+
+def copied(function):
+    """The same function as another object, so that a mark on it does not reach the original."""
+    made = types.FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    made.__kwdefaults__ = function.__kwdefaults__
+    return functools.update_wrapper(made, function)
 
 
 class Stats:
@@ -127,6 +167,13 @@ class Owner:
         self.entries: dict = {}
         self.functions: dict = {}
         self.stats = Stats()
+        owners.add(self)
+
+    def forget(self):
+        """Drops every segment; entries stay, since compiled functions hold them."""
+        self.stats = Stats()
+        for entry in self.entries.values():
+            entry.forget()
 
     def limit(self, entry) -> int:
         from ..core.settings import settings
@@ -144,6 +191,8 @@ class Owner:
         from .backends import CompiledGraph
         made = CompiledGraph(graph, self.backend, self.options)
         self.stats.graphs.append(made)
+        counters["stats"]["unique_graphs"] += 1
+        counters["stats"]["calls_captured"] += len(graph.nodes)
         return made
 
     def note(self, found):
@@ -151,6 +200,7 @@ class Owner:
         if self.fullgraph:
             raise CaptureError(f"the function does not fit one graph.\n{found}")
         self.stats.breaks.append(found)
+        counters["graph_break"][f"{found.code} {found.reason}"] += 1
         breaks_log.debug("%s", found)
 
     def compiled(self, function):

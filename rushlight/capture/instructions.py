@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import builtins
+import importlib.util
 import sys
 import types
 
@@ -482,12 +483,12 @@ class Instructions:
 
     def do_IMPORT_NAME(self, frame, one):
         names, level = self.known(frame.stack.pop()), self.known(frame.stack.pop())
-        package = frame.namespace.get("__name__") if level else None
-        full = f"{frame.namespace.get('__package__')}.{one.arg}" if level == 1 and one.arg else one.arg
-        if level > 1 or full not in sys.modules or package is None and level:
-            raise Break("RB001", f"import of {one.arg}")
-        module = sys.modules[full] if names else sys.modules[full.split(".")[0] if not level else full]
-        frame.stack.append(self.from_python(module))
+        full = one.arg
+        if level:
+            full = importlib.util.resolve_name("." * level + one.arg, frame.namespace.get("__package__"))
+        if full not in sys.modules:
+            raise Break("RB001", f"import of {full}")
+        frame.stack.append(self.from_python(sys.modules[full if names or level else full.split(".")[0]]))
 
     def do_IMPORT_FROM(self, frame, one):
         self.give(frame, self.getattr(frame.stack[-1], one.arg))

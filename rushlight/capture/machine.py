@@ -5,6 +5,7 @@ import types
 
 from ..core.meta import Size
 from ..core.native import Tensor, state
+from ..core.random import default_generator
 from ..nn.modules.module import Module
 from .arithmetic import Arithmetic
 from .attributes import Attributes
@@ -176,10 +177,10 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
             known.real = tensor
         return known.fake
 
-    def draw(self, generator, blocks):
-        """A place in a random stream: two numbers that are drawn anew at every call."""
+    def draw(self, blocks):
+        """A place in the random stream: two numbers that are drawn anew at every call."""
         seed, offset = self.recorder.number(), self.recorder.number()
-        self.draws.append((seed.node, offset.node, f"{self.constant_name(generator)}.take({blocks})"))
+        self.draws.append((seed.node, offset.node, f"{self.constant_name(default_generator)}.reserve({blocks})"))
         for drawn in (seed, offset):
             self.graph_inputs[drawn.node] = drawn.node.name, None
         return seed, offset

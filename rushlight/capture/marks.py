@@ -1,7 +1,9 @@
 """What users said about functions: disabled, allowed in the graph, constant; and which are compiled already."""
 from __future__ import annotations
 
-MARKS: dict = {}  # id of a function -> (the function, its mark)
+import weakref
+
+MARKS: dict = {}  # id of a function -> its mark
 
 
 class Compiled:
@@ -12,12 +14,14 @@ class Compiled:
 
 
 def put(function, mark):
-    """Marks a function: "disabled", "allowed", "constant", "compiling", "break", or Compiled."""
-    MARKS[id(function)] = function, mark
+    """Marks a function: "disabled", "allowed", "constant", "compiling", "break", or Compiled.  It lasts as long as the function."""
+    key = id(function)
+    if key not in MARKS:
+        weakref.finalize(function, MARKS.pop, key, None)
+    MARKS[key] = mark
     return function
 
 
 def of(function):
     """The mark of a function, or None."""
-    found = MARKS.get(id(function))
-    return found[1] if found is not None else None
+    return MARKS.get(id(function))

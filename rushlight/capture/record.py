@@ -185,8 +185,8 @@ class Recorder(Interpreter):
         return made
 
     # --- what the framework asks of an interpreter ------------------------------------------------------------------------------
-    def reserve(self, generator, blocks):
-        return self.draw(generator, blocks)
+    def reserve(self, blocks):
+        return self.draw(blocks)
 
     def empty(self, meta):
         return OPS["_filled"](False if meta.dtype.name == "bool" else 0, tuple(meta.shape), meta.dtype)

@@ -40,10 +40,6 @@ class Interpreter:
     def call(self, op, args, kwargs):
         raise NotImplementedError
 
-    def reserve(self, generator, blocks: int):
-        """A place in a random stream: (seed, first block)."""
-        return generator.take(blocks)
-
     def empty(self, meta):
         """A tensor with undefined contents, or None: memory is allocated as ever."""
         return None

@@ -5,7 +5,6 @@ import secrets
 
 import numpy as np
 
-from .interpret import stack
 from .native import state
 
 
@@ -61,11 +60,7 @@ class Generator:
         return made
 
     def reserve(self, blocks: int) -> tuple:
-        """The next ``blocks`` blocks of four words: (seed, first block)."""
-        return stack[-1].reserve(self, blocks) if stack else self.take(blocks)
-
-    def take(self, blocks: int) -> tuple:
-        """Moves on by ``blocks`` blocks, and says where it was."""
+        """Takes the next ``blocks`` blocks of four words: (seed, first block)."""
         seed, position = self.place
         self._place(seed, position + blocks)
         return seed, position

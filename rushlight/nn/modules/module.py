@@ -200,14 +200,22 @@ class Module:
         self.__dict__.setdefault("_non_persistent_buffers_set", set())
 
     def __getstate__(self):
-        return self.__dict__.copy()
+        return {k: v for k, v in self.__dict__.items() if k != "_compiled_call_impl"}
 
     # --- calling -------------------------------------------------------------------------------------------------------------
     def __call__(self, *args, **kwargs):
+        if self._compiled_call_impl is not None:
+            return self._compiled_call_impl(*args, **kwargs)
         if not (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
                 or GLOBAL_HOOKS["forward"] or GLOBAL_HOOKS["forward_pre"] or GLOBAL_HOOKS["backward"]):
             return self.forward(*args, **kwargs)
         return self._call_with_hooks(args, kwargs)
+
+    def compile(self, **options):
+        """From now on, calls of this module run compiled; ``options`` are those of ``compile``."""
+        from ...compiling import compile
+        object.__setattr__(self, "_compiled_call_impl", compile(self.__call__, **options))
+        Epoch.value += 1
 
     def _call_with_hooks(self, args, kwargs):
         always = [k for k in self._forward_hooks_always_called]
