@@ -4,7 +4,7 @@ from __future__ import annotations
 import operator
 
 from .errors import Break, Raised
-from .polyfills import equal_sequences
+from .polyfills import equal_sequences, unequal_sequences
 from .values import (Constant, ContainerMethod, ExceptionValue, Function, Instance, Mapping, Method, Number, Object, Partial, Sequence, SetValue,
                      TensorValue)
 
@@ -36,9 +36,9 @@ class Arithmetic:
             made = self.container_binary(symbol, a, b, inplace)
             if made is not None:
                 return made
-        method = self.operator_method(NAMES[symbol], a, b, inplace)
-        if method is not None:
-            return method
+        found, operands = self.operator_method(NAMES[symbol], a, b, inplace)
+        if found is not None:
+            return self.call(found, operands, {})
         return self.fold((INPLACE if inplace else BINARY)[symbol], [a, b])
 
     def tensor_binary(self, symbol, a, b, inplace):
@@ -64,13 +64,13 @@ class Arithmetic:
         return value.text if isinstance(value, Number) else self.literal(value.value)
 
     def operator_method(self, name, a, b, inplace):
-        """The call of a user's ``__add__`` and the like; None where neither operand has one."""
+        """A user's ``__add__`` or the like, and its arguments; None where neither operand has one."""
         for value, other, method in ([(a, b, f"__i{name}__")] if inplace else []) + [(a, b, f"__{name}__"), (b, a, f"__r{name}__")]:
             cls = self.user_class(value)
             found = cls and self.class_attribute(cls, method)
             if found:
-                return self.call_function(found, [value, other], {})
-        return None
+                return found, [value, other]
+        return None, ()
 
     def compare(self, symbol, a, b):
         a, b = self.force(a), self.force(b)
@@ -86,7 +86,7 @@ class Arithmetic:
             cls = self.user_class(value)
             found = cls and self.class_attribute(cls, method)
             if found:
-                return self.call_function(found, [value, other], {})
+                return self.call(found, [value, other], {})
         if symbol in ("==", "!="):
             return self.equal(symbol, a, b)
         if isinstance(a, SetValue) and isinstance(b, SetValue):
@@ -103,9 +103,7 @@ class Arithmetic:
             if issubclass(a.kind, tuple) != issubclass(b.kind, tuple):
                 return Constant(symbol == "!=")
             if self.has_tensors(a) or self.has_tensors(b):
-                if symbol == "!=":
-                    raise Break("RB004", "comparison of sequences of tensors")
-                return self.call_python(equal_sequences, [a, b])
+                return self.call_python(equal_sequences if symbol == "==" else unequal_sequences, [a, b])
             return self.fold(COMPARE[symbol], [Sequence(list, a.items), Sequence(list, b.items)])
         if isinstance(a, Mapping) and isinstance(b, Mapping):
             return Constant((self.known(Mapping(a.items)) == self.known(Mapping(b.items))) is (symbol == "=="))

@@ -16,6 +16,7 @@ from .values import (IDENTITIES, PLAIN, Constant, ContainerMethod, ExceptionValu
                      Method, Number, Object, Partial, Sequence, SetValue, Super, TensorValue)
 
 ABSENT = object()
+HEAP = 1 << 9  # flag of classes written in Python, whose attributes may change
 DELETED = Constant(None)
 PLACES = ("_parameters", "_buffers", "_modules")
 MUTABLE = (list, dict, set)
@@ -65,7 +66,7 @@ class Attributes:
         """The class of a Value if it was written in Python and may define operators; else None."""
         if isinstance(value, Instance):
             return value.cls
-        if isinstance(value, Object) and not isinstance(value.value, IDENTITIES) and type(value.value).__flags__ & 1 << 9:
+        if isinstance(value, Object) and not isinstance(value.value, IDENTITIES) and type(value.value).__flags__ & HEAP:
             return type(value.value)
         return None
 
@@ -212,7 +213,7 @@ class Attributes:
             return self.bound(raw, owner, name, cls)
         if isinstance(raw, types.FunctionType):
             return Object(raw, self.constant_source(raw))
-        if isinstance(cls, enum.EnumMeta) or is_framework(cls.__module__) or cls.__module__ == "builtins":
+        if isinstance(cls, enum.EnumMeta) or is_framework(cls.__module__) or not cls.__flags__ & HEAP:
             return self.from_python(getattr(cls, name))
         return self.wrap(getattr(cls, name), owner.source.attribute(name))
 
@@ -246,7 +247,7 @@ class Attributes:
         value, cls = owner.value, type(owner.value)
         if name == "__class__":
             return self.from_python(cls)
-        if isinstance(value, enum.Enum) or is_framework(cls.__module__) and not cls.__flags__ & 1 << 9:
+        if isinstance(value, enum.Enum) or is_framework(cls.__module__) and not cls.__flags__ & HEAP:
             return self.from_python(getattr(value, name))
         if static(cls, "__getattribute__") is not object.__getattribute__ and not isinstance(value, IDENTITIES):
             raise Break("RB004", f"{cls.__name__} has a __getattribute__ of its own")

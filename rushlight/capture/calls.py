@@ -58,8 +58,6 @@ class Calls:
                 return self.call(found, [function, *arguments], keywords)
         raise Break("RB001", f"a call of a {self.describe(function)}")
 
-    call_function = call
-
     def call_python(self, function, arguments, keywords=None):
         """A call of one of the polyfills."""
         return self.call(self.from_python(function), arguments, keywords or {})

@@ -225,6 +225,10 @@ def equal_sequences(a, b):
     return True
 
 
+def unequal_sequences(a, b):
+    return not equal_sequences(a, b)
+
+
 def contains(items, x):
     for y in items:
         if y is x or y == x:
