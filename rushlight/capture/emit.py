@@ -358,7 +358,8 @@ class Writer:
     # --- the whole ------------------------------------------------------------------------------------------------------------------
     def graph_call(self):
         """Statements that call the graph, the graph (None where nothing is computed), and the sources of module state that it takes."""
-        machine, fetched, arguments = self.machine, [], []
+        machine, sources, tensors, arguments = self.machine, [], [], []
+        fetched = sources, tensors
         lines = [f"{seed.name}, {offset.name} = {place}" for seed, offset, place in machine.draws]
         graph = machine.recorder.graph(list(self.outputs))
         if not graph.nodes and not self.outputs:
@@ -366,8 +367,9 @@ class Writer:
         for node in graph.inputs:
             text, source = machine.graph_inputs[node]
             if source is not None and source.covered and source.parent is not None:
-                text = f"P[{len(fetched)}]"
-                fetched.append(source)
+                text = f"P[{len(sources)}]"
+                sources.append(source)
+                tensors.append(machine.real[node])
             arguments.append(text)
         results = "".join(f"{name}, " for name in self.outputs.values())
         statement = f"{results + '= ' if results else ''}graph({', '.join(arguments)})"
@@ -392,5 +394,5 @@ def write_segment(machine, ending) -> Segment:
     namespace = {**NAMES, **names, "E": writer.entries, "graph": compiled}
     exec(compile(source, "<capture>", "exec"), namespace)
     guards = list(machine.guards.values())
-    guard, arming = guard_function(guards, fetched, names)
+    guard, arming = guard_function(guards, *fetched, names)
     return Segment(guard, arming, namespace["run"], compiled, guards, source)

@@ -46,20 +46,11 @@ def similar(a: Meta, b: Meta) -> bool:
     return order(a) == order(b)
 
 
-class Arming:
-    """What was true of the modules, and at which epoch; ``inputs`` are the tensors found there then."""
-
-    __slots__ = ("epoch", "inputs")
-
-    def __init__(self):
-        self.epoch, self.inputs = -1, ()
-
-
 class Block:
     """Lines of a guard function: each source is loaded once, parents before children."""
 
-    def __init__(self, indent: str, known=None):
-        self.indent, self.lines, self.names = indent, [], dict(known or {})
+    def __init__(self):
+        self.lines, self.names = [], {}
 
     def load(self, source: Source) -> str:
         text = str(source)
@@ -68,34 +59,61 @@ class Block:
         if text not in self.names:
             loaded = f"{self.load(source.parent)}{source.suffix}"
             self.names[text] = name = f"a{len(self.names)}"
-            self.lines.append(f"{self.indent}{name} = {loaded}")
+            self.lines.append(f"{name} = {loaded}")
         return self.names[text]
 
     def require(self, guard: Guard):
-        condition = guard.check.format(*map(self.load, guard.sources))
-        self.lines.append(f"{self.indent}if not ({condition}): return False")
+        self.lines.append(f"if not ({guard.check.format(*map(self.load, guard.sources))}): return False")
 
 
-def guard_function(guards, fetched, names: dict):
-    """The function ``guard(V)`` of these guards, and its Arming; ``fetched`` are the covered sources of inputs."""
-    arming = Arming()
-    plain = Block("        ")
+def function(lines, arguments: str, result: str, names: dict):
+    """A function of these lines that is False where one of them raises for a value of another shape."""
+    source = "\n".join([f"def guard({arguments}):", "    try:", *(f"        {line}" for line in lines), f"        return {result}",
+                        "    except (AttributeError, KeyError, IndexError, ValueError, TypeError):", "        return False"])
+    namespace = dict(names)
+    exec(compile(source, "<guards>", "exec"), namespace)
+    made = namespace["guard"]
+    made.source = source
+    return made
+
+
+class Arming:
+    """The guards on modules, which held at ``epoch``, and the tensors that were found there (``inputs``)."""
+
+    def __init__(self, guards, sources, inputs, names):
+        self.guards, self.sources, self.names = guards, sources, names
+        self.epoch, self.inputs, self.check = Epoch.value, inputs, None
+
+    def renew(self) -> bool:
+        """Checks the guards anew, since a module changed."""
+        epoch = Epoch.value
+        if self.check is None:
+            self.check = self.compiled()
+        inputs = self.check()
+        if inputs is False:
+            return False
+        self.epoch, self.inputs = epoch, inputs
+        return True
+
+    def compiled(self):
+        block = Block()
+        for guard in self.guards:
+            block.require(guard)
+        inputs = "".join(f"{block.load(s)}, " for s in self.sources)
+        return function(block.lines, "", f"({inputs})", self.names)
+
+
+def guard_function(guards, sources, inputs, names: dict):
+    """The function ``guard(V)`` of these guards, and the Arming of those that modules cover.
+
+    ``sources`` say where in modules the tensors ``inputs`` were found.
+    """
+    covered = [g for g in guards if g.covered]
+    arming = Arming(covered, sources, inputs, names)
+    block = Block()
     for guard in guards:
         if not guard.covered:
-            plain.require(guard)
-    covered = Block("            ", plain.names)
-    for guard in guards:
-        if guard.covered:
-            covered.require(guard)
-    inputs = ", ".join(map(covered.load, fetched))
-    lines = ["def guard(V):", "    try:", *plain.lines]
-    if covered.lines or fetched:
-        lines += ["        if arming.epoch != epoch.value:", *covered.lines,
-                  f"            arming.inputs = ({inputs}{',' if inputs else ''})", "            arming.epoch = epoch.value"]
-    lines += ["        return True", "    except (AttributeError, KeyError, IndexError, ValueError, TypeError):", "        return False"]
-    source = "\n".join(lines)
-    namespace = {**names, "arming": arming, "epoch": Epoch}
-    exec(compile(source, "<guards>", "exec"), namespace)
-    function = namespace["guard"]
-    function.source = source
-    return function, arming
+            block.require(guard)
+    if covered or sources:
+        block.lines.append("if arming.epoch != epoch.value and not arming.renew(): return False")
+    return function(block.lines, "V", "True", {**names, "arming": arming, "epoch": Epoch}), arming

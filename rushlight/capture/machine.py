@@ -19,6 +19,7 @@ from .record import Fake, Recorder
 from .values import (IDENTITIES, NULL, PLAIN, Cell, Constant, ExceptionValue, GeneratorValue, Lazy, Mapping, Number, Object, Sequence, SetValue, Source,
                      TensorValue, Value)
 
+SIMPLE = frozenset(("NOP", "POP_TOP", "PUSH_NULL", "COPY", "SWAP", "STORE_FAST", "JUMP", "LOAD_CLOSURE", "LOAD_CONST"))  # cannot fail
 DEPTH = 120  # frames that one segment may stack up
 
 
@@ -50,8 +51,9 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
         self.handling: list = []  # exceptions whose handlers are running
         self.graph_inputs: dict = {}  # graph input node -> (text of the expression, Source or None)
         self.draws: list = []  # (seed node, offset node, text) of each place drawn from a random stream, in order
+        self.real: dict = {}  # graph input node -> the tensor it stands for now
         self.checks: dict = {}  # graph input node -> TensorCheck
-        self.recorder = Recorder(self.lift, self.draw)
+        self.recorder = Recorder(self.lift, self.draw, self.where)
         self.frames: list[Frame] = []
 
     # --- constants and guards ---------------------------------------------------------------------------------------------------
@@ -158,7 +160,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
         self.guard(f"type({{0}}) is {self.constant_name(type(value))} and {{0}}.needs_grad == {value.needs_grad}", source)
         fake = self.recorder.input(value.meta, value.needs_grad, type(value))
         node = fake.node
-        self.graph_inputs[node] = str(source), source
+        self.graph_inputs[node], self.real[node] = (str(source), source), value
         check = self.checks[node] = TensorCheck(value.meta)
         name = self.constant_name(check)
         self.guard(f"{{0}}.meta in {name}.seen or {name}({{0}}.meta)", source)
@@ -306,7 +308,9 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
         """One instruction; what ``emit`` made if it ended the segment."""
         frame = self.frames[-1]
         one = self.fetch(frame)
-        self.recorder.where = self.where()
+        if one.op in SIMPLE:
+            getattr(self, f"do_{one.op}")(frame, one)
+            return None
         if "handlers" in self.rules and one.op == "PUSH_EXC_INFO":
             return self.emit(self, ("native", one.offset))
         depth = len(self.frames)

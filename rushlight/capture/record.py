@@ -150,14 +150,14 @@ def inference(op, args, kwargs) -> Inference:
 class Recorder(Interpreter):
     """Writes what is called into nodes.  ``sizes_read``: the inputs whose sizes decided what was recorded."""
 
-    def __init__(self, lift, draw):
+    def __init__(self, lift, draw, where):
         self.lift, self.draw = lift, draw  # how a tensor from outside, and a place in the random stream, become inputs
+        self.where = where  # () -> the user's file and line
         self.nodes: list[Node] = []
         self.inputs: list[Node] = []
         self.sizes_read: set = set()
         self.bases: dict = {}  # node of a view -> node of the tensor it shares memory with
         self.counter = {}
-        self.where = None
 
     # --- values -------------------------------------------------------------------------------------------------------------
     def name(self, stem: str) -> str:
@@ -224,7 +224,7 @@ class Recorder(Interpreter):
 
     def cut(self, value: Fake) -> Fake:
         detach = OPS["detach"]
-        node = Node(self.name("t"), detach, (value.node,), {}, value.meta, where=self.where)
+        node = Node(self.name("t"), detach, (value.node,), {}, value.meta, where=self.where())
         self.nodes.append(node)
         self.bases[node] = value.node
         made = self.fake(node, value.meta, False, value.inputs)
@@ -241,7 +241,7 @@ class Recorder(Interpreter):
         inputs = frozenset().union(*(f.inputs for f in fakes)) if fakes else frozenset()
         into = op.facts.get("into")
         meta = tuple(found.metas) if found.several else found.metas[0]
-        node = Node(self.name("t"), op, self.lowered(args), {k: self.lowered(v) for k, v in kwargs.items()}, meta, where=self.where)
+        node = Node(self.name("t"), op, self.lowered(args), {k: self.lowered(v) for k, v in kwargs.items()}, meta, where=self.where())
         self.nodes.append(node)
         grad = state.grad and any(f.needs_grad for f in fakes) and not op.facts.get("detaches")
         if into is not None:
@@ -255,7 +255,7 @@ class Recorder(Interpreter):
             return self.fake(node, meta, grad and meta.dtype.category >= 2, inputs)
         results = []
         for k, one in enumerate(found.metas):
-            picked = Node(self.name("t"), PICK, (node, k), {}, one, where=self.where)
+            picked = Node(self.name("t"), PICK, (node, k), {}, one, where=self.where())
             self.nodes.append(picked)
             results.append(self.fake(picked, one, grad and one.dtype.category >= 2, inputs))
         return tuple(results)

@@ -527,7 +527,7 @@ def flat(values):
 
 
 def overrides(kind) -> bool:
-    return kind is not Tensor and "__torch_function__" in dir(kind) and kind.__torch_function__ is not getattr(Tensor, "__torch_function__", None)
+    return kind is not Tensor and getattr(kind, "__torch_function__", None) is not getattr(Tensor, "__torch_function__", None)
 
 
 def address_bits(tensor: Tensor) -> int:
