@@ -21,6 +21,15 @@ SYMBOLIC = frozenset("+-*") | {"//", "%"}
 RUN_TIME = frozenset("+-*/")  # operators of a tensor and a number that take the number at run time
 
 
+def whole(value) -> bool:
+    """Whether a value is an int that algebra can take: an Expr or a known int."""
+    return isinstance(value, Number) and value.expr is not None or isinstance(value, Constant) and type(value.value) is int
+
+
+def exact(value):
+    return value.expr if isinstance(value, Number) else value.value
+
+
 class Arithmetic:
     """How the machine evaluates operators."""
 
@@ -42,14 +51,14 @@ class Arithmetic:
         return self.fold((INPLACE if inplace else BINARY)[symbol], [a, b])
 
     def tensor_binary(self, symbol, a, b, inplace):
-        if symbol in RUN_TIME and not inplace:
-            a, b = (self.run_time_number(v) if isinstance(v, Number) else v for v in (a, b))
+        run_time = symbol in RUN_TIME and not inplace
+        a, b = ((self.run_time_number(v) if run_time else Constant(self.known(v))) if isinstance(v, Number) else v for v in (a, b))
         return self.run_framework((INPLACE if inplace else BINARY)[symbol], [a, b], {})
 
     def run_time_number(self, number):
         """A varying number as an input of the graph."""
         fake = self.recorder.number(type(number.hint))
-        self.graph_inputs[fake.node] = number.text, None
+        self.graph_inputs[fake.node] = self.text_of(number), None
         return TensorValue(fake)
 
     def number_binary(self, symbol, a, b):
@@ -58,10 +67,9 @@ class Arithmetic:
         x, y = (v.hint if isinstance(v, Number) else v.value for v in (a, b))
         if y == 0 and symbol in ("//", "%"):
             return None
-        return Number(BINARY[symbol](x, y), f"({self.number_text(a)} {symbol} {self.number_text(b)})")
-
-    def number_text(self, value):
-        return value.text if isinstance(value, Number) else self.literal(value.value)
+        if whole(a) and whole(b):
+            return self.from_python(BINARY[symbol](exact(a), exact(b)))
+        return Number(BINARY[symbol](x, y), text=f"({self.text_of(a)} {symbol} {self.text_of(b)})")
 
     def operator_method(self, name, a, b, inplace):
         """A user's ``__add__`` or the like, and its arguments; None where neither operand has one."""
@@ -79,9 +87,11 @@ class Arithmetic:
                 return Constant(symbol == "!=")
             return self.run_framework(COMPARE[symbol], [a, b], {})
         if isinstance(a, Number) or isinstance(b, Number):
+            if whole(a) and whole(b):
+                return Constant(bool(COMPARE[symbol](exact(a), exact(b))))
             if all(isinstance(v, (Number, Constant)) for v in (a, b)):
                 x, y = (v.hint if isinstance(v, Number) else v.value for v in (a, b))
-                return self.decide(COMPARE[symbol](x, y), f"({self.number_text(a)} {symbol} {self.number_text(b)})")
+                return self.decide(COMPARE[symbol](x, y), f"({self.text_of(a)} {symbol} {self.text_of(b)})")
         for value, other, method in ((a, b, COMPARISONS[symbol][0]), (b, a, COMPARISONS[symbol][1])):
             cls = self.user_class(value)
             found = cls and self.class_attribute(cls, method)
@@ -136,7 +146,7 @@ class Arithmetic:
         if isinstance(value, Constant):
             return bool(value.value)
         if isinstance(value, Number):
-            return self.decide(bool(value.hint), f"bool({value.text})").value
+            return bool(value.expr) if value.expr is not None else self.decide(bool(value.hint), f"bool({value.text})").value
         if isinstance(value, (Sequence, Mapping, SetValue)):
             return bool(value.items)
         if isinstance(value, TensorValue):

@@ -335,7 +335,7 @@ class Attributes:
     def shape_of(self, owner):
         shape = owner.fake.meta.shape
         source = owner.source.attribute("shape", owner.source.covered)
-        return Sequence(Size, [Lazy(size, source.item(str(k), source.covered)) for k, size in enumerate(shape)])
+        return Sequence(Size, [Lazy(size, source.item(str(k), source.covered)) if type(size) is int else self.from_python(size) for k, size in enumerate(shape)])
 
     # --- writing ------------------------------------------------------------------------------------------------------------------------
     def setattr(self, owner, name, value):

@@ -3,9 +3,11 @@ from __future__ import annotations
 
 import inspect
 
+from ..core.expr import Expr
 from ..core.log import logger
+from ..core.meta import Size
 from ..core.op import make
-from ..graph.graph import Graph, map_nodes
+from ..graph.graph import Graph, Node
 
 log = logger("graph")
 
@@ -32,9 +34,17 @@ class GraphModule:
 def run(graph: Graph, values) -> list:
     """The outputs of a graph for these inputs, operator by operator."""
     env = dict(zip(graph.inputs, values))
+    sizes = {node.name: value for node, value in env.items() if type(value) is int}
+
+    def at(value):
+        if isinstance(value, Node):
+            return env[value]
+        if type(value) is Expr:
+            return value.evaluate(sizes)
+        return type(value)(map(at, value)) if type(value) in (tuple, list, Size) else value
+
     for node in graph.nodes:
-        params = {k: map_nodes(v, env.__getitem__) for k, v in node.params.items()}
-        env[node] = node.op(*map_nodes(node.args, env.__getitem__), **params)
+        env[node] = node.op(*map(at, node.args), **{k: at(v) for k, v in node.params.items()})
     return [env[n] for n in graph.outputs]
 
 

@@ -20,7 +20,7 @@ from . import marks, polyfills
 from .attributes import ABSENT, FRAMEWORK, is_framework, static
 from .bytecode import COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
 from .containers import raised
-from .errors import Break, Raised
+from .errors import Again, Break, Raised
 from .values import (Cell, Constant, ContainerMethod, ExceptionValue, Function, GeneratorValue, Instance, IteratorValue, Lazy, Mapping, Method, Number,
                      Object, Partial, Sequence, SetValue, Super, TensorValue)
 
@@ -165,6 +165,8 @@ class Calls:
         except Break:
             raise
         except Exception as error:
+            if self.symbols and "static" not in self.rules:
+                raise Again("static") from error
             name = getattr(function, "name", None) or getattr(function, "__name__", type(function).__name__)
             raise Break("RB007", f"{name}: {type(error).__name__}: {error}") from error
 

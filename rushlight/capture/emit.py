@@ -105,7 +105,7 @@ class Writer:
         if isinstance(value, Constant):
             return self.literal(value.value)
         if isinstance(value, Number):
-            return value.text
+            return self.machine.text_of(value)
         if value.source is not None:
             return self.load(value.source)
         if isinstance(value, TensorValue):
@@ -361,11 +361,11 @@ class Writer:
         machine, sources, tensors, arguments = self.machine, [], [], []
         fetched = sources, tensors
         lines = [f"{seed.name}, {offset.name} = {place}" for seed, offset, place in machine.draws]
-        graph = machine.recorder.graph(list(self.outputs))
+        graph = machine.recorder.graph(list(self.outputs), machine.symbols)
         if not graph.nodes and not self.outputs:
             return lines, None, fetched
         for node in graph.inputs:
-            text, source = machine.graph_inputs[node]
+            text, source = machine.graph_inputs.get(node) or (graph_symbol(machine, node), None)
             if source is not None and source.covered and source.parent is not None:
                 text = f"P[{len(sources)}]"
                 sources.append(source)
@@ -376,6 +376,11 @@ class Writer:
         if self.recorded and not machine.modes["grad"]:
             return [*lines, "with GRAD(1):", f"    {statement}"], graph, fetched
         return [*lines, statement], graph, fetched
+
+
+def graph_symbol(machine, node):
+    """The text of a symbol that is an input of the graph."""
+    return next(text for symbol, text in machine.symbols.items() if symbol.arg[0] == node.name)
 
 
 def write_segment(machine, ending) -> Segment:
@@ -390,6 +395,8 @@ def write_segment(machine, ending) -> Segment:
         if node in machine.checks:
             machine.checks[node].exact = True
     compiled = machine.entry.owner.graph(graph) if graph is not None else None
+    for condition, outcome in machine.facts.guards:
+        machine.guard(f"({machine.expression(condition)}) is {outcome}")
     names = {f"k{k}": v for k, v in enumerate(machine.constants)}
     namespace = {**NAMES, **names, "E": writer.entries, "graph": compiled}
     exec(compile(source, "<capture>", "exec"), namespace)

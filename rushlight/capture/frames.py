@@ -8,6 +8,7 @@ import warnings
 import weakref
 
 from ..core.log import logger
+from ..core.native import state
 from . import marks
 from .bytecode import COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
 from .emit import Place, write_segment
@@ -28,13 +29,14 @@ class Entry:
         self.segments: list = []
         self.first: dict = {}  # source text of a number -> its value at the first capture
         self.varying: set = set()  # those that were seen to change
+        self.shapes, self.moving = {}, {}  # source text of a tensor -> its last shape; the dimensions whose sizes were seen to change
         self.uncompiled = self.native
 
     def varies(self, source, value) -> bool:
         """Whether a number at this source is to be taken as varying from call to call."""
         text = str(source)
         dynamic = self.owner.dynamic
-        if dynamic is False or source.covered:
+        if dynamic is False or source.covered or ".shape[" in text:
             return False
         if dynamic or text in self.varying or self.places[0].offset and source.parent is None:
             return True
@@ -43,6 +45,17 @@ class Entry:
             return True
         self.first[text] = value
         return False
+
+    def free_sizes(self, source, tensor) -> frozenset:
+        """The dimensions whose sizes are to be taken as varying: marked, or seen to change."""
+        shape, text = tensor.meta.shape, str(source)
+        if source.covered or self.owner.dynamic is False or not tensor.meta.contiguous or type(tensor) is state.parameter:
+            return frozenset()
+        before, self.shapes[text] = self.shapes.get(text, shape), shape
+        moved = self.moving.setdefault(text, set(getattr(tensor, "_dynamic_sizes", ())))
+        if len(before) == len(shape):
+            moved.update(k for k, (a, b) in enumerate(zip(before, shape)) if a != b)
+        return frozenset(k for k, size in enumerate(shape) if size > 1 and (self.owner.dynamic or k in moved))
 
     def capture(self, values):
         """A segment for these values; remembered."""

@@ -1,6 +1,8 @@
 """Guards: what a compiled segment assumes, and the function that checks it."""
 from __future__ import annotations
 
+import operator
+
 from ..core.epoch import Epoch
 from ..core.meta import Meta
 from .values import Source
@@ -23,14 +25,15 @@ class Guard:
 class TensorCheck:
     """Whether a tensor's metadata are as they were at capture, as far as that mattered; remembers what it accepted."""
 
-    def __init__(self, meta: Meta):
-        self.meta, self.exact, self.seen = meta, False, {meta}
+    def __init__(self, meta: Meta, free=frozenset()):
+        self.meta, self.free, self.exact, self.seen = meta, free, False, {meta}  # free: dimensions whose sizes vary
 
     def __call__(self, meta: Meta) -> bool:
         ours = self.meta
-        fits = meta is ours if self.exact else (
+        fits = meta is ours if self.exact and not self.free else (
             meta.dtype is ours.dtype and meta.device is ours.device and len(meta.shape) == len(ours.shape) and meta.contiguous == ours.contiguous
-            and all((a == b or a > 1 < b) for a, b in zip(meta.shape, ours.shape)) and (ours.contiguous or similar(meta, ours)))
+            and all(a == b or a > 1 < b and (k in self.free or not self.exact) for k, (a, b) in enumerate(zip(meta.shape, ours.shape)))
+            and (ours.contiguous or similar(meta, ours)))
         if fits:
             self.seen.add(meta)
         return fits
@@ -70,7 +73,7 @@ def function(lines, arguments: str, result: str, names: dict):
     """A function of these lines that is False where one of them raises for a value of another shape."""
     source = "\n".join([f"def guard({arguments}):", "    try:", *(f"        {line}" for line in lines), f"        return {result}",
                         "    except (AttributeError, KeyError, IndexError, ValueError, TypeError):", "        return False"])
-    namespace = dict(names)
+    namespace = {"maximum": max, "minimum": min, "logical_not": operator.not_, **names}
     exec(compile(source, "<guards>", "exec"), namespace)
     made = namespace["guard"]
     made.source = source

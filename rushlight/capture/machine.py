@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import types
 
-from ..core.meta import Size
+from ..core.expr import INFINITY, Expr, Facts, Printer, evaluate, size
+from ..core.meta import Meta, Size
 from ..core.native import Tensor, state
 from ..core.random import default_generator
 from ..nn.modules.module import Module
@@ -51,6 +52,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
         self.handling: list = []  # exceptions whose handlers are running
         self.graph_inputs: dict = {}  # graph input node -> (text of the expression, Source or None)
         self.draws: list = []  # (seed node, offset node, text) of each place drawn from a random stream, in order
+        self.facts, self.symbols = Facts(), {}  # what is assumed of varying ints; symbol -> text that computes it
         self.real: dict = {}  # graph input node -> the tensor it stands for now
         self.checks: dict = {}  # graph input node -> TensorCheck
         self.recorder = Recorder(self.lift, self.draw, self.where)
@@ -99,9 +101,9 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
         kind = type(value)
         if value is None or kind is bool or value is ... or value is NotImplemented:
             self.guard(f"{{0}} is {value!r}", source)
-        elif kind in (int, float) and self.entry.varies(source, value):
+        elif kind in (int, float) and "static" not in self.rules and self.entry.varies(source, value):
             self.guard(f"type({{0}}) is {kind.__name__}", source)
-            return Number(value, str(source))
+            return Number(value, self.symbol(value, str(source), -INFINITY)) if kind is int else Number(value, text=str(source))
         elif kind is float and value != value:
             self.guard("{0} != {0}", source)
         else:
@@ -158,15 +160,39 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
         if hasattr(type(value), "__torch_function__") and type(value).__torch_function__ is not getattr(Tensor, "__torch_function__", None):
             raise Break("RB014", f"{type(value).__name__}")
         self.guard(f"type({{0}}) is {self.constant_name(type(value))} and {{0}}.needs_grad == {value.needs_grad}", source)
-        fake = self.recorder.input(value.meta, value.needs_grad, type(value))
+        free = self.entry.free_sizes(source, value) if "static" not in self.rules else frozenset()
+        fake = self.recorder.input(self.symbolic(value.meta, free, source), value.needs_grad, type(value))
         node = fake.node
         self.graph_inputs[node], self.real[node] = (str(source), source), value
-        check = self.checks[node] = TensorCheck(value.meta)
+        check = self.checks[node] = TensorCheck(value.meta, free)
         name = self.constant_name(check)
         self.guard(f"{{0}}.meta in {name}.seen or {name}({{0}}.meta)", source)
         made = fake.value = TensorValue(fake, source)
         made.real = value
         return made
+
+    def symbolic(self, meta, free, source):
+        """The metadata with a symbol for each size that varies."""
+        if not free:
+            return meta
+        return Meta.of([self.symbol(size, f"{source}.shape[{k}]", 2) if k in free else size for k, size in enumerate(meta.shape)], meta.dtype, meta.device)
+
+    def symbol(self, value, text, low):
+        """A new symbol for an int that ``text`` computes."""
+        made = size(f"n{len(self.symbols)}", low)
+        self.symbols[made] = text
+        self.facts.hints[made] = value
+        self.recorder.symbolic = True
+        return made
+
+    def text_of(self, value) -> str:
+        """Python text over the inputs that computes a Number or Constant."""
+        if isinstance(value, Constant):
+            return self.literal(value.value)
+        return self.expression(value.expr) if value.expr is not None else value.text
+
+    def expression(self, expr) -> str:
+        return Printer(self.symbols).text(expr)
 
     def lift(self, tensor) -> Fake:
         """A tensor that framework code met: an input that is the same at every call."""
@@ -197,6 +223,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
         kind = type(value)
         if kind in PLAIN or kind is slice:
             return Constant(value)
+        if kind is Expr:
+            return Number(evaluate(value, self.facts.hints), value)
         if isinstance(value, Fake):
             made = getattr(value, "value", None)
             if made is None:
@@ -223,6 +251,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
         if isinstance(value, Constant):
             return value.value
         if isinstance(value, Number):
+            if value.expr is not None:
+                return self.facts.integer(value.expr)
             self.guard(f"{value.text} == {self.literal(value.hint)}")
             return value.hint
         if isinstance(value, Object) and (isinstance(value.value, IDENTITIES) or immutable(value.value)):
@@ -247,6 +277,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
         value = self.force(value)
         if isinstance(value, TensorValue):
             return value.fake
+        if isinstance(value, Number) and value.expr is not None:
+            return value.expr
         if isinstance(value, Sequence) and value.kind is not SetValue and hasattr(value, "items"):
             items = [self.concrete(self.item(value, k)) for k in range(len(value.items))]
             return tuple.__new__(value.kind, items) if issubclass(value.kind, tuple) else value.kind(items)
@@ -288,7 +320,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
         self.emit = emit
         before = state.grad, state.inference
         try:
-            with self.recorder:
+            with self.recorder, self.facts:
                 self.load_entry()
                 self.guard_modes()
                 while True:

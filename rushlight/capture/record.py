@@ -1,6 +1,7 @@
 """Recorder: the interpreter that writes operator calls into a Graph, on tensors without data."""
 from __future__ import annotations
 
+from ..core.expr import Expr
 from ..core.interpret import Interpreter, Suspended
 from ..core.meta import Meta, Size
 from ..core.native import Tensor, state
@@ -97,8 +98,10 @@ class Inference:
         self.metas, self.several, self.same, self.base = metas, several, same, base
 
 
-def infer(op, args, kwargs) -> Inference:
-    """What an operator gives for arguments like these; remembered."""
+def infer(op, args, kwargs, symbolic=False) -> Inference:
+    """What an operator gives for arguments like these; remembered, unless sizes are symbols, of which facts must be noted."""
+    if symbolic:
+        return inference(op, args, kwargs)
     tensors: list = []
 
     def key_of(value):
@@ -158,6 +161,7 @@ class Recorder(Interpreter):
         self.sizes_read: set = set()
         self.bases: dict = {}  # node of a view -> node of the tensor it shares memory with
         self.counter = {}
+        self.symbolic = False  # whether any size or argument is a symbol
 
     # --- values -------------------------------------------------------------------------------------------------------------
     def name(self, stem: str) -> str:
@@ -233,7 +237,7 @@ class Recorder(Interpreter):
 
     def record(self, op, args, kwargs):
         fakes = list(fakes_in((args, tuple(kwargs.values()))))
-        found = infer(op, args, kwargs)
+        found = infer(op, args, kwargs, self.symbolic)
         if found.same is not None and op.facts.get("into") is None:
             same = fakes[found.same]
             self.sizes_read.update(same.inputs)
@@ -268,15 +272,28 @@ class Recorder(Interpreter):
         return value
 
     # --- the result ---------------------------------------------------------------------------------------------------------------
-    def graph(self, outputs) -> Graph:
-        """The program that computes these nodes and every change made in place."""
+    def graph(self, outputs, symbols=()) -> Graph:
+        """The program that computes these nodes and every change made in place; symbols in arguments become inputs."""
         live, kept = set(outputs), []
         for node in reversed(self.nodes):
             if node in live or node.op is not PICK and node.op.facts.get("into") is not None:
                 kept.append(node)
                 live.update(nodes_in((node.args, tuple(node.params.values()))))
         kept.reverse()
-        return Graph([n for n in self.inputs if n in live], kept, list(outputs))
+        inputs = [n for n in self.inputs if n in live]
+        if symbols:
+            used = frozenset().union(*(e.free for n in kept for e in expressions_in((n.args, tuple(n.params.values())))))
+            inputs += [Node(s.arg[0], None, meta=NUMBER_METAS[int]) for s in symbols if s in used]
+        return Graph(inputs, kept, list(outputs))
+
+
+def expressions_in(value):
+    """The Exprs within nested tuples and lists."""
+    if type(value) is Expr:
+        yield value
+    elif type(value) in (list, tuple, Size):
+        for item in value:
+            yield from expressions_in(item)
 
 
 def fakes_in(value):

@@ -59,10 +59,13 @@ class Constant(Value):
 
 
 class Number(Value):
-    """A number that varies from call to call: ``text`` computes it from the inputs, ``hint`` is what it is now."""
+    """A number that varies from call to call; ``hint`` is what it is now.
 
-    def __init__(self, hint, text: str):
-        self.hint, self.text = hint, text
+    An int is an Expr over symbols; any other number is Python ``text`` over the inputs.
+    """
+
+    def __init__(self, hint, expr=None, text=None):
+        self.hint, self.expr, self.text = hint, expr, text
 
 
 class Object(Value):
