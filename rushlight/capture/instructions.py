@@ -10,7 +10,7 @@ from .attributes import is_framework
 from .bytecode import NULL_FIRST
 from .errors import Break, Raised
 from .polyfills import as_pairs
-from .values import (NULL, Constant, ExceptionValue, Function, GeneratorValue, IteratorValue, Mapping, Object, Sequence, SetValue, Super,
+from .values import (NULL, Constant, ExceptionValue, Function, GeneratorValue, IteratorValue, Mapping, Number, Object, Sequence, SetValue, Super,
                      TensorValue)
 
 CONVERSIONS = [None, str, repr, ascii]
@@ -170,17 +170,22 @@ class Instructions:
         index, owner = frame.stack.pop(), frame.stack.pop()
         self.give(frame, self.subscript(owner, index))
 
+    def slice_bound(self, value):
+        """A bound of a slice: a symbol where it varies."""
+        value = self.force(value)
+        return value.expr if isinstance(value, Number) and value.expr is not None else self.known(value)
+
     def do_BINARY_SLICE(self, frame, one):
         owner, start, stop = self.take(frame, 3)
-        self.give(frame, self.subscript(owner, Constant(slice(self.known(start), self.known(stop)))))
+        self.give(frame, self.subscript(owner, Constant(slice(self.slice_bound(start), self.slice_bound(stop)))))
 
     def do_STORE_SLICE(self, frame, one):
         value, owner, start, stop = self.take(frame, 4)
-        self.store_subscript(owner, Constant(slice(self.known(start), self.known(stop))), value)
+        self.store_subscript(owner, Constant(slice(self.slice_bound(start), self.slice_bound(stop))), value)
 
     def do_BUILD_SLICE(self, frame, one):
         bounds = self.take(frame, one.arg)
-        frame.stack.append(Constant(slice(*(self.known(b) for b in bounds))))
+        frame.stack.append(Constant(slice(*map(self.slice_bound, bounds))))
 
     # --- operators ------------------------------------------------------------------------------------------------------------------------
     def do_BINARY(self, frame, one):

@@ -116,7 +116,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
     def literal(self, value) -> str:
         if type(value) in (int, str, bytes, bool, type(None)) or type(value) is float and abs(value) < float("inf"):
             return repr(value)
-        return self.constant_name(value)
+        return self.expression(value) if type(value) is Expr else self.constant_name(value)
 
     def again(self, known, value, source):
         """An object that was met before, elsewhere."""
@@ -287,8 +287,6 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
         if isinstance(value, Object) and not isinstance(value.value, Module):
             if type(value.value).__module__.split(".")[0] == FRAMEWORK or isinstance(value.value, IDENTITIES):
                 return value.value
-        if isinstance(value, Constant) and isinstance(value.value, slice):
-            return value.value
         return self.known(value)
 
     # --- the loop ---------------------------------------------------------------------------------------------------------------------

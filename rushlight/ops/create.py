@@ -6,6 +6,7 @@ import math
 from ..core import devices, dtypes
 from ..core.dtypes import FLOATING, INTEGER, bool_, float32, float64, int64
 from ..core.errors import NegativeSizeError, OperandError
+from ..core.expr import Expr
 from ..core.kinds import P
 from ..core.op import Scalar, op, sample
 from ..core.tensor import Tensor, empty as empty_tensor, empty_of
@@ -31,13 +32,18 @@ def spaced(start: Scalar, step: Scalar, count, dtype):
     return out if wide is dtype else P.convert(out, dtype=dtype)
 
 
+def whole(value):
+    """A size or count as an int; symbols stay what they are."""
+    return value if isinstance(value, Expr) else int(value)
+
+
 def checked_sizes(size):
     """Sizes as ints.  TypeError for what is none, RuntimeError for one below 0."""
     given = sizes_of(size)
     for s in given:
         if isinstance(s, bool) or not hasattr(s, "__index__"):
             raise OperandError(f"argument 'size' must be tuple of ints, but holds {s!r}, a {type(s).__name__}", "ints", "convert it with int()")
-    out = tuple(int(s) for s in given)
+    out = tuple(map(whole, given))
     if any(s < 0 for s in out):
         raise NegativeSizeError(f"Trying to create tensor with negative dimension: {list(out)}", "sizes of 0 or more")
     return out
@@ -166,18 +172,18 @@ def arange(start, end=None, step=1, *, out=None, dtype=None, layout=None, device
     start, end, step = (v.item() if isinstance(v, Tensor) else v for v in (start, end, step))
     if step == 0:
         raise RuntimeError("step must be nonzero")
-    if not all(math.isfinite(v) for v in (start, end)):
+    if not all(isinstance(v, Expr) or math.isfinite(v) for v in (start, end)):
         raise RuntimeError(f"unsupported range: {start} -> {end}")
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     if dtype is None:
-        dtype = int64 if all(isinstance(v, int) for v in (start, end, step)) else dtypes.Defaults.floating
+        dtype = int64 if all(isinstance(v, (int, Expr)) for v in (start, end, step)) else dtypes.Defaults.floating
     if dtype.category == INTEGER and int(step) == 0:
         raise ValueError(f"step must be nonzero: {step} is 0 as {dtype}")
-    count = -(-(end - start) // step) if all(isinstance(v, int) for v in (start, end, step)) else math.ceil((end - start) / step)
+    count = -(-(end - start) // step) if all(isinstance(v, (int, Expr)) for v in (start, end, step)) else math.ceil((end - start) / step)
     if devices.placed(device).type == "meta":
         return empty_tensor((int(count),), dtype, device="meta")
-    return finished(spaced(start, step, int(count), dtype), requires_grad)
+    return finished(spaced(start, step, whole(count), dtype), requires_grad)
 
 
 @op(composite=True, method=False)

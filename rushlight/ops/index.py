@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.dtypes import bool_, int32, int64, uint8
+from ..core.expr import Expr
 from ..core.kinds import P
 from ..core.meta import broadcast, product
 from ..core.native import state
@@ -25,7 +26,7 @@ def parse(tensor, key):
             k = as_tensor(k) if isinstance(k, np.ndarray) else make(list(k)) if len(k) else make([], dtype=int64)
         elif isinstance(k, Tensor) and not k.dim() and k.dtype.name in INTEGERS and k.dtype is not uint8 and not k.needs_grad and not state.interpreters:
             pass
-        elif hasattr(k, "__index__") and not isinstance(k, (bool, int, Tensor)):
+        elif hasattr(k, "__index__") and not isinstance(k, (bool, int, Tensor, Expr)):
             k = k.__index__()
         entries.append(k)
         used += k.dim() if isinstance(k, Tensor) and k.dtype in (bool_, uint8) else 0 if k is None or k is Ellipsis or isinstance(k, bool) else 1
@@ -40,7 +41,7 @@ def parse(tensor, key):
 
 def slice_entry(k):
     def whole(v):
-        return v if v is None or type(v) is int else v.__index__()
+        return v if v is None or type(v) in (int, Expr) else v.__index__()
     step = whole(k.step)
     if step is not None and step <= 0:
         raise ValueError("step must be greater than zero")

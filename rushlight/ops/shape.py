@@ -274,7 +274,7 @@ def index_basic(input, index):
             out = P.reshape(out, shape=(*out.shape[:dim], 1, *out.shape[dim:]))
             dim += 1
         elif isinstance(entry, tuple):
-            start, stop, step = slice(*entry[1:]).indices(out.shape[dim])
+            start, stop, step = bounds(*entry[1:], out.shape[dim])
             length = max(0, -(-(stop - start) // step))
             if (start, step, length) != (0, 1, out.shape[dim]):
                 out = sliced(out, dim, start if length else 0, step, length)
@@ -286,6 +286,22 @@ def index_basic(input, index):
             out = sliced(out, dim, entry % size, 1, 1)
             out = P.reshape(out, shape=(*out.shape[:dim], *out.shape[dim + 1:]))
     return out if out is not input else P.permute(input, dims=tuple(range(len(input.shape))))
+
+
+def bounds(start, stop, step, size):
+    """Where a slice starts and stops in a dimension, and its step; sizes may be symbols."""
+    if all(v is None or type(v) is int for v in (start, stop, size)):
+        return slice(start, stop, step).indices(size)
+
+    def at(position, otherwise):
+        if position is None:
+            return otherwise
+        if position < 0:
+            position = position + size
+            return 0 if position < 0 else position
+        return size if position > size else position
+
+    return at(start, 0), at(stop, size), 1 if step is None else step
 
 
 @op(view=True)
