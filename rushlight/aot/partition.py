@@ -19,12 +19,14 @@ class Partition:
         self.forward, self.backward, self.residuals, self.extras = forward, backward, residuals, extras
 
 
-def partition(joint: Graph, outputs, cotangents, gradients, stores=(), work=None) -> Partition:
+def partition(joint: Graph, outputs, cotangents, gradients, stores=(), work=None, changed=()) -> Partition:
     """Splits a program of primitives that computes ``outputs``, ``stores`` and, from ``cotangents``, ``gradients``.
 
     What the backward reads crosses, or is computed again from what crosses, whatever moves fewer bytes: ``work(node)`` tells how many
     bytes could be moved while one element of a node is computed.  Without ``work`` everything is computed again from the inputs.
+    Inputs that are ``changed`` (or written by ``stores``) cannot cross as they are: what is needed of them becomes an extra output.
     """
+    changed = {*changed, *(store.into for store in stores)}
     given = [n for n in joint.inputs if n not in set(cotangents)]
     backward = downstream(joint.nodes, cotangents)
     needed = read_by(joint.nodes, backward, gradients)
@@ -32,11 +34,10 @@ def partition(joint: Graph, outputs, cotangents, gradients, stores=(), work=None
     if work is None:
         crossing = {n for n in given if n in upstream}
     else:
-        changed = {store.into for store in stores}
         free = {*(n for n in given if n not in changed), *outputs}
         crossing = Costs(joint.nodes, backward, free, work).cut(upstream, needed)
     order = [n for n in (*joint.inputs, *joint.nodes) if n in crossing]
-    visible = {*given, *outputs} - {store.into for store in stores}
+    visible = {*given, *outputs} - changed
     extras = [n for n in order if n not in visible]
     first = Graph(given, [n for n in joint.nodes if n not in backward], [*outputs, *stores, *extras]).prune()
     second = Graph([*order, *cotangents], [n for n in joint.nodes if n not in crossing], gradients).prune()

@@ -15,6 +15,7 @@ from ..core.native import Op, state
 from ..core.op import OPS
 from ..core.tensor import Tensor
 from ..eager.plan import NUMBER_METAS, Arguments, backward_operator, calls_mask
+from ..graph.graph import Graph
 from ..transforms.level import Level, Wrapped, map_call, map_results, recording, tensors_in
 from ..transforms.trace import Trace
 
@@ -225,7 +226,8 @@ def linearise(op: Op, given, names, wanted) -> Linearised:
     if not found:
         made.carrying = ()
         return made
-    cut = partition(inputs, trace.nodes, outputs, [c.node for c in cotangents], [g for _, g in found])
+    grads = [g for _, g in found]
+    cut = partition(Graph(trace.inputs, trace.nodes, [*outputs, *grads]), outputs, [c.node for c in cotangents], grads)
     seen = [*inputs, *outputs, *cut.extras]
     made.residuals = tuple(seen.index(n) for n in cut.residuals)
     made.reached = tuple(arguments.tensors.index(s) for s, _ in found)

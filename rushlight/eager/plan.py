@@ -357,7 +357,7 @@ def into_plan(op, trace, arguments, result, target, mask) -> Plan:
         stored = P.convert(result, dtype=target.dtype).node
     given, graph = list(trace.inputs), None
     if mask:
-        graph = attach_backward(plan, op, trace, arguments, [stored], mask)
+        graph = attach_backward(plan, op, trace, arguments, [stored], mask, overwritten=target)
     if graph is None:
         graph = Graph(given, trace.nodes, [stored]).prune()
     extras = graph.outputs[1:]
@@ -369,9 +369,9 @@ def into_plan(op, trace, arguments, result, target, mask) -> Plan:
 
 
 # --- the derived backward -------------------------------------------------------------------------------------------------------
-def attach_backward(plan: Plan, op: Op, trace: Trace, arguments: Arguments, outputs, mask, stores=()):
+def attach_backward(plan: Plan, op: Op, trace: Trace, arguments: Arguments, outputs, mask, stores=(), overwritten=None):
     """Derives the backward operator of a traced call.  Returns the forward program with what the backward needs as extra
-    outputs, or None where no result carries a gradient."""
+    outputs, or None where no result carries a gradient.  ``overwritten``: the argument that the result replaces."""
     sources = [n for k, n in enumerate(arguments.tensors) if mask & gradient_bit(k) and carries_gradient(n.meta)]
     forward_nodes, forward_inputs = list(trace.nodes), list(trace.inputs)
     active = active_nodes(forward_nodes, sources)
@@ -388,7 +388,8 @@ def attach_backward(plan: Plan, op: Op, trace: Trace, arguments: Arguments, outp
     joint = simplify(splice(whole), len(outputs))
     first = len(outputs) + len(stores)
     results, grads = joint.outputs[:len(outputs)], joint.outputs[first:]
-    cut = partition(joint, results, cot_nodes, grads, joint.outputs[len(outputs):first], bytes_of_work)
+    gone = () if overwritten is None else (overwritten,)
+    cut = partition(joint, results, cot_nodes, grads, joint.outputs[len(outputs):first], bytes_of_work, gone)
     plan.wanted = tuple(arguments.tensors.index(s) for s, _ in found)
     plan.cotangents = tuple(carrying)
     stream = getattr(trace, "stream", ())
@@ -407,15 +408,19 @@ def attach_backward(plan: Plan, op: Op, trace: Trace, arguments: Arguments, outp
     plan.saves = tuple(map(code, cut.residuals))
     plan.derived = backward_operator(f"{op.name}.backward", cut.backward)
     aot_log.debug("%s keeps (%s); its backward:\n%s", op.name, ", ".join(n.name for n in cut.residuals), cut.backward)
-    if cut.extras or any(n.inside is not None for n in trace.nodes):  # gradients of gradients: from the inputs, by the rules of operators
+    forward = cut.forward
+    if cut.extras or not gone and any(n.inside is not None for n in trace.nodes):  # gradients of gradients: from the inputs, by the rules of operators
         pure = partition(whole, outputs, cot_nodes, whole.outputs[first:])
+        if overwritten in pure.residuals and overwritten not in made:
+            made[overwritten] = len(forward.outputs)
+            forward = Graph(forward.inputs, forward.nodes, [*forward.outputs, overwritten])
         plan.saves += tuple(c for c in map(code, pure.residuals) if c not in plan.saves)
         saved = list(plan.saves)
         plan.derived.facts["recorded"] = backward_operator(f"{op.name}.backward", pure.backward), [saved.index(code(n)) for n in pure.residuals]
         plan.derived.facts["residuals"] = len(cut.residuals)
         if len(saved) > len(cut.residuals):
             plan.derived = taking(plan.derived, len(saved), len(cut.residuals))
-    return cut.forward
+    return forward
 
 
 def taking(operator: Op, given: int, used: int) -> Op:
