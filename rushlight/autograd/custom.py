@@ -11,7 +11,7 @@ from ..transforms.forward import Dual, Forward
 from ..transforms.functional import Functional
 from ..transforms.level import Level, map_results
 from .function import Context, Function
-from .reverse import Entry, Reverse, Tracked, zeros_like
+from .reverse import Beneath, Entry, Reverse, Tracked, zeros_like
 
 VmapInfo = namedtuple("VmapInfo", "batch_size randomness")
 
@@ -56,7 +56,7 @@ def functional(level, function, args, values):
 
 def reverse(level: Reverse, function, args, values):
     places = [a.place if level.owns(a) else None for a in args]
-    with level.beneath():
+    with Beneath(level):
         results = function.apply(*values)
         ctx = context(function, values, results)
     ctx.needs_input_grad = tuple(p is not None for p in places)
@@ -137,6 +137,8 @@ def mapped(function, dims, size, randomness):
         return tuple(v if d is None or v is None else Batched(level, v) for v, d in zip(inputs, dims))
 
     class Mapped(Function):
+        generate_vmap_rule = True
+
         def forward(*inputs):
             with level:
                 results = function.forward(*wrap_inputs(inputs))

@@ -55,9 +55,7 @@ def make_dual(tensor, tangent, *, level=None):
         raise RuntimeError(f"Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. Tensor is "
                            f"of size {list(tensor.shape)} while the given forward gradient is of size {list(tangent.shape)}.")
     current = _levels[-1]
-    if current.owns(tensor):
-        raise RuntimeError("make_dual: the tensor carries a tangent of this level already")
-    return Dual(current, tensor, tangent)
+    return Dual(current, *(v.current().value if current.owns(v) else v for v in (tensor, tangent)))
 
 
 def unpack_dual(tensor, *, level=None) -> UnpackedDualTensor:

@@ -15,10 +15,14 @@ def as_tensors(value, argument, function) -> tuple:
     """One tensor or a tuple of tensors, as a tuple.  TypeError for anything else."""
     for element in value if isinstance(value, tuple) else (value,):
         if not isinstance(element, Tensor):
-            what = "outputs" if argument == "outputs" else "inputs"
-            raise TypeError(f"The {argument} given to {function} must be either a Tensor or a tuple of Tensors but the given {what} have type "
-                            f"{type(element)}.")
+            raise TypeError(f"The {argument} given to {function} must be either a Tensor or a tuple of Tensors, but got {type(element)}.")
     return value if isinstance(value, tuple) else (value,)
+
+
+def returned(value, function):
+    """What the user's function returned, checked."""
+    as_tensors(value, "outputs of the user-provided function", function)
+    return value
 
 
 def like(given, values):
@@ -31,9 +35,9 @@ class Run:
 
     def __init__(self, name, func, inputs, strict):
         self.name, self.strict = name, strict
-        self.noted = Noted(name, func, as_tensors(inputs, "inputs", name))
+        checked = lambda *xs: returned(func(*xs), name)
+        self.noted = Noted(name, checked, as_tensors(inputs, "inputs", name))
         self.outputs = self.noted.outputs
-        as_tensors(self.outputs, "outputs of the user-provided function", name)
         if strict:
             for k, place in enumerate(self.noted.places):
                 if place is None:
@@ -85,9 +89,7 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
         v = checked_vector(v, given, "jvp", "input to the user-provided function")
         if strict:
             Run("jvp", func, inputs, strict)
-        outputs, pushed = push_forward(func, given, v)
-        as_tensors(outputs, "outputs of the user-provided function", "jvp")
-        return outputs, pushed
+        return push_forward(lambda *xs: returned(func(*xs), "jvp"), given, v)
 
 
 def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
@@ -101,7 +103,7 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
             [0., 1.]])
     """
     if strategy not in ("forward-mode", "reverse-mode"):
-        raise ValueError(f"Expected strategy to be either 'forward-mode' or 'reverse-mode', got {strategy!r}. Hint: forward-mode suits functions with more "
+        raise AssertionError(f"Expected strategy to be either 'forward-mode' or 'reverse-mode', got {strategy!r}. Hint: forward-mode suits functions with more "
                          "outputs than inputs.")
     if strategy == "forward-mode" and create_graph:
         raise NotImplementedError("torch.autograd.functional.jacobian: `create_graph=True` and `strategy=\"forward-mode\"` are not supported together (yet). "

@@ -10,13 +10,13 @@ import itertools
 
 from ..aot.joint import active_nodes, carries_gradient, differentiate
 from ..aot.partition import partition
-from ..core.kinds import P
+from ..core.interpret import Suspended
 from ..core.native import Op, state
 from ..core.op import OPS
 from ..core.tensor import Tensor
 from ..eager.plan import NUMBER_METAS, Arguments, backward_operator, calls_mask
 from ..graph.graph import Graph
-from ..transforms.level import Level, Wrapped, map_call, map_results, recording, tensors_in
+from ..transforms.level import Level, Wrapped, map_results, recording
 from ..transforms.trace import Trace
 
 _numbers = itertools.count()
@@ -31,6 +31,20 @@ class Entry:
 
     def __lt__(self, other):
         return self.number > other.number
+
+
+class Derived(Entry):
+    """One noted call of an operator: ``seen`` are its values, results and extras, of which the backward reads some."""
+
+    def __init__(self, linear, sources, seen, outputs):
+        self.linear, self.sources, self.count, self.outputs = linear, sources, len(outputs), outputs
+        self.residuals = [seen[k] for k in linear.residuals]
+        self.number = next(_numbers)
+
+    def pull(self, cotangents):
+        carrying = self.linear.carrying
+        given = [zeros_like(self.outputs[k]) if cotangents[k] is None else cotangents[k] for k in carrying]
+        return self.linear.backward(*self.residuals, *given)
 
 
 class Tracked(Wrapped):
@@ -81,27 +95,22 @@ class Reverse(Level):
         """Whether operators of this level are noted now."""
         return bool(state.grad)
 
-    def beneath(self):
-        """A block below this level, in the recording mode of there."""
-        return Beneath(self)
-
     def mutate(self, op, args, kwargs):
         target = args[op.facts["into"]]
         if self.owns(target) and target.place is not None and target.place[0].pull is None and self.recording():
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
         return super().mutate(op, args, kwargs)
 
-    def answer(self, op: Op, args, kwargs):
-        places = [t.place if self.owns(t) else None for t in tensors_in((*args, *kwargs.values()))]
-        args, kwargs = map_call(lambda t: t.value if self.owns(t) else t, args, kwargs)
-        noted = self.recording() and not op.facts.get("detaches") and any(p is not None for p in places)
-        with self.beneath():
-            if not noted:
-                return self.adopt(op(*args, **kwargs))
-            return self.note(op, args, kwargs, places)
+    def answer(self, op: Op, tensors, args, kwargs):
+        places = [t.place if self.owns(t) else None for t in tensors]
+        wanted = tuple([k for k, p in enumerate(places) if p is not None])
+        noted = wanted and state.grad and not op.facts.get("detaches")
+        with Beneath(self):
+            if noted:
+                return self.note(op, args, kwargs, places, wanted)
+            return self.adopt(op(*args, **kwargs))
 
-    def note(self, op, args, kwargs, places):
-        wanted = tuple(k for k, p in enumerate(places) if p is not None)
+    def note(self, op, args, kwargs, places, wanted):
         values, linear = linearised(op, args, kwargs, wanted)
         if linear.forward is None:
             results, extras = op(*args, **kwargs), ()
@@ -111,32 +120,25 @@ class Reverse(Level):
             results = found[:linear.count] if linear.several else found[0]
         if linear.backward is None:
             return self.adopt(results)
-        outputs = results if isinstance(results, (tuple, list)) else (results,)
-        seen = (*values, *outputs, *extras)
-        residuals = [seen[k] for k in linear.residuals]
-
-        def pull(cotangents):
-            given = [c if c is not None else zeros_like(outputs[k]) for k, c in enumerate(cotangents) if k in linear.carrying]
-            return linear.backward(*residuals, *given)
-
-        entry = Entry(pull, [places[k] for k in linear.reached], len(outputs))
-        made = tuple(Tracked(self, r, (entry, k) if k in linear.carrying else None) for k, r in enumerate(outputs))
-        return made if linear.several else made[0]
+        outputs = results if linear.several else (results,)
+        entry = Derived(linear, [places[k] for k in linear.reached], (*values, *outputs, *extras), outputs)
+        if not linear.several:
+            return Tracked(self, results, (entry, 0))
+        return tuple(Tracked(self, r, (entry, k) if k in linear.carrying else None) for k, r in enumerate(outputs))
 
 
-class Beneath:
-    """A block below a level of the reverse mode."""
-
-    def __init__(self, level):
-        self.below, self.mode = level.below(), recording(level.outer.before and state.grad)
+class Beneath(Suspended):
+    """A block below a level of the reverse mode, in the recording mode of there."""
 
     def __enter__(self):
-        self.below.__enter__()
-        self.mode.__enter__()
+        super().__enter__()
+        self.mode = state.grad
+        if not self.interpreter.outer.before:
+            state.grad = 0
 
     def __exit__(self, *exception):
-        self.mode.__exit__()
-        self.below.__exit__()
+        super().__exit__(*exception)
+        state.grad = self.mode
 
 
 def zeros_like(tensor) -> Tensor:
@@ -186,26 +188,37 @@ class Linearised:
 def linearised(op: Op, args, kwargs, wanted) -> tuple:
     """The values of a call (tensors and run-time numbers, in order), and its derivative with respect to tensors ``wanted``."""
     names = tuple(kwargs) or None
-    given = (*args, *kwargs.values())
+    given = (*args, *kwargs.values()) if kwargs else args
     masks = calls_mask(op, names, len(args))
-    values = []
+    values, key = [], [names, wanted]
+    describe(given, masks, values, key)
+    key = tuple(key)
+    known = op.facts.get("linearised")
+    if known is None:
+        known = op.facts["linearised"] = {}
+    found = known.get(key)
+    if found is None:
+        found = known[key] = linearise(op, tuple(given), names, wanted)
+    return values, found
 
-    def described(value, scalar):
+
+def describe(given, scalars, values, key):
+    """Adds the tensors and run-time numbers of arguments to ``values``, and what a derivative depends on to ``key``."""
+    for k, value in enumerate(given):
+        kind = type(value)
         if isinstance(value, Tensor):
             values.append(value)
-            return value.meta
-        if scalar and type(value) in NUMBER_METAS:
+            key.append(value.meta)
+        elif scalars >> k & 1 and kind in NUMBER_METAS:
             values.append(value)
-            return type(value)
-        if type(value) in (list, tuple):
-            return tuple(described(v, 0) for v in value)
-        return type(value), value
-
-    key = (tuple(described(a, masks >> k & 1) for k, a in enumerate(given)), names, wanted)
-    known = op.facts.setdefault("linearised", {})
-    if key not in known:
-        known[key] = linearise(op, given, names, wanted)
-    return values, known[key]
+            key.append(kind)
+        elif kind is tuple or kind is list:
+            inner = [kind]
+            describe(value, 0, values, inner)
+            key.append(tuple(inner))
+        else:
+            key.append(kind)
+            key.append(value)
 
 
 def linearise(op: Op, given, names, wanted) -> Linearised:

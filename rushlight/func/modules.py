@@ -11,7 +11,8 @@ def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, 
     """Calls a module with other tensors in the place of its parameters and buffers, which stay as they are.
 
     ``parameter_and_buffer_dicts``: a dictionary by qualified name, or several (with no name twice).  ``tie_weights``:
-    names of one and the same tensor are replaced together.  ``strict``: exactly the names of the module must be given.
+    names of one and the same tensor are replaced together.  ``strict``: exactly the names of the module must be given (else
+    unknown names are ignored).
     ``args``: one argument, or a tuple.
     """
     given = merged(parameter_and_buffer_dicts)
@@ -72,11 +73,10 @@ def replacing(module, given):
         for name, value in given.items():
             path, _, last = name.rpartition(".")
             inner = module.get_submodule(path)
-            place = inner._parameters if last in inner._parameters else inner._buffers if last in inner._buffers else None
-            if place is None:
-                raise KeyError(f"{type(inner).__name__} has no parameter or buffer {last!r} (asked for {name!r})")
-            before.append((place, last, place[last]))
-            place[last] = value
+            for place in (inner._parameters, inner._buffers):
+                if last in place:
+                    before.append((place, last, place[last]))
+                    place[last] = value
         yield
     finally:
         for place, last, value in reversed(before):

@@ -65,17 +65,16 @@ class Batch(Level):
                                "flags on vmap or perform the randomness operation out of vmap")
         return self.size if self.randomness == "different" else 1
 
-    def concerns(self, op, args, kwargs):
-        return (self.randomness == "different" and op.facts.get("random", False)) or super().concerns(op, args, kwargs)
+    def always(self, op):
+        return self.randomness == "different" and op.facts.get("random", False)
 
     def refuse(self, op, target):
         raise RuntimeError(f"vmap: inplace arithmetic: {op.name} would write values that differ from example to example into one tensor of shape "
                            f"{list(target.shape)}. Use the operator that returns a new tensor, or make the written tensor an input that vmap maps over.")
 
-    def answer(self, op: Op, args, kwargs):
-        mask = tuple(map(self.owns, tensors_in((*args, *kwargs.values()))))
-        operator = batched(op, mask, self.randomness, None if any(mask) else self.size)
-        args, kwargs = map_call(lambda t: t.value if self.owns(t) else t, args, kwargs)
+    def answer(self, op: Op, tensors, args, kwargs):
+        mask = tuple([self.owns(t) for t in tensors])
+        operator = batched(op, mask, self.randomness, None if True in mask else self.size)
         with self.below():
             results = operator(*args, **kwargs)
         return map_results(lambda r: Batched(self, r), results)

@@ -11,7 +11,7 @@ from ..core.native import Op
 from ..core.op import OPS, bind
 from ..core.tensor import Tensor
 from ..graph.graph import Graph
-from .level import Level, Wrapped, derived, map_call, map_results, tensors_in, with_parameter
+from .level import Level, Wrapped, derived, map_call, map_results, with_parameter
 from .trace import Trace
 
 
@@ -45,11 +45,9 @@ class Forward(Level):
     def adopt(self, results):
         return map_results(lambda r: Dual(self, r) if not isinstance(r, Dual) else r, results)
 
-    def answer(self, op: Op, args, kwargs):
-        tensors = tensors_in((*args, *kwargs.values()))
-        mask = tuple(self.active and self.owns(t) and t.tangent is not None for t in tensors)
-        tangents = tuple(t.tangent for t, flag in zip(tensors, mask) if flag)
-        args, kwargs = map_call(lambda t: t.value if self.owns(t) else t, args, kwargs)
+    def answer(self, op: Op, tensors, args, kwargs):
+        mask = tuple([self.active and self.owns(t) and t.tangent is not None for t in tensors])
+        tangents = tuple([t.tangent for t, flag in zip(tensors, mask) if flag])
         with self.below():
             if not any(mask) or op.facts.get("detaches"):
                 return self.adopt(op(*args, **kwargs))

@@ -6,7 +6,7 @@ import functools
 from ..core.native import Op
 from ..core.pytree import tree_flatten, tree_map, tree_unflatten
 from ..core.tensor import Tensor
-from .level import Level, Wrapped, map_call, map_results
+from .level import Level, Wrapped, map_results
 
 
 class Mutable(Wrapped):
@@ -26,8 +26,7 @@ class Functional(Level):
     def adopt(self, results):
         return map_results(lambda r: r if isinstance(r, Mutable) else Mutable(self, r), results)
 
-    def answer(self, op: Op, args, kwargs):
-        args, kwargs = map_call(lambda t: t.value if self.owns(t) else t, args, kwargs)
+    def answer(self, op: Op, tensors, args, kwargs):
         with self.below():
             return self.adopt(op(*args, **kwargs))
 

@@ -162,12 +162,14 @@ class Level(Interpreter):
                 return function(args[0])
         if facts.get("into") is not None:
             return self.mutate(op, args, kwargs)
-        if not self.concerns(op, args, kwargs):
+        tensors = []
+        below = self.opened(args, tensors)
+        named = dict(zip(kwargs, self.opened(kwargs.values(), tensors))) if kwargs else kwargs
+        if not (self.among(tensors) or self.always(op)):
             with self.below():
                 result = op(*args, **kwargs)
             return result if facts.get("view") else self.adopt(result)
-        args, kwargs = map_call(self.refreshed, args, kwargs)
-        result = self.answer(op, args, kwargs)
+        result = self.answer(op, tensors, below, named)
         if facts.get("view") and self.owns(result) and self.owns(args[0]) and result is not args[0]:
             result.parent, result.noticed = args[0], args[0].root.writes
             result.replay = lambda parent: op(parent, *args[1:], **kwargs)
@@ -183,28 +185,55 @@ class Level(Interpreter):
     def refreshed(self, value):
         return value.current() if self.owns(value) else value
 
-    def concerns(self, op: Op, args, kwargs) -> bool:
-        """Whether a call has values of this level (else it goes to the interpreter below)."""
-        return any(map(self.owns, tensors_in(args))) or any(map(self.owns, tensors_in(kwargs.values())))
+    def opened(self, values, tensors: list) -> list:
+        """Arguments with the values of this level as what they stand for below; the tensors among them go to ``tensors``.
+
+        Run-time numbers of a trace are not tensors here.
+        """
+        out = []
+        for value in values:
+            kind = type(value)
+            if kind is self.kind and value.level is self:
+                tensors.append(value if value.parent is None else value.current())
+                value = value.value
+            elif kind is list or kind is tuple:
+                value = kind(self.opened(value, tensors))
+            elif isinstance(value, Tensor) and not getattr(value, "weak", False):
+                tensors.append(value)
+            out.append(value)
+        return out
+
+    def among(self, tensors) -> bool:
+        """Whether one of the tensors is of this level."""
+        for tensor in tensors:
+            if type(tensor) is self.kind and tensor.level is self:
+                return True
+        return False
+
+    def always(self, op: Op) -> bool:
+        """Whether this level answers calls without values of its own too (others go to the interpreter below)."""
+        return False
 
     def adopt(self, results):
         """What a call without values of this level returned, as this level wants to have it."""
         return results
 
-    def answer(self, op: Op, args, kwargs):
+    def answer(self, op: Op, tensors, args, kwargs):
+        """The result of a call: ``args`` and ``kwargs`` are ``opened``, ``tensors`` their tensors as they were before."""
         raise NotImplementedError
 
     def mutate(self, op: Op, args, kwargs):
         """An in-place operator: its target takes the value that the operator would have written."""
-        at = op.facts["into"]
-        target = args[at]
+        target = args[op.facts["into"]]
+        tensors = []
+        below = self.opened(args, tensors)
+        named = dict(zip(kwargs, self.opened(kwargs.values(), tensors)))
         if not self.owns(target):
-            if self.concerns(op, args, kwargs):
+            if self.among(tensors):
                 self.refuse(op, target)
             with self.below():
                 return op(*args, **kwargs)
-        args, kwargs = map_call(self.refreshed, args, kwargs)
-        target.replace(self.answer(written(op), args, kwargs))
+        target.replace(self.answer(written(op), tensors, below, named))
         return target
 
     def refuse(self, op: Op, target):

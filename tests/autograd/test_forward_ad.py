@@ -1,0 +1,73 @@
+"""Dual tensors, beside torch."""
+import pytest
+
+import rushlight
+from tests.func.judge import compare, same_error
+
+
+def modules(t):
+    return t.autograd.forward_ad
+
+
+def tangent(t, f, *xs):
+    fw = modules(t)
+    with fw.dual_level():
+        duals = [fw.make_dual(x, t.ones_like(x) * (k + 1)) for k, x in enumerate(xs)]
+        return list(fw.unpack_dual(f(*duals)))
+
+
+PROGRAMS = {
+    "product": lambda t: tangent(t, lambda a, b: (a * b).sum(), t.arange(3.0), t.ones(3)),
+    "matrix product": lambda t: tangent(t, lambda a, b: a @ b, t.arange(6.0).reshape(2, 3), t.ones(3, 2)),
+    "in place": lambda t: tangent(t, lambda a: (a * 1).mul_(a).add_(2), t.arange(3.0)),
+    "view": lambda t: tangent(t, lambda a: a.reshape(3, 1).expand(3, 2).t()[1:], t.arange(3.0)),
+    "softmax": lambda t: tangent(t, lambda a: t.log_softmax(a * a, 0), t.arange(3.0)),
+    "detached": lambda t: tangent(t, lambda a: a.detach() * a, t.arange(3.0)),
+    "module": lambda t: [n := t.nn.Linear(3, 2), n.weight.data.fill_(0.5), n.bias.data.zero_(), tangent(t, n, t.arange(3.0))[1].detach()][3],
+    "gradients too": lambda t: [x := t.arange(3.0, requires_grad=True), tangent(t, lambda a: (a ** 3).sum(), x)[1].backward(), x.grad][2],
+    "no tangent": lambda t: [modules(t).unpack_dual(t.ones(2)).tangent is None],
+    "after the level": lambda t: after(t),
+}
+
+
+def after(t):
+    fw = modules(t)
+    with fw.dual_level():
+        y = fw.make_dual(t.ones(2), t.ones(2)) * 3
+    return [y + 1, fw.unpack_dual(y)[1] is None]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_as_torch(name):
+    compare(PROGRAMS[name])
+
+
+ERRORS = {
+    "no level": lambda t: modules(t).make_dual(t.ones(1), t.ones(1)),
+    "integers": lambda t: tangent(t, lambda a: a, t.arange(3)),
+    "nested": lambda t: nested(t),
+    "shape": lambda t: shape(t),
+    "exit": lambda t: modules(t).exit_dual_level(),
+}
+
+
+def nested(t):
+    with modules(t).dual_level(), modules(t).dual_level():
+        pass
+
+
+def shape(t):
+    with modules(t).dual_level():
+        modules(t).make_dual(t.ones(2), t.ones(3))
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors_as_torch(name):
+    assert same_error(ERRORS[name])
+
+
+def test_level_ends_after_an_error():
+    with pytest.raises(ZeroDivisionError):
+        with modules(rushlight).dual_level():
+            1 / 0
+    assert tangent(rushlight, lambda a: a, rushlight.ones(1))[1].tolist() == [1.0]
