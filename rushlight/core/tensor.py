@@ -118,6 +118,13 @@ def wrapped(dim: int, rank: int) -> int:
     return dim % low
 
 
+def anywhere(condition: Tensor) -> bool:
+    """Whether a condition holds for an element (of any example, where examples are mapped over)."""
+    while condition.storage is None and hasattr(condition, "value"):
+        condition = condition.value
+    return bool(condition.any())
+
+
 @attach
 def stride(self, dim=None):
     """Strides in elements, or that of one dimension."""

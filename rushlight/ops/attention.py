@@ -8,7 +8,7 @@ from ..core.kinds import P
 from ..core.log import logger
 from ..core.meta import product
 from ..core.op import OPS, op, rule
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, anywhere
 from .activation import dropout, softmax
 from .flash import flash, refusal
 
@@ -157,11 +157,10 @@ def one_hot(tensor, num_classes=-1):
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return tensor.new_zeros((*tensor.shape, num_classes))
-    readable = not getattr(tensor, "mapped", False)
-    if readable and int(tensor.min()) < 0:
+    if anywhere(tensor < 0):
         raise RuntimeError("Class values must be non-negative.")
     classes = int(tensor.max()) + 1 if num_classes == -1 else num_classes
-    if readable and int(tensor.max()) >= classes:
+    if anywhere(tensor >= classes):
         raise RuntimeError("Class values must be smaller than num_classes.")
     return (tensor.unsqueeze(-1) == OPS["arange"](classes)).to(int64)
 

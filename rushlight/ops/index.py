@@ -447,7 +447,7 @@ def index_fill(input, dim, index, value: Scalar):
     return P.reshape(P.put(x, index, source, dim=at, combine="set"), shape=tuple(input.shape))
 
 
-@op(composite=True)
+@op(composite=True, dynamic=True)
 def nonzero(input, *, as_tuple=False):
     """The indices of elements that are not zero: [n, dims] int64, or a tuple of vectors."""
     from ..core.exchange import from_numpy, values_of

@@ -8,7 +8,7 @@ from ..core.exchange import from_numpy, values_of
 from ..core.kinds import Foreign, P
 from ..core.op import op
 from ..core.results import named
-from ..core.tensor import Tensor, wrapped
+from ..core.tensor import Tensor, anywhere, wrapped
 from .prims import primitive
 from .reduce import drop
 
@@ -162,7 +162,7 @@ def mode(input, dim=-1, keepdim=False):
     return named("mode", values=values if keepdim else values.squeeze(at), indices=where if keepdim else where.squeeze(at))
 
 
-@op(composite=True)
+@op(composite=True, dynamic=True)
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
     """The distinct elements (or slices along ``dim``) in order, with their places and counts on request."""
     data = values_of(input.detach())
@@ -178,7 +178,7 @@ def as_kind(array, like):
     return from_array(np.ascontiguousarray(array), like.dtype)
 
 
-@op(composite=True)
+@op(composite=True, dynamic=True)
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
     """Runs of equal elements (or slices) reduced to one each."""
     data = values_of(input.detach())
@@ -295,7 +295,7 @@ def quantiles(input, q, dim, keepdim, interpolation, skip_nan):
         raise RuntimeError("quantile() q must be a scalar or 1D tensor")
     if points.dtype is not input.dtype:
         raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
-    if not bool(((points >= 0) & (points <= 1)).all()):
+    if anywhere(~((points >= 0) & (points <= 1))):
         raise RuntimeError("quantile() q values must be in the range [0, 1]")
     x = input.reshape(-1) if dim is None else input.movedim(wrapped(dim, input.dim()), -1) if input.dim() else input.reshape(1)
     order, _ = sorted_(x, -1, False)

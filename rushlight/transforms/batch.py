@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..core.kinds import P, is_tensor
 from ..core.meta import Meta, product
 from ..core.native import Op
-from ..core.op import bind
+from ..core.op import OPS, bind
 from ..core.tensor import Tensor
 from .level import READING, Level, Wrapped, derived, map_call, map_results, tensors_in
 
@@ -23,8 +23,6 @@ class Batched(Wrapped):
         meta = value.meta
         return super().__new__(cls, level, value, Meta(tuple(meta.shape[1:]), tuple(meta.strides[1:]), meta.dtype, meta.device))
 
-    mapped = True
-
     @property
     def requires_grad(self):
         return self.value.requires_grad
@@ -33,10 +31,14 @@ class Batched(Wrapped):
         raise RuntimeError("vmap: a tensor from inside of a mapped function was used after vmap had ended: return it from the function instead.")
 
 
+class Unreadable(RuntimeError):
+    """The elements of a tensor asked for, which differ from example to example."""
+
+
 def unreadable(name):
     """A method that reads elements, of which each example has its own."""
     def read(self, *args, **kwargs):
-        raise RuntimeError(f"vmap: {name}() asks for the elements of a tensor, which differ from example to example. Control flow can't depend on "
+        raise Unreadable(f"vmap: {name}() asks for the elements of a tensor, which differ from example to example. Control flow can't depend on "
                            "them: use torch.where or another operator on tensors.")
 
     read.__name__ = name
@@ -68,6 +70,31 @@ class Batch(Level):
     def always(self, op):
         return self.randomness == "different" and op.facts.get("random", False)
 
+    def composite(self, op, args, kwargs):
+        """Its body; where that reads elements, the operator on one example after the other."""
+        try:
+            return op.body(*args, **kwargs)
+        except Unreadable:
+            if op.facts.get("dynamic"):
+                raise RuntimeError(f"vmap: the shape of what {op.name} returns depends on the elements, which differ from example to example. Use an "
+                                   "operator whose result has a fixed shape, such as torch.where.") from None
+            if op.name.endswith("_"):
+                raise
+            return self.each(op, args, kwargs)
+
+    def each(self, op, args, kwargs):
+        """The results for each example by itself, stacked."""
+        def one(k):
+            return map_call(lambda t: OPS["select"](t.value, 0, k) if self.owns(t) else t, args, kwargs)
+
+        with self.below():
+            found = []
+            for k in range(self.size):
+                chosen, named = one(k)
+                found.append(op(*chosen, **named))
+            stacked = restack(found)
+        return map_results(lambda r: Batched(self, r), stacked)
+
     def refuse(self, op, target):
         raise RuntimeError(f"vmap: inplace arithmetic: {op.name} would write values that differ from example to example into one tensor of shape "
                            f"{list(target.shape)}. Use the operator that returns a new tensor, or make the written tensor an input that vmap maps over.")
@@ -84,6 +111,15 @@ class Batch(Level):
         if self.owns(value):
             return value.value
         return P.expand(value, shape=(self.size, *value.shape))
+
+
+def restack(results):
+    """The results of examples (tensors, or tuples of them) as one result over the batch."""
+    first = results[0]
+    if isinstance(first, Tensor):
+        return OPS["stack"](list(results))
+    parts = [restack(column) for column in zip(*results)]
+    return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)
 
 
 def batched(op: Op, mask, randomness, size=None) -> Op:

@@ -41,11 +41,6 @@ class Wrapped(Tensor):
         return getattr(self.value, "weak", False)
 
     @property
-    def mapped(self) -> bool:
-        """Whether elements can't be read, because they differ from example to example."""
-        return getattr(self.value, "mapped", False)
-
-    @property
     def data(self):
         return self.detach()
 
@@ -153,7 +148,7 @@ class Level(Interpreter):
         if kwargs:
             kwargs = self.keywords(op, kwargs)
         if facts.get("composite"):
-            result = op.body(*args, **kwargs)
+            result = self.composite(op, args, kwargs)
             return result if tensors_in(args) or tensors_in(kwargs.values()) else self.adopt(result)
         otherwise = facts.get("otherwise")
         if otherwise is not None:
@@ -174,6 +169,10 @@ class Level(Interpreter):
             result.parent, result.noticed = args[0], args[0].root.writes
             result.replay = lambda parent: op(parent, *args[1:], **kwargs)
         return result
+
+    def composite(self, op: Op, args, kwargs):
+        """An operator that is its body."""
+        return op.body(*args, **kwargs)
 
     def keywords(self, op: Op, kwargs) -> dict:
         """Keyword arguments in the order of the operator's parameters, without ``out``, which is refused."""
@@ -308,11 +307,12 @@ def map_call(function, args, kwargs):
 
 
 def map_results(function, results):
-    """Results with ``function`` applied to each tensor."""
+    """Results with ``function`` applied to each tensor; named tuples keep their names."""
     if isinstance(results, Tensor):
         return function(results)
     if isinstance(results, (list, tuple)):
-        return tuple(map_results(function, r) for r in results)
+        parts = [map_results(function, r) for r in results]
+        return type(results)(*parts) if hasattr(results, "_fields") else tuple(parts)
     return results
 
 

@@ -60,6 +60,11 @@ def programs():
         "gradients of a captured output": lambda t: [w := t.ones(3, requires_grad=True), y := w * w,
                                                       t.vmap(lambda v: t.autograd.grad(y, w, v, retain_graph=True)[0])(t.eye(3))][2],
         "bool mask filled": lambda t: t.vmap(lambda a: a.masked_fill(a < 0, 0.0))(x(t)),
+        "looked up": lambda t: t.vmap(lambda a: t.searchsorted(t.tensor([-0.5, 0.0, 0.5]), a))(x(t)),
+        "histograms": lambda t: t.vmap(lambda a: t.histc(a, bins=4, min=-1.0, max=1.0))(x(t)),
+        "probabilities checked": lambda t: t.vmap(t.nn.functional.binary_cross_entropy)(x(t).sigmoid(), x(t).abs().clamp(max=1)),
+        "medians": lambda t: t.vmap(lambda a: (a.median(), *a.median(1), *a.kthvalue(2, 0)))(x(t)),
+        "quantiles": lambda t: t.vmap(lambda a: t.quantile(a, t.tensor([0.2, 0.7]), dim=0))(x(t)),
         "attention": lambda t: t.vmap(lambda q: t.nn.functional.scaled_dot_product_attention(q[None], q[None], q[None]))(x(t)),
         "unbound": lambda t: t.vmap(lambda a: sum(a.unbind(0)))(x(t)),
     }
@@ -91,6 +96,8 @@ ERRORS = {
     "written buffer": lambda t: t.vmap(lambda a: t.zeros(3).add_(a))(t.ones(2, 3)),
     "requires_grad_": lambda t: t.vmap(lambda a: a.requires_grad_())(t.ones(3)),
     "data-dependent shape": lambda t: t.vmap(lambda a: a[a > 0])(t.ones(2, 3)),
+    "unique": lambda t: t.vmap(lambda a: t.unique(a))(t.ones(2, 3)),
+    "probabilities": lambda t: t.vmap(t.nn.functional.binary_cross_entropy)(t.ones(2, 3) * 2, t.ones(2, 3)),
     "nonzero": lambda t: t.vmap(lambda a: a.nonzero())(t.ones(2, 3)),
     "out": lambda t: t.vmap(lambda a: t.sin(a, out=t.empty(3)))(t.ones(2, 3)),
 }
@@ -109,7 +116,8 @@ def test_same_randomness():
 
 @pytest.mark.parametrize("draw", [lambda a: rushlight.rand(50), lambda a: rushlight.randn(50), lambda a: rushlight.randint(0, 1 << 30, (50,)),
                                   lambda a: rushlight.nn.functional.dropout(a), lambda a: rushlight.randn_like(a), lambda a: rushlight.bernoulli(a * 0.5),
-                                  lambda a: a.clone().uniform_()])
+                                  lambda a: a.clone().uniform_(), lambda a: rushlight.randperm(50), lambda a: rushlight.poisson(a * 50),
+                                  lambda a: rushlight.multinomial(a, 50, replacement=True)])
 def test_different_randomness(draw):
     x = rushlight.ones(3, 50)
     drawn = rushlight.vmap(draw, randomness="different")(x)
