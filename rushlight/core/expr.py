@@ -367,6 +367,8 @@ def minimum(a, b):
 
 def position(value: Expr, limit) -> Expr:
     """A scalar used as an index of a dimension of size ``limit``: known to lie in [0, limit) once checked."""
+    if value.op == "number" and isinstance(limit, int) and 0 <= value.arg < limit:
+        return const(int(value.arg))
     return Expr("position", (value, const(limit)), None, None, 0, (limit if isinstance(limit, int) else limit.high) - 1)
 
 

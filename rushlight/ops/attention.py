@@ -200,6 +200,9 @@ def tensordot(a, b, dims=2, out=None):
     left, right = [d % a.dim() for d in left], [d % b.dim() for d in right]
     if len(left) != len(right) or any(a.size(i) != b.size(j) and 1 not in (a.size(i), b.size(j)) for i, j in zip(left, right)):
         raise RuntimeError(f"contracted dimensions need to match, but first has size {[a.size(i) for i in left]} and second has size {[b.size(j) for j in right]}")
+    for i, j in zip(left, right):  # a dimension of size 1 meets every element of the other
+        if a.size(i) != b.size(j):
+            a, b = (a, b.sum(j, keepdim=True)) if a.size(i) == 1 else (a.sum(i, keepdim=True), b)
     keep_a, keep_b = [d for d in range(a.dim()) if d not in left], [d for d in range(b.dim()) if d not in right]
     x = a.permute(keep_a + left).reshape(product(a.size(d) for d in keep_a), -1 if left else 1)
     y = b.permute(right + keep_b).reshape(-1 if right else 1, product(b.size(d) for d in keep_b))

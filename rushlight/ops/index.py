@@ -441,10 +441,10 @@ def index_fill(input, dim, index, value: Scalar):
         raise RuntimeError(f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {len(value.shape)} dimension(s).")
     x = input if input.shape else P.reshape(input, shape=(1,))
     index = index if index.shape else P.reshape(index, shape=(1,))
-    shape = tuple(index.shape[0] if k == at else s for k, s in enumerate(x.shape))
-    value = as_dtype(value, input.dtype)
-    source = P.expand(value, shape=shape) if isinstance(value, Tensor) else P.full(shape=shape, value=value, dtype=input.dtype)
-    return P.reshape(P.put(x, index, source, dim=at, combine="set"), shape=tuple(input.shape))
+    ones = P.full(shape=tuple(index.shape), value=1, dtype=uint8)
+    hit = P.put(P.full(shape=(x.shape[at],), value=0, dtype=uint8), index, ones, dim=0, combine="set")
+    hit = P.reshape(P.ne(hit, 0), shape=tuple(size if k == at else 1 for k, size in enumerate(x.shape)))
+    return P.reshape(P.where(hit, as_dtype(value, input.dtype), x), shape=tuple(input.shape))
 
 
 @op(composite=True, dynamic=True)
@@ -544,8 +544,19 @@ def sliced_view(x, dim=0, start=None, end=None, step=1):
 
 def _register_regions():
     from .shape import diagonal, select
-    return region("select_scatter", select), region("slice_scatter", sliced_view), region("diagonal_scatter", diagonal), region(
-        "as_strided_scatter", lambda x, *a, **k: x.as_strided(*a, **k))
+    return region("select_scatter", select), region("slice_scatter", sliced_view), region("diagonal_scatter", diagonal)
 
 
-select_scatter, slice_scatter, diagonal_scatter, as_strided_scatter = _register_regions()
+select_scatter, slice_scatter, diagonal_scatter = _register_regions()
+
+
+@op
+def as_strided_scatter(input, src, size, stride, storage_offset=None):
+    """A copy of input (row-major) with src in place of the elements that ``as_strided`` sees."""
+    if tuple(src.shape) != tuple(size):
+        raise RuntimeError(f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = {list(size)}")
+    count = product(input.shape)
+    at = P.strided(P.iota(size=count, dtype=int64), shape=tuple(size), strides=tuple(stride), offset=storage_offset or 0)
+    written = product(size)
+    out = P.put(P.reshape(input, shape=(count,)), P.reshape(at, shape=(written,)), P.reshape(src, shape=(written,)), dim=0, combine="set")
+    return P.reshape(out, shape=tuple(input.shape))

@@ -60,6 +60,7 @@ def attach_methods():
     Tensor.__radd__, Tensor.__rmul__ = OPS["add"], OPS["mul"]
     Tensor.__rsub__ = OPS["rsub"]
     Tensor.__rpow__ = OPS["rpow"]
+    Tensor.__rdiv__ = Tensor.__rtruediv__
     for name in ("eq", "ne", "lt", "le", "gt", "ge"):
         setattr(Tensor, f"__{name}__", guarded(OPS[name]))
     Tensor.__neg__, Tensor.__abs__, Tensor.__invert__, Tensor.__pos__ = OPS["neg"], OPS["abs"], OPS["bitwise_not"], OPS["positive"]

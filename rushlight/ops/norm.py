@@ -185,6 +185,8 @@ def batch_norm_eval(input, mean, var, weight, bias, eps):
 @op(composite=True, namespace=F)
 def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
     """Normalised for each channel: over the batch in training (updating the running statistics), else with the running ones."""
+    if input.dim() == 1 and not input.numel():
+        return input.clone()
     if input.dim() < 2:
         raise RuntimeError(f"batch_norm expected at least 2 dimensions, got {input.dim()}")
     for name, v in (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias)):
@@ -198,9 +200,9 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     if count == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
     out, mean, var = batch_norm_(input, weight, bias, float(eps))
-    if running_mean is not None:
+    if running_mean is not None and count:
         with_momentum(running_mean, mean.detach(), momentum)
-        with_momentum(running_var, var.detach() * (count / (count - 1) if count > 1 else math.nan), momentum)
+        with_momentum(running_var, var.detach() * (count / (count - 1)), momentum)
     return out
 
 

@@ -689,7 +689,10 @@ def conv_gradient(g, y, x, w, **geometry):
 
 
 def conv_input_gradient(g, y, grad, w, shape, **geometry):
-    return [P.conv(g, w, **geometry), P.conv_weight(grad, g, shape=tuple(w.shape), **geometry)]
+    back = P.conv(g, w, **geometry)
+    if tuple(back.shape) != tuple(grad.shape):  # a transposed convolution with much output padding: windows that no element made
+        back = P.slice(back, starts=(0,) * len(grad.shape), steps=(1,) * len(grad.shape), shape=tuple(grad.shape))
+    return [back, P.conv_weight(grad, g, shape=tuple(w.shape), **geometry)]
 
 
 def conv_weight_gradient(g, y, grad, x, shape, **geometry):

@@ -611,6 +611,9 @@ def constant_pad_nd(input, pad, value=0):
 
 def border(x, at, low, high, mode):
     """One dimension extended by reflection, repetition of the edge, or wrapping around."""
+    if mode == "circular" and min(low, high) < 0:  # what is cut off does not come round again
+        x = sliced(x, at, max(-low, 0), 1, x.shape[at] + min(low, 0) + min(high, 0))
+        low, high = max(low, 0), max(high, 0)
     size = x.shape[at]
     if mode == "reflect" and max(low, high) >= size:
         raise RuntimeError(f"Argument #4: Padding size should be less than the corresponding input dimension, but got: padding ({low}, {high}) at dimension {at} of input {list(x.shape)}")
@@ -740,7 +743,6 @@ def meshgrid(*tensors, indexing=None):
     shape = tuple(x.numel() for x in tensors)
     grids = [x.reshape([-1 if j == k else 1 for j in range(len(shape))]).expand(shape) for k, x in enumerate(tensors)]
     if swap:
-        grids = [g.transpose(0, 1) for g in grids]
         grids[0], grids[1] = grids[1], grids[0]
     return tuple(grids)
 

@@ -206,12 +206,14 @@ def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=N
     points = np.asarray(input) if scalar else values_of(input.detach())
     if sorter is not None:
         edges = np.take_along_axis(edges, values_of(sorter), -1)
-    if edges.ndim == 1:
+    if not points.size:
+        found = np.zeros(points.shape, np.int64)
+    elif edges.ndim == 1:
         found = np.searchsorted(edges, points, side)
     else:
         if scalar or points.shape[:-1] != edges.shape[:-1]:
             raise RuntimeError("torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value tensor must match")
-        flat_edges, flat_points = edges.reshape(-1, edges.shape[-1]), points.reshape(-1, points.shape[-1]) if points.size else points.reshape(0, points.shape[-1])
+        flat_edges, flat_points = edges.reshape(-1, edges.shape[-1]), points.reshape(-1, points.shape[-1])
         found = np.array([np.searchsorted(e, p, side) for e, p in zip(flat_edges, flat_points)]).reshape(points.shape)
     out = np.asarray(found).astype(np.int32 if out_int32 else np.int64)
     return from_numpy(out.copy() if out.ndim else np.array(out))
