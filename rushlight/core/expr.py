@@ -367,8 +367,6 @@ def minimum(a, b):
 
 def position(value: Expr, limit) -> Expr:
     """A scalar used as an index of a dimension of size ``limit``: known to lie in [0, limit) once checked."""
-    if value.op == "number" and isinstance(limit, int) and 0 <= value.arg < limit:
-        return const(int(value.arg))
     return Expr("position", (value, const(limit)), None, None, 0, (limit if isinstance(limit, int) else limit.high) - 1)
 
 
@@ -579,7 +577,16 @@ def where(condition: Expr, a, b) -> Expr:
 
 
 # --- walking -------------------------------------------------------------------------------------------------------------------------
-ARITHMETIC = {"//": operator.floordiv, "%": operator.mod, "max": max, "min": min, "<": operator.lt, "==": operator.eq,
+def within(index, limit):
+    """A constant index.  IndexError where it lies outside."""
+    if not 0 <= index < limit:
+        raise IndexError(f"index {index} is out of bounds for dimension with size {limit}")
+    return index
+
+
+ARITHMETIC = {"position": within, "maximum": max, "minimum": min, "add": operator.add, "sub": operator.sub, "mul": operator.mul, "remainder": operator.mod,
+              "floor_divide": operator.floordiv,
+              "//": operator.floordiv, "%": operator.mod, "max": max, "min": min, "<": operator.lt, "==": operator.eq,
               "logical_and": lambda a, b: a and b, "logical_or": lambda a, b: a or b, "logical_not": operator.not_}
 
 
