@@ -577,14 +577,14 @@ def where(condition: Expr, a, b) -> Expr:
 
 
 # --- walking -------------------------------------------------------------------------------------------------------------------------
-def within(index, limit):
+def in_bounds(index, limit):
     """A constant index.  IndexError where it lies outside."""
     if not 0 <= index < limit:
         raise IndexError(f"index {index} is out of bounds for dimension with size {limit}")
     return index
 
 
-ARITHMETIC = {"position": within, "maximum": max, "minimum": min, "add": operator.add, "sub": operator.sub, "mul": operator.mul, "remainder": operator.mod,
+ARITHMETIC = {"position": in_bounds, "maximum": max, "minimum": min, "add": operator.add, "sub": operator.sub, "mul": operator.mul, "remainder": operator.mod,
               "floor_divide": operator.floordiv,
               "//": operator.floordiv, "%": operator.mod, "max": max, "min": min, "<": operator.lt, "==": operator.eq,
               "logical_and": lambda a, b: a and b, "logical_or": lambda a, b: a or b, "logical_not": operator.not_}
