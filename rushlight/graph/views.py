@@ -20,4 +20,4 @@ def through_views(node: Node) -> Node:
 
 def operands(nodes) -> set:
     """What contractions and library calls among these nodes read from memory."""
-    return {through_views(used) for node in nodes if node.op.kind.name in ("contract", "foreign") for used in nodes_in(node.args)}
+    return {through_views(used) for node in nodes if node.op.kind.name in ("contract", "foreign") for used in nodes_in(node.args) if isinstance(used.meta, Meta)}
