@@ -10,7 +10,7 @@ from ..core.kinds import Foreign, P
 from ..core.op import Scalar, op, sample
 from ..core.results import named
 from ..core.tensor import Tensor
-from .prims import primitive
+from .prims import binary, primitive
 from .promotion import as_dtype, floating, is_number, promoted, result_dtype
 
 PAIR = (sample((3, 4), (3, 4)), sample((3, 4), (4,)), sample((2, 1, 3), (4, 1)), sample((3,), 2.5), sample((), (2, 3)))
@@ -199,6 +199,21 @@ def nextafter(input, other):
     return P.nextafter(*promoted(input, other))
 
 
+def of_integers(name, function, doc):
+    binary(name, function)
+
+    def body(input, other):
+        x, y = promoted(input, other)
+        if x.dtype.category != INTEGER:
+            raise RuntimeError(f"{name} is not implemented for {x.dtype}: it wants integers")
+        return getattr(P, name)(x, y)
+    body.__name__, body.__doc__ = name, doc
+    return op(body, inplace_too=True)
+
+
+gcd, lcm = of_integers("gcd", np.gcd, "The greatest common divisor."), of_integers("lcm", np.lcm, "The least common multiple.")
+
+
 @op(samples=PAIR[:3])
 def logaddexp(input, other):
     """log(exp(input) + exp(other)), without overflow."""
@@ -217,7 +232,7 @@ def logaddexp2(input, other):
     return P.where(same, x, P.add(big, P.mul(P.log1p(P.exp2(P.neg(P.abs(P.sub(x, y))))), 1 / math.log(2))))
 
 
-@op(samples=PAIR[:3], number_first=True)
+@op(samples=PAIR[:3], number_first=True, inplace_too=True)
 def xlogy(input, other: Scalar):
     """input * log(other), 0 where input is 0."""
     x, y = promoted(input, other, floating=True)
@@ -378,13 +393,13 @@ def square(input):
     return P.mul(input, input)
 
 
-@op(samples=ONE)
+@op(samples=ONE, inplace_too=True)
 def deg2rad(input):
     """Degrees to radians."""
     return P.mul(floating(input), math.pi / 180)
 
 
-@op(samples=ONE)
+@op(samples=ONE, inplace_too=True)
 def rad2deg(input):
     """Radians to degrees."""
     return P.mul(floating(input), 180 / math.pi)
@@ -561,7 +576,7 @@ def conj(input):
     return P.conj(input) if input.dtype.is_complex else input
 
 
-@op
+@op(inplace_too=True)
 def conj_physical(input):
     """The complex conjugate, in memory of its own."""
     return P.conj(input) if input.dtype.is_complex else P.mul(input, 1)
@@ -650,7 +665,7 @@ def polar(abs, angle):
     return P.complex(P.mul(abs, P.cos(angle)), P.mul(abs, P.sin(angle)))
 
 
-@op(samples=PAIR[:2], number_first=True)
+@op(samples=PAIR[:2], number_first=True, inplace_too=True)
 def float_power(input, exponent):
     """input ** exponent in double precision."""
     from ..core.dtypes import complex128, float64
@@ -720,7 +735,7 @@ def sum_to_size(input, *size):
     return out if out is not input else P.mul(input, 1)
 
 
-@op(method=False)
+@op
 def kron(input, other):
     """The Kronecker product."""
     x, y = promoted(input, other)

@@ -14,6 +14,8 @@ from .promotion import as_dtype, is_number
 def derive():
     """Declares ``foo_`` for every operator that has an in-place form: the body of ``foo``, written into its first argument."""
     for operator in list(OPS.values()):
+        if operator.facts.get("inplace_view"):
+            derive_view(operator)
         if operator.facts.get("inplace_too"):
             if operator.facts.get("composite"):
                 derive_composite(operator)
@@ -27,6 +29,18 @@ def derive_composite(operator):
     def body(input, *args, **kwargs):
         return input.copy_(operator.body(input, *args, **kwargs))
     body.__name__ = operator.name + "_"
+    op(body, composite=True, inplace=True)
+
+
+def derive_view(operator):
+    """``foo_`` for a view ``foo``: the tensor itself shows its memory that way from now on."""
+    def body(input, *args, **kwargs):
+        if input.needs_grad and input.step is None and state.grad:
+            raise RuntimeError(f"a leaf Variable that requires grad is being used in an in-place operation ({operator.name}_)")
+        seen = operator(input, *args, **kwargs)
+        input.meta, input.offset, input.step, input.output = seen.meta, seen.offset, seen.step, seen.output
+        return input
+    body.__name__, body.__doc__ = operator.name + "_", f"In-place {operator.name}: no element moves."
     op(body, composite=True, inplace=True)
 
 
@@ -88,6 +102,21 @@ def resize_(input, *sizes, memory_format=None):
         copy_bytes(fresh.storage.address, input.storage.address + input.offset * input.itemsize, min(input.meta.nbytes, meta.nbytes))
         input.storage, input.offset = fresh.storage, 0
     input.meta = meta
+    return input
+
+
+@op(composite=True, inplace=True)
+def fill_diagonal_(input, fill_value, wrap=False):
+    """The main diagonal set to one value; with ``wrap`` it starts again below the square top of a tall matrix."""
+    if input.dim() < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if input.dim() > 2 and len(set(input.shape)) > 1:
+        raise RuntimeError(f"all dimensions of input must be of equal length, got {list(input.shape)}")
+    step, columns = sum(input.stride()), input.size(1)
+    square = min(input.shape)
+    input.as_strided((square,), (step,), input.storage_offset()).fill_(fill_value)
+    if wrap and input.dim() == 2 and input.size(0) > columns + 1:
+        fill_diagonal_(input[columns + 1:], fill_value, True)
     return input
 
 

@@ -15,6 +15,11 @@ ALIASES = {  # PyTorch's other names for one operator
     "arctan2": "atan2", "arccosh": "acosh", "arcsinh": "asinh", "arctanh": "atanh", "clip": "clamp", "fix": "trunc", "concat": "cat", "concatenate": "cat",
     "swapaxes": "transpose", "swapdims": "transpose", "moveaxis": "movedim", "row_stack": "vstack", "mvlgamma": "special.multigammaln",
     "unsafe_split": "split", "unsafe_chunk": "chunk", "trapz": "trapezoid", "i0": "special.i0", "det": "linalg.det", "slogdet": "linalg.slogdet", "inverse": "linalg.inv", "matrix_power": "linalg.matrix_power", "matrix_exp": "linalg.matrix_exp"}
+FUNCTIONAL = (  # of nn.functional, at the top level too
+    "adaptive_avg_pool1d", "adaptive_max_pool1d", "alpha_dropout", "avg_pool1d", "bilinear", "celu", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
+    "conv_transpose2d", "conv_transpose3d", "feature_alpha_dropout", "group_norm", "hardshrink", "max_pool1d_with_indices", "pairwise_distance", "pdist", "prelu",
+    "rrelu", "selu", "threshold")
+ALIASES.update({name: f"nn.functional.{name}" for name in FUNCTIONAL})
 OPERATORS = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide", "mod": "remainder", "pow": "pow", "matmul": "matmul",
              "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift"}
 
@@ -60,6 +65,9 @@ def attach_methods():
     Tensor.__radd__, Tensor.__rmul__ = OPS["add"], OPS["mul"]
     Tensor.__rsub__ = OPS["rsub"]
     Tensor.__rpow__ = OPS["rpow"]
+    Tensor.polygamma = lambda self, n: OPS["polygamma"](n, self)
+    Tensor.prelu, Tensor.hardshrink, Tensor.narrow_copy = OPS["nn.functional.prelu"], OPS["nn.functional.hardshrink"], OPS["narrow_copy"]
+    Tensor.is_nonzero, Tensor.ndimension = Tensor.__bool__, Tensor.dim
     Tensor.__rdiv__ = Tensor.__rtruediv__
     for name in ("eq", "ne", "lt", "le", "gt", "ge"):
         setattr(Tensor, f"__{name}__", guarded(OPS[name]))

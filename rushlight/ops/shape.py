@@ -337,7 +337,7 @@ def unfold(input, dimension, size, step):
     return P.unfold(input, dim=at, size=size, step=step)
 
 
-@op(composite=True)
+@op(composite=True, inplace_view=True)
 def as_strided(input, size, stride, storage_offset=None):
     """The storage seen with any sizes, strides and start (default: where input starts), in elements.
 
