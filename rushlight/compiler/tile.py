@@ -192,11 +192,13 @@ def combined(r: Reduction, before):
 
 
 def by_stride(kernel: Kernel) -> Kernel:
-    """Outer axes in the order in which the first store steps through memory, so that permuted layouts collapse too."""
+    """Outer axes in the order in which the first store steps through memory, so that permuted layouts collapse too; copies go
+    by what they read, since waiting for scattered reads costs more than scattered writes."""
     stores = [s for st in kernel.stages for s in st.stores]
     if not stores or len(kernel.outer) < 2:
         return kernel
-    parts, _ = terms(stores[0].at)
+    copied = stores[0].value if len(stores) == 1 and not any(st.loops for st in kernel.stages) else None
+    parts, _ = terms(copied.args[0] if copied is not None and copied.op == "load" and len(copied.args) == 1 else stores[0].at)
     steps = [parts.get(i, 0) for i in kernel.outer]
     if not all(isinstance(extent_of(i), int) for i in kernel.outer) or len(steps) != len(kernel.outer):
         return kernel

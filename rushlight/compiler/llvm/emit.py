@@ -158,6 +158,7 @@ class Emitter:
             context = Context(kernel.lane, low, None)
             self.scopes.append({kernel.across: b.add(first, k)})
             context.values.update({load: scalars.from_memory(b, rows[k], load.dtype) for load, rows in loads.items()})
+            context.values.update({("raw", load): rows[k] for load, rows in loads.items()})
             self.within(context, lambda: self.accumulate(stage, []))
             self.scopes.pop()
 
@@ -292,7 +293,7 @@ class Emitter:
             after = self.combine(r, before, new)
             mask = self.context.mask if self.context else None
             out.append([self.b.select(mask, a, old) for a, old in zip(after, before)] if mask is not None else after)
-        values = [self.operand(s.value) for s in stage.stores]  # all before the first store changes anything
+        values = [self.raw(s.value) if copies(s) else self.operand(s.value) for s in stage.stores]  # all before the first store changes anything
         for s, value in zip(stage.stores, values):
             self.store(s, value)
         return out
@@ -341,14 +342,14 @@ class Emitter:
             if s.combine:
                 old = scalars.from_memory(b, b.load(self.stored(s.buffer), pointer, mask=mask), dtype)
                 value = self.update(s, old, value)
-            b.store(scalars.to_memory(b, value, dtype), pointer, mask=mask)
+            b.store(value if copies(s) else scalars.to_memory(b, value, dtype), pointer, mask=mask)
             return
         element = STORED[dtype.name]
         pointers = self.addresses(s.buffer, s.at, rest, stride)
         if s.combine:
             old = scalars.from_memory(b, b.gather(vector(element, self.lanes), pointers, mask), dtype)
             value = self.update(s, old, value)
-        b.scatter(scalars.to_memory(b, value, dtype), pointers, mask)
+        b.scatter(value if copies(s) else scalars.to_memory(b, value, dtype), pointers, mask)
 
     def update(self, s, old, new):
         if s.combine in ("max", "min"):
@@ -631,16 +632,27 @@ class Emitter:
             first, second = b.lane_mask(last, lanes), b.lane_mask(b.sub(last, lanes), lanes)
         return b.shuffle(b.load(type, low, mask=first), b.load(type, high, mask=second), list(range(0, 2 * lanes, 2)))
 
+    def raw(self, e):
+        """What a load finds in memory, in every lane."""
+        key = ("raw", e)
+        found = self.found(key)
+        if found is None:
+            found = self.scopes[-1][key] = self.stored_value(e)
+        return self.b.splat(found, self.lanes) if self.context and not found.type.lanes else found
+
     def load(self, e):
+        return scalars.from_memory(self.b, self.stored_value(e), e.dtype)
+
+    def stored_value(self, e):
         b, dtype, buffer, c = self.b, e.dtype, e.arg, self.context
         at = plain(e.args[0])
         condition = self.value(e.args[1]) if len(e.args) > 1 else None
         if self.uniform(e):
             if condition is None:
-                return scalars.from_memory(b, b.load(STORED[dtype.name], self.pointer(buffer, at)), dtype)
+                return b.load(STORED[dtype.name], self.pointer(buffer, at))
             where = b.select(condition, self.value(const(at)), 0)
             read = b.load(STORED[dtype.name], b.offset(self.pointers[buffer], where, STORED[dtype.name]))
-            return scalars.from_memory(b, b.select(condition, read, zero(read.type)), dtype)
+            return b.select(condition, read, zero(read.type))
         mask = c.mask
         if condition is not None:
             condition = condition if condition.type.lanes else b.splat(condition, self.lanes)
@@ -664,7 +676,12 @@ class Emitter:
             read = self.every_other(buffer, rest, type)
         else:
             read = b.gather(type, self.addresses(buffer, at, rest, stride), mask)
-        return scalars.from_memory(b, read, dtype)
+        return read
+
+
+def copies(store) -> bool:
+    """Whether a store writes halves as they were read: no need to widen and round them."""
+    return store.value.op == "load" and store.value.dtype is store.buffer.dtype and store.value.dtype.is_half and not store.combine
 
 
 def transposed(b, rows):
