@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 
+from ..ops.updates import adam_step, sgd_step
 from .optimizer import Optimizer, at_least_zero, counted, fraction, number
 
 
@@ -34,17 +35,13 @@ class SGD(Optimizer):
                                       differentiable=differentiable, fused=fused))
 
     def update(self, p, gradient, state, group):
-        gradient = decayed(gradient, p, group)
-        if group["momentum"] != 0:
-            buffer = state.get("momentum_buffer")
-            if buffer is None:
-                buffer = state["momentum_buffer"] = gradient.clone().detach()
-            else:
-                buffer.mul_(group["momentum"]).add_(gradient, alpha=1 - group["dampening"])
-            gradient = gradient.add(buffer, alpha=group["momentum"]) if group["nesterov"] else buffer
-        elif "momentum_buffer" not in state:
-            state["momentum_buffer"] = None
-        p.add_(gradient, alpha=-number(group["lr"]))
+        momentum, weight, decay = group["momentum"], 1 - group["dampening"], group["weight_decay"]
+        buffer = state.setdefault("momentum_buffer", None)
+        if momentum != 0 and buffer is None:
+            buffer = state["momentum_buffer"] = zeros_like(gradient)
+            weight = 1.0  # the first step takes the gradient whole
+        sgd_step(p, gradient, buffer if momentum != 0 else None, -float(number(group["lr"])), float(decay), float(momentum), float(weight), decay != 0,
+                 bool(group["nesterov"]))
 
 
 class Adam(Optimizer):
@@ -65,20 +62,10 @@ class Adam(Optimizer):
                 state["max_exp_avg_sq"] = zeros_like(p)
         lr, (beta1, beta2) = number(group["lr"]), map(number, group["betas"])
         step = counted(state)
-        if group["weight_decay"] != 0:
-            if group["decoupled_weight_decay"]:
-                p.mul_(1 - lr * group["weight_decay"])
-            else:
-                gradient = gradient.add(p, alpha=group["weight_decay"])
-        mean, square = state["exp_avg"], state["exp_avg_sq"]
-        mean.lerp_(gradient, 1 - beta1)
-        square.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
-        if group["amsgrad"]:
-            highest = state["max_exp_avg_sq"]
-            highest.copy_(highest.maximum(square))
-            square = highest
-        denominator = (square.sqrt() / math.sqrt(1 - beta2**step)).add_(group["eps"])
-        p.addcdiv_(mean, denominator, value=-lr / (1 - beta1**step))
+        decay = group["weight_decay"]
+        decoupled = bool(group["decoupled_weight_decay"]) if decay != 0 else None
+        adam_step(p, gradient, state["exp_avg"], state["exp_avg_sq"], state.get("max_exp_avg_sq"), 1.0 - lr * decay, float(decay), 1.0 - beta1, float(beta2),
+                  1.0 - beta2, math.sqrt(1 - beta2**step), float(group["eps"]), -lr / (1 - beta1**step), decoupled)
 
 
 class AdamW(Adam):
