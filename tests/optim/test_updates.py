@@ -48,6 +48,9 @@ def test_a_step_writes_all_state_and_says_so():
 
 
 def test_a_step_is_one_kernel(caplog):
+    from rushlight.ops.updates import adam_step
+
+    adam_step.plans.clear()
     with caplog.at_level(logging.DEBUG, "rushlight.fusion"):
         trained(rl, "AdamW", {"amsgrad": True})
     steps = [r.getMessage() for r in caplog.records if r.getMessage().startswith("_adam_step:")]
