@@ -157,6 +157,14 @@ Tensor.itemsize_ = property(lambda self: self.meta.itemsize)
 
 
 @attach
+def _is_view(self) -> bool:
+    return self.base is not None
+
+
+Tensor._base = property(lambda self: self.base)
+
+
+@attach
 def storage_offset(self) -> int:
     return self.offset
 

@@ -416,6 +416,13 @@ def list_of_tensors(name, tensors) -> list:
     return list(tensors)
 
 
+def some(name, tensors) -> list:
+    """As list_of_tensors; RuntimeError where there is none."""
+    if isinstance(tensors, (list, tuple)) and not tensors:
+        raise RuntimeError(f"{name} expects a non-empty TensorList")
+    return list_of_tensors(name, tensors)
+
+
 def joined(tensors, dim):
     return P.cat(tuple(tensors), dim=dim)
 
@@ -449,9 +456,7 @@ def promoted_dtype(tensors):
 @op(samples=(sample([(2, 3), (2, 3)]),), method=False)
 def stack(tensors, dim=0):
     """Tensors of one shape along a new dimension."""
-    tensors = list_of_tensors("stack", tensors)
-    if not tensors:
-        raise RuntimeError("stack expects a non-empty TensorList")
+    tensors = some("stack", tensors)
     at = wrapped(dim, len(tensors[0].shape) + 1)
     for k, x in enumerate(tensors):
         if tuple(x.shape) != tuple(tensors[0].shape):
@@ -779,8 +784,7 @@ atleast_2d, atleast_3d = with_rank("atleast_2d", 2, two), with_rank("atleast_3d"
 @op(composite=True, method=False)
 def hstack(tensors):
     """Side by side: along the second dimension (vectors: the first)."""
-    if not tensors:
-        raise RuntimeError("hstack expects a non-empty TensorList")
+    tensors = some("hstack", tensors)
     tensors = [x if x.dim() else x.reshape(1) for x in tensors]
     return cat(tensors, 0 if tensors[0].dim() == 1 else 1)
 
@@ -788,13 +792,13 @@ def hstack(tensors):
 @op(composite=True, method=False)
 def vstack(tensors):
     """On top of each other."""
-    return cat([two(x) for x in tensors], 0)
+    return cat([two(x) for x in some("vstack", tensors)], 0)
 
 
 @op(composite=True, method=False)
 def dstack(tensors):
     """Along the third dimension."""
-    return cat([three(x) for x in tensors], 2)
+    return cat([three(x) for x in some("dstack", tensors)], 2)
 
 
 @op(composite=True, method=False)

@@ -51,6 +51,8 @@ INVALID = {
     "index_add: source of another shape": lambda t: t.zeros(3, 2).index_add(0, t.tensor([0, 1]), t.zeros(2)),
     "empty_permuted: order too long": lambda t: t.empty_permuted([2], [0, 1]),
     "hstack of nothing": lambda t: t.hstack([]),
+    "vstack of nothing": lambda t: t.vstack([]),
+    "dstack of nothing": lambda t: t.dstack([]),
     "cat of nothing": lambda t: t.cat([]),
     "cat of a tensor": lambda t: t.cat(t.zeros(2, 2)),
     "cat with None": lambda t: t.cat([t.zeros(2), None]),
