@@ -1,8 +1,8 @@
 """Memory for storages: free lists by size class, recycled so that pages stay warm.
 
 Blocks up to 64 KB come in multiples of 64 bytes and are cut from slabs.  Larger ones come in eight sizes per doubling, each
-block mapped on its own, and go back to the system when much more is cached than used.  Free blocks are chained through
-their first eight bytes.
+block mapped on its own, and go back to the system when much more is held than was ever in use at once since then.  Free blocks are
+chained through their first eight bytes.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Pool:
     heads: i64  # address of CLASSES list heads
     live: i64  # bytes of large blocks in use
     cached: i64  # bytes of large blocks on free lists
-    peak: i64
+    peak: i64  # the most bytes of large blocks in use since blocks last went back
     small: i64  # bytes of small blocks in use
     refuse: object  # (nbytes): raises what callers get where the system has no more memory
 
@@ -115,8 +115,9 @@ def acquire(index: i64) -> i64:
         if block != 0:
             pool.cached -= size
         else:
-            if pool.cached > SLACK + pool.live // 8:
+            if pool.cached + pool.live + size > SLACK + pool.peak + pool.peak // 8:
                 trim()
+                pool.peak = pool.live
             block = pages(size)
         pool.live += size
         if pool.live > pool.peak:
