@@ -188,8 +188,9 @@ class Reader:
         return out
 
     def position(self, index_node, index, limit):
-        self.checked = True
-        return expr.position(self.read(index_node, index), limit)
+        found = expr.position(self.read(index_node, index), limit)
+        self.checked = self.checked or isinstance(found, Expr) and found.op == "position"
+        return found
 
     def read_gather(self, node, index):
         x, positions = node.args[:2]

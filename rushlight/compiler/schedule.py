@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..core.meta import product
 from ..graph.graph import Graph, Node, Store, nodes_in
-from ..graph.views import through_views
+from ..graph.views import is_part, through_views
 from .math import COSTLY
 
 MOST_LOADS = 2   # a value read by several others is kept if computing it again reads as many tensors as this,
@@ -110,11 +110,6 @@ class Schedule:
             for used in nodes_in(node.args):
                 homes.setdefault(used, set()).update(own)
         return found
-
-
-def is_part(node: Node) -> bool:
-    """Whether a node is one of several results of a landmark."""
-    return node.op.name == "prims.item"
 
 
 def shrinks(node: Node) -> bool:

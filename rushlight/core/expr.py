@@ -366,7 +366,13 @@ def minimum(a, b):
 
 
 def position(value: Expr, limit) -> Expr:
-    """A scalar used as an index of a dimension of size ``limit``: known to lie in [0, limit) once checked."""
+    """A scalar used as an index of a dimension of size ``limit``: known to lie in [0, limit) once checked.
+
+    One that counts, and certainly lies there, is that integer itself.
+    """
+    counted = value.args[0] if value.op == "value" else value.arg if value.op == "number" else None
+    if counted is not None and within(plain(counted), limit):
+        return plain(counted)
     return Expr("position", (value, const(limit)), None, None, 0, (limit if isinstance(limit, int) else limit.high) - 1)
 
 
@@ -649,7 +655,7 @@ def rebuild(e: Expr, args):
     if e.op == "value":
         return value(plain(args[0]), e.dtype)
     if e.op == "position":
-        return Expr("position", tuple(map(const, args)), None, None, e.low, e.high)
+        return position(const(args[0]), plain(args[1]))
     return apply(e.op, *args, dtype=e.dtype, arg=e.arg)
 
 

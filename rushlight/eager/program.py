@@ -10,7 +10,7 @@ from ..compiler import memory
 from ..compiler.llvm import pool
 from ..compiler.lower import NotLowerable, obstacle
 from ..compiler.pipeline import compile_once
-from ..compiler.schedule import Schedule, is_part
+from ..compiler.schedule import Schedule
 from ..compiler.templates.contraction import NO_EPILOGUE, bias_epilogue as row_bias
 from ..compiler.templates.conv import Convolution, bias_epilogue as channel_bias, plan_conv, plan_conv_input_grad, plan_conv_weight_grad
 from ..compiler.templates.matmul import Matmul, plan_matmul
@@ -20,7 +20,7 @@ from ..core.meta import Meta, product
 from ..core.native.memory import set_program_runner
 from ..core.settings import settings
 from ..graph.graph import Graph, Node, Store, nodes_in
-from ..graph.views import through_views
+from ..graph.views import is_part, through_views
 from ..ops import flash, prims  # noqa: F401 - declare the primitives named below
 from .reference import callback
 

@@ -20,4 +20,10 @@ def through_views(node: Node) -> Node:
 
 def operands(nodes) -> set:
     """What contractions and library calls among these nodes read from memory."""
-    return {through_views(used) for node in nodes if node.op.kind.name in ("contract", "foreign") for used in nodes_in(node.args) if isinstance(used.meta, Meta)}
+    readers = [node for node in nodes if node.op.kind.name in ("contract", "foreign") and not is_part(node)]
+    return {through_views(used) for node in readers for used in nodes_in(node.args)}
+
+
+def is_part(node: Node) -> bool:
+    """Whether a node is one of several results of another."""
+    return node.op.name == "prims.item"
