@@ -48,10 +48,6 @@ def run(graph: Graph, values) -> list:
     return [env[n] for n in graph.outputs]
 
 
-def changes_in_place(graph: Graph) -> bool:
-    return any(node.op.facts.get("into") is not None for node in graph.nodes)
-
-
 def eager(module: GraphModule, example_inputs):
     """Runs the operators as they are."""
     return module.forward
@@ -60,8 +56,6 @@ def eager(module: GraphModule, example_inputs):
 def rushlight(module: GraphModule, example_inputs):
     """One operator whose body is the graph: its plans trace, differentiate, fuse and compile it."""
     graph = module.graph
-    if changes_in_place(graph):
-        return module.forward
     scalars = sum(1 << k for k, n in enumerate(graph.inputs) if n.weak)
     signature = inspect.Signature([inspect.Parameter(n.name, inspect.Parameter.POSITIONAL_ONLY) for n in graph.inputs])
     return make("compiled", lambda *values: tuple(run(graph, values)), None, signature, scalars, derived=graph)

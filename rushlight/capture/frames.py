@@ -199,10 +199,10 @@ class Owner:
             found = self.entries[key] = Entry(self, places, namespaces, native)
         return found
 
-    def graph(self, graph):
-        """The compiled form of a captured graph."""
-        from .backends import CompiledGraph
-        made = CompiledGraph(graph, self.backend, self.options)
+    def graph(self, graph, history=False):
+        """The compiled form of a captured graph; with ``history`` its operators run one by one, since autograd has to see its writes."""
+        from .backends import CompiledGraph, eager
+        made = CompiledGraph(graph, eager if history else self.backend, None if history else self.options)
         self.stats.graphs.append(made)
         counters["stats"]["unique_graphs"] += 1
         counters["stats"]["calls_captured"] += len(graph.nodes)

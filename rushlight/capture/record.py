@@ -160,6 +160,7 @@ class Recorder(Interpreter):
         self.inputs: list[Node] = []
         self.sizes_read: set = set()
         self.bases: dict = {}  # node of a view -> node of the tensor it shares memory with
+        self.history = False  # whether a tensor from outside is overwritten with values that carry a gradient
         self.counter = {}
         self.symbolic = False  # whether any size or argument is a symbol
 
@@ -250,8 +251,9 @@ class Recorder(Interpreter):
         grad = state.grad and any(f.needs_grad for f in fakes) and not op.facts.get("detaches")
         if into is not None:
             target = getattr(fakes[into], "original", fakes[into])
-            if grad and not target.needs_grad:
+            if grad:
                 target.needs_grad = 1
+                self.history |= self.root(target.node).op is None
             return target
         if found.base is not None:
             self.bases[node] = fakes[found.base].node
@@ -263,6 +265,12 @@ class Recorder(Interpreter):
             self.nodes.append(picked)
             results.append(self.fake(picked, one, grad and one.dtype.category >= 2, inputs))
         return tuple(results)
+
+    def root(self, node):
+        """The node whose memory a node shows."""
+        while node in self.bases:
+            node = self.bases[node]
+        return node
 
     def lowered(self, value):
         if isinstance(value, Fake):
