@@ -118,6 +118,9 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     """The gradients of ``outputs`` with respect to ``inputs``, as a tuple."""
     outputs, inputs = as_tuple(outputs), as_tuple(inputs)
     gradients = as_tuple(grad_outputs) or (None,) * len(outputs)
+    if is_grads_batched:
+        from ..func.batching import vmap
+        return vmap(lambda *rows: grad(outputs, inputs, rows, retain_graph, create_graph, only_inputs, allow_unused, False, materialize_grads))(*gradients)
     gradients = [starting_gradient(t, g, create_graph) for t, g in zip(outputs, gradients)]
     retain = create_graph if retain_graph is None else retain_graph
     run = launch(outputs, gradients, retain, create_graph, inputs, False)

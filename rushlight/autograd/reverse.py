@@ -10,12 +10,14 @@ import itertools
 
 from ..aot.joint import active_nodes, carries_gradient, differentiate
 from ..aot.partition import partition
+from ..compiler.schedule import bytes_of_work
+from ..compiler.simplify import simplify
 from ..core.interpret import Suspended
 from ..core.native import Op, state
 from ..core.op import OPS
 from ..core.tensor import Tensor
 from ..eager.plan import NUMBER_METAS, Arguments, backward_operator, calls_mask
-from ..graph.graph import Graph
+from ..graph.graph import Graph, splice
 from ..transforms.level import Level, Wrapped, map_results, recording
 from ..transforms.trace import Trace
 
@@ -224,7 +226,7 @@ def describe(given, scalars, values, key):
 def linearise(op: Op, given, names, wanted) -> Linearised:
     trace = Trace()
     arguments = Arguments(op, given, names, trace)
-    with trace:
+    with trace, recording(1):
         results = trace.call(op, arguments.args, arguments.kwargs)
         several = isinstance(results, (tuple, list))
         outputs = [r.node for r in (results if several else [results])]
@@ -239,9 +241,10 @@ def linearise(op: Op, given, names, wanted) -> Linearised:
     if not found:
         made.carrying = ()
         return made
-    grads = [g for _, g in found]
-    cut = partition(Graph(trace.inputs, trace.nodes, [*outputs, *grads]), outputs, [c.node for c in cotangents], grads)
-    seen = [*inputs, *outputs, *cut.extras]
+    count = len(outputs)
+    joint = simplify(splice(Graph(trace.inputs, trace.nodes, [*outputs, *(g for _, g in found)])), count)
+    cut = partition(joint, joint.outputs[:count], [c.node for c in cotangents], joint.outputs[count:], work=bytes_of_work)
+    seen = [*inputs, *joint.outputs[:count], *cut.extras]
     made.residuals = tuple(seen.index(n) for n in cut.residuals)
     made.reached = tuple(arguments.tensors.index(s) for s, _ in found)
     made.backward = backward_operator(f"{op.name}.backward", cut.backward)

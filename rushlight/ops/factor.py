@@ -5,13 +5,17 @@ Lehmann 2018 (Algorithmic differentiation of linear algebra functions).
 """
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ..core.dtypes import int32, int64
 from ..core.kinds import Foreign, P
 from . import lapack
 from .lapack import LinAlgError
-from .prims import primitive
+from .prims import primitive as declared
+
+primitive = partial(declared, leading=True)  # maps over leading dimensions, equal ones for all arguments, by itself
 
 
 def batch(x) -> tuple:
@@ -121,7 +125,7 @@ def pinv_slope(g, y, a):
     return (gh - a @ (y @ gh)) @ y @ yh + yh @ y @ (gh - (gh @ y) @ a) - yh @ g @ yh
 
 
-P_pinv = primitive("pinv", Foreign(converging(pinv_numpy, "pinv"), lambda a, atol, rtol, hermitian: matrix(a, a.shape[-1], a.shape[-2]), pinv_gradient),
+P_pinv = declared("pinv", Foreign(converging(pinv_numpy, "pinv"), lambda a, atol, rtol, hermitian: matrix(a, a.shape[-1], a.shape[-2]), pinv_gradient),
                    lambda a, atol, rtol, hermitian: 0, arity=3)
 
 

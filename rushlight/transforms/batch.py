@@ -332,9 +332,10 @@ CONVOLUTIONS = {P.conv: conv, P.conv_input: conv_input, P.conv_weight: conv_weig
 
 
 def foreign(level, op, args, params):
-    """Along a dimension: along the next one.  Anything else: example by example."""
-    if "dim" in params:
-        return op(*map(level.stacked, args), **{**params, "dim": params["dim"] + 1})
+    """Along dimensions: along the next ones.  What maps over leading dimensions by itself does.  Anything else: example by example."""
+    if "dim" in params or "dims" in params or op.facts.get("leading"):
+        shifted = {k: SHIFTED[k](v, level.size, None) if k in ("dim", "dims") else v for k, v in params.items()}
+        return op(*map(level.stacked, args), **shifted)
     values = tuple(level.stacked(a) if is_tensor(a) else a for a in args)
     found = [op(*(example(v, k) if is_tensor(v) else v for v in values), **params) for k in range(level.size)]
     if isinstance(found[0], Tensor):

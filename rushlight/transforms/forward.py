@@ -11,7 +11,7 @@ from ..core.native import Op
 from ..core.op import OPS, bind
 from ..core.tensor import Tensor
 from ..graph.graph import Graph
-from .level import Level, Wrapped, derived, map_call, map_results, with_parameter
+from .level import Level, Wrapped, derived, map_call, map_results, recording, with_parameter
 from .trace import Trace
 
 
@@ -193,7 +193,7 @@ def transposed(op: Op, results, args, duals, params):
     cotangents = [enter(r) if k in floating else None for k, r in enumerate(outputs)]
     given = [d.tangent for d in every(duals) if isinstance(d, Dual) and d.tangent is not None]
     moved = [enter(t) for t in given]
-    with trace:
+    with trace, recording(1):
         g, y = (cotangents, tuple(ys)) if several else (cotangents[0], ys[0])
         rule = op.rules.get("vjp")
         found = rule(g, y, *inputs, **params) if rule else op.kind.vjp(op, g, y, *inputs, **params)
