@@ -88,15 +88,34 @@ cumsum, cumprod = running("cumsum", P_cumsum), running("cumprod", P_cumprod)
 
 
 def logcumsumexp_gradient(g, y, x, dim):
-    """exp(x) times the later sum of g exp(-y), in logarithms: positive and negative cotangents apart, so that nothing overflows."""
-    def later(part):
-        shifted = P.sub(P.log(part), y)
-        return P.exp(P.add(x, P.flip(P.logcumsumexp(P.flip(shifted, dims=(dim,)), dim=dim), dims=(dim,))))
-
     if x.dtype.is_complex:
         back = P.flip(P.cumsum(P.flip(P.mul(g, P.conj(P.exp(P.neg(y)))), dims=(dim,)), dim=dim), dims=(dim,))
         return [P.mul(P.conj(P.exp(x)), back)]
-    return [P.sub(later(P.maximum(g, 0.0)), later(P.maximum(P.neg(g), 0.0)))]
+    return [P.weighed_sum(g, x, y, dim=dim, later=True)]
+
+
+def weighed_sum_numpy(v, x, y, dim, later):
+    """In logarithms, positive and negative v apart, so that nothing overflows where x is far from y."""
+    def along(part):
+        with np.errstate(divide="ignore"):
+            logs = np.log(part)
+        if not later:
+            return np.exp(np.logaddexp.accumulate(logs + x, dim) - y)
+        return np.exp(np.flip(np.logaddexp.accumulate(np.flip(logs - y, dim), dim), dim) + x)
+
+    return along(np.maximum(v, 0)) - along(np.maximum(-v, 0))
+
+
+def weighed_sum_gradient(g, out, v, x, y, dim, later):
+    """The sum over later positions is the transpose of that over earlier ones."""
+    back = P.weighed_sum(g, x, y, dim=dim, later=not later)
+    own, other = P.mul(g, out), P.mul(v, back)
+    return [back, own, P.neg(other)] if later else [back, other, P.neg(own)]
+
+
+P_weighed_sum = primitive("weighed_sum", Foreign(weighed_sum_numpy, lambda v, x, y, dim, later: v.like(tuple(v.shape)), weighed_sum_gradient),
+                          lambda v, x, y, dim, later: 0, arity=3,
+                          doc="out[i] = sum of v[j] exp(x[i] - y[j]) over j >= i (later), or of v[j] exp(x[j] - y[i]) over j <= i.")
 
 
 def logcumsumexp_numpy(x, dim):
