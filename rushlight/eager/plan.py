@@ -290,8 +290,13 @@ def shown_argument(result: Traced, trace, arguments):
 
 def program_plan(op, trace, arguments, results, several, mask, stores) -> Plan:
     """A program that writes into arguments, or returns some of them or views of them: only the other results are computed into
-    fresh memory."""
-    refuse_history(op, trace, arguments, mask, stores)
+    fresh memory.  Where a write would have to become part of the derivative, or the memory written is that of another
+    argument too, its body runs on the tensors themselves."""
+    body = call_body(op)
+    reason = part_of_derivative(trace, arguments, mask, stores)
+    if reason:
+        log.debug("%s: runs call by call: %s", op.name, reason)
+        return python_plan(op, body)
     fresh, shown = {}, []  # for each result: (fresh result, None, 0) or (argument, Meta, offset)
     for result in results:
         source, offset = shown_argument(result, trace, arguments)
@@ -304,6 +309,8 @@ def program_plan(op, trace, arguments, results, several, mask, stores) -> Plan:
 
     def run(args, names):
         tensors = [a for a in flat(args) if isinstance(a, Tensor)]
+        if any(other.storage is tensors[k].storage for k in written for j, other in enumerate(tensors) if j != k):
+            return body(args, names)
         made = launch_plan(inner, op, args, names, mask)
         for k in written:
             tensors[k].storage.version += 1
@@ -320,16 +327,16 @@ def view_of(tensor: Tensor, meta: Meta, offset: int) -> Tensor:
     return OPS["as_strided"](tensor, tuple(meta.shape), meta.strides, offset)
 
 
-def refuse_history(op, trace, arguments, mask, stores):
-    """RuntimeError where a write would have to become part of the derivative."""
+def part_of_derivative(trace, arguments, mask, stores) -> str:
+    """Why writes into arguments would have to become part of the derivative; empty where they need not."""
     sources = [n for k, n in enumerate(arguments.tensors) if mask & gradient_bit(k) and carries_gradient(n.meta)]
     active = active_nodes(trace.nodes, sources)
     for store in stores:
         if store.into in active:
-            raise RuntimeError(f"{op.name}: a leaf Variable that requires grad is being used in an in-place operation, or an argument with history is; "
-                               "write to a copy of it, or under no_grad()")
+            return f"argument {store.into.name} has a history and is written"
         if store.node in active:
-            raise RuntimeError(f"{op.name}: an argument without gradient is overwritten with values that carry one; detach() them, or return them instead")
+            return f"argument {store.into.name} is overwritten with values that carry a gradient"
+    return ""
 
 
 def install(plan: Plan, code: Code):
