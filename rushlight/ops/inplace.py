@@ -39,6 +39,7 @@ def derive_view(operator):
             raise RuntimeError(f"a leaf Variable that requires grad is being used in an in-place operation ({operator.name}_)")
         seen = operator(input, *args, **kwargs)
         input.meta, input.offset, input.step, input.output = seen.meta, seen.offset, seen.step, seen.output
+        input.storage.version += 1
         return input
     body.__name__, body.__doc__ = operator.name + "_", f"In-place {operator.name}: no element moves."
     op(body, composite=True, inplace=True)
