@@ -56,7 +56,7 @@ class Schedule:
                 continue
             loads, operations = self.cost(node, work)
             dear = loads >= MOST_LOADS or operations >= MOST_WORK or node.op.kind.name == "reduce"
-            if dear and len(readers.get(node, ())) > 1 and node.op.kind.name != "view":
+            if dear and len(readers.get(node, ())) > 1 and node.op.kind.name != "view" and not stored_alike(node, readers[node]):
                 self.kept.add(node)
             else:
                 work[node] = (loads, operations) if node.op.kind.name != "reduce" else (0, 0)  # a row's result is at hand in its kernel
@@ -110,6 +110,11 @@ class Schedule:
             for used in nodes_in(node.args):
                 homes.setdefault(used, set()).update(own)
         return found
+
+
+def stored_alike(node: Node, readers) -> bool:
+    """Whether all that reads a value is stored at the end by one kernel, whose stores share what they compute."""
+    return all(isinstance(r, Store) and r.node.shape == node.shape for r in readers)
 
 
 def shrinks(node: Node) -> bool:

@@ -98,7 +98,7 @@ def blank_plan(op: Op, kind: int) -> Plan:
     plan = Plan()
     plan.kind, plan.op = kind, op
     plan.outputs = plan.sizes = plan.itemsizes = plan.temporaries = ()
-    plan.wanted = plan.cotangents = plan.saves = plan.constants = plan.passed = plan.views = ()
+    plan.wanted = plan.cotangents = plan.saves = plan.constants = plan.passed = plan.views = plan.written = ()
     return plan
 
 
@@ -306,6 +306,12 @@ def program_plan(op, trace, arguments, results, several, mask, stores) -> Plan:
             shown.append((arguments.tensors.index(source), result.meta, offset))
     inner = run_plan(op, trace, arguments, list(fresh), True, mask, stores)
     written = [arguments.tensors.index(store.into) for store in stores]
+    if not mask and all(meta is None or meta is arguments.tensors[k].meta and not offset for k, meta, offset in shown):
+        inner.views = tuple((k, 0, None, 0) for k, meta, _ in shown if meta is not None)
+        given = iter(range(-1, -len(inner.views) - 1, -1))
+        inner.passed = tuple(k if meta is None else next(given) for k, meta, _ in shown)
+        inner.written, inner.several = tuple(written), int(several)
+        return inner
 
     def run(args, names):
         tensors = [a for a in flat(args) if isinstance(a, Tensor)]

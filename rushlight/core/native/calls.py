@@ -249,11 +249,22 @@ def execute(plan: Plan, args: Args, values: i64, used: i64, mask: i64) -> object
     launch(plan, args, values, used)
     if mask != 0:
         record(plan, args, made, values)
+    if len(plan.written) != 0:
+        touch(plan, args)
     if len(plan.passed) != 0:
         made = pass_on(plan, args, made)
     if plan.several != 0:
         return made[: len(made) - plan.extra]
     return made[0]
+
+
+@native
+def touch(plan: Plan, args: Args) -> None:
+    """Notes that a program wrote into arguments."""
+    written = plan.written
+    for k in range(len(written)):
+        target = cast(Tensor, tensor_argument(args, written[k]))
+        target.storage.version += 1
 
 
 @native
@@ -270,7 +281,10 @@ def pass_on(plan: Plan, args: Args, fresh: tuple) -> tuple:
             view: tuple = views[-1 - code]
             source = cast(Tensor, tensor_argument(args, view[0]))
             offset: i64 = view[1]
-            tuple_set(results, k, wrap(source.storage, source.offset + offset, view[2], view[3]))
+            if view[2] is None:
+                tuple_set(results, k, source)
+            else:
+                tuple_set(results, k, wrap(source.storage, source.offset + offset, view[2], view[3]))
     return filled(results)
 
 

@@ -82,7 +82,8 @@ class Plan:
     long: i64  # 1 if worth releasing the interpreter lock
     large: i64  # 1 if it has more values than the hot path has room for
     passed: tuple  # where results share memory with arguments: for each result, fresh result k, or ~k for ``views[k]``
-    views: tuple  # (which tensor argument, offset in elements, Meta, item size)
+    views: tuple  # (which tensor argument, offset in elements, Meta or None for the argument itself, item size)
+    written: tuple  # the tensor arguments that a program writes into, besides its results
     source: i64  # views and in-place: which tensor argument is viewed, or written
     apart: i64  # in-place: 1 if another argument is read elsewhere than at the element being written
     offset: i64  # views: in elements, relative
