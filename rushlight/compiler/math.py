@@ -285,14 +285,40 @@ def quarter(x: Expr, shift: int):
     return where(apply("ne", apply("bitwise_and", turn, 2), 0), -y, y)
 
 
+HALF_PI32 = (1.5707963705062866, -4.371139000186241e-08, -1.7151245100059e-15)
+SIN32 = [-0.166666549077, 0.008332175799, -0.00019516972]
+COS32 = [0.0416666468052, -0.00138873644011, 2.443808231771e-05]
+MOST_TURNS32 = 1e5  # up to here the first difference of the reduction is exact
+
+
+def quarter32(x: Expr, shift: int):
+    """As ``quarter``, for float32 of moderate size."""
+    n = apply("round", x * (2 / math.pi))
+    r = x
+    for part in HALF_PI32:
+        r = fma(n, -part, r)
+    z = r * r
+    sine, cosine = fma(r * z, polynomial(z, SIN32), r), fma(z * z, polynomial(z, COS32), fma(z, -0.5, 1.0))
+    turn = convert(n, int32) + shift
+    y = where(apply("ne", apply("bitwise_and", turn, 1), 0), cosine, sine)
+    return where(apply("ne", apply("bitwise_and", turn, 2), 0), -y, y)
+
+
+def by_size(x, small, large):
+    """``small`` of a float32, in double precision ``large`` where it has turned often: a branch that is hardly ever taken."""
+    if x.dtype is float64:
+        return large(x)
+    return apply("rarely", apply("gt", magnitude(x), MOST_TURNS32), convert(large(convert(x, float64)), float32), small(x))
+
+
 @expansion("sin")
 def sin(x):
-    return through_double(lambda v: where(apply("eq", v, 0.0), v, quarter(v, 0)), x)
+    return where(apply("eq", x, 0.0), x, by_size(x, lambda v: quarter32(v, 0), lambda v: quarter(v, 0)))
 
 
 @expansion("cos")
 def cos(x):
-    return through_double(lambda v: quarter(v, 1), x)
+    return by_size(x, lambda v: quarter32(v, 1), lambda v: quarter(v, 1))
 
 
 @expansion("tan")

@@ -38,6 +38,15 @@ def test_float32(name):
     assert ulps(found, exact(x.astype(np.float64)).astype(np.longdouble)) <= limit
 
 
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+@pytest.mark.parametrize("size", [9e4, 1e9])
+def test_many_turns(name, size):
+    """Beyond 1e5 the reduction goes through double precision, lane by lane where wanted."""
+    x = points(-size, size, np.float32)
+    found = compute(lambda p, a: getattr(p, name)(a), x)
+    assert ulps(found, FUNCTIONS[name][0](x.astype(np.float64)).astype(np.longdouble)) <= 2
+
+
 @pytest.mark.parametrize("name", DOUBLE)
 def test_float64(name):
     exact, low, high, _ = DOUBLE[name]

@@ -457,6 +457,8 @@ class Emitter:
         expansion = math.expand(e)
         if expansion is not e:
             return self.vector(expansion) if lanes else self.value(expansion)
+        if e.op == "rarely":
+            return self.rarely(*e.args, lanes)
         if e.op == "philox":
             keys = self.keys(e.args[0], lanes)
             return scalars.philox(b, keys, *(self.vector(a) if lanes else self.value(a) for a in e.args[1:]))
@@ -496,6 +498,19 @@ class Emitter:
         for value, c in zip(x, coefficients):
             out = b.sub(out, value) if c == -1 else b.add(out, b.mul(value, c))
         return out
+
+    def rarely(self, condition, unusual, usual, lanes):
+        """A choice of which one side is not even computed unless some lane wants it."""
+        b, value = self.b, self.vector if lanes else self.value
+        wanted, found = value(condition), value(usual)
+
+        def repair():
+            self.scopes.append({})  # what is computed in a branch is not there after it
+            made = b.select(wanted, value(unusual), found)
+            self.scopes.pop()
+            return [made]
+
+        return b.when(b.reduce("or", wanted) if lanes else wanted, repair, lambda: [found])[0]
 
     def border(self, e):
         """A comparison that changes once along the vector axis, as a mask of the lanes before or after that place."""
