@@ -6,6 +6,7 @@ joins, as do elementwise results of that shape or of the rows' shape.
 from __future__ import annotations
 
 from ..core import expr
+from ..core.dtypes import float32, float64
 from ..core.expr import Expr, index
 from ..core.meta import is_one, row_major
 from ..graph.graph import Node, nodes_in
@@ -26,6 +27,7 @@ class Cluster:
         self.levels = {}
         self.serial = False
         self.updates = []
+        self.scan = None  # (Reduction, StoreTo): a running result
 
     def level(self, e: Expr) -> int:
         """How many stages must be over before ``e`` can be computed."""
@@ -67,12 +69,20 @@ class Cluster:
             return Kernel(tuple(i for i in outer if i is not last), last, [stage], flag=True)
         return Kernel(outer, None, [stage], serial=True, flag=True)
 
+    @property
+    def closed(self) -> bool:
+        """Whether nothing may join."""
+        return bool(self.updates or self.scan)
+
     def kernel(self) -> Kernel:
         """Stages by level: a loop over the reduced dimensions, then what is stored once a row."""
         outer = tuple(i for k, i in enumerate(self.position) if isinstance(i, Expr) and k not in self.dims)
         loops = tuple(i for k, i in enumerate(self.position) if isinstance(i, Expr) and k in self.dims)
         if self.updates:
             return self.update_kernel(outer, loops)
+        if self.scan:
+            reduction, store = self.scan
+            return Kernel(outer, None, [Stage(loops, [reduction], [store])])
         self.store_costly_parts()
         stages = []
         last = max([level for level, *_ in self.reductions + self.stores], default=0)
@@ -177,7 +187,7 @@ class Fuser:
 
     def reads_from(self, cluster, node) -> bool:
         """Whether the node reads memory that the cluster writes."""
-        written = {s.buffer for s in (*(s for _, _, s in cluster.stores), *cluster.updates)}
+        written = {s.buffer for s in (*(s for _, _, s in cluster.stores), *cluster.updates, *(cluster.scan or ())[1:])}
         places = (self.reader.places.get(n) for n in (node, *self.needs(node)))
         return any(isinstance(p, Place) and p.buffer in written and p.buffer.kind != "input" for p in places)
 
@@ -198,7 +208,7 @@ class Fuser:
         kept = frozenset(k for k in dims if not is_one(x.shape[k]))
 
         def fits(c):
-            if c.updates:
+            if c.closed:
                 return None
             own = frozenset(k for k in c.dims if not is_one(c.shape[k]))
             return c.position if same_shape(c.shape, x.shape) and (own == kept or not c.results and not c.dims and self.joins(c, kept)) else None
@@ -210,7 +220,7 @@ class Fuser:
 
     def joins(self, cluster, dims) -> bool:
         """Whether a cluster that only stores elements may also reduce."""
-        return bool(dims) and not cluster.updates and all(whole for _, whole, _ in cluster.stores)
+        return bool(dims) and not cluster.closed and all(whole for _, whole, _ in cluster.stores)
 
     def narrow(self, cluster, dims):
         """A cluster of elementwise stores takes on reduced dimensions."""
@@ -234,12 +244,23 @@ class Fuser:
         self.reader.checked = True
         self.home[place.buffer] = cluster
 
+    def scanned(self, node: Node, place: Place):
+        """A scan: a cluster of its own.  Sums and products of float32 run in double precision, as long ones lose too much."""
+        cluster = Cluster(node.shape, (node.params["dim"],))
+        self.clusters.append(cluster)
+        value = self.value(cluster, node.args[0], cluster.position)
+        wide = float64 if node.dtype is float32 else float32 if node.dtype.is_half else node.dtype
+        result = Expr("result", (), ("r0",), wide)
+        reduction = Reduction(result, node.op.kind.combine, expr.convert(value, wide), running=True)
+        cluster.scan = reduction, StoreTo(place.buffer, expr.const(place.at(cluster.position)), expr.convert(result, node.dtype))
+        self.home[place.buffer] = cluster
+
     def output(self, node: Node, place: Place, alone=False):
         """Stores a node's elements at a place (``alone``: in a kernel of its own)."""
         wanted = squeezed(node.shape)
 
         def fits(c):
-            if alone or c.updates:
+            if alone or c.closed:
                 return None
             for shape, position in ((c.shape, c.position), (c.row_shape, c.row)):
                 if same_shape(squeezed(shape), wanted):

@@ -23,16 +23,20 @@ class Buffer:
 
 @dataclass(eq=False)
 class Reduction:
-    """``result = combine of value over the stage's loops``; for the place of an extreme, ``at`` numbers the elements."""
+    """``result = combine of value over the stage's loops``; for the place of an extreme, ``at`` numbers the elements.
+
+    Of a ``running`` reduction the stage's own stores see the result so far.
+    """
 
     result: Expr
     combine: str
     value: Expr
     at: Expr | None = None
+    running: bool = False
 
     def mapped(self, change):
         """The same reduction with other Exprs."""
-        return Reduction(self.result, self.combine, change(self.value), None if self.at is None else change(self.at))
+        return Reduction(self.result, self.combine, change(self.value), None if self.at is None else change(self.at), self.running)
 
 
 @dataclass
@@ -76,6 +80,11 @@ class Kernel:
     flag: bool = False
     across: Expr | None = None
 
+    @property
+    def running(self) -> bool:
+        """Whether it is a scan: its loops run in order and are left as they are."""
+        return any(r.running for s in self.stages for r in s.reductions)
+
     def buffers(self):
         """What it reads and writes, in order of first appearance."""
         found = {}
@@ -108,7 +117,7 @@ def stage_lines(stage: Stage):
     yield from lines[:len(lines) - count]
     spelled = iter(lines[len(lines) - count:])
     for r in stage.reductions:
-        yield f"{r.result} = {r.combine} {next(spelled)}"
+        yield f"{r.result} = {'running ' if r.running else ''}{r.combine} {next(spelled)}"
     for s in stage.stores:
         yield f"{s.buffer}[{next(spelled)}] {s.combine or ''}= {next(spelled)}"
     for r in stage.reductions:

@@ -54,12 +54,12 @@ MACHINE = frozenset((
 
 
 FLOATING_ONLY = ("reciprocal", "div", "sqrt", "copysign")
-READABLE = ("elementwise", "view", "join", "gather", "create")  # read through; reductions and scatters are placed by ``fuse.py``
+READABLE = ("elementwise", "view", "join", "gather", "create")  # read through; reductions, scans and scatters are placed by ``fuse.py``
 
 
 def obstacle(node: Node) -> str:
     """Why kernels cannot compute a node from its arguments; empty if they can."""
-    if node.op is None or node.op.kind.name not in (*READABLE, "reduce", "scatter"):
+    if node.op is None or node.op.kind.name not in (*READABLE, "reduce", "scan", "scatter"):
         return "no kernel form"
     if any(n.dtype.is_complex for n in (node, *nodes_in(node.args))) or isinstance(node.params.get("value"), complex):
         return "complex numbers"

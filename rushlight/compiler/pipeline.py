@@ -104,6 +104,8 @@ class Compilation:
                 self.fuser.reduction(node)
             elif kind == "scatter":
                 self.scatter(node)
+            elif kind == "scan":
+                self.scan(node)
             for target in [t for t in pending if t[0] is node]:
                 if self.reader.places.get(node) is not target[1]:
                     self.fuser.output(*target)
@@ -111,7 +113,7 @@ class Compilation:
         for target in pending:  # inputs returned as they are
             self.fuser.output(*target)
         self.store_into()
-        kernels = [arrange(c.kernel()) for c in self.fuser.clusters if c.stores or c.updates]
+        kernels = [arrange(c.kernel()) for c in self.fuser.clusters if c.stores or c.closed]
         steps = [Step(part, self.scalars) for kernel in kernels for part in split(kernel, self.scratch)]
         fusion_log.debug("%s: %d nodes -> %d kernels", name, len(self.graph.nodes), len(steps))
         return Program(name, steps, len(self.graph.inputs), self.metas, self.temporaries, self.reader.checked)
@@ -142,19 +144,29 @@ class Compilation:
         at = next(s.at for _, _, s in reversed(cluster.stores) if s.buffer is place.buffer)
         for c in self.fuser.clusters[self.fuser.clusters.index(cluster):]:
             values = [r.value for _, r in c.reductions] + [s.value for _, _, s in (*c.stores, *((0, 0, u) for u in c.updates))]
+            values += [r.value for r in (c.scan or ())[:1]]
             for value in values:
                 for load in walk(value, "load"):
                     if load.arg is place.buffer and not (c is cluster and load.args[0] is at and not c.reductions):
                         return True
         return False
 
+    def memory(self, node: Node) -> Place:
+        """The memory of an output, or a temporary."""
+        place = next((t for n, t in self.targets if n is node), None)
+        return place or Place(self.new_temporary(node), Meta.of(node.shape, node.dtype).strides)
+
+    def scan(self, node: Node):
+        place = self.memory(node)
+        self.fuser.scanned(node, place)
+        self.reader.places[node] = place
+        self.reader.reset()
+
     def scatter(self, node: Node):
         """A copy of x, then updates in order, parallel over the dimensions that are not indexed."""
         x, positions, source = node.args[:3]
         dim = node.params["dim"]
-        place = next((t for n, t in self.targets if n is node), None)
-        if place is None:
-            place = Place(self.new_temporary(node), Meta.of(node.shape, node.dtype).strides)
+        place = self.memory(node)
         if isinstance(x, Node):
             self.fuser.output(x, place, alone=True)
         if node.op.name.endswith("put"):

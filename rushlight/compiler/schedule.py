@@ -34,6 +34,8 @@ class Schedule:
         for node in graph.nodes:
             if node in landmarks:
                 self.kept.update(through_views(used) for used in nodes_in(node.args))
+            elif node.op.kind.name == "scan":
+                self.kept.add(node)
             elif node.op.kind.name == "scatter":
                 self.kept.update((node, node.args[1]))
         self.keep_shared()

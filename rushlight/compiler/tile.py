@@ -114,6 +114,8 @@ SHORT = 8  # axes of fewer elements do not fill vectors
 
 def divisor(kernel: Kernel, axis) -> int | None:
     """The extent of the inner one of two axes that this axis should become."""
+    if kernel.running and any(axis is i for s in kernel.stages for i in s.loops):
+        return None
     found, extent = set(), extent_of(axis)
     for stage in kernel.stages:
         for e in stage.exprs():
@@ -155,7 +157,7 @@ def unroll(kernel: Kernel) -> Kernel:
     """A kernel with few iterations of its loops (a pooling window) without them: vectors then run over what they are computed for."""
     loops = next((s.loops for s in kernel.stages if s.loops), ())
     extents = [extent_of(i) for i in loops]
-    if not loops or not all(isinstance(n, int) for n in extents) or math.prod(extents) > UNROLLED or all(map(is_short, kernel.outer)):
+    if not loops or kernel.running or not all(isinstance(n, int) for n in extents) or math.prod(extents) > UNROLLED or all(map(is_short, kernel.outer)):
         return kernel
     places = [dict(zip(loops, at)) for at in itertools.product(*map(range, extents))]
     results: dict = {}
@@ -300,7 +302,7 @@ def split(kernel: Kernel, new_temporary) -> list[Kernel]:
     makes a Buffer.
     """
     looped = [s for s in kernel.stages if s.loops]
-    if len(looped) != 1 or kernel.stages[0] is not looped[0] or not looped[0].reductions or kernel.serial:
+    if len(looped) != 1 or kernel.stages[0] is not looped[0] or not looped[0].reductions or kernel.serial or kernel.running:
         return [kernel]
     stage, kept = looped[0], [*kernel.outer] + ([kernel.lane] if kernel.lane is not None else [])
     extents = [extent_of(i) for i in (*stage.loops, *kept)]

@@ -314,3 +314,14 @@ class Foreign(Kind):
         if self.gradient is None:
             raise NotImplementedError(f"the derivative of {op.name} is not implemented")
         return self.gradient(g, y, *args, **params)
+
+
+class Scan(Foreign):
+    """out[i] = all elements up to i along ``dim`` combined.  Facts as of Foreign, and ``combine``: add or mul."""
+
+    name = "scan"
+    lowers = True
+
+    def __init__(self, numpy, combine, describe, gradient):
+        super().__init__(numpy, describe, gradient)
+        self.combine = combine

@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.dtypes import FLOATING, int64
-from ..core.kinds import Foreign, P
+from ..core.kinds import Foreign, P, Scan
 from ..core.op import op, rule, sample
 from ..core.tensor import wrapped
 from .prims import primitive
@@ -44,8 +44,8 @@ def cumprod_gradient(g, y, x, dim):
     return [total if total is not None else g]
 
 
-P_cumsum = primitive("cumsum", Foreign(lambda x, dim: np.cumsum(x, dim, dtype=x.dtype), same_meta, cumsum_gradient), lambda x, dim: 0, arity=1)
-P_cumprod = primitive("cumprod", Foreign(lambda x, dim: np.cumprod(x, dim, dtype=x.dtype), same_meta, cumprod_gradient), lambda x, dim: 0, arity=1)
+P_cumsum = primitive("cumsum", Scan(lambda x, dim: np.cumsum(x, dim, dtype=x.dtype), "add", same_meta, cumsum_gradient), lambda x, dim: 0, arity=1)
+P_cumprod = primitive("cumprod", Scan(lambda x, dim: np.cumprod(x, dim, dtype=x.dtype), "mul", same_meta, cumprod_gradient), lambda x, dim: 0, arity=1)
 
 
 def running_extreme(pick, better):

@@ -290,13 +290,30 @@ class Emitter:
             new = [self.operand(r.value)]
             if r.at is not None:
                 new.append(self.operand(r.at))
-            after = self.combine(r, before, new)
+            after = self.combine(r, before, new) if not (r.running and self.along_loops()) else self.prefixes(r, before[0], new[0])
             mask = self.context.mask if self.context else None
             out.append([self.b.select(mask, a, old) for a, old in zip(after, before)] if mask is not None else after)
+        self.scopes[-1].update((r.result, self.so_far if self.along_loops() else a[0]) for r, a in zip(stage.reductions, out) if r.running)
         values = [self.raw(s.value) if copies(s) else self.operand(s.value) for s in stage.stores]  # all before the first store changes anything
         for s, value in zip(stage.stores, values):
             self.store(s, value)
         return out
+
+    def along_loops(self) -> bool:
+        """Whether vectors run along a loop of the stage, rather than along an outer axis."""
+        return self.context is not None and self.kernel.lane is None
+
+    def prefixes(self, r, before, value):
+        """Each lane combined with those before it and with what came before the vector, which is left in ``so_far``; returns the
+        whole, in every lane, for the next vector."""
+        b, lanes, step = self.b, self.lanes, 1
+        while step < lanes:
+            moved = b.shuffle(value, None, [(k - step) % lanes for k in range(lanes)])
+            far = constant_vector(i1, [k >= step for k in range(lanes)])
+            value, step = b.select(far, self.combine(r, [moved], [value])[0], value), 2 * step
+        self.so_far = self.combine(r, [before], [value])[0]
+        whole = b.shuffle(value, None, [lanes - 1] * lanes)
+        return self.combine(r, [before], [whole])
 
     def operand(self, e):
         return self.vector(e) if self.context else self.value(e)
@@ -635,6 +652,12 @@ class Emitter:
         read = b.load(vector(type.element, few), low, mask=mask)
         return b.shuffle(read, None, [k // n for k in range(self.lanes)])
 
+    def backwards(self, buffer, rest, type, mask):
+        """A load with stride -1: the vector that ends at the first element, turned round."""
+        b, turn = self.b, list(reversed(range(self.lanes)))
+        low = b.offset(self.pointer(buffer, rest), b.sub(1 - self.lanes, self.context.start), type.element)
+        return b.shuffle(b.load(type, low, mask=mask and b.shuffle(mask, None, turn)), None, turn)
+
     def every_other(self, buffer, rest, type):
         """A load with stride 2: two vectors, less the one element beyond the last, and their even lanes."""
         b, lanes = self.b, self.lanes
@@ -687,6 +710,8 @@ class Emitter:
             read = b.select(mask, read, zero(type))
         elif condition is None and self.repeats(at) is not None:
             read = self.repeated(buffer, *self.repeats(at), type)
+        elif stride == -1:
+            read = self.backwards(buffer, rest, type, mask)
         elif stride == 2 and condition is None:
             read = self.every_other(buffer, rest, type)
         else:
@@ -770,7 +795,7 @@ def parts(roots):
 
 def unrolling(kernel: Kernel) -> int:
     """Vectors in flight: fewer where the body is long."""
-    if kernel.serial:
+    if kernel.serial or kernel.running and kernel.lane is None:
         return 1
     work = sum(8 if e.op in math.COSTLY else 1 for s in kernel.stages for e in parts(s.exprs()) if e.dtype is not None)
     return UNROLL if work <= 24 else 2
