@@ -73,17 +73,18 @@ def ancestors(nodes, targets) -> set:
 
 
 def crossroads(nodes) -> set:
-    """Elementwise results that several others read and that read several tensors or a contraction: the sums of residual networks."""
+    """Elementwise results that several others read and that read several tensors, or all that is read of a contraction: the sums of
+    residual networks, layers with their biases."""
     users: dict = {}
     for node in nodes:
         for used in set(nodes_in(node.args)):
             users[used] = users.get(used, 0) + 1
+
+    def reads_much(node: Node) -> bool:
+        large = [n for n in nodes_in(node.args) if product(n.shape) == product(node.shape)]
+        return len(large) > 1 or any(n.op is not None and n.op.kind.name in KEPT and users[n] == 1 for n in large)
+
     return {n for n in nodes if n.op.kind.name == "elementwise" and users.get(n, 0) > 1 and reads_much(n)}
-
-
-def reads_much(node: Node) -> bool:
-    large = [n for n in nodes_in(node.args) if product(n.shape) == product(node.shape)]
-    return len(large) > 1 or any(n.op is not None and n.op.kind.name in KEPT for n in large)
 
 
 class Costs:

@@ -38,6 +38,8 @@ class Schedule:
                 self.kept.add(node)
             elif node.op.kind.name == "scatter":
                 self.kept.update((node, node.args[1]))
+            elif node.op.kind.name == "view" and overlapping(node):
+                self.kept.add(below_views(node))
         self.keep_shared()
         self.place()
         while self.keep_spread():
@@ -100,23 +102,38 @@ class Schedule:
 
     def keep_spread(self) -> bool:
         """Keeps reductions that would be computed in several slots; whether there were any."""
-        homes: dict = {o.node: {-1} for o in self.graph.outputs if isinstance(o, Store)}
+        after = len(self.slots)  # where Stores are computed
+        spans: dict = {o.node: (after, after) for o in self.graph.outputs if isinstance(o, Store)}  # node: first and last slot that computes it
         found = False
         for node in reversed(self.graph.nodes):
-            own = homes.get(node, set())
+            own = spans.get(node)
             if node in self.kept:
-                own = {self.slot[node]} if node in self.slot else set()
-            elif node.op.kind.name == "reduce" and len(own) > 1:
+                own = (self.slot[node], self.slot[node]) if node in self.slot else None
+            elif own and own[0] != own[1] and node.op.kind.name == "reduce":
                 self.kept.add(node)
                 found = True
-            for used in nodes_in(node.args):
-                homes.setdefault(used, set()).update(own)
+            if own:
+                for used in nodes_in(node.args):
+                    low, high = spans.get(used, own)
+                    spans[used] = min(low, own[0]), max(high, own[1])
         return found
 
 
 def stored_alike(node: Node, readers) -> bool:
     """Whether all that reads a value is stored at the end by one kernel, whose stores share what they compute."""
     return all(isinstance(r, Store) and r.node.shape == node.shape for r in readers)
+
+
+def overlapping(node: Node) -> bool:
+    """Whether a view shows elements in several places: windows of an image.  Broadcasting does not count."""
+    return node.op.name in ("prims.unfold", "prims.strided") and product(node.shape) > product(node.args[0].shape)
+
+
+def below_views(node: Node) -> Node:
+    """What a chain of views is a view of."""
+    while node.op is not None and node.op.kind.name == "view":
+        node = node.args[0]
+    return node
 
 
 def shrinks(node: Node) -> bool:

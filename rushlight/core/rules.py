@@ -4,8 +4,10 @@ A rule takes the arguments of an operation (and its result's dtype) and answers 
 """
 from __future__ import annotations
 
-from .dtypes import FLOATING, bool_, float16, float32, float64
-from .expr import Expr, FALSE, TRUE, truth
+import operator
+
+from .dtypes import FLOATING, bool_, float16, float32, float64, int64
+from .expr import Expr, FALSE, TRUE, number, truth
 
 RULES: dict[str, list] = {}
 
@@ -79,6 +81,27 @@ def double_negation(op, args, dtype):
     if a.op == "number":
         return truth(not a.arg)
     return a.args[0] if a.op == "logical_not" and a.args[0].dtype is bool_ else None
+
+
+FOLDED = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "eq": operator.eq, "ne": operator.ne, "lt": operator.lt,
+          "le": operator.le, "gt": operator.gt, "ge": operator.ge}
+
+
+@rule(*FOLDED)
+def folded(op, args, dtype):
+    """2 + 3 -> 5 for 64-bit integers.
+
+    >>> from .dtypes import int64
+    >>> from .expr import number
+    >>> number(2, int64) + number(3, int64)
+    5
+    """
+    if not all(a.op == "number" and a.dtype is int64 for a in args):
+        return None
+    result = FOLDED[op](*(a.arg for a in args))
+    if dtype is bool_:
+        return truth(result)
+    return number(result, dtype) if dtype is int64 and -1 << 63 <= result < 1 << 63 else None
 
 
 @rule("where")

@@ -90,6 +90,7 @@ class Assembler:
         self.targets = [(node, Place(len(self.given) + k, outputs[k])) for k, node in enumerate(fresh)]
         self.stores = [o for o in graph.outputs if isinstance(o, Store)]
         self.results = set(graph.result_nodes())
+        self.order = {node: k for k, node in enumerate(graph.nodes)}
         self.homes = self.reserve()
 
     def assemble(self) -> Code:
@@ -266,7 +267,7 @@ class Assembler:
                     stack.extend(nodes_in(node.args))
             written = [self.input_at(place) for _, place in targets]  # inputs that results go into
             frontier.update(dict.fromkeys(n for n in written if n is not None))
-            nodes = [n for n in self.graph.nodes if n in needed]
+            nodes = sorted(needed, key=self.order.__getitem__)
             part = Graph(list(frontier), nodes, [Store(n, w) if w is not None else n for (n, _), w in zip(targets, written)])
             if not settings.kernels or not self.kernels(part, targets, written):
                 self.by_numpy(part, targets)
