@@ -220,7 +220,7 @@ class Reader:
 
 
 def guard(e: Expr, mask: Expr, memo: dict) -> Expr:
-    """``e`` with every load made under the mask."""
+    """``e`` with every load made under the mask, and every position checked only there."""
     if e.op == "result" or not e.args:
         return e
     found = memo.get(e)
@@ -228,6 +228,9 @@ def guard(e: Expr, mask: Expr, memo: dict) -> Expr:
         if e.op == "load":
             both = mask if len(e.args) == 1 else expr.logical_and(e.args[1], mask)
             found = load(e.arg, expr.plain(guard(e.args[0], mask, memo)), e.dtype, both)
+        elif e.op == "position":
+            value = guard(e.args[0], mask, memo)
+            found = expr.position(expr.where(mask, value, number(0, value.dtype)), expr.plain(e.args[1]))
         else:
             found = expr.rebuild(e, [guard(a, mask, memo) for a in e.args])
         memo[e] = found

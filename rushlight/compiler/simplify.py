@@ -91,16 +91,16 @@ def same_type(a: Node, b: Node) -> bool:
 
 
 # --- arithmetic -------------------------------------------------------------------------------------------------------------------
-@rule(P.mul, before=lambda x: x * 1, after=lambda x: x)
-@rule(P.div, before=lambda x: x / 1, after=lambda x: x)
+@rule(P.mul, before=lambda x: P.mul(x, 1.0), after=lambda x: x)
+@rule(P.div, before=lambda x: P.div(x, 1.0), after=lambda x: x)
 def times_one(node, args, params, make):
     if is_number(args[1], 1) and same_type(args[0], node):
         return args[0]
     return args[1] if node.op is P.mul and is_number(args[0], 1) and same_type(args[1], node) else None
 
 
-@rule(P.add, before=lambda x: x + 0, after=lambda x: x)
-@rule(P.sub, before=lambda x: x - 0, after=lambda x: x)
+@rule(P.add, before=lambda x: P.add(x, 0.0), after=lambda x: x)
+@rule(P.sub, before=lambda x: P.sub(x, 0.0), after=lambda x: x)
 def plus_zero(node, args, params, make):
     if is_number(args[1], 0) and same_type(args[0], node):
         return args[0]
@@ -174,7 +174,8 @@ def nothing_padded(node, args, params, make):
     return args[0] if not any((*params["low"], *params["high"], *params["inner"])) else None
 
 
-@rule(P.reshape, P.permute, P.expand, P.convert, before=lambda x: x + P.reshape(P.full(shape=(1, 1), value=2, dtype=x.dtype), shape=()), after=lambda x: x + 2)
+@rule(P.reshape, P.permute, P.expand, P.convert, before=lambda x: P.add(x, P.reshape(P.full(shape=(1, 1), value=2, dtype=x.dtype), shape=())),
+      after=lambda x: P.add(x, P.full(shape=(), value=2, dtype=x.dtype)))
 def full_of_one_number(node, args, params, make):
     x = args[0]
     if x.op is not P.full or node.op is P.convert and not (x.dtype.category <= node.dtype.category and x.dtype.category < 3):
