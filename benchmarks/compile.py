@@ -1,119 +1,136 @@
-"""Whole models as one program: ours compiled, ours eager and torch's eager, interleaved; milliseconds a step.
+"""Whole models as one program: ours compiled, ours eager and torch's eager, interleaved, with the same weights and inputs.
 
-    python benchmarks/compile.py gpt resnet18 --steps 5 [--torch-compile]
+    python benchmarks/compile.py gpt resnet18 --steps 5 --threads 1 [--capture] [--torch-compile]
+
+"program" is the model's forward traced as one operator, without capture; "compile" (--capture) is `rushlight.compile(model)`.  With one
+thread times are CPU times, which a busy machine disturbs least.
 """
 import argparse
 import inspect
 import statistics
 import time
 
-import networks
+import models
+import numpy as np
 import torch
 
 import rushlight
+from rushlight.core.native.allocator import pool
 from rushlight.core.op import make
-from rushlight.nn import Parameter
+
+ANY = inspect.Signature([inspect.Parameter("values", inspect.Parameter.VAR_POSITIONAL)])
 
 
-def whole(model, name="step"):
-    """The model's forward as one operator, and a function that calls it with the model's own parameters and buffers."""
+def program(model):
+    """The model's forward as one operator, called with the model's own parameters and buffers."""
     tensors = dict(model.named_parameters()) | dict(model.named_buffers())
     homes = [(model.get_submodule(path.rpartition(".")[0]), path.rpartition(".")[2]) for path in tensors]
-    count = len(tensors)
+
+    def put(values):
+        for (owner, key), value in zip(homes, values):
+            (owner._parameters if key in owner._parameters else owner._buffers)[key] = value
 
     def body(*values):
-        saved = [getattr(module, key) for module, key in homes]
         try:
-            for (module, key), value in zip(homes, values):
-                table = module._parameters if key in module._parameters else module._buffers
-                table[key] = value
-            return model(*values[count:])
+            put(values)
+            return model(*values[len(homes):])
         finally:
-            for (module, key), value in zip(homes, saved):
-                table = module._parameters if key in module._parameters else module._buffers
-                table[key] = value
+            put(tensors.values())
 
-    operator = make(name, body, None, inspect.Signature([inspect.Parameter("values", inspect.Parameter.VAR_POSITIONAL)]))
-    own = list(tensors.values())
-    return lambda *inputs: operator(*own, *inputs)
+    operator = make("step", body, None, ANY)
+    return lambda *inputs: operator(*tensors.values(), *inputs)
 
 
-CASES = {
-    "gpt": (networks.gpt, lambda t: (t.randint(65, (8, 256)), t.randint(65, (8, 256))), True),
-    "gpt-dropout": (lambda t: networks.gpt(t, dropout=0.2), lambda t: (t.randint(65, (8, 256)), t.randint(65, (8, 256))), True),
-    "gpt-small": (lambda t: networks.gpt(t, layers=2, width=64, heads=4, context=32), lambda t: (t.randint(65, (2, 32)), t.randint(65, (2, 32))), True),
-    "resnet18": (networks.resnet18, lambda t: (t.randn(8, 3, 224, 224), t.randint(1000, (8,))), True),
-    "resnet50": (networks.resnet50, lambda t: (t.randn(8, 3, 224, 224),), False),
-    "vit": (networks.vit, lambda t: (t.randn(8, 3, 224, 224),), False),
+def numbers(*shape):
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+def classes(below, *shape):
+    return np.random.default_rng(1).integers(0, below, shape)
+
+
+def gpt(dropout):
+    return lambda t: models.load("gpt", t).GPT(65, 256, 6, 6, 384, dropout)
+
+
+TEXT, IMAGES = (classes(65, 8, 256), classes(65, 8, 256)), numbers(8, 3, 224, 224)
+CASES = {  # model, inputs, targets of a cross entropy (None: inference; ...: the model returns the loss)
+    "gpt": (gpt(0.0), TEXT, ...),
+    "gpt-dropout": (gpt(0.2), TEXT, ...),
+    "resnet18": (lambda t: models.load("resnet", t).resnet18(), (IMAGES,), classes(1000, 8)),
+    "resnet50": (lambda t: models.load("resnet", t).resnet50(), (IMAGES,), None),
+    "vit": (lambda t: models.load("vit", t).VisionTransformer(), (IMAGES,), None),
+    "vit-train": (lambda t: models.load("vit", t).VisionTransformer(), (IMAGES,), classes(1000, 8)),
 }
+HOW = {"program": program, "eager": lambda model: model, "torch": lambda model: model, "compile": rushlight.compile, "torch.compile": torch.compile}
 
 
-def stepper(t, case, how):
-    build, inputs, training = CASES[case]
-    t.manual_seed(0)
-    model = build(t)
-    arguments = inputs(t)
-    model.train(training)
-    if not training:
-        for p in model.parameters():
-            p.requires_grad_(False)
-    forward = {"compiled": lambda: whole(model), "eager": lambda: model, "torch.compile": lambda: t.compile(model)}[how]()
+class Run:
+    """One way of running one case: ``step()`` returns the loss, or the sum of the outputs of an inference."""
 
-    def step():
-        if not training:
-            return float(forward(*arguments).sum())
-        loss = forward(*arguments)
-        for p in model.parameters():
+    def __init__(self, case, name):
+        self.t = torch if name.startswith("torch") else rushlight
+        build, inputs, targets = CASES[case]
+        self.model = build(self.t)
+        self.inputs = tuple(self.t.tensor(x) for x in inputs)
+        self.targets = self.t.tensor(targets) if isinstance(targets, np.ndarray) else targets
+        self.model.train(targets is not None)
+        self.forward = HOW[name](self.model)
+
+    def step(self):
+        if self.targets is None:
+            with self.t.no_grad():
+                return self.forward(*self.inputs).sum().item()
+        out = self.forward(*self.inputs)
+        loss = out if self.targets is ... else self.t.nn.functional.cross_entropy(out, self.targets)
+        for p in self.model.parameters():
             p.grad = None
         loss.backward()
         return loss.item()
 
-    step.model = model
-    return step
+
+def peak_of(step) -> float:
+    """Megabytes of large blocks that a step takes beyond what is in use before it."""
+    before = pool.peak = pool.live
+    step()
+    return (pool.peak - before) / 1e6
 
 
-def compare(case, steps, torch_compile, clock):
-    ways = {"compiled": (rushlight, "compiled"), "eager": (rushlight, "eager"), "torch": (torch, "eager")}
-    if torch_compile:
-        ways["torch.compile"] = torch, "torch.compile"
-    runs, times = {name: stepper(t, case, how) for name, (t, how) in ways.items()}, {name: [] for name in ways}
-    share(runs)
-    for name, step in runs.items():
-        began = time.perf_counter()
-        result = step()
-        print(f"{case}: {name}: first step {time.perf_counter() - began:.2f} s, result {result:.6f}", flush=True)
-        step()
-    for _ in range(steps):
-        for name, step in runs.items():
-            step()  # brings its memory back into the caches that the others have used
-            began = clock()
-            step()
-            times[name].append(1e3 * (clock() - began))
-    best = {name: statistics.median(v) for name, v in times.items()}
-    for name, v in times.items():
-        print(f"{case}: {name}: median {best[name]:.1f} ms, least {min(v):.1f}; torch / this = {best['torch'] / best[name]:.2f}", flush=True)
-
-
-def share(runs):
-    """The same weights for all."""
+def compare(case, names, steps, clock):
+    runs, times = {name: Run(case, name) for name in names}, {name: [] for name in names}
     weights = {k: v.numpy().copy() for k, v in runs["torch"].model.state_dict().items()}
-    for name, step in runs.items():
-        t = torch if name.startswith("torch") else rushlight
-        step.model.load_state_dict({k: t.tensor(v) for k, v in weights.items()})
+    for name, run in runs.items():
+        run.model.load_state_dict({k: run.t.tensor(v) for k, v in weights.items()})
+        began = clock()
+        result = run.step()
+        print(f"{case}: {name}: first step {clock() - began:.2f} s, result {result:.6f}", flush=True)
+        run.step()
+    for _ in range(steps):
+        for name, run in runs.items():
+            run.step()  # brings its memory back into the caches that the others have used
+            began = clock()
+            run.step()
+            times[name].append(1e3 * (clock() - began))
+    middle = {name: statistics.median(v) for name, v in times.items()}
+    for name, v in times.items():
+        memory = f", {peak_of(runs[name].step):.0f} MB" if runs[name].t is rushlight else ""
+        print(f"{case}: {name}: median {middle[name]:.1f} ms, least {min(v):.1f}; torch / this = {middle['torch'] / middle[name]:.2f}{memory}", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("cases", nargs="*", default=list(CASES))
+    parser.add_argument("cases", nargs="*", help=", ".join(CASES))
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--torch-compile", action="store_true")
+    parser.add_argument("--capture", action="store_true", help="rushlight.compile too")
+    parser.add_argument("--torch-compile", action="store_true", help="torch.compile too, which takes a minute to start")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     rushlight.set_num_threads(options.threads)
-    clock = time.process_time if options.threads == 1 else time.perf_counter  # a busy machine disturbs one thread's CPU time least
+    clock = time.process_time if options.threads == 1 else time.perf_counter
+    names = ["program", "eager", "torch"] + ["compile"] * options.capture + ["torch.compile"] * options.torch_compile
     for case in options.cases or CASES:
-        compare(case, options.steps, options.torch_compile, clock)
+        compare(case, names, options.steps, clock)
 
 
 if __name__ == "__main__":
