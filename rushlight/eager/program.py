@@ -20,7 +20,7 @@ from ..core.meta import Meta, product
 from ..core.native.memory import set_program_runner
 from ..core.settings import settings
 from ..graph.graph import Graph, Node, Store, nodes_in
-from ..graph.views import is_part, through_views
+from ..graph.views import in_memory, is_part, through_views
 from ..ops import flash, prims  # noqa: F401 - declare the primitives named below
 from .reference import callback
 
@@ -110,7 +110,7 @@ class Assembler:
         for node, place in self.targets:
             homes.setdefault(node, place)
             root = through_views(node)
-            meta = Meta.of(root.shape, root.dtype)
+            meta = in_memory(root)
             if root.op is not None and root not in self.results and product(root.shape) == product(node.shape) and shown_as(node, root, meta) is place.meta:
                 homes.setdefault(root, Place(place.value, meta))
         return homes

@@ -11,11 +11,16 @@ def through_views(node: Node) -> Node:
     while node.op is not None and node.op.kind.name == "view":
         path.append(node)
         node = node.args[0]
-    root, meta = node, node.meta if node.op is None else Meta.of(node.shape, node.dtype)
+    root, meta = node, in_memory(node)
     for step in reversed(path):
         found = step.op.kind.strided(step.op, meta, **step.params)
         root, meta = (root, found[0]) if found else (step, Meta.of(step.shape, step.dtype))
     return root
+
+
+def in_memory(node: Node) -> Meta:
+    """How a value of its own lies: results of several as they are declared, all others in rows."""
+    return node.meta if node.op is None or is_part(node) else Meta.of(node.shape, node.dtype)
 
 
 def operands(nodes) -> set:
