@@ -17,7 +17,7 @@ NAMES = {"+": "add", "-": "sub", "*": "mul", "/": "truediv", "@": "matmul", "//"
          "<<": "lshift", ">>": "rshift"}
 COMPARISONS = {"<": ("__lt__", "__gt__"), "<=": ("__le__", "__ge__"), "==": ("__eq__", "__eq__"), "!=": ("__ne__", "__ne__"), ">": ("__gt__", "__lt__"),
                ">=": ("__ge__", "__le__")}
-SYMBOLIC = frozenset("+-*") | {"//", "%"}
+SYMBOLIC = frozenset("+-*/") | {"//", "%"}
 RUN_TIME = frozenset("+-*/")  # operators of a tensor and a number that take the number at run time
 
 
@@ -65,9 +65,9 @@ class Arithmetic:
         if symbol not in SYMBOLIC or not all(isinstance(v, Number) or isinstance(v, Constant) and type(v.value) in (int, float) for v in (a, b)):
             return None
         x, y = (v.hint if isinstance(v, Number) else v.value for v in (a, b))
-        if y == 0 and symbol in ("//", "%"):
+        if y == 0 and symbol in ("/", "//", "%"):
             return None
-        if whole(a) and whole(b):
+        if symbol != "/" and whole(a) and whole(b):
             return self.from_python(BINARY[symbol](exact(a), exact(b)))
         return Number(BINARY[symbol](x, y), text=f"({self.text_of(a)} {symbol} {self.text_of(b)})")
 
@@ -137,8 +137,10 @@ class Arithmetic:
         a, b = self.force(a), self.force(b)
         if isinstance(a, (Constant, Object)) and isinstance(b, (Constant, Object)):
             return a.value is b.value or (type(a.value) in (int, str) and type(a.value) is type(b.value) and a.value == b.value)
-        if isinstance(a, TensorValue) and isinstance(b, TensorValue):
-            return a.fake is b.fake
+        if isinstance(a, TensorValue) and isinstance(b, TensorValue) and a.fake is b.fake:
+            return True
+        if a is not b and a.source is not None and b.source is not None:
+            self.guard("{0} is not {1}", a.source, b.source)
         return a is b
 
     def truth(self, value) -> bool:

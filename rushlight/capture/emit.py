@@ -23,8 +23,13 @@ class Place(collections.namedtuple("Place", "code offset locals cells stack disc
 class Segment:
     """Compiled code from an entry to the next break: ``guard(V)`` says whether it applies, ``run(V, P)`` runs it."""
 
-    def __init__(self, guard, arming, run, graph, guards, source):
+    def __init__(self, guard, arming, run, graph, guards, source, roots):
         self.guard, self.arming, self.run, self.graph, self.guards, self.source = guard, arming, run, graph, guards, source
+        self.roots = [(int(str(place)[2:-1]), module) for place, module in roots if str(place).startswith("V")]
+
+    def concerns(self, values) -> bool:
+        """Whether this was captured for the same modules."""
+        return all(values[k] is module for k, module in self.roots)
 
 
 class GradMode:
@@ -402,4 +407,4 @@ def write_segment(machine, ending) -> Segment:
     exec(compile(source, "<capture>", "exec"), namespace)
     guards = list(machine.guards.values())
     guard, arming = guard_function(guards, *fetched, names)
-    return Segment(guard, arming, namespace["run"], compiled, guards, source)
+    return Segment(guard, arming, namespace["run"], compiled, guards, source, machine.roots)

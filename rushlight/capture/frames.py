@@ -9,6 +9,7 @@ import weakref
 
 from ..core.log import logger
 from ..core.native import state
+from ..core.settings import settings
 from . import marks
 from .bytecode import COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
 from .emit import Place, write_segment
@@ -87,7 +88,7 @@ class Entry:
             return self.stand_still(values)
         if self.segments:
             recompiles_log.debug("%s: %s", self.name, failed(self.segments[0], values))
-        if len(self.segments) >= self.owner.limit(self):
+        if sum(segment.concerns(values) for segment in self.segments) >= settings.recompile_limit:
             self.give_up(values)
             return None
         segment = self.capture(values)
@@ -187,10 +188,6 @@ class Owner:
         self.stats = Stats()
         for entry in self.entries.values():
             entry.forget()
-
-    def limit(self, entry) -> int:
-        from ..core.settings import settings
-        return settings.recompile_limit
 
     def entry(self, places, namespaces, native=False) -> Entry:
         key = places, tuple(map(id, namespaces)), native

@@ -53,6 +53,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
         self.graph_inputs: dict = {}  # graph input node -> (text of the expression, Source or None)
         self.draws: list = []  # (seed node, offset node, text) of each place drawn from a random stream, in order
         self.facts, self.symbols = Facts(), {}  # what is assumed of varying ints; symbol -> text that computes it
+        self.roots: list = []  # (source, module) of modules that are values of the entry
         self.real: dict = {}  # graph input node -> the tensor it stands for now
         self.checks: dict = {}  # graph input node -> TensorCheck
         self.recorder = Recorder(self.lift, self.draw, self.where)
@@ -132,6 +133,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
             return self.wrap_tensor(value, source)
         if isinstance(value, Module):
             self.guard(f"{{0}} is {self.constant_name(value)}", source)
+            if source.parent is None:
+                self.roots.append((source, value))
             return Object(value, self.constant_source(value))
         if isinstance(value, IDENTITIES) or value is state:
             self.guard(f"{{0}} is {self.constant_name(value)}", source)

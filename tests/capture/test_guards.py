@@ -1,0 +1,241 @@
+"""What compiled code assumes, and what it does when that no longer holds; numbers and sizes that vary."""
+import warnings
+
+import pytest
+
+import rushlight as torch
+import rushlight.nn as nn
+import rushlight.nn.functional as F
+
+SCALE = 2.0
+TABLE = {"k": 3}
+
+
+class Holder:
+    def __init__(self):
+        self.value, self.items = 1, [1, 2]
+
+    factor = 5
+
+
+def agrees(function, *calls, **options):
+    """Segments used for these calls, whose results are those of the plain function."""
+    compiled = torch.compile(function, **options)
+    for args in calls:
+        got, wanted = compiled(*args), function(*args)
+        pairs = zip(got, wanted) if isinstance(wanted, tuple) else [(got, wanted)]
+        for a, b in pairs:
+            assert torch.allclose(a, b, atol=1e-5) if isinstance(b, torch.Tensor) else a == b and type(a) is type(b)
+    return compiled.owner.stats.segments
+
+
+def test_dtype_rank_class_and_gradient():
+    x = torch.ones(3)
+    assert agrees(lambda x: x + 1, (x,), (x.double(),), (x[None],), (x.clone().requires_grad_(),), (nn.Parameter(x),), (x,)) == 5
+
+
+def test_sizes_that_are_not_read_are_not_assumed():
+    assert agrees(lambda x: F.relu(x).sum(-1) * 2, *[(torch.randn(n, 4),) for n in (2, 3, 5, 9)]) == 1
+
+
+def test_size_one_broadcasts_and_is_assumed():
+    assert agrees(lambda x, y: x + y, (torch.ones(3), torch.ones(3)), (torch.ones(3), torch.ones(1)), (torch.ones(5), torch.ones(5))) == 2
+
+
+def test_layout():
+    assert agrees(lambda x: x.contiguous().view(-1), (torch.ones(2, 3),), (torch.ones(3, 2).t(),), (torch.ones(4, 5),)) <= 3
+
+
+def test_globals_and_closures_and_attributes():
+    global SCALE
+    holder, factor = Holder(), 2
+
+    def f(x):
+        return x * SCALE + TABLE["k"] + holder.value + len(holder.items) + factor + holder.factor
+
+    compiled = torch.compile(f, dynamic=False)
+    x = torch.ones(2)
+
+    def check():
+        assert torch.equal(compiled(x), f(x))
+
+    check()
+    SCALE = 3.0
+    check()
+    TABLE["k"] = 4
+    check()
+    holder.value = 7
+    check()
+    holder.items.append(3)
+    check()
+    factor = 9
+    check()
+    holder.factor = 6
+    check()
+    SCALE, TABLE["k"] = 2.0, 3
+    assert compiled.owner.stats.segments == 7
+
+
+def test_aliases():
+    def f(a, b):
+        return a is b, a + b
+
+    x, y = torch.ones(2), torch.ones(2)
+    assert agrees(f, (x, x), (x, y), (y, y)) == 2
+
+
+def test_containers_of_tensors():
+    def f(d):
+        return sum(d["a"]) * d["b"]
+
+    x = torch.ones(2)
+    assert agrees(f, ({"a": [x, x], "b": 1},), ({"a": [x, x + 1], "b": 1},), ({"a": [x], "b": 1},), ({"b": 1, "a": [x]},)) == 4
+
+
+def test_strings_none_and_types():
+    def f(x, mode=None):
+        return x.sum() if mode is None else x.mean() if mode == "mean" else x * 1
+
+    x = torch.ones(3)
+    assert agrees(f, (x,), (x, "mean"), (x, "none"), (x, "mean"), (x, None)) == 3
+
+
+def test_an_int_that_varies_becomes_a_symbol():
+    def f(x, n):
+        return x * n + (1 if n > 3 else 2), n * 2 + 1
+
+    x = torch.ones(3)
+    assert agrees(f, *[(x, n) for n in (2, 3, 4, 5, 6, 7, -1, 0)]) == 3
+
+
+def test_a_float_that_varies():
+    assert agrees(lambda x, s: x * s + s / 2, *[(torch.ones(3), n / 2) for n in range(1, 8)]) == 2
+
+
+def test_an_int_that_counts_in_a_loop_with_breaks():
+    def f(x):
+        for k in range(20):
+            x = x + k
+            torch.compiler.graph_break()
+        return x
+
+    assert agrees(f, (torch.zeros(2),)) <= 6
+
+
+def test_a_size_that_varies():
+    assert agrees(lambda x: (x.view(x.size(0), -1) + x.shape[0], x.shape, len(x)), *[(torch.randn(n, 3, 4),) for n in (2, 3, 4, 5)]) == 2
+    assert agrees(lambda x: (x.reshape(x.shape[0] * x.shape[1], -1).t(), x.shape[0] // 2), *[(torch.randn(n, n + 1, 4),) for n in (2, 3, 4, 5)]) == 2
+    assert agrees(lambda x: x + torch.arange(x.shape[0])[:, None] + torch.zeros(x.shape[0], 1), *[(torch.randn(n, 3),) for n in (2, 3, 4, 5)]) == 2
+
+
+def test_sizes_of_derived_tensors_and_slices():
+    table = torch.randn(20, 6)
+
+    def f(tokens):
+        x = table[tokens]
+        b, t, c = x.shape
+        return x.view(b, t, 2, c // 2).transpose(1, 2) + table[:t, :c // 2]
+
+    assert agrees(f, *[(torch.randint(0, 20, size),) for size in ((2, 3), (3, 4), (5, 7), (2, 9))]) == 2
+
+
+def test_decisions_on_sizes_are_guarded():
+    def f(x):
+        return x.sum() if x.shape[0] > 4 else x.mean()
+
+    assert agrees(f, *[(torch.randn(n),) for n in (2, 3, 4, 7, 9)]) == 3
+
+
+def test_dynamic_and_static_on_request():
+    assert agrees(lambda x: x.view(-1, x.shape[0]), *[(torch.randn(n, 6),) for n in (2, 3, 4)], dynamic=True) == 1
+    assert agrees(lambda x: x.view(-1, x.shape[0]), *[(torch.randn(n, 6),) for n in (2, 3, 4)], dynamic=False) == 3
+    x = torch.randn(4, 6)
+    torch._dynamo.mark_dynamic(x, 0)
+    assert agrees(lambda x: x * x.shape[0], (x,), (torch.randn(5, 6),), (torch.randn(9, 6),)) == 1
+
+
+def test_gradients_with_sizes_that_vary():
+    compiled = torch.compile(lambda x: (x.view(x.shape[0] * 2, -1) ** 2).sum())
+    for n in (2, 3, 5):
+        x = torch.randn(n, 4, requires_grad=True)
+        compiled(x).backward()
+        assert torch.allclose(x.grad, 2 * x)
+    assert compiled.owner.stats.segments == 2
+
+
+def test_gradient_mode_is_guarded():
+    compiled = torch.compile(lambda x: x * 2)
+    x = torch.ones(2, requires_grad=True)
+    assert compiled(x).requires_grad
+    with torch.no_grad():
+        assert not compiled(x).requires_grad
+    assert compiled(x).requires_grad and compiled.owner.stats.segments == 2
+
+
+def test_the_limit_warns_and_runs_uncompiled():
+    compiled = torch.compile(lambda x, s: x if s == "never" else x + len(s))
+    x = torch.zeros(2)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for k in range(12):
+            assert torch.equal(compiled(x, "a" * k), x + k)
+    assert compiled.owner.stats.segments == 8
+    assert len(caught) == 1 and "mark_dynamic" in str(caught[0].message) and "V[1] ==" in str(caught[0].message)
+
+
+def test_recompilations_say_which_guard_failed(caplog):
+    import logging
+
+    compiled = torch.compile(lambda x, flag: x + 1 if flag else x)
+    with caplog.at_level(logging.DEBUG, "rushlight.recompiles"):
+        compiled(torch.ones(2), True)
+        compiled(torch.ones(2), False)
+    assert "V[1] is True" in caplog.text and __file__ in caplog.text
+
+
+def test_epoch_does_not_move_by_calling():
+    from rushlight.core.epoch import Epoch
+
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    compiled = torch.compile(model)
+    x = torch.randn(4, 2)
+    compiled(x)
+    before = Epoch.value
+    compiled(x).sum().backward()
+    torch.optim.SGD(model.parameters(), lr=0.1).step()
+    assert Epoch.value == before
+
+
+def test_one_code_object_many_modules():
+    def f(module, x):
+        y = module(x)
+        torch.compiler.graph_break()
+        return module(y)
+
+    x = torch.randn(1, 2)
+    compiled = torch.compile(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(10):
+            module = nn.Linear(2, 2)
+            assert torch.allclose(compiled(module, x), f(module, x), atol=1e-6)
+
+
+def test_nan_and_infinity_as_constants():
+    assert agrees(lambda x, s: x.clamp(max=s), (torch.ones(2), float("inf")), (torch.ones(2), float("inf")), dynamic=False) == 1
+    compiled = torch.compile(lambda x, s: x + 1 if s == s else x, dynamic=False)
+    for _ in range(3):
+        assert torch.equal(compiled(torch.ones(1), float("nan")), torch.ones(1))
+    assert compiled.owner.stats.segments == 1
+
+
+def test_fail_on_recompile():
+    compiled = torch.compile(lambda x, k: x + len(k))
+    compiled(torch.ones(1), "a")
+    with torch.compiler.set_stance("fail_on_recompile"):
+        compiled(torch.ones(1), "a")
+        with pytest.raises(RuntimeError, match="fail_on_recompile"):
+            compiled(torch.ones(1), "b")
+    with torch.compiler.set_stance("force_eager"):
+        assert torch.equal(compiled(torch.ones(1), "ccc"), torch.full((1,), 4.0))
+    assert compiled.owner.stats.segments == 1
