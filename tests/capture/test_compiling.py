@@ -1,0 +1,192 @@
+"""The public names: compile and its options, compiler.*, _dynamo.*."""
+import pytest
+
+import rushlight as torch
+import rushlight.nn as nn
+
+
+def test_decorator_forms():
+    @torch.compile
+    def f(x):
+        return x + 1
+
+    @torch.compile(fullgraph=True, dynamic=False)
+    def g(x, *, k=2):
+        """Doc."""
+        return x * k
+
+    assert torch.equal(f(torch.ones(2)), torch.full((2,), 2.0))
+    assert torch.equal(g(torch.ones(2), k=3), torch.full((2,), 3.0)) and g.__doc__ == "Doc." and g.__name__ == "g"
+
+
+def test_methods_callables_and_bound_arguments():
+    class Model:
+        def __init__(self):
+            self.k = 2
+
+        @torch.compile
+        def method(self, x):
+            return x * self.k
+
+        def __call__(self, x):
+            return x + self.k
+
+    model = Model()
+    assert torch.equal(model.method(torch.ones(2)), torch.full((2,), 2.0))
+    assert torch.equal(torch.compile(model)(torch.ones(2)), torch.full((2,), 3.0))
+    assert torch.equal(torch.compile(model.method)(torch.ones(2)), torch.full((2,), 2.0))
+
+
+def test_wrong_arguments():
+    with pytest.raises(TypeError, match="function or a module"):
+        torch.compile(3)
+    with pytest.raises(ValueError, match="no backend 'nothing'"):
+        torch.compile(lambda x: x, backend="nothing")
+    with pytest.raises(TypeError, match="missing"):
+        torch.compile(lambda x: x)()
+
+
+def test_disable_leaves_the_original_as_it_is():
+    def inner(x):
+        return x.item()
+
+    outer = torch.compiler.disable(inner)
+    compiled = torch.compile(lambda x: x + outer(x))
+    assert compiled(torch.ones(())) == 2 and inner is not outer
+    assert [b.code for b in compiled.owner.stats.breaks] == ["RB006"]
+    assert torch.compile(lambda x: x, disable=True)(3) == 3
+
+    @torch.compiler.disable()
+    def third(x):
+        return x * 3
+
+    @torch.compiler.disable(recursive=False)
+    def fourth(x):
+        return third(x)
+
+    assert torch.compile(lambda x: fourth(x))(torch.ones(1)) == 3
+
+
+def test_is_compiling():
+    def f(x):
+        return x + (1 if torch.compiler.is_compiling() else 0)
+
+    assert f(torch.zeros(1)) == 0 and torch.compile(f)(torch.zeros(1)) == 1
+
+
+def test_allow_in_graph_and_constant_results():
+    calls = []
+
+    @torch.compiler.allow_in_graph
+    def opaque(x):
+        calls.append(1)
+        return [x.sin(), x.cos()][0]
+
+    @torch.compiler.assume_constant_result
+    def setting():
+        calls.append(2)
+        return 3
+
+    compiled = torch.compile(lambda x: opaque(x) * setting(), fullgraph=True)
+    for _ in range(3):
+        assert torch.allclose(compiled(torch.ones(2)), torch.ones(2).sin() * 3)
+    assert calls == [1, 2]
+
+
+def test_backends_get_a_graph_and_inputs():
+    seen = []
+
+    def backend(module, inputs, *, verbose=False):
+        seen.append((len(module.graph.nodes), [tuple(x.shape) for x in inputs], verbose, "relu" in module.code))
+        return module.forward
+
+    compiled = torch.compile(lambda x, y: (x + y).relu(), backend=backend, options={"verbose": True})
+    for _ in range(2):
+        assert torch.equal(compiled(torch.ones(2), torch.ones(2)), torch.full((2,), 2.0))
+    assert seen == [(2, [(2,), (2,)], True, True)]
+    assert {"eager", "rushlight", "inductor"} <= set(torch.compiler.list_backends())
+
+
+def test_nodes_know_the_line():
+    compiled = torch.compile(lambda x: x.sin(), backend="eager")
+    compiled(torch.ones(1))
+    (node,) = compiled.owner.stats.graphs[0].graph.nodes
+    assert node.where == (__file__, compiled.__wrapped__.__code__.co_firstlineno)
+
+
+def test_explain():
+    def f(x):
+        y = x + 1
+        print(end="")
+        return y * 2
+
+    found = torch._dynamo.explain(f)(torch.ones(2))
+    assert (found.graph_count, found.graph_break_count, found.op_count) == (2, 1, 2)
+    text = str(found)
+    assert "RB009" in text and "add" in text and "V[0].meta" in text and torch.equal(found.result, torch.full((2,), 4.0))
+
+
+def test_reset_and_counters():
+    compiled = torch.compile(lambda x: x + 1)
+    compiled(torch.ones(1))
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] >= 1
+    torch._dynamo.reset()
+    assert compiled.owner.stats.segments == 0 and not torch._dynamo.utils.counters
+    assert compiled(torch.ones(1)) == 2 and compiled.owner.stats.segments == 1
+
+
+def test_recompile_limit_setting():
+    before = torch._dynamo.config.recompile_limit
+    torch._dynamo.config.recompile_limit = 2
+    try:
+        compiled = torch.compile(lambda x, s: x + len(s))
+        with pytest.warns(UserWarning, match="captured 2 times"):
+            for k in range(4):
+                assert compiled(torch.zeros(1), "a" * k) == k
+    finally:
+        torch._dynamo.config.recompile_limit = before
+
+
+def test_compiled_functions_inside_compiled_functions():
+    inner = torch.compile(lambda x: x * 2)
+    outer = torch.compile(lambda x: inner(x) + 1)
+    assert outer(torch.ones(1)) == 3 and len(outer.owner.stats.graphs) == 1 and not inner.owner.stats.graphs
+
+
+def test_generators_are_left_alone():
+    @torch.compile
+    def items(x):
+        yield x + 1
+
+    assert [v.item() for v in items(torch.ones(1))] == [2.0]
+
+
+def test_no_memory_of_dead_functions():
+    import gc
+    import weakref
+
+    model = nn.Linear(2, 2)
+    compiled = torch.compile(model)
+    compiled(torch.ones(1, 2))
+    gone = weakref.ref(model)
+    del model, compiled
+    gc.collect()
+    assert gone() is None
+
+
+def test_threads():
+    import threading
+
+    compiled = torch.compile(lambda x, k: (x * 2 + k).sum())
+    results = []
+
+    def work(n):
+        for k in range(5):
+            results.append((compiled(torch.ones(n + 2), k), 2 * (n + 2) + k * (n + 2)))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(results) == 20 and all(a == b for a, b in results)
