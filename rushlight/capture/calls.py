@@ -11,6 +11,7 @@ import operator
 import sys
 import types
 
+from ..autograd.function import Function as CustomFunction
 from ..core.devices import device
 from ..core.dtypes import finfo, iinfo
 from ..core.meta import Size
@@ -24,6 +25,7 @@ from .errors import Again, Break, Raised
 from .values import (Cell, Constant, ContainerMethod, ExceptionValue, Function, GeneratorValue, Instance, IteratorValue, Lazy, Mapping, Method, Number,
                      Object, Partial, Sequence, SetValue, Super, TensorValue)
 
+APPLY = CustomFunction.__dict__["apply"].__func__
 INLINED = tuple(f"{FRAMEWORK}.{room}" for room in ("nn.modules", "nn.utils", "autograd.mode", "capture.polyfills", "utils", "optim", "fx", "distributions"))
 RUN = tuple(f"{FRAMEWORK}.{room}" for room in ("ops", "core", "nn.functional", "nn.init", "api", "special", "linalg", "fft", "capture", "eager", "compiler"))
 FORBIDDEN = {f"{FRAMEWORK}.api": ("set_",), f"{FRAMEWORK}.core.random": ("manual_seed", "seed", "set_rng_state", "get_rng_state", "fork_rng"),
@@ -115,6 +117,8 @@ class Calls:
         module = target.__module__ or ""
         if target in FRAMES:
             raise Break("RB008", f"{target.__name__}()", native=True)
+        if target is APPLY:
+            return self.custom_function(self.force(arguments[0]).value, arguments[1:])
         if is_framework(module):
             if any(target.__name__.startswith(n) for n in FORBIDDEN.get(module, ())):
                 raise Break("RB001", f"{target.__name__}() changes global state")
@@ -123,6 +127,20 @@ class Calls:
             if not module.startswith(INLINED):
                 raise Break("RB011" if ".autograd" in module else "RB001", f"{target.__name__}()")
         return self.inline(self.as_function(function), arguments, keywords)
+
+    def custom_function(self, function, arguments):
+        """``autograd.Function.apply``: one node; what the user's functions read from outside is guarded."""
+        from . import custom
+        for written in custom.functions_of(function):
+            self.as_function(Object(written, self.constant_source(written)))
+            for name in custom.globals_of(written):
+                self.load_global(written.__globals__, name)
+        given = [self.concrete(a) for a in arguments]
+        operator_of_call = custom.operator(function, given)
+        made = self.run_framework(operator_of_call, [self.from_python(g) for g in given if isinstance(g, Tensor)], {})
+        for k in operator_of_call.facts["constant"]:
+            self.item(made, k).fake.needs_grad = 0
+        return made
 
     def as_function(self, function) -> Function:
         """A function from outside with its closure and defaults, as a Function."""

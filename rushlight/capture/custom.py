@@ -1,0 +1,93 @@
+"""``autograd.Function`` in a graph: an operator whose body is ``forward`` and whose gradient rule is ``backward``."""
+from __future__ import annotations
+
+import dis
+import inspect
+import types
+
+from ..autograd.function import Context, Function
+from ..core.kinds import P
+from ..core.native import Tensor, state
+from ..core.op import make
+from .errors import Break
+
+
+class GraphContext(Context):
+    """What ``forward`` leaves for ``backward`` while both are traced: versions of values do not change."""
+
+    saved_tensors = property(lambda self: tuple(self._saved))
+
+
+def forward(function, args, flags):
+    """Runs ``forward``: its results as a tuple, and the context."""
+    ctx = GraphContext()
+    ctx.needs_input_grad = flags
+    if "setup_context" in dir(function):
+        results = function.forward(*args)
+        function.setup_context(ctx, args, results)
+    else:
+        results = function.forward(ctx, *args)
+    several = results if isinstance(results, (tuple, list)) else (results,)
+    if ctx._dirty:
+        raise Break("RB011", f"{function.__name__}.forward() marks arguments as dirty")
+    if not all(isinstance(r, Tensor) for r in several):
+        raise Break("RB011", f"{function.__name__}.forward() returns something other than tensors")
+    return results, tuple(several), ctx
+
+
+def operator(function, args):
+    """The operator of a call with arguments like these; its own arguments are the tensors among them.
+
+    ``constant`` among its facts holds the positions of results without gradient, once it was traced.
+    """
+    places = [k for k, a in enumerate(args) if isinstance(a, Tensor)]
+    flags = tuple(isinstance(a, Tensor) and bool(a.needs_grad) for a in args)
+    constant: set = set()
+
+    def filled(tensors):
+        given = list(args)
+        for k, tensor in zip(places, tensors):
+            given[k] = tensor
+        return given
+
+    def body(*tensors, **named):
+        tensors = (*tensors, *named.values())
+        before, state.grad = state.grad, 0
+        try:
+            results, several, ctx = forward(function, filled(tensors), flags)
+        finally:
+            state.grad = before
+        constant.update(k for k, r in enumerate(several) if any(r is c for c in ctx._constant))
+        fresh = tuple(P.copy(r) if any(r is t for t in tensors) else r for r in several)
+        return fresh if isinstance(results, (tuple, list)) else fresh[0]
+
+    def vjp(g, y, *tensors):
+        _, several, ctx = forward(function, filled(tensors), flags)
+        results = y if isinstance(y, tuple) else (y,)
+        ctx._saved = tuple(next((r for r, own in zip(results, several) if own is s), s) for s in ctx._saved)
+        gradients = list(g) if isinstance(g, (tuple, list)) else [g]
+        if ctx._materialize:
+            gradients = [P.full(shape=tuple(r.shape), value=0, dtype=r.dtype) if one is None else one for one, r in zip(gradients, results)]
+        found = function.rule()(ctx, *gradients)
+        found = found if isinstance(found, tuple) else (found,)
+        function.check_count(found, len(args))
+        return [found[k] for k in places]
+
+    signature = inspect.Signature([inspect.Parameter(f"x{k}", inspect.Parameter.POSITIONAL_ONLY) for k in range(len(places))])
+    made = make(function.__name__, body, None, signature, constant=constant)
+    made.rules["vjp"] = vjp
+    return made
+
+
+def functions_of(function):
+    """The functions that a user wrote for a Function."""
+    for name in ("forward", "setup_context", "backward", "vjp"):
+        written = inspect.getattr_static(function, name, None)
+        written = written.__func__ if isinstance(written, staticmethod) else written
+        if isinstance(written, types.FunctionType) and written.__module__ != Function.__module__:
+            yield written
+
+
+def globals_of(function):
+    """The names of globals that a function reads."""
+    return {i.argval for i in dis.get_instructions(function.__code__) if i.opname == "LOAD_GLOBAL" and i.argval in function.__globals__}

@@ -1,0 +1,134 @@
+"""autograd.Function, function transforms and the like inside compiled functions."""
+import pytest
+
+import rushlight as torch
+
+GAIN = 2.0
+
+
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, power=3):
+        ctx.save_for_backward(x)
+        ctx.power = power
+        return x ** power
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * ctx.power * x ** (ctx.power - 1) * GAIN, None
+
+
+class Exp(torch.autograd.Function):
+    @staticmethod
+    def forward(x):
+        return x.exp()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(output)
+
+    @staticmethod
+    def backward(ctx, g):
+        (y,) = ctx.saved_tensors
+        return g * y
+
+
+class Two(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        count = (x > 0).to(torch.int64)
+        ctx.mark_non_differentiable(count)
+        ctx.save_for_backward(x, y)
+        return x * y, x + y, count
+
+    @staticmethod
+    def backward(ctx, g, h, _):
+        x, y = ctx.saved_tensors
+        return g * y + h, g * x + h
+
+
+def gradients(function, *inputs):
+    inputs = [x.clone().requires_grad_() for x in inputs]
+    out = function(*inputs)
+    out.sum().backward()
+    return [out.detach(), *(x.grad for x in inputs)]
+
+
+def same_gradients(function, *inputs):
+    compiled = torch.compile(function, fullgraph=True)
+    for _ in range(2):
+        for got, wanted in zip(gradients(compiled, *inputs), gradients(function, *inputs)):
+            assert torch.allclose(got, wanted, atol=1e-5)
+    return compiled.owner.stats
+
+
+def test_functions_with_gradients_of_their_own():
+    x, y = torch.arange(4.0) + 0.5, torch.ones(4) * 2
+    assert same_gradients(lambda x: Cube.apply(x.sin()) * 2, x).segments == 1
+    assert same_gradients(lambda x: Cube.apply(x, 2) + 1, x).segments == 1
+    assert same_gradients(lambda x: Exp.apply(x * 2), x).segments == 1
+
+    def two(x, y):
+        a, b, n = Two.apply(x * 2, y)
+        assert not n.requires_grad
+        return a + b * n
+
+    assert same_gradients(two, x, y).segments == 1
+
+
+def test_what_backward_reads_is_guarded():
+    global GAIN
+    compiled = torch.compile(lambda x: Cube.apply(x))
+    x = torch.ones(2)
+    assert torch.equal(gradients(compiled, x)[1], torch.full((2,), 6.0))
+    GAIN = 5.0
+    try:
+        assert torch.equal(gradients(compiled, x)[1], torch.full((2,), 15.0))
+    finally:
+        GAIN = 2.0
+
+
+def test_backward_inside_is_a_break():
+    def f(x):
+        y = (x * 2).sum()
+        y.backward()
+        return x.grad + 1
+
+    results = []
+    for run in (f, torch.compile(f)):
+        x = torch.ones(3, requires_grad=True)
+        results.append(run(x))
+    assert torch.equal(*results)
+
+
+def test_optimizer_step_in_a_compiled_function():
+    def step(model, optimizer, x):
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    finals = []
+    for run in (step, torch.compile(step)):
+        torch.manual_seed(0)
+        model = torch.nn.Linear(3, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        for _ in range(3):
+            loss = run(model, optimizer, torch.ones(4, 3))
+        finals.append((loss.detach(), model.weight.detach()))
+    assert all(torch.allclose(a, b) for a, b in zip(*finals))
+
+
+@pytest.mark.parametrize("transform", ["vmap"])
+def test_function_transforms_inside(transform):
+    def f(x):
+        if transform == "vmap":
+            return torch.vmap(lambda v: v * v.sum())(x) + 1
+        return torch.func.grad(lambda v: (v ** 2).sum())(x) + 1
+
+    x = torch.arange(6.0).view(2, 3)
+    compiled = torch.compile(f)
+    for _ in range(2):
+        assert torch.allclose(compiled(x), f(x))
