@@ -83,9 +83,9 @@ def shared(inputs) -> bool:
 class CompiledGraph:
     """A captured graph, compiled when it is first called."""
 
-    def __init__(self, graph: Graph, backend, options=None):
+    def __init__(self, graph: Graph, backend, options=None, writes=False):
         self.module, self.backend, self.options = GraphModule(graph), backend, options
-        self.call, self.writes = None, any(node.op.facts.get("into") is not None for node in graph.nodes)
+        self.call, self.writes = None, writes  # writes: whether tensors are changed in place
 
     graph = property(lambda self: self.module.graph)
 

@@ -399,7 +399,7 @@ def write_segment(machine, ending) -> Segment:
     for node in machine.recorder.sizes_read:
         if node in machine.checks:
             machine.checks[node].exact = True
-    compiled = machine.entry.owner.graph(graph, machine.recorder.history) if graph is not None else None
+    compiled = machine.entry.owner.graph(graph, machine.recorder) if graph is not None else None
     for condition, outcome in machine.facts.guards:
         machine.guard(f"({machine.expression(condition)}) is {outcome}")
     names = {f"k{k}": v for k, v in enumerate(machine.constants)}

@@ -196,10 +196,10 @@ class Owner:
             found = self.entries[key] = Entry(self, places, namespaces, native)
         return found
 
-    def graph(self, graph, history=False):
-        """The compiled form of a captured graph; with ``history`` its operators run one by one, since autograd has to see its writes."""
+    def graph(self, graph, recorder):
+        """The compiled form of a captured graph; its operators run one by one where autograd has to see its writes."""
         from .backends import CompiledGraph, eager
-        made = CompiledGraph(graph, eager if history else self.backend, None if history else self.options)
+        made = CompiledGraph(graph, eager if recorder.history else self.backend, None if recorder.history else self.options, bool(recorder.writers))
         self.stats.graphs.append(made)
         counters["stats"]["unique_graphs"] += 1
         counters["stats"]["calls_captured"] += len(graph.nodes)

@@ -1,6 +1,7 @@
 """Recorder: the interpreter that writes operator calls into a Graph, on tensors without data."""
 from __future__ import annotations
 
+from ..aot.alias import Recording
 from ..core.expr import Expr
 from ..core.interpret import Interpreter, Suspended
 from ..core.meta import Meta, Size
@@ -9,7 +10,7 @@ from ..core.op import OPS
 from ..core.tensor import blank
 from ..eager.plan import NUMBER_METAS, alias_of
 from ..graph.graph import Graph, Node, nodes_in
-from ..transforms.trace import Trace, Traced
+from ..transforms.trace import Traced
 from .errors import Break
 
 
@@ -91,11 +92,11 @@ _inferred: dict = {}
 
 
 class Inference:
-    """What a call gives: Metas, whether several; ``same``: the position of the tensor argument that it returns as it is;
-    ``base``: the position of the tensor argument whose memory the result shares."""
+    """What a call gives: Metas, whether several; and positions among its tensor arguments: ``same`` for each result that is an argument as it is
+    (None for others), ``base`` of the one whose memory the result shares, ``writes`` of those that are written to."""
 
-    def __init__(self, metas, several, same, base):
-        self.metas, self.several, self.same, self.base = metas, several, same, base
+    def __init__(self, metas, several, same, base, writes):
+        self.metas, self.several, self.same, self.base, self.writes = metas, several, same, base, writes
 
 
 def infer(op, args, kwargs, symbolic=False) -> Inference:
@@ -123,31 +124,40 @@ def infer(op, args, kwargs, symbolic=False) -> Inference:
 
 
 def inference(op, args, kwargs) -> Inference:
-    trace, entered = Trace(), []
+    into = op.facts.get("into")
+    trace, entered = Recording(writes=into is None), []
 
     def enter(value):
         if isinstance(value, Tensor):
-            made = trace.input(value.meta, weak=getattr(value, "weak", False))
-            entered.append(made.node)
-            return made
+            entered.append(trace.input(value.meta, weak=getattr(value, "weak", False)))
+            return entered[-1]
         if type(value) in (list, tuple, Size):
             return tuple(map(enter, value)) if type(value) is not list else list(map(enter, value))
         return value
 
     positional = [enter(a) for a in args]
     keywords = {k: enter(v) for k, v in kwargs.items()}
+    nodes = [e.node for e in entered]
     with trace:
         results = op.body(*positional, **keywords) if op.kind is None else trace.call(op, positional, keywords)
     several = isinstance(results, (tuple, list))
-    nodes = [r.node if isinstance(r, Traced) else None for r in (results if several else [results])]
-    if any(n is None or not isinstance(n.meta, Meta) for n in nodes):
+    results = list(results) if several else [results]
+    if any(not isinstance(r, Traced) or not isinstance(r.meta, Meta) for r in results):
         raise Break("RB012", f"{op.name}() has a result whose size is not known before it runs")
-    same = entered.index(nodes[0]) if not several and nodes[0] in entered else None
+    writes = [nodes.index(node) for node, _ in trace.written()] if into is None else [into]
+    same = [position(result, entered, nodes) for result in results]
+    if into is not None:
+        same = [into]
     base = None
-    if op.facts.get("view") and not several and same is None:
-        root, _ = alias_of(nodes[0], entered)
-        base = entered.index(root) if root is not None else None
-    return Inference([n.meta for n in nodes], several, same, base)
+    if op.facts.get("view") and not several and same == [None]:
+        root, _ = alias_of(results[0].node, nodes)
+        base = nodes.index(root) if root is not None else None
+    return Inference([r.meta for r in results], several, same, base, writes)
+
+
+def position(result, entered, nodes):
+    """Which argument a result is, or None."""
+    return next((k for k, (value, node) in enumerate(zip(entered, nodes)) if value is result or node is result.node), None)
 
 
 class Recorder(Interpreter):
@@ -160,6 +170,7 @@ class Recorder(Interpreter):
         self.inputs: list[Node] = []
         self.sizes_read: set = set()
         self.bases: dict = {}  # node of a view -> node of the tensor it shares memory with
+        self.writers: set = set()  # nodes that write into their arguments
         self.history = False  # whether a tensor from outside is overwritten with values that carry a gradient
         self.counter = {}
         self.symbolic = False  # whether any size or argument is a symbol
@@ -239,32 +250,42 @@ class Recorder(Interpreter):
     def record(self, op, args, kwargs):
         fakes = list(fakes_in((args, tuple(kwargs.values()))))
         found = infer(op, args, kwargs, self.symbolic)
-        if found.same is not None and op.facts.get("into") is None:
-            same = fakes[found.same]
-            self.sizes_read.update(same.inputs)
-            return getattr(same, "original", same)
+        if not found.writes and None not in found.same:
+            results = tuple(self.unchanged(fakes[k]) for k in found.same)
+            return results if found.several else results[0]
         inputs = frozenset().union(*(f.inputs for f in fakes)) if fakes else frozenset()
-        into = op.facts.get("into")
         meta = tuple(found.metas) if found.several else found.metas[0]
         node = Node(self.name("t"), op, self.lowered(args), {k: self.lowered(v) for k, v in kwargs.items()}, meta, where=self.where())
         self.nodes.append(node)
-        grad = state.grad and any(f.needs_grad for f in fakes) and not op.facts.get("detaches")
-        if into is not None:
-            target = getattr(fakes[into], "original", fakes[into])
+        grad = bool(state.grad and any(f.needs_grad for f in fakes) and not op.facts.get("detaches"))
+        if found.writes:
+            self.written(node, [getattr(fakes[k], "original", fakes[k]) for k in found.writes], grad)
+        if found.base is not None:
+            self.bases[node] = fakes[found.base].node
+        results = tuple(self.result(node, k, one, same, fakes, grad, inputs, found.several) for k, (one, same) in enumerate(zip(found.metas, found.same)))
+        return results if found.several else results[0]
+
+    def unchanged(self, fake):
+        """An argument that comes back as it is, which its sizes may have decided."""
+        self.sizes_read.update(fake.inputs)
+        return getattr(fake, "original", fake)
+
+    def result(self, node, k, meta, same, fakes, grad, inputs, several):
+        """The k-th result of a node."""
+        if same is not None:
+            return getattr(fakes[same], "original", fakes[same])
+        if several:
+            node = Node(self.name("t"), PICK, (node, k), {}, meta, where=node.where)
+            self.nodes.append(node)
+        return self.fake(node, meta, grad and meta.dtype.category >= 2, inputs)
+
+    def written(self, node, targets, grad):
+        """Notes that a node changes tensors."""
+        self.writers.add(node)
+        for target in targets:
             if grad:
                 target.needs_grad = 1
                 self.history |= self.root(target.node).op is None
-            return target
-        if found.base is not None:
-            self.bases[node] = fakes[found.base].node
-        if not found.several:
-            return self.fake(node, meta, grad and meta.dtype.category >= 2, inputs)
-        results = []
-        for k, one in enumerate(found.metas):
-            picked = Node(self.name("t"), PICK, (node, k), {}, one, where=self.where())
-            self.nodes.append(picked)
-            results.append(self.fake(picked, one, grad and one.dtype.category >= 2, inputs))
-        return tuple(results)
 
     def root(self, node):
         """The node whose memory a node shows."""
@@ -284,7 +305,7 @@ class Recorder(Interpreter):
         """The program that computes these nodes and every change made in place; symbols in arguments become inputs."""
         live, kept = set(outputs), []
         for node in reversed(self.nodes):
-            if node in live or node.op is not PICK and node.op.facts.get("into") is not None:
+            if node in live or node in self.writers:
                 kept.append(node)
                 live.update(nodes_in((node.args, tuple(node.params.values()))))
         kept.reverse()
