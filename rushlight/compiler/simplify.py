@@ -47,8 +47,9 @@ def simplify(graph: Graph, fixed: int | None = None) -> Graph:
 
 def settle(node: Node, op, args, params, table: dict) -> Node:
     """The node that a call becomes when no rule applies any more."""
-    def make(*call) -> Node:
-        return settle(Node(f"{node.name}_part", None, where=node.where), *call, table)
+    def make(op, args, params) -> Node:
+        part = Node(f"{node.name}_part", None, meta=op.kind.meta(op, *map_metas(args), **params), where=node.where)
+        return settle(part, op, args, params, table)
 
     for _ in range(MOST_STEPS):
         found = next((r for r in (f(node, args, params, make) for f in RULES.get(op, ())) if r is not None), None)

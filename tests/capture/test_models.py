@@ -279,11 +279,12 @@ def test_hessian_vector_products():
 
 @pytest.mark.parametrize("make, shape", [(lambda: nn.LSTM(6, 5, 2), (7, 3, 6)), (lambda: nn.GRU(6, 5, bidirectional=True), (7, 3, 6)), (lambda: nn.RNN(6, 5), (7, 3, 6)),
                                          (lambda: nn.LSTMCell(6, 5), (3, 6)), (lambda: nn.TransformerEncoderLayer(16, 4, 32, 0.0, batch_first=True), (2, 5, 16))])
-def test_recurrent_and_transformer_modules_are_captured(make, shape):
+def test_recurrent_and_transformer_modules(make, shape):
     torch.manual_seed(0)
     model, x = make(), torch.randn(*shape)
-    compiled = torch.compile(model, backend="eager", fullgraph=True)
-    with torch.no_grad():
-        got, wanted = compiled(x), model(x)
-    got, wanted = (t[0] if isinstance(t, tuple) else t for t in (got, wanted))
-    assert torch.allclose(got, wanted, atol=1e-5)
+    compiled = torch.compile(copy.deepcopy(model), fullgraph=True)
+    for run in (model, compiled):
+        out = run(x)
+        (out[0] if isinstance(out, tuple) else out).square().sum().backward()
+    for a, b in zip(model.parameters(), compiled.parameters()):
+        assert torch.allclose(a.grad, b.grad, atol=1e-3, rtol=1e-3)
