@@ -6,6 +6,7 @@ import functools
 import types
 
 from ..core.native import state
+from ..core.random import default_generator
 from .arithmetic import INPLACE
 from .attributes import DELETED
 from .errors import Again
@@ -365,7 +366,10 @@ class Writer:
         """Statements that call the graph, the graph (None where nothing is computed), and the sources of module state that it takes."""
         machine, sources, tensors, arguments = self.machine, [], [], []
         fetched = sources, tensors
-        lines = [f"{seed.name}, {offset.name} = {place}" for seed, offset, place in machine.draws]
+        lines = []
+        if machine.drawn:
+            seed, position = machine.stream
+            lines = [f"{seed.node.name}, {position.node.name} = {machine.constant_name(default_generator)}.reserve({machine.drawn})"]
         graph = machine.recorder.graph(list(self.outputs), machine.symbols)
         if not graph.nodes and not self.outputs:
             return lines, None, fetched

@@ -6,7 +6,6 @@ import types
 from ..core.expr import INFINITY, Expr, Facts, Printer, evaluate, size
 from ..core.meta import Meta, Size
 from ..core.native import Tensor, state
-from ..core.random import default_generator
 from ..nn.modules.module import Module
 from .arithmetic import Arithmetic
 from .attributes import Attributes
@@ -51,7 +50,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
         self.stores: dict = {}  # (id of a namespace, name) -> (namespace, Value)
         self.handling: list = []  # exceptions whose handlers are running
         self.graph_inputs: dict = {}  # graph input node -> (text of the expression, Source or None)
-        self.draws: list = []  # (seed node, offset node, text) of each place drawn from a random stream, in order
+        self.stream, self.drawn = None, 0  # seed and position in the random stream, and how many blocks are drawn
         self.facts, self.symbols = Facts(), {}  # what is assumed of varying ints; symbol -> text that computes it
         self.roots: list = []  # (source, module) of modules that are values of the entry
         self.real: dict = {}  # graph input node -> the tensor it stands for now
@@ -209,12 +208,15 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
         return known.fake
 
     def draw(self, blocks):
-        """A place in the random stream: two numbers that are drawn anew at every call."""
-        seed, offset = self.recorder.number(), self.recorder.number()
-        self.draws.append((seed.node, offset.node, f"{self.constant_name(default_generator)}.reserve({blocks})"))
-        for drawn in (seed, offset):
-            self.graph_inputs[drawn.node] = drawn.node.name, None
-        return seed, offset
+        """A place in the random stream.  All of a segment's are taken at once when it runs: a seed, and a position that is counted on from."""
+        if self.stream is None:
+            self.stream = self.recorder.number(), self.recorder.number()
+            for drawn in self.stream:
+                self.graph_inputs[drawn.node] = drawn.node.name, None
+        seed, position = self.stream
+        place = self.recorder.shifted(position, self.drawn) if self.drawn else position
+        self.drawn += blocks
+        return seed, place
 
     def force(self, value):
         """The value with what is behind a Lazy looked at."""
@@ -348,7 +350,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
             return self.emit(self, ("native", one.offset))
         depth = len(self.frames)
         self.nested = False
-        before = list(frame.stack), dict(frame.locals), len(self.recorder.nodes), len(self.recorder.inputs), len(self.draws)
+        before = list(frame.stack), dict(frame.locals), len(self.recorder.nodes), len(self.recorder.inputs), (self.stream, self.drawn)
         try:
             if one.op == "RETURN_VALUE":
                 return self.leave(frame)
@@ -418,7 +420,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
         del self.recorder.nodes[before[2]:]
         for node in self.recorder.inputs[before[3]:]:
             self.graph_inputs.pop(node, None)
-        del self.recorder.inputs[before[3]:], self.draws[before[4]:]
+        del self.recorder.inputs[before[3]:]
+        self.stream, self.drawn = before[4]
         file, line = self.where()
         self.entry.owner.note(GraphBreak(stop.code, stop.detail, file, line, frame.code.co_name))
         if not stop.native:

@@ -86,7 +86,16 @@ class Pick:
         return several[index]
 
 
-PICK = Pick()
+class Shift:
+    """Node operator: a position in the random stream, counted on."""
+
+    name, facts, kind, rules = "shift", {}, None, {}
+
+    def __call__(self, position, blocks):
+        return position + blocks
+
+
+PICK, SHIFT = Pick(), Shift()
 FORBIDDEN_INPLACE = frozenset(("resize_", "resize_as_", "set_", "detach_", "requires_grad_"))
 _inferred: dict = {}
 
@@ -200,6 +209,14 @@ class Recorder(Interpreter):
         made.weak = True
         return made
 
+    def shifted(self, position: Fake, blocks: int) -> Fake:
+        """A place further on in the random stream."""
+        node = Node(self.name("s"), SHIFT, (position.node, blocks), meta=position.meta, where=self.where())
+        self.nodes.append(node)
+        made = self.fake(node, position.meta, False, frozenset())
+        made.weak = True
+        return made
+
     # --- what the framework asks of an interpreter ------------------------------------------------------------------------------
     def reserve(self, blocks):
         return self.draw(blocks)
@@ -309,7 +326,7 @@ class Recorder(Interpreter):
                 kept.append(node)
                 live.update(nodes_in((node.args, tuple(node.params.values()))))
         kept.reverse()
-        inputs = [n for n in self.inputs if n in live]
+        inputs = sorted((n for n in self.inputs if n in live), key=lambda n: not n.weak)  # numbers first: operators mark them by the bits of an int
         if symbols:
             used = frozenset().union(*(e.free for n in kept for e in expressions_in((n.args, tuple(n.params.values())))))
             inputs += [Node(s.arg[0], None, meta=NUMBER_METAS[int]) for s in symbols if s in used]

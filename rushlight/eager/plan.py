@@ -65,8 +65,8 @@ def calls_mask(op: Op, names, positional: int) -> int:
 
 
 def gradient_bit(k: int) -> int:
-    """The bit that says whether tensor argument k wants a gradient; one bit stands for all from the 63rd on (the mask is a machine integer)."""
-    return 1 << min(k, 62)
+    """The bit that says whether tensor argument k wants a gradient (the hot path takes no more arguments than a machine integer has bits)."""
+    return 1 << k
 
 
 def keyword_mask(op: Op, names) -> int:
