@@ -11,6 +11,7 @@ import inspect
 from .native import Op
 
 OPS: dict[str, Op] = {}
+MACHINE_BITS = (1 << 62) - 1
 SCALAR = "Scalar"  # annotation of a parameter whose number is a run-time value, not part of the plan
 
 
@@ -63,9 +64,9 @@ def make(name, body=None, kind=None, signature=None, scalars=0, **facts) -> Op:
     """An operator outside the registry (derived backwards, a user's compiled function)."""
     made = Op()
     made.name, made.body, made.kind = name, body, kind
-    made.signature, made.scalars = signature, scalars
+    made.signature, made.scalars = signature, scalars & MACHINE_BITS
     made.rules = {}
-    made.facts = facts
+    made.facts = facts if scalars <= MACHINE_BITS else {**facts, "all_scalars": scalars}
     made.plans, made.families, made.masks = {}, {}, {}
     made.doc = inspect.getdoc(body) if body is not None else facts.get("doc")
     return made

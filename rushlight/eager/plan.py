@@ -59,9 +59,10 @@ class Arguments:
 
 def calls_mask(op: Op, names, positional: int) -> int:
     """The bits of arguments that are run-time numbers, for a call with these keyword names."""
+    scalars = op.facts.get("all_scalars", op.scalars)  # more bits than the hot path has room for
     if not names:
-        return op.scalars
-    return op.scalars & ((1 << positional) - 1) | keyword_mask(op, names) << positional
+        return scalars
+    return scalars & ((1 << positional) - 1) | keyword_mask(op, names) << positional
 
 
 def gradient_bit(k: int) -> int:
@@ -432,14 +433,15 @@ def attach_backward(plan: Plan, op: Op, trace: Trace, arguments: Arguments, outp
         plan.derived.facts["recorded"] = backward_operator(f"{op.name}.backward", pure.backward), [saved.index(code(n)) for n in pure.residuals]
         plan.derived.facts["residuals"] = len(cut.residuals)
         if len(saved) > len(cut.residuals):
-            plan.derived = taking(plan.derived, len(saved), len(cut.residuals))
+            plan.derived = taking(plan.derived, saved, len(cut.residuals))
     return forward
 
 
-def taking(operator: Op, given: int, used: int) -> Op:
-    """The same backward operator for callers that pass more residuals than it reads."""
-    inner = operator.body
-    wider = make(operator.name, lambda *values: inner(*values[:used], *values[given:]), None, operator.signature, operator.scalars, **operator.facts)
+def taking(operator: Op, saves, used: int) -> Op:
+    """The same backward operator for callers that pass more residuals (``saves``) than it reads."""
+    inner, given = operator.body, len(saves)
+    numbers = operator.facts.get("all_scalars", operator.scalars) & (1 << used) - 1 | sum(1 << k for k in range(used, given) if saves[k] >= FLOAT_VALUE)
+    wider = make(operator.name, lambda *values: inner(*values[:used], *values[given:]), None, operator.signature, numbers, **{k: v for k, v in operator.facts.items() if k != "all_scalars"})
     return wider
 
 
