@@ -1,6 +1,6 @@
 """Time of our contractions over torch's, interleaved in one process: below 1 we are faster.
 
-    python benchmarks/contract.py [matmul] [bfloat16] [conv] [forward] [input] [weight]
+    python benchmarks/contract.py [matmul] [bfloat16] [int8] [conv] [halves] [forward] [input] [weight]
 
 With OMP_NUM_THREADS=1 the clock counts the processor time of this thread, so that a busy machine does not distort the ratios.
 With more threads it counts elapsed time: leave the machine alone then, since starved OpenMP threads make torch many times slower.
@@ -94,6 +94,26 @@ def matmuls(dtype):
     report(rows, f"Matrix products, {dtype}")
 
 
+def bytes_to_words():
+    """Products of int8 into int32, against torch._int_mm."""
+    rows = []
+    for name, batch, m, n, k, layouts in MATMULS:
+        if batch or m <= 16 or layouts[0] == "t" or n % 8 or k % 8:  # what torch._int_mm takes
+            continue
+        a = torch.randint(-128, 128, (m, k), dtype=torch.int8)
+        b = torch.randint(-128, 128, (n, k) if layouts[1] == "t" else (k, n), dtype=torch.int8)
+        b = b.T if layouts[1] == "t" else b
+        c = torch.empty(m, n, dtype=torch.int32)
+        problem = Matmul((), m, n, k, a.stride(), b.stride(), c.stride(), "int8", "int32")
+        ours = Runner(plan_matmul(problem, NO_EPILOGUE), a=a.data_ptr(), b=b.data_ptr(), c=c.data_ptr())
+        wanted = torch._int_mm(a, b)
+        times = interleaved(ours, lambda: torch._int_mm(a, b))
+        if not torch.equal(c, wanted):
+            print(f"wrong result for {name} {m} {n} {k}")
+        rows.append((f"{name} {m}x{n}x{k} {layouts}", 2 * m * n * k, *times))
+    report(rows, "Matrix products, int8 into int32")
+
+
 # ResNet-50's layers at 224 x 224, then a ResNet-18 layer, depthwise and grouped ones: in, out, size, kernel, stride, groups
 CONVS = [
     (3, 64, 224, 7, 2, 1), (64, 64, 56, 1, 1, 1), (64, 64, 56, 3, 1, 1), (64, 256, 56, 1, 1, 1), (256, 64, 56, 1, 1, 1),
@@ -139,11 +159,13 @@ def convolutions(direction, batch=8):
 def main():
     torch.set_num_threads(THREADS)
     pool.set_num_threads(THREADS)
-    wanted = sys.argv[1:] or ["matmul", "bfloat16", "conv"]
+    wanted = sys.argv[1:] or ["matmul", "bfloat16", "int8", "conv"]
     if "matmul" in wanted:
         matmuls("float32")
     if "bfloat16" in wanted:
         matmuls("bfloat16")
+    if "int8" in wanted:
+        bytes_to_words()
     for direction in ("forward", "input gradient", "weight gradient"):
         if "conv" in wanted or direction.split()[0] in wanted:
             convolutions(direction)

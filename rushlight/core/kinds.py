@@ -279,16 +279,17 @@ class Create(Kind):
 
 
 class Contract(Kind):
-    """Sums of products over shared dimensions: matrix product, convolution.  Facts: ``numpy``, ``describe``, ``gradient``."""
+    """Sums of products over shared dimensions: matrix product, convolution.  Facts: ``numpy``, ``describe``, ``gradient``,
+    and ``result``, the dtype where it is not that of the first argument."""
 
     name = "contract"
     arity = 2
 
-    def __init__(self, numpy, describe, gradient):
-        self.numpy, self.describe, self.gradient = numpy, describe, gradient
+    def __init__(self, numpy, describe, gradient, result=None):
+        self.numpy, self.describe, self.gradient, self.result = numpy, describe, gradient, result
 
     def meta(self, op, *args, **params):
-        return args[0].like(self.describe(*args, **params))
+        return args[0].like(self.describe(*args, **params), dtype=self.result)
 
     def vjp(self, op, g, y, *args, **params):
         return self.gradient(g, y, *args, **params)

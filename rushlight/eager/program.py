@@ -350,7 +350,11 @@ def plannable(node: Node) -> bool:
         return False
     if node.op is P.conv_weight and not windows_match(node.args[1].shape, node.shape, node.args[0].shape, node.params):
         return False
-    return node.dtype.name in FLOATS and 0 not in sizes and (node.op is not P.matmul or len(node.shape) <= 5)
+    return (node.dtype.name in FLOATS or node.op is P.int_matmul) and 0 not in sizes and (not is_matmul(node) or len(node.shape) <= 5)
+
+
+def is_matmul(node: Node) -> bool:
+    return node.op in (P.matmul, P.int_matmul)
 
 
 def windows_match(x_shape, w_shape, g_shape, p) -> bool:
@@ -363,7 +367,7 @@ def plan_product(assembler: Assembler, node: Node, target: Place, bias):
     left, right = (assembler.operand(n) for n in node.args)
     shape = node.shape
     problem = Matmul(tuple(shape[:-2]), shape[-2], shape[-1], node.args[0].shape[-1], tuple(left.meta.strides), tuple(right.meta.strides),
-                     tuple(target.meta.strides), node.dtype.name)
+                     tuple(target.meta.strides), node.args[0].dtype.name, node.dtype.name)
     operands = {"a": left, "b": right, "c": target}
     if bias is None:
         return plan_matmul(problem), operands
@@ -399,7 +403,7 @@ def plan_weight(assembler: Assembler, node: Node, target: Place, bias):
     return plan_conv_weight_grad(convolution(node.args[1].shape, node.shape, x, g, node)), {"x": x, "y": g, "weight": target}
 
 
-PLANNERS = {P.matmul: plan_product, P.conv: plan_forward, P.conv_input: plan_input, P.conv_weight: plan_weight}
+PLANNERS = {P.matmul: plan_product, P.int_matmul: plan_product, P.conv: plan_forward, P.conv_input: plan_input, P.conv_weight: plan_weight}
 
 
 def has_rows(meta: Meta) -> bool:

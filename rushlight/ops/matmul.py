@@ -1,7 +1,7 @@
 """Matrix products."""
 from __future__ import annotations
 
-from ..core.dtypes import FLOATING
+from ..core.dtypes import FLOATING, int8
 from ..core.kinds import P
 from ..core.meta import broadcast, product
 from ..core.op import Scalar, op, sample
@@ -58,6 +58,19 @@ def of_rank(name, first, second):
         return matmul.body(input, mat2)
     body.__name__, body.__doc__ = name, "A matrix product of operands of fixed rank."
     return op(body)
+
+
+@op
+def _int_mm(input, mat2):
+    """The product of two int8 matrices, exactly, as int32.  [m, k], [k, n] -> [m, n]."""
+    for x in (input, mat2):
+        if x.dtype is not int8:
+            raise RuntimeError(f"_int_mm: expected both matrices to be int8, but got {input.dtype} and {mat2.dtype}; mm takes other dtypes")
+        if len(x.shape) != 2:
+            raise RuntimeError(f"_int_mm: expected two matrices, but got {len(input.shape)}-D and {len(mat2.shape)}-D")
+    if input.shape[1] != mat2.shape[0]:
+        raise RuntimeError(f"_int_mm: mat1 and mat2 shapes cannot be multiplied ({input.shape[0]}x{input.shape[1]} and {mat2.shape[0]}x{mat2.shape[1]})")
+    return P.int_matmul(input, mat2)
 
 
 mm, mv, bmm = of_rank("mm", 2, 2), of_rank("mv", 2, 1), of_rank("bmm", 3, 3)

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from ..core.dtypes import bool_, float32, float64, int64
+from ..core.dtypes import bool_, float32, float64, int32, int64
 from ..core.kinds import (Contract, Convert, Create, Elementwise, Foreign, Gather, Join, P, Reduce, Scatter, View, is_tensor, sum_to)
 from ..core.meta import is_one, product, reshaped_strides, row_major, span
 from ..core.op import declare
@@ -630,6 +630,10 @@ def transposed(x):
 matmul = primitive("matmul", Contract(
     np.matmul, matmul_shape, lambda g, y, a, b: [P.matmul(g, transposed(b)), P.matmul(transposed(a), g)]), lambda a, b: 0,
     doc="[*, m, k] @ [*, k, n] -> [*, m, n] with equal batch dimensions.")
+
+
+int_matmul = primitive("int_matmul", Contract(lambda a, b: np.matmul(a.astype(np.int32), b.astype(np.int32)), matmul_shape, lambda g, y, a, b: [None, None], int32),
+                       lambda a, b: 0, doc="int8 [*, m, k] @ [*, k, n] -> int32 [*, m, n], exactly.")
 
 
 def windows(x, kernel, stride, dilation):

@@ -283,17 +283,17 @@ def create(level, op, args, params):
 
 
 def contract(level, op, args, params):
-    if op is P.matmul:
-        return matmul(level, *args)
+    if op in (P.matmul, P.int_matmul):
+        return matmul(level, op, *args)
     return CONVOLUTIONS[op](level, op, *args, **params)
 
 
-def matmul(level, a, b):
+def matmul(level, op, a, b):
     if level.owns(a) and not level.owns(b) and len(b.shape) == 2:  # one product of all rows
         rows, inner = a.shape
-        out = P.matmul(P.reshape(a.value, shape=(level.size * rows, inner)), b)
+        out = op(P.reshape(a.value, shape=(level.size * rows, inner)), b)
         return P.reshape(out, shape=(level.size, rows, b.shape[-1]))
-    return P.matmul(level.stacked(a), level.stacked(b))
+    return op(level.stacked(a), level.stacked(b))
 
 
 def merged(level, x, dim):

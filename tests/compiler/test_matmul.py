@@ -76,6 +76,32 @@ def test_batches(batch_a, batch_b, layouts):
         check(product(a, b, "float32"), a, b, "float32")
 
 
+@pytest.mark.parametrize("dtypes", [("int8", "int8"), ("uint8", "int8"), ("int8", "uint8"), ("uint8", "uint8")])
+@pytest.mark.parametrize("layouts", ["nn", "nt", "tn", "tt", "gg"])
+def test_sums_of_bytes_are_exact(dtypes, layouts):
+    for rows, columns, depth in [*SHAPES, (20, 40, 3000)]:
+        a, b = (random(sizes, "int32") for sizes in ((rows, depth), (depth, columns)))
+        # the whole range, its ends often
+        ends = [np.iinfo(d) for d in dtypes]
+        a, b = (np.clip(x * 40, e.min, e.max).astype(d) for x, e, d in zip((a, b), ends, dtypes))
+        a, b = (relaid(x, layout) for x, layout in zip((a, b), layouts))
+        c = np.full((rows, columns), 77, np.int32)
+        problem = Matmul((), rows, columns, depth, strides(a), strides(b), strides(c), dtypes[0], "int32", b_dtype=dtypes[1])
+        Runner(plan_matmul(problem), a=a, b=b, c=c)()
+        assert (c == a.astype(np.int64) @ b.astype(np.int64)).all()
+
+
+def relaid(array, layout):
+    """The same matrix contiguous, transposed in memory, or with gaps."""
+    if layout == "t":
+        return np.ascontiguousarray(array.T).T
+    if layout == "g":
+        wide = np.zeros((array.shape[0], 2 * array.shape[1]), array.dtype)
+        wide[:, ::2] = array
+        return wide[:, ::2]
+    return array
+
+
 def test_heads_split_from_one_tensor():
     # (batch, time, head, size) read as (batch, head, time, size): batch dimensions that do not merge
     q, k = (random((2, 30, 4, 16), "float32").transpose(0, 2, 1, 3) for _ in range(2))
@@ -158,7 +184,7 @@ def test_refusals():
 
 @pytest.mark.parametrize("cpu", ["generic", "avx2", "avx512"])
 def test_other_cpus(cpu):
-    chosen = "test_layouts and (float32 or float16 or int8) or test_bias or test_bfloat or test_batches"
+    chosen = "test_layouts and (float32 or float16 or int8) or test_bias or test_bfloat or test_batches or bytes"
     command = [sys.executable, "-m", "pytest", "-q", "-x", __file__, "-k", chosen]
     done = subprocess.run(command, env={**os.environ, "RUSHLIGHT_CPU": cpu}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

@@ -58,6 +58,7 @@ def batch_offsets(b, batch, s, operands):
 
 def write_b_panel(b, numbers, layout, width, source, s, target, columns_left, k_count, column=None):
     """Packs one panel of B from the layout it has; `column` is its first column, for a TABLE."""
+    numbers = numbers.of_b
     if layout == ALONG:
         stride = s.b_column
         pack.write_transposed_panel(b, numbers, width, source, lambda lane: b.mul(stride, lane), target, columns_left, k_count)

@@ -1,8 +1,9 @@
 """What the contraction templates share: numbers, epilogues, and the plan they return."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Callable
 
+from ..llvm.builder import constant
 from ..llvm.features import host
 from ..llvm.types import bf16, f16, f32, f64, i8, i16, i32, i64, ptr, vector
 
@@ -16,7 +17,9 @@ CHUNK = 4  # words along K that a packed operand is padded to, and that the tile
 class Numbers:
     """How elements of one dtype are multiplied: packed into words, of which the machine multiplies a vector at once.
 
-    A word is one element, converted to the accumulator's type, or a pair of bfloats for the dot product instruction.
+    A word is one element, converted to the accumulator's type, or several elements for an instruction that adds up their
+    products: each is converted to `part` first. `signed` tells of A's elements, `b_signed` of B's. `flips`: the instruction
+    wants A unsigned, so 128 is added to A's bytes and 128 times B's subtracted from the sums.
     """
 
     name: str
@@ -26,6 +29,9 @@ class Numbers:
     accumulator: object
     lanes: int
     signed: bool = True
+    part: object = None
+    b_signed: bool = True
+    flips: bool = False
 
     @property
     def vector(self):
@@ -35,8 +41,19 @@ class Numbers:
     def words(self):
         return vector(self.word, self.lanes)
 
+    @property
+    def of_b(self):
+        """The same for packing B."""
+        return replace(self, signed=self.b_signed)
+
     def multiply_add(self, b, x, y, sum):
-        """sum + x * y, of word vectors."""
+        """sum + x * y, of word vectors of A and of B."""
+        if self.per_word == 4:
+            return self.add_bytes(b, b.xor(x, _FLIP) if self.flips else x, y, sum)
+        if self.per_word == 2 and self.accumulator is i32:
+            shorts = vector(i16, 2 * self.lanes)
+            name = {512: "llvm.x86.avx512.pmaddw.d.512", 256: "llvm.x86.avx2.pmadd.wd", 128: "llvm.x86.sse2.pmadd.wd"}
+            return b.add(sum, b.call(name[32 * self.lanes], [b.bitcast(x, shorts), b.bitcast(y, shorts)], self.vector))
         if self.per_word == 2:
             name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * self.lanes}"
             pairs = vector(bf16, 2 * self.lanes)
@@ -45,26 +62,48 @@ class Numbers:
             return b.fma(x, y, sum)
         return b.add(b.mul(x, y), sum)
 
+    def add_bytes(self, b, x, y, sum):
+        """sum + x * y for words of four unsigned bytes times four signed ones."""
+        return b.call(f"llvm.x86.avx512.vpdpbusd.{32 * self.lanes}", [sum, x, y], self.vector)
 
-def numbers(dtype):
-    """The Numbers of a dtype name on this CPU. Raises ValueError for dtypes that have no products.
+    def add_excess(self, b, y, sum):
+        """sum + 128 y: what flipping A adds to every row."""
+        return self.add_bytes(b, constant(self.words, _FLIP), y, sum)
+
+
+_FLIP = 0x80808080 - (1 << 32)  # 128 in each byte of a word
+
+
+def numbers(dtype, b_dtype=""):
+    """The Numbers of a dtype name on this CPU; bytes may differ in sign between A and B. Raises ValueError for dtypes that have
+    no products.
 
     Example:
         >>> numbers("float32").accumulator
         float
     """
     element = ELEMENTS.get(dtype)
-    if element is None:
-        raise ValueError(f"no contraction for {dtype}; there is one for {', '.join(ELEMENTS)}")
+    if element is None or b_dtype not in ("", dtype) and {dtype, b_dtype} != {"uint8", "int8"}:
+        raise ValueError(f"no contraction for {dtype} and {b_dtype or dtype}; there is one for {', '.join(ELEMENTS)}")
     features = host()
     if element is bf16 and features.bf16:
-        return Numbers(dtype, bf16, i32, 2, f32, features.lanes(4))
+        return Numbers(dtype, bf16, i32, 2, f32, features.lanes(4), part=i16)
     if element in (f16, bf16):
         return Numbers(dtype, element, f32, 1, f32, features.lanes(4))
     if element in (i8, i16):
-        return Numbers(dtype, element, i32, 1, i32, features.lanes(4), signed=dtype != "uint8")
+        return _whole_numbers(dtype, b_dtype or dtype, element, features)
     # a vector holds a quad at least, be it in two registers
     return Numbers(dtype, element, element, 1, element, max(CHUNK, features.lanes(element.bytes)))
+
+
+def _whole_numbers(dtype, b_dtype, element, features):
+    lanes, signs = features.lanes(4), {"signed": dtype != "uint8", "b_signed": b_dtype != "uint8"}
+    name = f"{dtype} {b_dtype}"
+    if element is i8 and signs["b_signed"] and features.vnni and features.width == 512:
+        return Numbers(name, element, i32, 4, i32, lanes, part=i8, flips=signs["signed"], **signs)
+    if element is i8 and features.is_x86:
+        return Numbers(name, element, i32, 2, i32, lanes, part=i16, **signs)
+    return Numbers(name, element, i32, 1, i32, lanes, **signs)
 
 
 @dataclass(frozen=True)

@@ -98,14 +98,22 @@ class _Dot:
 
         def step(k, sums, left):
             offset = b.mul(k, numbers.element.bytes)
-            rows, columns = ([load_run(b, numbers, b.offset(base, offset), left) for base in bases] for bases in (a_at, b_at))
-            return [numbers.multiply_add(b, x, y, sums[r * len(columns) + c])
-                    for r, x in enumerate(rows) for c, y in enumerate(columns)]
+            rows = [load_run(b, numbers, b.offset(base, offset), left) for base in a_at]
+            columns = [load_run(b, numbers.of_b, b.offset(base, offset), left) for base in b_at]
+            found = [numbers.multiply_add(b, x, y, sums[r * len(columns) + c])
+                     for r, x in enumerate(rows) for c, y in enumerate(columns)]
+            if numbers.flips:
+                found += [numbers.add_excess(b, y, sums[len(found) + c]) for c, y in enumerate(columns)]
+            return found
 
         whole = b.mul(b.div(count, run), run)
-        start = [zero(numbers.vector)] * (self.rows * self.columns)
+        products = self.rows * self.columns
+        start = [zero(numbers.vector)] * (products + (self.columns if numbers.flips else 0))
         sums = b.loop(0, whole, run, start, lambda k, sums: step(k, sums, None))
-        return b.when(b.compare("<", whole, count), lambda: step(whole, sums, b.sub(count, whole)), lambda: sums)
+        sums = b.when(b.compare("<", whole, count), lambda: step(whole, sums, b.sub(count, whole)), lambda: sums)
+        if not numbers.flips:
+            return sums
+        return [b.sub(total, sums[products + k % self.columns]) for k, total in enumerate(sums[:products])]
 
     def store(self, r, row, column, first, last):
         """One row of a tile: added to what earlier blocks along k left, through the epilogue at last."""

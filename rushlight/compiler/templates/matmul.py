@@ -18,7 +18,7 @@ class Matmul:
     """A batched product C[batch, M, N] = A[batch, M, K] @ B[batch, K, N]; strides in elements, 0 where broadcast.
 
     `batch` is a tuple of sizes; `a`, `b` and `c` are strides: one per batch dimension, then the two of the matrix. C has unit
-    stride along its columns. `sums` = (count, stride of A, stride of B) adds up that many products: a batch dimension that C
+    stride along its columns. `b_dtype` is B's dtype where bytes of another sign; sums of bytes are exact in 32 bits. `sums` = (count, stride of A, stride of B) adds up that many products: a batch dimension that C
     lacks.
     """
 
@@ -32,6 +32,7 @@ class Matmul:
     dtype: str = "float32"
     out_dtype: str = ""
     sums: tuple = (1, 0, 0)
+    b_dtype: str = ""
 
 
 def plan_matmul(problem, epilogue=NO_EPILOGUE):
@@ -69,7 +70,7 @@ def _normalised(p):
     batch = tuple(dim[0] for dim in merged)
     strides = [tuple(dim[k] for dim in merged) for k in (1, 2, 3)]
     return Matmul(batch, rows, p.columns, p.depth, strides[0] + tuple(a), strides[1] + tuple(b), strides[2] + tuple(c),
-                  p.dtype, p.out_dtype or p.dtype, p.sums)
+                  p.dtype, p.out_dtype or p.dtype, p.sums, p.b_dtype)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -79,7 +80,7 @@ def _plan(p, epilogue, threads):
     if p.c[-1] != 1 and p.columns > 1:
         raise ValueError(f"the output of a product needs unit stride along its columns; its strides are {p.c}. "
                          "For a transposed one swap the operands")
-    kind = numbers(p.dtype)
+    kind = numbers(p.dtype, p.b_dtype)
     if _wants_dots(p, kind):
         return dot_plan(p, kind, epilogue, threads)
     if threads > 1 and _wants_parts(p):
@@ -156,12 +157,14 @@ def register_tile(rows, columns, kind):
         options = ((6, 2), (4, 2), (2, 4), (1, 4))
     else:
         options = ((14, 2), (12, 2), (8, 3), (6, 4), (4, 4), (2, 6), (1, 8))
+        if kind.flips:  # registers for what is subtracted
+            options = options[1:2] + options[4:]
 
     def cost(option):
         tile_rows, vectors = option
         tiles = -(-rows // tile_rows) * -(-vectors_there // vectors)
         # multiply-adds of a step along k run two a cycle, loads two a cycle, and a sum takes four cycles to come back
-        return tiles * max(tile_rows * vectors / 2, 4, (tile_rows + vectors) / 2 + 1)
+        return tiles * max((tile_rows + kind.flips) * vectors / 2, 4, (tile_rows + vectors) / 2 + 1)
 
     return min(options, key=cost)
 

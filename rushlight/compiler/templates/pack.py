@@ -5,16 +5,18 @@ Quads are `[tile][k / 4][row][4]` words: the rows of A when neighbouring k are n
 k to a multiple of 4. Elements are converted to words on the way.
 """
 
+from dataclasses import replace
+
 from ..llvm.builder import constant, zero
-from ..llvm.types import i16, i64, vector
+from ..llvm.types import i64, vector
 from .contraction import CHUNK
 
 
 def load_words(b, numbers, pointer, k_stride, lane_stride, count, k_left):
     """A vector of words: lane l is at `pointer + l * lane_stride`, of which the first `count` lanes are read, the rest zero.
 
-    `lane_stride` is None for neighbouring elements and `count` None for all lanes. A word of two elements takes the second
-    from `k_stride` bytes on, when `k_left` elements along k (an i64) allow it.
+    `lane_stride` is None for neighbouring elements and `count` None for all lanes. A word of several elements takes the others
+    from `k_stride` bytes on each, when `k_left` elements along k (an i64) allow it.
     """
     kind = vector(numbers.element, numbers.lanes)
 
@@ -27,23 +29,38 @@ def load_words(b, numbers, pointer, k_stride, lane_stride, count, k_left):
 
     if numbers.per_word == 1:
         return b.convert(load(pointer, count), numbers.word, numbers.signed)
-    halves = vector(i16, numbers.lanes)
-    low = b.cast("zext", b.bitcast(load(pointer, count), halves), numbers.words)
-    paired = b.compare(">", k_left, 1)
-    second = b.select(paired, constant(i64, numbers.lanes) if count is None else count, 0)
-    high = b.cast("zext", b.bitcast(load(b.offset(pointer, k_stride), second), halves), numbers.words)
-    return b.or_(low, b.shl(high, 16))
+    pieces = [load(pointer, count)]
+    for k in range(1, numbers.per_word):
+        there = b.select(b.compare(">", k_left, k), constant(i64, numbers.lanes) if count is None else count, 0)
+        pieces.append(load(b.offset(pointer, b.mul(k_stride, k)), there))
+    return join(b, numbers, pieces)
+
+
+def join(b, numbers, pieces):
+    """Words made of a vector of elements for each place in a word, lowest first."""
+    bits = 32 // numbers.per_word
+    total = None
+    for k, piece in enumerate(pieces):
+        part = b.cast("zext", parts(b, numbers, piece), numbers.words)
+        total = part if total is None else b.or_(total, b.shl(part, k * bits))
+    return total
+
+
+def parts(b, numbers, elements):
+    """Elements as the parts of words: bytes widened where the instruction wants them so, halves as their bits."""
+    if elements.type.element.is_float:
+        return b.bitcast(elements, elements.type.with_element(numbers.part))
+    return b.convert(elements, numbers.part, numbers.signed)
 
 
 def load_run(b, numbers, pointer, k_left):
     """A vector of words whose elements are neighbours along k, zero from `k_left` elements on (None: all are there)."""
     elements = numbers.lanes * numbers.per_word
     mask = None if k_left is None else b.lane_mask(k_left, elements)
-    kind = vector(i16 if numbers.per_word == 2 else numbers.element, elements)
-    loaded = b.load(kind, pointer, align=numbers.element.bytes, mask=mask)
-    if numbers.per_word == 2:
-        return b.bitcast(loaded, numbers.words)
-    return b.convert(loaded, numbers.word, numbers.signed)
+    loaded = b.load(vector(numbers.element, elements), pointer, align=numbers.element.bytes, mask=mask)
+    if numbers.per_word == 1:
+        return b.convert(loaded, numbers.word, numbers.signed)
+    return b.bitcast(parts(b, numbers, loaded), numbers.words)
 
 
 def transpose(b, rows):
@@ -177,12 +194,14 @@ def write_quads(b, numbers, rows_per_tile, source, row_stride, k_stride, target,
         count = b.sub(k_count, k)
         if numbers.per_word == 1:
             return load_words(b, numbers, b.offset(at, b.mul(k, k_stride)), k_stride, k_stride, count, count)
-        # lane l holds elements 2l and 2l + 1
-        pairs = b.div(b.add(count, 1), 2)
-        words = load_words(b, numbers, b.offset(at, b.mul(k, k_stride)), k_stride, b.mul(k_stride, 2), pairs, constant(i64, 1))
-        odd = load_words(b, numbers, b.offset(at, b.mul(b.add(k, 1), k_stride)), k_stride, b.mul(k_stride, 2),
-                         b.div(count, 2), constant(i64, 1))
-        return b.or_(words, b.shl(odd, 16))
+        # lane l holds the elements from l * per_word on
+        step, pieces = numbers.per_word, []
+        single = replace(numbers, per_word=1, word=numbers.element)
+        for part in range(step):
+            start = b.add(k, part)
+            there = b.div(b.add(b.sub(k_count, start), step - 1), step)
+            pieces.append(load_words(b, single, b.offset(at, b.mul(start, k_stride)), k_stride, b.mul(k_stride, step), there, None))
+        return join(b, numbers, pieces)
 
     def split(words, to, count):
         for q in range(numbers.lanes // CHUNK):

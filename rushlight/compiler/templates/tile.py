@@ -19,6 +19,8 @@ def sums(b, numbers, rows, vectors, a, a_row, a_step, b_panel, chunks, start=Non
     width = vectors * numbers.lanes
     next_word = word if a_row == CHUNK * word else a_step // CHUNK
 
+    excess = vectors if numbers.flips else 0  # sums that are subtracted from every row's
+
     def chunk(_, values):
         a_at, b_at, *tile = values
         for u in range(CHUNK):
@@ -29,10 +31,15 @@ def sums(b, numbers, rows, vectors, a, a_row, a_step, b_panel, chunks, start=Non
                 row = b.splat(one, numbers.lanes)
                 for j in range(vectors):
                     tile[r * vectors + j] = numbers.multiply_add(b, row, columns[j], tile[r * vectors + j])
+            for j in range(excess):
+                tile[j - excess] = numbers.add_excess(b, columns[j], tile[j - excess])
         return [b.offset(a_at, a_step), b.offset(b_at, CHUNK * width * word), *tile]
 
     start = start or [zero(numbers.vector)] * (rows * vectors)
-    return b.loop(0, chunks, 1, [a, b_panel, *start], chunk)[2:]
+    tile = b.loop(0, chunks, 1, [a, b_panel, *start, *[zero(numbers.vector)] * excess], chunk)[2:]
+    if not excess:
+        return tile
+    return [b.sub(total, tile[rows * vectors + k % vectors]) for k, total in enumerate(tile[:rows * vectors])]
 
 
 class Store:
