@@ -125,13 +125,13 @@ CONVS = [
 ]
 
 
-def convolutions(direction, batch=8):
+def convolutions(direction, batch=8, dtype="float32"):
     plans = {"forward": plan_conv, "input gradient": plan_conv_input_grad, "weight gradient": plan_conv_weight_grad}
     masks = {"input gradient": [True, False, False], "weight gradient": [False, True, False]}
     rows = []
     for i, o, size, k, s, groups in CONVS:
-        problem = Convolution(batch, i, o, (size, size), (k, k), (s, s), (k // 2, k // 2), (1, 1), groups)
-        x, w = torch.randn(batch, i, size, size), torch.randn(o, i // groups, k, k)
+        problem = Convolution(batch, i, o, (size, size), (k, k), (s, s), (k // 2, k // 2), (1, 1), groups, dtype)
+        x, w = (torch.randn(shape).to(getattr(torch, dtype)) for shape in ((batch, i, size, size), (o, i // groups, k, k)))
         y = torch.nn.functional.conv2d(x, w, None, s, k // 2, 1, groups)
         target = {"forward": y, "input gradient": x, "weight gradient": w}[direction]
         ours_out = torch.empty_like(target)
@@ -148,12 +148,12 @@ def convolutions(direction, batch=8):
 
         times = interleaved(ours, theirs)
         wanted = theirs()
-        error = (ours_out - wanted).abs().max() / wanted.abs().max()
-        if not error < 1e-4:
+        error = (ours_out.float() - wanted.float()).abs().max() / wanted.float().abs().max()
+        if not error < (2e-2 if dtype == "bfloat16" else 1e-4):
             print(f"wrong {direction} for {i, o, size, k, s, groups}: relative error {error:.2g}")
         flops = 2 * batch * y.shape[2] ** 2 * o * i // groups * k * k
         rows.append((f"{i}->{o} {size}x{size} k{k} s{s} g{groups}", flops, *times))
-    report(rows, f"Convolution, {direction}, float32, batch {batch}, NCHW")
+    report(rows, f"Convolution, {direction}, {dtype}, batch {batch}, NCHW")
 
 
 def main():
@@ -169,6 +169,8 @@ def main():
     for direction in ("forward", "input gradient", "weight gradient"):
         if "conv" in wanted or direction.split()[0] in wanted:
             convolutions(direction)
+        if "halves" in wanted:
+            convolutions(direction, dtype="bfloat16")
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ from ..llvm import pool
 from ..llvm.types import ptr
 from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, Epilogue, numbers
 from .image import Geometry, is_contiguous
-from .implicit_plan import Builder, Product, equidistant
-from .matmul import Matmul, blocked_plan, dot_plan, plan_matmul
+from .implicit_plan import Builder, Product, equidistant, wide_dtype
+from .matmul import Matmul, blocked_plan, dot_plan, plan_matmul, rounding_step
 
 
 @dataclass(frozen=True)
@@ -210,34 +210,44 @@ def _weight_plan(c, epilogue, threads):
     # with few rows a group, packing would cost more than the products, and copies for taps more than they save
     narrow = group_out <= 16
     geometry = Geometry(c.size, c.out, c.pad, c.stride, taps, columns=not narrow and equidistant(taps[2]))
-    builder = Builder(c, threads, geometry, "x", c.x, c.in_channels, whole=True)
+    # images hold elements, which the product pairs along the numbers
+    own = numbers(c.dtype)
+    kind = own if own.per_word == 2 and not narrow else numbers(wide_dtype(own))
+    held = replace(kind, word=kind.element, per_word=1)
+    builder = Builder(c, threads, geometry, "x", c.x, c.in_channels, whole=True, kind=held)
     builder.add_image(0)
     group_in, kernel = c.in_channels // c.groups, int(np.prod(c.kernel))
     offsets = np.add.outer(np.arange(group_in) * geometry.plane_elements, geometry.tap_offsets(geometry.taps)).reshape(-1)
-    rows, places, steps, temporaries = _numbered_rows(c, threads, geometry, builder.image_dtype)
+    rows, places, steps, temporaries = _numbered_rows(c, threads, geometry, held)
     images, plane_x = c.in_channels * geometry.plane_elements, geometry.plane_elements
-    problem = Matmul(
-        (c.groups,), group_out, group_in * kernel, geometry.count(c.out),
-        (group_out * rows[1], rows[1], 1), (group_in * plane_x, 1, 0), (group_out * group_in * kernel, group_in * kernel, 1),
-        builder.image_dtype, c.dtype, sums=(c.batch, rows[0], images))
-    plan_product = dot_plan if c.dtype == builder.image_dtype and narrow else blocked_plan
-    found = plan_product(problem, numbers(builder.image_dtype), epilogue, threads, offsets * builder.word.bytes)
+    matrix = group_in * kernel
+    sums_dtype = wide_dtype(kind) if narrow else c.dtype  # dot products of several images wait in the output
+    problem = Matmul((c.groups,), group_out, matrix, geometry.count(c.out), (group_out * rows[1], rows[1], 1), (group_in * plane_x, 1, 0),
+                     (group_out * matrix, matrix, 1), kind.name, sums_dtype, sums=(c.batch, rows[0], images))
+    plan_product = dot_plan if narrow else blocked_plan
+    found = plan_product(problem, kind, NO_EPILOGUE, threads, offsets * held.word.bytes)
     places |= {"b": ("temp", "x image", 0), "c": ("pointer", "weight", 0)}
+    last = ()
+    if sums_dtype != c.dtype:
+        total = c.out_channels * matrix
+        temporaries = {**temporaries, "sums": total * kind.accumulator.bytes}
+        places["c"] = ("temp", "sums", 0)
+        last = (rounding_step(kind, ELEMENTS[c.dtype], c.out_channels, matrix, ("temp", "sums", 0), ("pointer", "weight", 0)),)
     product_steps = tuple(replace(step, slots=tuple(places[slot[1]] if slot[0] == "pointer" else slot for slot in step.slots))
                           for step in found.steps)
-    return Contraction(builder.steps + steps + product_steps,
+    return Contraction(builder.steps + steps + product_steps + last,
                        {**builder.temporaries, **temporaries, **found.temporaries}, found.keep)
 
 
-def _numbered_rows(c, threads, geometry, dtype):
+def _numbered_rows(c, threads, geometry, held):
     """y by the output numbers of x's images: (its batch and channel strides, places, steps, temporaries).
 
-    That is y itself where no number is thrown away, else a copy with the images' pitch.
+    That is y itself where no number is thrown away and it holds the right elements, else a copy with the images' pitch.
     """
-    if c.dtype == dtype and is_contiguous(c.y, c.out) and geometry.count(c.out) == int(np.prod(c.out)):
+    if ELEMENTS[c.dtype] is held.element and is_contiguous(c.y, c.out) and geometry.count(c.out) == int(np.prod(c.out)):
         return c.y[:2], {"a": ("pointer", "y", 0)}, (), {}
     spread = Geometry(c.out, c.out, (0, 0, 0), (1, 1, 1), tuple((row - out,) for row, out in zip(geometry.rows, c.out)))
-    builder = Builder(c, threads, spread, "y", c.y, c.out_channels, whole=True)
+    builder = Builder(c, threads, spread, "y", c.y, c.out_channels, whole=True, kind=held)
     builder.add_image(0)
     plane = spread.plane_elements
     return (c.out_channels * plane, plane), {"a": ("temp", "y image", 0)}, builder.steps, builder.temporaries

@@ -20,10 +20,11 @@ from ..llvm import jit
 from ..llvm.builder import Module, constant_vector
 from ..llvm.types import i32, i64, vector
 from .blocked import KERNEL, Slots
+from .pack import join
 
 SLACK = 4096  # bytes that may be read past the last image
 
-PAD_SLOTS = ("x", "image", "channels", "x_batch", "x_channel", "x_depth", "x_height", "x_width",
+PAD_SLOTS = ("x", "image", "channels", "planes", "group_planes", "x_batch", "x_channel", "x_depth", "x_height", "x_width",
              "depth", "height", "width", "pad_depth", "pad_height", "pad_width", "step_depth", "step_height", "step_width",
              "phases_depth", "phases_height", "phases_width", "rows_depth", "rows_height", "rows_width",
              "tap_width", "pitch",
@@ -109,28 +110,28 @@ def is_contiguous(strides, size):
     return True
 
 
-def pad_kernel(element, word, step):
-    """The kernel that writes phase images of words, one (batch, channel) a unit; returns its address.
+def pad_kernel(element, numbers, step):
+    """The kernel that writes phase images of words, one (batch, plane) a unit; returns its address.
 
-    `step` is 1 or 2 when the input's rows are contiguous and outputs are so many elements apart, else 0.
+    A plane holds as many channels of a group as a word has parts. `step` is 1 or 2 when the input's rows are contiguous and
+    outputs are so many elements apart, else 0.
     """
-    key = f"pad {element} {word} {step}"
-    return jit.build(key, lambda: _pad_text(element, word, step), ["pad"])["pad"]
+    key = f"pad {element} {numbers} {step}"
+    return jit.build(key, lambda: _pad_text(element, numbers, step), ["pad"])["pad"]
 
 
-def _pad_text(element, word, step):
+def _pad_text(element, numbers, step):
     module = Module()
     f = module.function("pad", KERNEL)
     args, begin, end, _ = f.parameters
     s = Slots(f, args, PAD_SLOTS, ("x", "image"))
+    word, parts = numbers.word, numbers.per_word
     lanes = max(4, f.features.lanes(word.bytes))
     width, rows_width, distance, x_width = s.width, s.rows_width, s.step_width, s.x_width
     narrow_distance = f.cast("trunc", distance, i32)
 
-    def one_row(source, inside, first, target):
-        """A row of a phase image from a row of the input; `first` is where its first element lies, maybe outside."""
-        limit = f.select(inside, width, 0)
-
+    def one_row(sources, limits, first, target):
+        """A row of a phase image from a row of each channel; `first` is where its first element lies, maybe outside."""
         def masked(i, at):
             count = (step or 1) * lanes
             steps = f.splat(f.cast("trunc", at if step else i, i32), count)
@@ -139,36 +140,45 @@ def _pad_text(element, word, step):
             else:
                 places = f.add(f.mul(f.add(steps, constant_vector(i32, range(count))), f.splat(narrow_distance, count)),
                                f.splat(f.cast("trunc", first, i32), count))
-            # one unsigned comparison tests both ends of the row
-            mask = f.compare("<", places, f.splat(f.cast("trunc", limit, i32), count), signed=False)
-            if step:
-                loaded = f.load(vector(element, count), f.offset(source, at, element), mask=mask)
-            else:
                 offsets = f.mul(f.cast("sext", places, vector(i64, count)), f.splat(x_width, count))
-                loaded = f.gather(vector(element, count), f.offset(source, offsets), mask)
+            loaded = []
+            for source, limit in zip(sources, limits):
+                # one unsigned comparison tests both ends of the row
+                mask = f.compare("<", places, f.splat(f.cast("trunc", limit, i32), count), signed=False)
+                if step:
+                    loaded.append(f.load(vector(element, count), f.offset(source, at, element), mask=mask))
+                else:
+                    loaded.append(f.gather(vector(element, count), f.offset(source, offsets), mask))
             put(i, loaded, f.lane_mask(f.sub(rows_width, i), lanes))
 
         def put(i, loaded, mask):
             if step == 2:
-                loaded = f.shuffle(loaded, None, range(0, 2 * lanes, 2))
-            f.store(f.convert(loaded, word), f.offset(target, i, word), mask=mask)
+                loaded = [f.shuffle(one, None, range(0, 2 * lanes, 2)) for one in loaded]
+            words = f.convert(loaded[0], word) if parts == 1 else join(f, numbers, loaded)
+            f.store(words, f.offset(target, i, word), mask=mask)
 
         def some(i, _):
             at = f.add(f.mul(i, distance), first)
             if not step:
                 return masked(i, at)
-            whole = f.and_(f.compare("<=", f.add(at, step * lanes), limit), f.compare(">=", at, 0))
+            whole = f.and_(f.compare("<=", f.add(at, step * lanes), limits[-1]), f.compare(">=", at, 0))
             whole = f.and_(whole, f.compare("<=", f.add(i, lanes), rows_width))
-            f.when(whole, lambda: put(i, f.load(vector(element, step * lanes), f.offset(source, at, element)), None),
+            f.when(whole, lambda: put(i, [f.load(vector(element, step * lanes), f.offset(source, at, element)) for source in sources],
+                                      None),
                    lambda: masked(i, at))
 
         f.loop(0, rows_width, lanes, [], some)
 
     def plane(unit, _):
-        batch = f.div(unit, s.channels)
-        channel = f.sub(unit, f.mul(batch, s.channels))
+        batch = f.div(unit, s.planes)
+        number = f.sub(unit, f.mul(batch, s.planes))
+        group = f.div(number, s.group_planes)
+        within = f.mul(f.sub(number, f.mul(group, s.group_planes)), parts)
+        channel = f.add(f.mul(group, s.channels), within)
         x = f.offset(s.x, f.add(f.mul(batch, s.x_batch), f.mul(channel, s.x_channel)))
-        image = f.offset(s.image, f.add(f.mul(batch, s.image_batch), f.mul(channel, s.image_channel)))
+        image = f.offset(s.image, f.add(f.mul(batch, s.image_batch), f.mul(number, s.image_channel)))
+        # a group's last word may lack parts
+        widths = [width] + [f.select(f.compare("<", f.add(within, part), s.channels), width, 0) for part in range(1, parts)]
 
         def phase(number, _):
             of_width = f.rem(number, s.phases_width)
@@ -186,8 +196,10 @@ def _pad_text(element, word, step):
                     y = f.add(f.mul(at_height, s.step_height), start_height)
                     inside = f.and_(f.compare("<", y, s.height, signed=False), inside_depth)
                     source = f.offset(x, f.add(f.mul(z, s.x_depth), f.mul(y, s.x_height)))
+                    sources = [f.offset(source, f.mul(s.x_channel, part)) for part in range(parts)]
+                    limits = [f.select(inside, one, 0) for one in widths]
                     number = f.add(f.mul(at_depth, s.rows_height), at_height)
-                    one_row(source, inside, first, f.offset(to, f.mul(number, s.pitch), word))
+                    one_row(sources, limits, first, f.offset(to, f.mul(number, s.pitch), word))
 
                 f.loop(0, s.rows_height, 1, [], row)
 
@@ -200,12 +212,13 @@ def _pad_text(element, word, step):
     return module.text()
 
 
-def pad_slots(geometry, strides, channels, itemsize, word_bytes):
-    """The numbers of PAD_SLOTS; `strides` (batch, channel and three spatial ones) are in elements."""
+def pad_slots(geometry, strides, channels, groups, itemsize, numbers):
+    """The numbers of PAD_SLOTS for groups of `channels`; `strides` (batch, channel and three spatial ones) are in elements."""
+    word_bytes, group_planes = numbers.word.bytes, -(-channels // numbers.per_word)
     names = ("depth", "height", "width")
     plane = geometry.plane_elements
-    batch = geometry.rows[2] if geometry.images > 1 else plane * channels
-    slots = {"channels": channels, "image_batch": batch * word_bytes, "image_channel": plane * word_bytes,
+    batch = geometry.rows[2] if geometry.images > 1 else plane * groups * group_planes
+    slots = {"channels": channels, "planes": groups * group_planes, "group_planes": group_planes, "image_batch": batch * word_bytes, "image_channel": plane * word_bytes,
              "phase_bytes": geometry.phase_elements * word_bytes, "pitch": geometry.pitch}
     slots.update({f"x_{name}": stride * itemsize for name, stride in zip(("batch", "channel") + names, strides)})
     for k, name in enumerate(names):

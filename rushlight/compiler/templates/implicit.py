@@ -6,14 +6,14 @@ image[offset(k) + output number], with the images of `image.py`. Weights are pac
 
 from ..llvm import jit
 from ..llvm.builder import Module, constant, zero
-from ..llvm.types import i64, ptr, vector
+from ..llvm.types import i16, i64, ptr, vector
 from .blocked import KERNEL, Slots
 from .contraction import CHUNK
 from .pack import write_quads
 
 # The slots of the kernels that pack weights: "offsets" is a table of byte offsets of each k.
 WEIGHT_SLOTS = ("weights", "packed", "offsets", "rows", "depth", "row_stride", "group_stride", "group_tiles", "tile_bytes",
-                "blocks", "block_depth")
+                "blocks", "block_depth", "second", "pairs")
 SLOTS = ("weights", "image", "out", "scratch", "k_offsets", "out_offsets", "rows", "depth", "block_tiles", "row_blocks",
          "block_panels", "panel_blocks", "block_depth", "panels_per_image", "panels", "group_tiles", "tile_bytes",
          "image_bytes", "image_group_bytes", "out_batch", "out_group", "out_row", "scratch_bytes", "partial_bytes")
@@ -24,7 +24,8 @@ def weight_kernel(numbers, rows, contiguous):
 
     `contiguous`: the weights of a row are neighbours in the order of k, and a unit is a tile of rows. Else a table says
     where each k lies, and a unit is a block along k for all rows: it is rows that are close in memory, and reading them
-    tile by tile would come back to every cache set many times.
+    tile by tile would come back to every cache set many times. A word of two takes the other "second" bytes on, up to
+    number "pairs" along k.
     """
     write = _write_tile_of_rows if contiguous else _write_block_along_k
     key = f"weights {numbers} {rows} {contiguous}"
@@ -57,6 +58,15 @@ def _write_block_along_k(f, s, numbers, rows, unit):
     stop = f.minimum(f.add(first, s.block_depth), s.depth)
     weights = f.offset(s.weights, f.mul(group, s.group_stride))
 
+    def one(at, k):
+        value = f.load(numbers.element, at)
+        if numbers.per_word == 1:
+            return f.convert(value, word)
+        paired = f.compare("<", k, s.pairs)
+        other = f.load(i16, f.offset(at, f.select(paired, s.second, 0)))
+        other = f.select(paired, f.cast("zext", other, word), 0)
+        return f.or_(f.cast("zext", f.bitcast(value, i16), word), f.shl(other, 16))
+
     def tile(t, _):
         row = f.mul(t, rows)
         source = f.offset(weights, f.mul(row, stride))
@@ -72,8 +82,7 @@ def _write_block_along_k(f, s, numbers, rows, unit):
             for r, place in enumerate(places):
                 if r % 2 == 0:
                     f.prefetch(f.offset(at, f.add(place, ahead)))
-                value = f.load(numbers.element, f.offset(at, place))
-                f.store(f.convert(value, word), f.offset(to, r * CHUNK * word.bytes))
+                f.store(one(f.offset(at, place), k), f.offset(to, r * CHUNK * word.bytes))
 
         f.loop(first, stop, 1, [], column)
 

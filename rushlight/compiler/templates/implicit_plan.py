@@ -62,19 +62,21 @@ class _Blocks:
 class Builder:
     """Collects the steps of a convolution whose images come from one operand."""
 
-    def __init__(self, c, threads, geometry, operand, strides, channels, whole=False):
+    def __init__(self, c, threads, geometry, operand, strides, channels, whole=False, kind=None):
         self.c, self.threads, self.geometry = c, threads, geometry
-        self.operand, self.strides, self.channels = operand, strides, channels
-        # images hold the type that is computed in, so that padding converts once
-        accumulator = numbers(c.dtype).accumulator
-        self.image_dtype = next(name for name, element in ELEMENTS.items() if element is accumulator)
-        self.kind = numbers(self.image_dtype)
+        self.operand, self.strides = operand, strides
+        self.group_channels = channels // c.groups
+        self.kind = kind or _image_numbers(c.dtype, self.group_channels)
         self.word, self.element = self.kind.word, ELEMENTS[c.dtype]
         self.size = self.element.bytes
+        self.planes = c.groups * self._words(self.group_channels)
         self.steps, self.temporaries, self._keep = (), {}, []
-        image_bytes = geometry.plane_elements * channels * self.word.bytes
+        image_bytes = geometry.plane_elements * self.planes * self.word.bytes
         self.images = c.batch if whole else _divisor(c.batch, max(1, _IMAGE_BYTES // image_bytes))
-        self.whole = whole
+
+    def _words(self, channels):
+        """Planes that so many channels take."""
+        return -(-channels // self.kind.per_word)
 
     def plan(self):
         """The finished Contraction."""
@@ -94,13 +96,13 @@ class Builder:
     def _cycles(self, geometry, products):
         """About how many cycles a geometry takes for the images at hand, on one thread."""
         lanes = self.kind.lanes
-        rows = math.prod(geometry.rows[:2]) * math.prod(geometry.phases) * self.channels * self.images
+        rows = math.prod(geometry.rows[:2]) * math.prod(geometry.phases) * self.planes * self.images
         total = rows * -(-geometry.rows[2] // lanes) * _PAD_CYCLES
         for product in products:
             count = geometry.count(product.out)
             tile_rows, vectors = register_tile(product.rows, count, self.kind)
             tiles = -(-product.rows // tile_rows) * -(-count // (vectors * lanes)) * self.images // geometry.images
-            depth = product.channels * math.prod(len(taps) for taps in product.taps)
+            depth = self._words(product.channels) * math.prod(len(taps) for taps in product.taps)
             total += self.c.groups * tiles * tile_rows * vectors * (depth / 2 + (_SCATTER_CYCLES if geometry.images > 1 else 0))
         return total
 
@@ -119,13 +121,13 @@ class Builder:
         geometry, strides = self.geometry, self.strides
         contiguous = strides[4] == 1 or geometry.size[2] == 1
         step = geometry.step[2] if contiguous and geometry.step[2] <= 2 else 0
-        kernel = image.pad_kernel(self.element, self.word, step)
-        slots = image.pad_slots(geometry, strides, self.channels, self.size, self.word.bytes)
+        kernel = image.pad_kernel(self.element, self.kind, step)
+        slots = image.pad_slots(geometry, strides, self.group_channels, self.c.groups, self.size, self.kind)
         name = f"{self.operand} image"
         sources = {"x": ("pointer", self.operand, start * strides[0] * self.size), "image": ("temp", name, 0)}
-        planes = self.channels * (1 if geometry.images > 1 else self.images)
+        planes = self.planes * (1 if geometry.images > 1 else self.images)
         self.temporaries[name] = (geometry.plane_elements * planes + 4 * geometry.pitch) * self.word.bytes + SLACK
-        units = self.images * self.channels
+        units = self.images * self.planes
         grain = max(1, min(16384 // max(geometry.plane_elements // geometry.images, 1), units // (4 * self.threads)))
         self._add(kernel, units, grain, image.PAD_SLOTS, slots, sources)
 
@@ -146,8 +148,8 @@ class Builder:
         packed = f"weights {number}"
         self.temporaries[packed] = self.c.groups * blocks.tiles * slots["tile_bytes"]
         kind = replace(self.kind, element=self.element, name=self.c.dtype)
-        kernel = implicit.weight_kernel(kind, blocks.tile_rows, product.weight_offsets is None)
-        contiguous = product.weight_offsets is None
+        contiguous = product.weight_offsets is None and kind.per_word == 1
+        kernel = implicit.weight_kernel(kind, blocks.tile_rows, contiguous)
         units = self.c.groups * (blocks.tiles if contiguous else slots["blocks"])
         words = blocks.tile_rows * blocks.depth if contiguous else product.rows * slots["block_depth"]
         grain = max(1, 8192 // max(words, 1))
@@ -161,19 +163,27 @@ class Builder:
 
     def _weight_slots(self, product, blocks):
         word_bytes = self.word.bytes
-        block_depth = _WEIGHT_ROWS * (blocks.depth // max(product.channels, 1))
+        planes = self._words(product.channels)
+        taps = blocks.depth // planes
+        block_depth = _WEIGHT_ROWS * taps
+        offsets = product.weight_offsets
+        if offsets is None:
+            offsets = np.arange(product.channels * taps) * self.size
+        offsets = offsets.reshape(product.channels, taps)
         return {
+            "second": int(offsets[1, 0] - offsets[0, 0]) if len(offsets) > 1 and taps else 0,
+            "pairs": product.channels // self.kind.per_word * taps,
             "block_depth": block_depth, "blocks": -(-blocks.depth // max(block_depth, 1)),
             "rows": product.rows, "depth": blocks.depth, "row_stride": product.row_weights * self.size,
             "group_tiles": blocks.tiles, "group_stride": product.group_weights * self.size,
             "tile_bytes": -(-blocks.depth // CHUNK) * CHUNK * blocks.tile_rows * word_bytes + 64,
-            "offsets": 0 if product.weight_offsets is None else self._table(product.weight_offsets)}
+            "offsets": self._table(offsets[::self.kind.per_word].reshape(-1))}
 
     def _product_slots(self, product, blocks, out_offsets):
         word_bytes, strides = self.word.bytes, product.strides
         plane = self.geometry.plane_elements
-        channels = np.arange(product.channels) * plane
-        k_offsets = np.add.outer(channels, self.geometry.tap_offsets(product.taps)).reshape(-1) * word_bytes
+        planes = self._words(product.channels)
+        k_offsets = np.add.outer(np.arange(planes) * plane, self.geometry.tap_offsets(product.taps)).reshape(-1) * word_bytes
         width = blocks.vectors * self.kind.lanes
         partial = blocks.tile_rows * width * self.kind.accumulator.bytes
         waiting = blocks.block_tiles * blocks.block_panels if blocks.split else 1
@@ -185,8 +195,8 @@ class Builder:
             "block_tiles": blocks.block_tiles, "row_blocks": -(-blocks.tiles // blocks.block_tiles),
             "block_panels": blocks.block_panels, "panel_blocks": -(-blocks.panels // blocks.block_panels),
             "block_depth": blocks.block_depth, "panels_per_image": blocks.panels_per_image, "panels": blocks.panels,
-            "image_bytes": plane * self.channels * word_bytes,
-            "image_group_bytes": product.channels * plane * word_bytes,
+            "image_bytes": plane * self.planes * word_bytes,
+            "image_group_bytes": planes * plane * word_bytes,
             "out_batch": strides[0] * self.size, "out_group": product.rows * strides[1] * self.size,
             "out_row": strides[1] * self.size, "scratch_bytes": scratch, "partial_bytes": partial if blocks.split else 0}
 
@@ -209,7 +219,7 @@ class Builder:
         width = vectors * self.kind.lanes
         tiles, panels_per_image = -(-product.rows // tile_rows), -(-count // width)
         panels = panels_per_image * (1 if self.geometry.images > 1 else self.images)
-        depth = product.channels * int(np.prod([len(taps) for taps in product.taps]))
+        depth = self._words(product.channels) * int(np.prod([len(taps) for taps in product.taps]))
         # taps of several phases touch several times the memory, so less depth fits the caches
         most, block = (1536, 768) if max(self.geometry.step) == 1 and not self.geometry.columns else (512, 384)
         block_depth = max(CHUNK, depth if depth <= most else -(-depth // -(-depth // block) // CHUNK) * CHUNK)
@@ -222,6 +232,20 @@ class Builder:
         wanted = 1 if self.threads == 1 else 6 * self.threads
         block_panels = min(block_panels, max(1, -(-panels * row_blocks * self.c.groups // wanted)))
         return _Blocks(tile_rows, vectors, tiles, panels, panels_per_image, depth, block_tiles, block_panels, block_depth)
+
+
+def _image_numbers(dtype, channels):
+    """The Numbers of an image: pairs of channels where the machine multiplies pairs, else the type that is computed in, so that
+    padding converts once."""
+    kind = numbers(dtype)
+    if kind.per_word == 2 and channels >= 4:
+        return kind
+    return numbers(wide_dtype(kind))
+
+
+def wide_dtype(kind):
+    """The dtype that products are computed in."""
+    return next(name for name, element in ELEMENTS.items() if element is kind.accumulator)
 
 
 def equidistant(taps):

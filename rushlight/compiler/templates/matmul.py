@@ -120,6 +120,13 @@ def parts_plan(p, kind, epilogue, threads):
     return Contraction(tuple(steps), temporaries)
 
 
+def rounding_step(kind, out, rows, columns, source, target):
+    """The step that converts a matrix of sums into the type of the output; `source` and `target` are slots."""
+    slots = {"parts": 1, "part_bytes": 0, "columns": columns, "c_row": columns * out.bytes}
+    kernel = combine.combine_kernel(kind, out, NO_EPILOGUE)
+    return Step(kernel, rows, max(1, 16384 // columns), _slots(combine.SLOTS, slots, {"partial": source, "c": target}))
+
+
 def _moved(step, places):
     """The step with some operands at other places."""
     return replace(step, slots=tuple(places.get(slot[1], slot) if slot[0] == "pointer" else slot for slot in step.slots))
