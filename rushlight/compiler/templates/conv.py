@@ -106,9 +106,12 @@ def _three_dimensional(c):
 def _plan(direction, c, epilogue, threads):
     if not c.batch:
         return Contraction((), {})
-    # small images go through packed weights, which all of them share
-    if _is_pixelwise(c) and (direction == "weight" or np.prod(c.size) >= 256 or c.batch == 1):
-        return _pixelwise_plan(direction, c, epilogue)
+    if _is_pixelwise(c):
+        pixels = int(np.prod(c.size))
+        if direction == "weight" or pixels >= 256 or c.batch == 1:
+            return _pixelwise_plan(direction, c, epilogue)
+        # small images go through packed weights, which all of them share, each as one row
+        c = replace(c, size=(1, 1, pixels), x=(*c.x[:2], 0, 0, 1), y=(*c.y[:2], 0, 0, 1))
     return {"forward": _forward_plan, "input": _input_plan, "weight": _weight_plan}[direction](c, epilogue, threads)
 
 

@@ -13,7 +13,7 @@ from .pack import write_quads
 
 # The slots of the kernels that pack weights: "offsets" is a table of byte offsets of each k.
 WEIGHT_SLOTS = ("weights", "packed", "offsets", "rows", "depth", "row_stride", "group_stride", "group_tiles", "tile_bytes",
-                "blocks", "block_depth", "second", "pairs")
+                "blocks", "block_depth", "elements", "second", "pairs")
 SLOTS = ("weights", "image", "out", "scratch", "k_offsets", "out_offsets", "rows", "depth", "block_tiles", "row_blocks",
          "block_panels", "panel_blocks", "block_depth", "panels_per_image", "panels", "group_tiles", "tile_bytes",
          "image_bytes", "image_group_bytes", "out_batch", "out_group", "out_row", "scratch_bytes", "partial_bytes")
@@ -48,7 +48,7 @@ def _write_tile_of_rows(f, s, numbers, rows, unit):
     stride = s.row_stride
     source = f.offset(f.offset(s.weights, f.mul(group, s.group_stride)), f.mul(first, stride))
     target = f.offset(s.packed, f.mul(unit, s.tile_bytes))
-    write_quads(f, numbers, rows, source, stride, None, target, f.minimum(f.sub(s.rows, first), rows), s.depth)
+    write_quads(f, numbers, rows, source, stride, None, target, f.minimum(f.sub(s.rows, first), rows), s.elements)
 
 
 def _write_block_along_k(f, s, numbers, rows, unit):

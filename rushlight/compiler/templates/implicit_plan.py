@@ -148,7 +148,7 @@ class Builder:
         packed = f"weights {number}"
         self.temporaries[packed] = self.c.groups * blocks.tiles * slots["tile_bytes"]
         kind = replace(self.kind, element=self.element, name=self.c.dtype)
-        contiguous = product.weight_offsets is None and kind.per_word == 1
+        contiguous = product.weight_offsets is None and (kind.per_word == 1 or blocks.depth == self._words(product.channels))
         kernel = implicit.weight_kernel(kind, blocks.tile_rows, contiguous)
         units = self.c.groups * (blocks.tiles if contiguous else slots["blocks"])
         words = blocks.tile_rows * blocks.depth if contiguous else product.rows * slots["block_depth"]
@@ -172,6 +172,7 @@ class Builder:
         offsets = offsets.reshape(product.channels, taps)
         return {
             "second": int(offsets[1, 0] - offsets[0, 0]) if len(offsets) > 1 and taps else 0,
+            "elements": product.channels * taps,
             "pairs": product.channels // self.kind.per_word * taps,
             "block_depth": block_depth, "blocks": -(-blocks.depth // max(block_depth, 1)),
             "rows": product.rows, "depth": blocks.depth, "row_stride": product.row_weights * self.size,
