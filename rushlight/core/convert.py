@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from . import devices, dtypes
 from .meta import Meta
-from .native import Tensor, state
+from .native import Storage, Tensor, state
 from .op import OPS
 from .tensor import alias, attach, blank, empty_of
 
@@ -151,7 +151,11 @@ def new(self, *args):
 
 
 def _data(self):
+    """The same memory without history, and with a version counter of its own: writes through it go unnoticed."""
     out = alias(self)
+    if self.storage is not None and self.device.type != "meta":
+        out.storage = Storage()
+        out.storage.address, out.storage.nbytes, out.storage.owner = self.storage.address, self.storage.nbytes, self.storage
     return out
 
 

@@ -34,6 +34,25 @@ def sum_to(x, shape):
     return P.reshape(x, tuple(shape)) if lead else x
 
 
+def by_stride(shape, strides):
+    """The dimensions from innermost to outermost as their strides tell, ties and broadcast ones as they come; None for symbolic sizes."""
+    if not all(type(n) is int for n in (*shape, *strides)):
+        return None
+    order = list(reversed(range(len(shape))))
+    for i in range(1, len(order)):
+        while i and comes_before(shape, strides, order[i], order[i - 1]):
+            order[i - 1], order[i] = order[i], order[i - 1]
+            i -= 1
+    return order
+
+
+def comes_before(shape, strides, a, b) -> bool:
+    """Whether dimension a lies further in than b, for certain."""
+    if not strides[a] or not strides[b]:
+        return False
+    return strides[a] < strides[b] or (strides[a] == strides[b] and shape[a] < shape[b])
+
+
 def layout_like(shape, metas):
     """Strides of an elementwise result: as the first full-size input lies densely in memory, else row-major."""
     for meta in metas:
@@ -41,6 +60,8 @@ def layout_like(shape, metas):
             if meta.contiguous:
                 return row_major(shape)
             order = dense_strides(meta.shape, meta.strides)
+            if order is None:
+                order = by_stride(meta.shape, meta.strides)
             if order is None:
                 continue
             strides, step = [0] * len(shape), 1

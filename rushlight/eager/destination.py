@@ -28,7 +28,7 @@ def check_shape(result: Meta, target: Meta):
 
 def check_distinct(name: str, target: Meta):
     """SelfOverlapError for a target of which several elements are one place in memory."""
-    if any(stride == 0 and not is_one(size) and size != 0 for size, stride in zip(target.shape, target.strides)):
+    if target.numel and any(stride == 0 and not is_one(size) for size, stride in zip(target.shape, target.strides)):
         raise SelfOverlapError(f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location",
                                f"memory for each of {list(target.shape)}; strides are {list(target.strides)}", "clone() the tensor before writing to it")
 
@@ -45,7 +45,12 @@ def overlap(a: Tensor, b: Tensor) -> str:
         return APART
     if dense_strides(a.meta.shape, a.meta.strides) is None or dense_strides(b.meta.shape, b.meta.strides) is None:
         return UNKNOWN
-    return SAME if first == second and a.meta.strides == b.meta.strides else PARTLY
+    return SAME if first == second and moving(a.meta) == moving(b.meta) else PARTLY
+
+
+def moving(meta: Meta):
+    """Sizes and strides of the dimensions that have more than one element."""
+    return [(size, stride) for size, stride in zip(meta.shape, meta.strides) if not is_one(size)]
 
 
 def span_of(tensor: Tensor):

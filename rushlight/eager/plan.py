@@ -403,7 +403,8 @@ def attach_backward(plan: Plan, op: Op, trace: Trace, arguments: Arguments, outp
     first = len(outputs) + len(stores)
     results, grads = joint.outputs[:len(outputs)], joint.outputs[first:]
     gone = () if overwritten is None else (overwritten,)
-    cut = partition(joint, results, cot_nodes, grads, joint.outputs[len(outputs):first], bytes_of_work, gone)
+    work = None if plan.kind == VIEW else bytes_of_work  # a view runs no program that could compute more for later
+    cut = partition(joint, results, cot_nodes, grads, joint.outputs[len(outputs):first], work, gone)
     plan.wanted = tuple(arguments.tensors.index(s) for s, _ in found)
     plan.cotangents = tuple(carrying)
     stream = getattr(trace, "stream", ())

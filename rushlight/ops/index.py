@@ -220,7 +220,7 @@ def __setitem__(self, key, value):
         if isinstance(value, Tensor):
             while value.dim() > target.dim() and value.size(0) == 1:
                 value = value.squeeze(0)
-            target.copy_(value)
+            target.copy_(value if value.meta.shape == target.meta.shape else value.expand(target.shape))
         else:
             target.fill_(as_scalar(value, self))
         return

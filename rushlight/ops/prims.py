@@ -409,12 +409,30 @@ class Strided(View):
     def vjp(self, op, g, y, x, shape, strides, offset):
         own = x.meta.strides
         low, high = min(0, offset), max(offset + span(shape, strides), span(x.shape, own))
-        at = P.full(shape=(), value=offset - low, dtype=int64)
-        for size, stride in zip(shape, strides):
-            at = P.add(P.reshape(at, shape=(*at.shape, 1)), P.mul(P.iota(size=size, dtype=int64), stride))
-        memory = P.full(shape=(high - low,), value=0, dtype=g.dtype)
-        memory = P.put(memory, P.reshape(at, shape=(product(shape),)), P.reshape(g, shape=(product(shape),)), dim=0, combine="add")
+        memory = laid_down(g, shape, strides, offset - low, high - low)
+        if overlapping(x.shape, own):  # each of the elements that are one place gets its share
+            ones = P.full(shape=tuple(x.shape), value=1, dtype=g.dtype)
+            memory = P.div(memory, P.maximum(laid_down(ones, x.shape, own, -low, high - low), 1.0))
         return [P.strided(memory, shape=tuple(x.shape), strides=tuple(own), offset=-low)]
+
+
+def laid_down(x, shape, strides, start, length):
+    """Elements added up in a vector, each at its place by these strides."""
+    at = P.full(shape=(), value=start, dtype=int64)
+    for size, stride in zip(shape, strides):
+        at = P.add(P.reshape(at, shape=(*at.shape, 1)), P.mul(P.iota(size=size, dtype=int64), stride))
+    count = product(shape)
+    return P.put(P.full(shape=(length,), value=0, dtype=x.dtype), P.reshape(at, shape=(count,)), P.reshape(x, shape=(count,)), dim=0, combine="add")
+
+
+def overlapping(shape, strides) -> bool:
+    """Whether several elements may be one place in memory."""
+    reach = 1
+    for stride, size in sorted((stride, size) for size, stride in zip(shape, strides) if not is_one(size)):
+        if stride < reach:
+            return True
+        reach += (size - 1) * stride
+    return False
 
 
 def strided_shared(m, shape, strides, offset):
