@@ -1,0 +1,36 @@
+"""Sampling on grids against torch."""
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import rushlight  # noqa: E402
+
+from .judge import arrays, same  # noqa: E402
+
+
+@pytest.mark.parametrize("align", [True, False])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_images(mode, padding, align):
+    x, grid = arrays((2, 3, 5, 6), (2, 4, 3, 2))
+    same(lambda lib, x, g: lib.nn.functional.grid_sample(x, g, mode, padding, align), x, grid)
+
+
+def test_volumes():
+    x, grid = arrays((1, 2, 4, 5, 6), (1, 2, 3, 4, 3))
+    same(lambda lib, x, g: lib.nn.functional.grid_sample(x, g, align_corners=False), x, grid)
+
+
+@pytest.mark.parametrize("align", [True, False])
+def test_affine_grids(align):
+    same(lambda lib, t: lib.nn.functional.affine_grid(t, (2, 3, 4, 5), align), arrays((2, 2, 3))[0])
+    same(lambda lib, t: lib.nn.functional.affine_grid(t, (2, 3, 4, 5, 6), align), arrays((2, 3, 4))[0])
+
+
+@pytest.mark.parametrize("shapes,mode,error", [(((1, 1, 3, 3), (2, 2, 2, 2)), "bilinear", RuntimeError), (((1, 1, 3, 3), (1, 2, 2, 3)), "bilinear", RuntimeError),
+                                               (((1, 1, 3, 3), (1, 2, 2, 2)), "cubic", ValueError), (((1, 3, 3), (1, 2, 2)), "bilinear", RuntimeError)])
+def test_arguments_refused(shapes, mode, error):
+    for lib in (torch, rushlight):
+        with pytest.raises(error):
+            lib.nn.functional.grid_sample(lib.ones(shapes[0]), lib.ones(shapes[1]), mode)

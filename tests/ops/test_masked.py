@@ -1,0 +1,36 @@
+"""Reductions under a mask against torch."""
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import rushlight  # noqa: E402
+
+from .judge import arrays, same  # noqa: E402
+
+MASK = np.array([[True, False, True, True], [True, True, False, True], [False, True, True, False]])
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "amax", "amin", "mean", "var", "std", "norm", "logsumexp"])
+def test_reductions(name):
+    x, = arrays((3, 4))
+    for dim in (None, 1, (0, 1)):
+        same(lambda lib, x, m: getattr(lib.masked, name)(x, dim=dim, mask=m) if dim is not None or name != "logsumexp" else x, x, MASK)
+    same(lambda lib, x, m: getattr(lib.masked, name)(x, dim=0, keepdim=True, mask=m), x, MASK)
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin", "cumsum", "cumprod"])
+def test_along_a_dimension(name):
+    same(lambda lib, x, m: lib.nan_to_num(getattr(lib.masked, name)(x, 1, mask=m), neginf=0.0), arrays((3, 4))[0], MASK)
+
+
+def test_positions_median_and_normalize():
+    x, = arrays((3, 4))
+    same(lambda lib, x, m: [lib.masked.argmax(x, 1, mask=m), lib.masked.argmin(x, 0, mask=m)], x, MASK, gradients=False)
+    same(lambda lib, x, m: lib.masked.median(x, 1, mask=m), x, MASK)
+    same(lambda lib, x, m: lib.masked.normalize(x, 2.0, 1, mask=m), x, MASK)
+
+
+def test_a_mask_of_numbers_is_refused():
+    with pytest.raises(TypeError, match="tensor of bools"):
+        rushlight.masked.sum(rushlight.ones(3), mask=rushlight.ones(3))

@@ -1,0 +1,95 @@
+"""Covariance, histograms, calculus, combinations and smaller operators against torch."""
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import rushlight  # noqa: E402
+
+from .judge import arrays, same  # noqa: E402
+
+
+def test_covariance():
+    x, w = arrays((3, 6), (6,))
+    same(lambda lib, x: [lib.cov(x), lib.corrcoef(x), lib.cov(x[0], correction=0)], x)
+    same(lambda lib, x, f, a: lib.cov(x, fweights=f, aweights=a.detach()), x, np.array([1, 2, 3, 1, 1, 2]), np.abs(w))
+    same(lambda lib, x: lib.cov(x), arrays((3, 6), dtype=np.complex128)[0])
+
+
+def test_histograms():
+    x, w = arrays((20, 2), (20,))
+    for density in (False, True):
+        same(lambda lib, x, w: list(lib.histogram(x.reshape(-1)[:20], 5, weight=w, density=density)), x, w, gradients=False)
+        same(lambda lib, x, w: list(lib.histogramdd(x, [3, 4], weight=w, density=density)), x, w, gradients=False)
+    same(lambda lib, x, e: list(lib.histogram(x, e)), x, np.array([-1.0, 0.0, 0.25, 2.0]), gradients=False)
+    same(lambda lib, x: list(lib.histogram(x, 4, range=(-0.5, 0.5))), x, gradients=False)
+
+
+def test_slopes_and_areas():
+    x, = arrays((5, 6))
+    points = np.cumsum(np.abs(arrays((6,))[0]) + 0.1)
+    for order in (1, 2):
+        same(lambda lib, x: lib.gradient(x, edge_order=order), x)
+        same(lambda lib, x, p: lib.gradient(x, spacing=(p.detach(),), dim=1, edge_order=order), x, points)
+    same(lambda lib, x, p: [lib.trapezoid(x, p), lib.cumulative_trapezoid(x, p), lib.trapz(x, dx=0.5, dim=0)], x, points)
+
+
+def test_combinations_of_tensors():
+    a, b, c = arrays((3,), (2,), (2, 3))
+    same(lambda lib, a, b, c: [lib.block_diag(a, b, c), lib.cartesian_prod(a, b), lib.combinations(a, 2), lib.combinations(a, 2, True)], a, b, c)
+    same(lambda lib, c: lib._chunk_cat([c, c], 1, 2), c, gradients=False)
+
+
+def test_running_logarithms_and_parts_of_numbers():
+    x, = arrays((4, 5))
+    same(lambda lib, x: lib.logcumsumexp(3 * x, 1), x, rtol=1e-6)
+    same(lambda lib, x: list(lib.frexp(x)), x)
+    same(lambda lib, x, y: [lib.gcd(x, y), lib.lcm(x, y)], np.array([12, 8, 0]), np.array([18, 12, 5]))
+
+
+@pytest.mark.parametrize("reduce", ["prod", "mean", "amax", "amin"])
+@pytest.mark.parametrize("own", [True, False])
+def test_slices_reduced_into_places(reduce, own):
+    x, s = arrays((4, 3), (5, 3))
+    same(lambda lib, x, s, i: x.index_reduce(0, i, s, reduce, include_self=own), x, s, np.array([0, 2, 2, 3, 0]))
+
+
+def test_products_scattered_onto_zeros():
+    x, s = np.array([0.0, 2.0, 3.0]), np.array([0.0, 4.0, 0.0, 0.0])
+    same(lambda lib, x, s, i: x.scatter_reduce(0, i, s, "prod"), x, s, np.array([1, 0, 2, 2]))
+
+
+def test_filled_indices_count_once():
+    x, v = arrays((3, 3), ())
+    same(lambda lib, x, v, i: x.index_fill(1, i, v), x, v, np.array([0, 0, 2]))
+
+
+def test_fractional_windows():
+    x, u = arrays((1, 2, 9, 9), (1, 2, 2))
+    u = np.abs(u) % 1
+    same(lambda lib, x, u: lib.nn.functional.fractional_max_pool2d(x, 3, output_size=4, _random_samples=u.detach(), return_indices=True), x, u)
+
+
+def test_the_first_nonzero():
+    same(lambda lib, x: [lib.nonzero_static(x, size=2), lib.nonzero_static(x, size=5, fill_value=7)], np.array([[0, 1], [2, 3]]))
+
+
+def test_views_in_place():
+    same(lambda lib, x: (x * 2).t_().unsqueeze_(0).transpose_(0, 1).squeeze_().swapaxes_(0, 1), arrays((2, 3))[0])
+    x = rushlight.ones(2, 3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="leaf"):
+        x.t_()
+
+
+def test_grids_of_coordinates():
+    x, y = arrays((3,), ())
+    same(lambda lib, x, y: [lib.meshgrid(x, y, indexing="xy"), lib.meshgrid(x, y, indexing="ij")], x, y)
+
+
+def test_cropping_before_wrapping():
+    same(lambda lib, x: lib.nn.functional.pad(x, (-1, 1, -2, 1), mode="circular"), arrays((1, 3, 4, 4))[0])
+
+
+def test_a_size_of_one_meets_every_element():
+    a, b = arrays((2, 1, 3), (4, 3))
+    same(lambda lib, a, b: lib.tensordot(a, b, ([1], [0])), a, b)
