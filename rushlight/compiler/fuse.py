@@ -237,8 +237,8 @@ class Fuser:
         value = self.value(cluster, source, index)
         at = index if len(positions.shape) == len(shape) and node.op.name.endswith("scatter") else tuple(index[k] for k in indexed)
         found = expr.position(self.value(cluster, positions, at), x.shape[node.params["dim"]])
-        first = min(indexed)
-        target = (*index[:first], found, *index[max(indexed) + 1:])
+        first = node.params["dim"]
+        target = (*index[:first], found, *index[first + len(indexed):])
         combine = node.params["combine"]
         cluster.updates.append(StoreTo(place.buffer, expr.const(place.at(target)), value, None if combine == "set" else combine))
         self.reader.checked = True
