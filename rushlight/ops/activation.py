@@ -168,6 +168,18 @@ for _operator, _name in ((silu_, "silu"), (mish_, "mish"), (leaky_, "leaky_relu"
     switched(_operator, _name)
 
 
+def written(operator, name):
+    """``foo_`` in nn.functional: the result written into the input."""
+    def body(input, *args, **kwargs):
+        return input.copy_(operator(input, *args, **kwargs))
+    body.__name__, body.__doc__ = name + "_", f"In-place {name}."
+    return op(body, namespace=F, composite=True, inplace=True)
+
+
+for _operator, _name in ((leaky_, "leaky_relu"), (elu_, "elu"), (celu_, "celu"), (selu_, "selu"), (hardtanh_, "hardtanh"), (threshold_, "threshold")):
+    written(_operator, _name)
+
+
 @op(samples=ONE, namespace=F)
 def hardshrink(input, lambd=0.5):
     """x where |x| > lambd, else 0."""

@@ -18,7 +18,7 @@ ALIASES = {  # PyTorch's other names for one operator
 FUNCTIONAL = (  # of nn.functional, at the top level too
     "adaptive_avg_pool1d", "adaptive_max_pool1d", "alpha_dropout", "avg_pool1d", "bilinear", "celu", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
     "conv_transpose2d", "conv_transpose3d", "feature_alpha_dropout", "group_norm", "hardshrink", "max_pool1d_with_indices", "pairwise_distance", "pdist", "prelu",
-    "rrelu", "selu", "threshold")
+    "rrelu", "selu", "threshold", "celu_", "selu_", "threshold_")
 ALIASES.update({name: f"nn.functional.{name}" for name in FUNCTIONAL})
 OPERATORS = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide", "mod": "remainder", "pow": "pow", "matmul": "matmul",
              "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift"}

@@ -154,7 +154,7 @@ def lazy_class(base):
 
         def __call__(self, input):
             if self.num_features == 0:
-                self.num_features = input.shape[1]
+                self.num_features = input.shape[self.channels(input)]
                 for value in (*self._parameters.values(), *self._buffers.values()):
                     if value is not None and is_lazy(value):
                         value.materialize((self.num_features,))
@@ -162,9 +162,14 @@ def lazy_class(base):
                 self.__class__ = base
             return base.__call__(self, input)
 
+        def channels(self, input):
+            """The dimension of the channels: instance norms take single samples too."""
+            return input.dim() - self.ranks[0] + 1 if issubclass(base, _InstanceNorm) else 1
+
     Lazy.__name__ = Lazy.__qualname__ = f"Lazy{base.__name__}"
     Lazy.__doc__ = f"A {base.__name__} that learns its number of channels from its first input."
     return Lazy
 
 
 LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = map(lazy_class, (BatchNorm1d, BatchNorm2d, BatchNorm3d))
+LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = map(lazy_class, (InstanceNorm1d, InstanceNorm2d, InstanceNorm3d))

@@ -69,6 +69,22 @@ def lp_pool(rank):
                          lambda m, x: getattr(F, f"lp_pool{rank}d")(x, float(m.norm_type), m.kernel_size, m.stride, m.ceil_mode))
 
 
+def fractional(rank):
+    names = ("kernel_size", "output_size", "output_ratio", "return_indices", "_random_samples")
+    made = pooling_class(f"FractionalMaxPool{rank}d", "The maximum of windows that start at pseudo-random places (Graham 2014).", names,
+                         {"output_size": None, "output_ratio": None, "return_indices": False, "_random_samples": None}, "",
+                         lambda m, x: getattr(F, f"fractional_max_pool{rank}d")(x, m.kernel_size, m.output_size, m.output_ratio, m.return_indices, m._random_samples))
+    start = made.__init__
+
+    def __init__(self, *args, **kwargs):
+        start(self, *args, **kwargs)
+        if (self.output_size is None) == (self.output_ratio is None):
+            raise ValueError(f"FractionalMaxPool{rank}d requires specifying either an output size, or a pooling ratio: exactly one of output_size and output_ratio")
+
+    made.__init__ = __init__
+    return made
+
+
 def tupled(value, rank):
     return (value,) * rank if isinstance(value, int) else tuple(value)
 
@@ -92,5 +108,6 @@ MaxPool1d, MaxPool2d, MaxPool3d = map(max_pool, (1, 2, 3))
 AvgPool1d, AvgPool2d, AvgPool3d = map(avg_pool, (1, 2, 3))
 AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d = map(adaptive_avg, (1, 2, 3))
 AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d = map(adaptive_max, (1, 2, 3))
+FractionalMaxPool2d, FractionalMaxPool3d = map(fractional, (2, 3))
 LPPool1d, LPPool2d, LPPool3d = map(lp_pool, (1, 2, 3))
 MaxUnpool1d, MaxUnpool2d, MaxUnpool3d = map(unpool, (1, 2, 3))
