@@ -486,6 +486,21 @@ def _unsafe_masked_index_put_accumulate(input, mask, indices, values):
     return index_put(input, bounded(input, mask, indices), values.masked_fill(~mask, 0), True)
 
 
+@op(composite=True, method=False)
+def unravel_index(indices, shape):
+    """The coordinates of positions in row-major order: a tuple with one tensor a dimension."""
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if indices.dtype.name not in INTEGERS:
+        raise ValueError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+    if any(size < 0 for size in shape):
+        raise ValueError(f"'shape' cannot have negative values, but got {shape}")
+    out, step = [], product(shape)
+    for size in shape:
+        step = step // max(size, 1)
+        out.append((indices // step) % size if size else indices)
+    return tuple(out)
+
+
 @op(composite=True)
 def argwhere(input):
     """The indices of elements that are not zero, [n, dims]."""

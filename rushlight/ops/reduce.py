@@ -367,6 +367,15 @@ def norm(input, p="fro", dim=None, keepdim=False, dtype=None):
     return vector_norm(input, ord, dims, keepdim, dtype)
 
 
+@op(composite=True, method=False)
+def norm_except_dim(v, pow=2, dim=0):
+    """The p-norm over every dimension but one, which is kept (-1: over all)."""
+    if dim == -1:
+        return norm(v, pow)
+    at = wrapped(dim, v.dim())
+    return norm(v, pow, tuple(k for k in range(v.dim()) if k != at), keepdim=True)
+
+
 @op(composite=True)
 def dist(input, other, p=2):
     """The p-norm of the difference."""

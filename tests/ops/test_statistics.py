@@ -93,3 +93,8 @@ def test_cropping_before_wrapping():
 def test_a_size_of_one_meets_every_element():
     a, b = arrays((2, 1, 3), (4, 3))
     same(lambda lib, a, b: lib.tensordot(a, b, ([1], [0])), a, b)
+
+
+def test_coordinates_of_positions():
+    same(lambda lib, i: lib.unravel_index(i, (2, 3, 4)), np.array([0, 5, 23]))
+    same(lambda lib, v: lib.norm_except_dim(v, 2, 1), arrays((2, 3, 4))[0])
