@@ -311,7 +311,7 @@ def program_plan(op, trace, arguments, results, several, mask, stores) -> Plan:
         inner.views = tuple((k, 0, None, 0) for k, meta, _ in shown if meta is not None)
         given = iter(range(-1, -len(inner.views) - 1, -1))
         inner.passed = tuple(k if meta is None else next(given) for k, meta, _ in shown)
-        inner.written, inner.several = tuple(written), int(several)
+        inner.written, inner.several, inner.function = tuple(written), int(several), body
         return inner
 
     def run(args, names):

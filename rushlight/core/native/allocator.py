@@ -144,6 +144,7 @@ class Storage:
     nbytes: i64
     kind: i64  # the size class of the block; 0 when the memory is the owner's
     version: i64
+    mark: i64  # the last call that looked for this storage among its arguments
     owner: object
 
     def finalize(self):

@@ -180,6 +180,9 @@ def run(plan: Plan, args: Args, names: tuple, values: i64, used: i64, mask: i64)
     """Carries out a plan."""
     kind = plan.kind
     if kind == RUN:
+        if len(plan.written) != 0:
+            if collides(plan, args):
+                return plan.function(collect(args), names)
         return execute(plan, args, values, used, mask)
     if kind == PYTHON:
         return plan.function(collect(args), names)
@@ -256,6 +259,31 @@ def execute(plan: Plan, args: Args, values: i64, used: i64, mask: i64) -> object
     if plan.several != 0:
         return made[: len(made) - plan.extra]
     return made[0]
+
+
+@native
+def collides(plan: Plan, args: Args) -> bool:
+    """Whether memory that a program writes is that of another argument too."""
+    written = plan.written
+    state.search += 1
+    search = state.search
+    for k in range(len(written)):
+        cast(Tensor, tensor_argument(args, written[k])).storage.mark = search
+    found = 0
+    for k in range(len(args)):
+        argument = args[k]
+        kind = type(argument)
+        if isinstance(argument, Tensor):
+            if cast(Tensor, argument).storage.mark == search:
+                found += 1
+        elif kind is list or kind is tuple:
+            inner: i64 = len(argument)
+            for j in range(inner):
+                element = argument[j]
+                if isinstance(element, Tensor):
+                    if cast(Tensor, element).storage.mark == search:
+                        found += 1
+    return found != len(written)
 
 
 @native

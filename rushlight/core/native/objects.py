@@ -15,6 +15,7 @@ class State:
     grad: i64  # whether results record how they were made
     inference: i64
     sequence: i64  # number of the next backward step
+    search: i64  # number of the last search for storages
     tensor: object  # the classes whose instances take the fast path
     parameter: object
     seed: i64  # of the default random stream
