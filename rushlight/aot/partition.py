@@ -6,7 +6,7 @@ from ..graph.graph import Graph, Node, nodes_in
 from ..graph.views import operands
 from .flow import ENDLESS, Network
 
-KEPT = ("contract", "foreign", "scatter")  # never computed again
+KEPT = ("contract", "foreign", "scatter", "scan")  # never computed again
 
 
 class Partition:

@@ -244,6 +244,13 @@ def reduce(level, op, args, params):
     return op(args[0].value, tuple(d + 1 for d in params["dims"]))
 
 
+def scan(level, op, args, params):
+    x, = args
+    if not x.shape:
+        return x
+    return op(x.value, dim=params["dim"] % len(x.shape) + 1)
+
+
 def gather(level, op, args, params):
     x, index = args
     dim = params["dim"]
@@ -355,4 +362,4 @@ def stack(values):
 
 
 RULES = {"elementwise": elementwise, "view": views, "join": join, "reduce": reduce, "gather": gather, "scatter": scatter, "create": create,
-         "contract": contract, "foreign": foreign}
+         "contract": contract, "foreign": foreign, "scan": scan}
