@@ -17,7 +17,32 @@ def with_index(x, *more, **params):
     return x.like(tuple(x.shape)), x.like(tuple(x.shape)).like(dtype=int64)
 
 
+def ordered_bits(x):
+    """Integers in the order of x: equal where elements are, every NaN above all else."""
+    if x.dtype.kind != "f":
+        return x.astype(np.int64)
+    bits = np.add(x, 0.0, dtype=np.float32).view(np.int32)  # a negative zero becomes a positive one
+    bits ^= (bits >> 31) & 0x7FFFFFFF
+    bits[np.isnan(x)] = 0x7FFFFFFF
+    return bits.astype(np.int64)
+
+
+def order_of(x, descending):
+    """The stable order along the last dimension of elements of at most 32 bits: each sorted as one integer with its position."""
+    packed = ordered_bits(x)
+    if descending:
+        np.invert(packed, out=packed)
+    packed <<= 32
+    packed |= np.arange(x.shape[-1])
+    packed.sort(-1)
+    packed &= 0xFFFFFFFF
+    return packed
+
+
 def sort_numpy(x, dim, descending):
+    if x.dtype.kind in "fiub" and x.dtype.itemsize <= 4 and x.shape[dim] < 1 << 31:
+        order = np.moveaxis(order_of(np.moveaxis(x, dim, -1), descending), -1, dim)
+        return np.take_along_axis(x, order, dim), order
     if descending:  # stable, with NaN first, as the reverse of an ascending order would have it
         order = np.flip(x.shape[dim] - 1 - np.argsort(np.flip(x, dim), dim, kind="stable"), dim)
     else:
@@ -31,6 +56,32 @@ def spread(g, y, x, dim, **params):
 
 
 P_sort = primitive("sort", Foreign(sort_numpy, with_index, spread), lambda x, dim, descending: 0, arity=1)
+
+
+def topk_numpy(x, k, dim, largest):
+    """A selection of k, then their order; among equal elements any may be chosen."""
+    if k == 0:
+        chosen = np.zeros_like(np.take(x, np.arange(0), dim), dtype=np.int64)
+        return np.take_along_axis(x, chosen, dim), chosen
+    size = x.shape[dim]
+    part = np.argpartition(x, size - k if largest else k - 1, dim)
+    part = np.sort(np.take(part, np.arange(size - k, size) if largest else np.arange(k), dim), dim)
+    values, order = sort_numpy(np.take_along_axis(x, part, dim), dim, largest)
+    return values, np.take_along_axis(part, order, dim).astype(np.int64)
+
+
+def of_size(x, k, dim, largest):
+    shape = tuple(k if d == dim else n for d, n in enumerate(x.shape))
+    return x.like(shape), x.like(shape).like(dtype=int64)
+
+
+P_topk = primitive("topk", Foreign(topk_numpy, of_size, spread), lambda x, k, dim, largest: 0, arity=1)
+
+
+@op(method=False, name="_topk")
+def topk_(input, k, dim, largest):
+    """The k largest (smallest) elements along a dimension in order, and where they were."""
+    return P.topk(input, k=k, dim=dim, largest=largest)
 
 
 @op(method=False, name="_sort")
@@ -71,9 +122,10 @@ def topk(input, k, dim=-1, largest=True, sorted=True):
     size = input.size(at) if input.dim() else 1
     if not 0 <= k <= size:
         raise RuntimeError("selected index k out of range")
-    values, indices = sorted_(input, dim, bool(largest))
-    if input.dim():
-        values, indices = values.narrow(at, 0, k), indices.narrow(at, 0, k)
+    if input.dim() and size:
+        values, indices = topk_(input, k, at, bool(largest))
+    else:
+        values, indices = sorted_(input, dim, bool(largest))
     return named("topk", values=values.contiguous(), indices=indices.contiguous())
 
 
