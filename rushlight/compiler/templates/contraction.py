@@ -110,8 +110,8 @@ def _whole_numbers(dtype, b_dtype, element, features):
 class Epilogue:
     """What happens to finished sums before they are stored.
 
-    `emit(b, sums, batch, row, column, mask, slots)` gets a vector of sums for one row and neighbouring columns, the
-    position as i64 values (of the first lane), a lane mask or None, and the epilogue's own slots as i64 values; it returns
+    `emit(b, sums, batch, row, column, place, mask, slots)` gets a vector of sums for one row and neighbouring columns, the
+    position as i64 values (of the first lane), the address that they go to (or one a lane), a lane mask or None, and the epilogue's own slots as i64 values; it returns
     the vector to store, still in the accumulator's type. `key` names the code completely; `slots` are as in Contraction.
     """
 
@@ -132,7 +132,7 @@ def bias_epilogue(dtype, operand="bias"):
     """
     element = ELEMENTS[dtype]
 
-    def emit(b, sums, batch, row, column, mask, slots):
+    def emit(b, sums, batch, row, column, place, mask, slots):
         base = b.cast("inttoptr", slots[0], ptr)
         bias = b.load(sums.type.with_element(element), b.offset(base, column, element), mask=mask)
         return b.add(sums, b.convert(bias, sums.type.element))

@@ -51,7 +51,7 @@ def bias_epilogue(dtype, operand="bias"):
     """Adds a contiguous vector of `dtype`, one number an output channel."""
     element = ELEMENTS[dtype]
 
-    def emit(b, sums, batch, row, column, mask, slots):
+    def emit(b, sums, batch, row, column, place, mask, slots):
         base = b.cast("inttoptr", slots[0], ptr)
         bias = b.convert(b.load(element, b.offset(base, row, element)), sums.type.element)
         return b.add(sums, b.splat(bias, sums.type.lanes))

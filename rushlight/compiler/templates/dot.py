@@ -128,6 +128,6 @@ class _Dot:
             total, = b.when(first, lambda: [total], earlier)
         if self.epilogue.emit is not None:
             slots = [b.load(i64, b.offset(self.args, 8 * (len(SLOTS) + k))) for k in range(len(self.epilogue.slots))]
-            finish = lambda: [self.epilogue.emit(b, total, self.batch, b.add(row, r), column, mask, slots)]
+            finish = lambda: [self.epilogue.emit(b, total, self.batch, b.add(row, r), column, place, mask, slots)]
             total, = b.when(last, finish, lambda: [total])
         b.store(b.convert(total, self.out), place, mask=mask)

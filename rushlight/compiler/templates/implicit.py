@@ -215,12 +215,13 @@ class _Tile:
         out_row, table = s.out_row, s.out_offsets
         rows_there = f.minimum(rows_left, self.rows)
 
-        def total(r, j, mask):
-            index = f.mul(f.add(f.mul(r, self.vectors), j), bytes_)
-            value = f.load(numbers.vector, f.offset(partial, index))
+        def sums(r, j):
+            return f.load(numbers.vector, f.offset(partial, f.mul(f.add(f.mul(r, self.vectors), j), bytes_)))
+
+        def finished(value, r, place, mask):
             if self.epilogue.emit is not None:
-                value = self.epilogue.emit(f, value, constant(i64, 0), f.add(channel, r), number, mask, slots)
-            return value
+                value = self.epilogue.emit(f, value, constant(i64, 0), f.add(channel, r), number, place, mask, slots)
+            return f.convert(value, out)
 
         def one_vector(j):
             # the table goes on with -1 past its end
@@ -228,25 +229,29 @@ class _Tile:
             start = f.load(i64, places_at)
 
             def direct(r, _):
-                to = f.offset(target, f.mul(r, out_row))
-                f.store(f.convert(total(r, j, None), out), f.offset(to, start, out))
+                place = f.offset(f.offset(target, f.mul(r, out_row)), start, out)
+                f.store(finished(sums(r, j), r, place, None), place)
 
             def scattered():
                 places = f.load(vector(i64, lanes), places_at)
                 kept = f.compare(">=", places, 0)
+
+                def apart(r, _):
+                    there = f.offset(f.offset(target, f.mul(r, out_row)), places, out)
+                    f.scatter(finished(sums(r, j), r, there, kept), there, kept)
+
                 if not self.packed_out:
-                    f.loop(0, rows_there, 1, [], lambda r, _: f.scatter(
-                        f.convert(total(r, j, kept), out), f.offset(f.offset(target, f.mul(r, out_row)), places, out), kept))
+                    f.loop(0, rows_there, 1, [], apart)
                     return
                 count = f.reduce("add", f.cast("zext", kept, vector(i64, lanes)))
                 lowest = f.reduce("min", f.select(kept, places, constant(vector(i64, lanes), 1 << 62)))
                 side_by_side = f.lane_mask(count, lanes)
 
                 def row(r, _):
-                    value = total(r, j, kept)
+                    value = sums(r, j)
                     close = f.intrinsic("llvm.experimental.vector.compress", value.type, [value, kept, zero(value.type)])
-                    to = f.offset(target, f.mul(r, out_row))
-                    f.store(f.convert(close, out), f.offset(to, lowest, out), mask=side_by_side)
+                    place = f.offset(f.offset(target, f.mul(r, out_row)), lowest, out)
+                    f.store(finished(close, r, place, side_by_side), place, mask=side_by_side)
 
                 f.when(f.compare(">", count, 0), lambda: f.loop(0, rows_there, 1, [], row))
 

@@ -55,7 +55,7 @@ class Store:
         """One vector of final sums: epilogue, conversion, store."""
         if self.epilogue.emit is not None:
             slots = [b.load(i64, b.offset(args, 8 * (self.first_slot + k))) for k in range(len(self.epilogue.slots))]
-            total = self.epilogue.emit(b, total, batch, row, column, mask, slots)
+            total = self.epilogue.emit(b, total, batch, row, column, place, mask, slots)
         b.store(b.convert(total, self.out), place, mask=mask)
 
 
