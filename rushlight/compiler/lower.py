@@ -189,6 +189,8 @@ class Reader:
 
     def position(self, index_node, index, limit):
         found = expr.position(self.read(index_node, index), limit)
+        if is_one(limit) and isinstance(found, Expr) and found.op == "position":
+            raise NotLowerable(index_node, "positions in a dimension of size 1: reading there takes no position, so none would be checked")
         self.checked = self.checked or isinstance(found, Expr) and found.op == "position"
         return found
 

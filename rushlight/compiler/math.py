@@ -205,7 +205,7 @@ def log1p(x):
     def run(v):
         u = v + 1.0
         lost = where(apply("eq", u, math.inf), number(0, float64), (v - (u - 1.0)) / u)
-        return where(apply("eq", v, 0.0), v, log(u) + lost)
+        return where(apply("eq", v, 0.0), v, where(apply("eq", u, 0.0), number(-math.inf, float64), log(u) + lost))
     return through_double(run, x)
 
 

@@ -251,8 +251,9 @@ def shifted(x, at):
 def softmax(input, dim, dtype=None):
     """exp(x) / sum exp(x) along a dimension, shifted by the maximum so that no exp overflows."""
     x = input if dtype is None else P.convert(input, dtype=dtype)
+    wrapped(dim, len(x.shape))
     if not x.dtype.is_floating_point:
-        raise RuntimeError(f'"softmax_kernel_impl" not implemented for {x.dtype}')
+        raise NotImplementedError(f'"softmax_kernel_impl" not implemented for {x.dtype}')
     if not x.shape:
         return P.div(P.exp(P.mul(x, 0)), 1.0)
     at = wrapped(dim, len(x.shape))

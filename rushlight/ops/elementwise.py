@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from ..core.dtypes import COMPLEX, FLOATING, INTEGER, bool_, float32, int32, promote
+from ..core.dtypes import COMPLEX, FLOATING, INTEGER, bool_, float32, int32, int64, promote
 from ..core.kinds import Foreign, P
 from ..core.op import Scalar, op, sample
 from ..core.results import named
@@ -18,8 +18,15 @@ ONE = (sample((3, 4)), sample(()), sample((2, 0)))
 
 
 def refuse_bool(name, *values):
-    if all((v.dtype is bool_ if isinstance(v, Tensor) else isinstance(v, bool)) for v in values):
+    """RuntimeError where an operand is of bools."""
+    if any((v.dtype is bool_ if isinstance(v, Tensor) else isinstance(v, bool)) for v in values):
         raise RuntimeError(f"{name} with bool operands is not supported; use logical operators such as ^ or ~, or convert first")
+
+
+def needs(lowest, name, x):
+    """NotImplementedError for a dtype below a category: what PyTorch has no kernel for."""
+    if x.dtype.category < lowest:
+        raise NotImplementedError(f"{name} is not implemented for {x.dtype}: convert it first")
 
 
 @op(samples=PAIR, inplace_too=True, operator="add")
@@ -34,7 +41,7 @@ def add(input, other: Scalar, *, alpha: Scalar = 1):
 @op(samples=PAIR, inplace_too=True, operator="sub")
 def sub(input, other: Scalar, *, alpha: Scalar = 1):
     """input - alpha * other.  [*], [*] -> [*] broadcast and promoted."""
-    refuse_bool("subtraction", input) if isinstance(input, Tensor) and input.dtype is bool_ and not is_number(other) and other.dtype is bool_ else None
+    refuse_bool("subtraction", input, other)
     x, y = promoted(input, other)
     if isinstance(alpha, Tensor) or alpha != 1:
         y = P.mul(y, as_dtype(alpha, x.dtype)) if isinstance(y, Tensor) or isinstance(alpha, Tensor) else y * alpha
@@ -44,6 +51,7 @@ def sub(input, other: Scalar, *, alpha: Scalar = 1):
 @op(samples=PAIR)
 def rsub(input, other: Scalar, *, alpha: Scalar = 1):
     """other - alpha * input."""
+    refuse_bool("subtraction", input, other)
     x, y = promoted(input, other)
     if isinstance(alpha, Tensor) or alpha != 1:
         x = P.mul(x, as_dtype(alpha, x.dtype))
@@ -190,7 +198,9 @@ def copysign(input, other: Scalar):
 @op(samples=PAIR[:3], inplace_too=True)
 def hypot(input, other):
     """sqrt(input**2 + other**2)."""
-    return P.hypot(*promoted(input, other))
+    x, y = promoted(input, other)
+    needs(FLOATING, "hypot", x)
+    return P.hypot(x, y)
 
 
 @op(samples=PAIR[:2], inplace_too=True)
@@ -313,6 +323,7 @@ for _name, _doc in {
 
 def rounding(name, doc):
     def body(input):
+        needs(INTEGER, name, input)
         return getattr(P, name)(input) if input.dtype.category >= FLOATING else P.mul(input, 1)
     body.__name__, body.__doc__ = name, doc
     return op(body, samples=ONE, inplace_too=True)
@@ -324,6 +335,7 @@ floor, ceil, trunc = rounding("floor", "Rounded down."), rounding("ceil", "Round
 @op(samples=ONE, inplace_too=True)
 def round(input, *, decimals=0):
     """Rounded to the nearest even integer, or to ``decimals`` digits after the point."""
+    needs(INTEGER, "round", input)
     if input.dtype.category < FLOATING:
         return P.mul(input, 1)
     if decimals == 0:
@@ -340,6 +352,7 @@ abs_ = math.fabs
 @op(samples=ONE, inplace_too=True)
 def frac(input):
     """The part after the point: x - trunc(x)."""
+    needs(FLOATING, "frac", input)
     return P.sub(input, P.trunc(input))
 
 
@@ -362,6 +375,7 @@ def positive(input):
 @op(samples=ONE, inplace_too=True, operator="abs")
 def abs(input):
     """|x|; of a complex number its modulus."""
+    needs(INTEGER, "abs", input)
     return P.abs(input)
 
 
@@ -389,8 +403,9 @@ def signbit(input):
 
 @op(samples=ONE, inplace_too=True)
 def square(input):
-    """x * x."""
-    return P.mul(input, input)
+    """x * x; of bools as integers."""
+    x = P.convert(input, dtype=int64) if input.dtype is bool_ else input
+    return P.mul(x, x)
 
 
 @op(samples=ONE, inplace_too=True)
@@ -718,7 +733,6 @@ def trace(input):
         raise RuntimeError("trace: expected a matrix")
     length = min(input.shape)
     picked = P.diagonal(input, row=0, column=0, length=length)
-    from ..core.dtypes import int64
     picked = picked if picked.dtype.category >= FLOATING else P.convert(picked, dtype=int64)
     return P.reshape(P.sum(picked, (0,)), shape=())
 

@@ -255,6 +255,8 @@ def index_select(input, dim, index):
     if not len(index.shape):
         index = P.reshape(index, shape=(1,))
     if not input.shape:
+        if index.shape[0] != 1:
+            raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.shape[0]} value(s)")
         return P.reshape(P.take(P.reshape(input, shape=(1,)), index, dim=0), shape=())
     return P.take(input, index, dim=at)
 

@@ -157,6 +157,8 @@ def linear(input, weight, bias=None):
     if len(weight.shape) == 1:
         out = matmul.body(input, weight)
         return out if bias is None else P.add(out, bias)
+    if len(weight.shape) != 2:
+        raise RuntimeError(f"linear: weight must be [out, in], but is {list(weight.shape)}")
     one_dtype("linear", input, weight)
     rows = product(input.shape[:-1])
     if input.shape[-1] != weight.shape[-1]:

@@ -38,7 +38,7 @@ def real_result(x):
 
 neg = unary("neg", np.negative, lambda y, x: -1)
 abs = unary("abs", np.abs, lambda y, x: P.sgn(x) if x.dtype.is_complex else P.sign(x), real_result)
-sign = unary("sign", np.sign, lambda y, x: P.mul(x, 0))
+sign = unary("sign", lambda x: np.where(x == x, np.sign(x), 0).astype(x.dtype), lambda y, x: P.mul(x, 0))
 sgn = unary("sgn", lambda x: np.where(x == 0, 0, x / np.where(x == 0, 1, np.abs(x))).astype(x.dtype))
 reciprocal = unary("reciprocal", lambda x: (1 / x).astype(x.dtype), lambda y, x: P.neg(P.mul(y, y)))
 sqrt = unary("sqrt", np.sqrt, lambda y, x: P.div(0.5, y))

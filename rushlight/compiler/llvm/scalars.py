@@ -109,10 +109,9 @@ def float_floor_divide(b, x, y):
 
 
 def sign(b, x):
-    """-1, 0 or 1; NaN stays."""
+    """-1, 0 or 1; 0 for NaN."""
     if x.type.is_float:
-        one = b.select(b.compare(">", x, 0.0), 1.0, b.select(b.compare("<", x, 0.0), constant(x.type, -1.0), x))
-        return b.select(b.compare("==", x, 0.0), 0.0, one)
+        return b.select(b.compare(">", x, 0.0), 1.0, b.select(b.compare("<", x, 0.0), constant(x.type, -1.0), constant(x.type, 0.0)))
     return b.select(b.compare(">", x, 0), 1, b.select(b.compare("<", x, 0), constant(x.type, -1), 0))
 
 
