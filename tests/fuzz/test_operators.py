@@ -1,0 +1,21 @@
+"""A short look at random programs of operators; ``python -m tests.fuzz.operators --seconds 600`` looks longer."""
+import pytest
+
+import rushlight as rl
+
+from .operators import fuzz
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_random_programs(seed):
+    found, count = fuzz(torch, rl, seconds=15, seed=seed, limit=40)
+    assert not found, "\n\n".join(found.values())
+    assert count
+
+
+def test_positions_in_a_dimension_of_size_1_are_checked():
+    for call in (lambda: rl.zeros(1, 4)[rl.tensor([0, 1])], lambda: rl.zeros(1, 4).index_select(0, rl.tensor([3])), lambda: rl.zeros(1, 3).take(rl.tensor([7]))):
+        with pytest.raises(IndexError):
+            call()
