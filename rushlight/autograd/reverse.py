@@ -250,4 +250,7 @@ def linearise(op: Op, given, names, wanted) -> Linearised:
     made.backward = backward_operator(f"{op.name}.backward", cut.backward)
     if cut.extras:
         made.forward = backward_operator(f"{op.name}.forward", cut.forward)
+    if op.facts.get("random"):
+        for part in filter(None, (made.forward, made.backward)):
+            part.facts["random"] = True
     return made

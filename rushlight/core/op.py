@@ -67,6 +67,8 @@ def make(name, body=None, kind=None, signature=None, scalars=0, **facts) -> Op:
     made.signature, made.scalars = signature, scalars & MACHINE_BITS
     made.rules = {}
     made.facts = facts if scalars <= MACHINE_BITS else {**facts, "all_scalars": scalars}
+    if signature is not None and "seed" in signature.parameters:
+        made.facts["random"] = True
     made.plans, made.families, made.masks = {}, {}, {}
     made.doc = inspect.getdoc(body) if body is not None else facts.get("doc")
     return made

@@ -630,7 +630,7 @@ def philox(seed: int, offset: int, count: int) -> np.ndarray:
 
 random_bits = primitive("random_bits", Create(
     lambda seed, offset, shape: philox(int(seed), int(offset), product(shape)).astype(np.int64).reshape(shape),
-    lambda shape: (shape, int64)), lambda seed, offset, shape: 0, arity=2, random=True,
+    lambda shape: (shape, int64)), lambda seed, offset, shape: 0, arity=2,
     doc="Uniform 32-bit integers, held as int64, from the counter-based stream: element k is word k from block `offset`.")
 
 

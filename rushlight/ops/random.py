@@ -24,7 +24,7 @@ def draw(generator, count, words=1):
     return (generator or default_generator).reserve(blocks)
 
 
-@op(method=False, name="_uniform", random=True)
+@op(method=False, name="_uniform")
 def uniform_at(seed: Scalar, offset: Scalar, size, dtype):
     """Uniform in [0, 1) with the full precision of ``dtype``."""
     if dtype is float64:
@@ -46,7 +46,7 @@ def halves(bits, size):
         yield P.slice(bits, starts=(k,) + (0,) * (rank - 1), steps=(1,) * rank, shape=(1, *size))
 
 
-@op(method=False, name="_normal", random=True)
+@op(method=False, name="_normal")
 def normal_at(seed: Scalar, offset: Scalar, size, dtype):
     """Standard normal, by the transform of Box and Muller (1958)."""
     wide = float64 if dtype is float64 else float32
@@ -58,7 +58,7 @@ def normal_at(seed: Scalar, offset: Scalar, size, dtype):
     return out if dtype is wide else P.convert(out, dtype=dtype)
 
 
-@op(method=False, name="_integers", random=True)
+@op(method=False, name="_integers")
 def integers_at(seed: Scalar, offset: Scalar, low: Scalar, span: Scalar, size, dtype):
     """Integers in [low, low + span)."""
     bits = P.random_bits(seed, offset, shape=(2, *size))
