@@ -197,7 +197,8 @@ def softshrink(input, lambd=0.5):
 @op(samples=ONE, namespace=F)
 def tanhshrink(input):
     """x - tanh(x)."""
-    return P.sub(input, P.tanh(floating(input)))
+    x = floating(input)
+    return P.sub(x, P.tanh(x))
 
 
 @op(samples=ONE, namespace=F)

@@ -56,7 +56,15 @@ remainder = binary("remainder", np.remainder, lambda y, a, b: (1, P.neg(P.floor(
 fmod = binary("fmod", np.fmod, lambda y, a, b: (1, P.neg(P.trunc(P.div(a, b)))))
 maximum = binary("maximum", np.maximum, lambda y, a, b: (share(a, b, y), share(b, a, y)))
 minimum = binary("minimum", np.minimum, lambda y, a, b: (share(a, b, y), share(b, a, y)))
-pow = binary("pow", np.power, lambda y, a, b: (power_base(a, b), power_exponent(y, a, b)))
+def power_numpy(a, b):
+    """Integers to negative powers are 0, except those of 1 and -1."""
+    if np.result_type(a, b).kind not in "iu" or not np.any(np.less(b, 0)):
+        return np.power(a, b)
+    sign = np.where(np.remainder(b, 2) == 0, 1, a)
+    return np.where(np.less(b, 0), np.where(np.abs(a) == 1, sign, 0), np.power(a, np.maximum(b, 0)))
+
+
+pow = binary("pow", power_numpy, lambda y, a, b: (power_base(a, b), power_exponent(y, a, b)))
 atan2 = binary("atan2", np.arctan2, lambda y, a, b: circle(a, b))
 copysign = binary("copysign", np.copysign, lambda y, a, b: (P.where(P.eq(a, 0), P.mul(y, 0), P.copysign(1.0, P.mul(P.sign(a), y)) if is_tensor(a) else None), None))
 nextafter = binary("nextafter", np.nextafter)

@@ -60,3 +60,9 @@ def test_windows(name):
 def test_windows_at_the_top_level():
     for name in ("hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window"):
         same(lambda lib: getattr(lib, name)(9), rtol=1e-5, atol=1e-6)
+
+
+def test_ends_of_domains():
+    same(lambda lib, x: [lib.log1p(x), lib.log(x + 1), lib.atanh(x)], np.array([-1.0, -2.0, 0.0, 1.0, np.inf]), gradients=False)
+    same(lambda lib, x: [2 ** x, lib.pow(lib.tensor([1, -1, 3, -1]), x)], np.array([-1, -2, 2, -3]), gradients=False)
+    same(lambda lib, x: lib.nn.functional.tanhshrink(x), np.array([1, -2, 3]), gradients=False, rtol=1e-5)
