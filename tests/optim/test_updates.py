@@ -53,9 +53,11 @@ def test_a_step_is_one_kernel():
     assert {plan.code_owner.block[0] for plan in adam_step.plans.values()} == {1}  # steps of their programs
 
 
-def test_several_targets_keep_no_history():
+def test_a_recorded_step_is_part_of_the_history():
     from rushlight.ops.updates import sgd_step
 
-    p = rl.ones(3, requires_grad=True) * 1
-    with pytest.raises(RuntimeError, match="in-place"):
-        sgd_step(p, rl.ones(3), rl.zeros(3), -0.1, 0.0, 0.9, 1.0, False, False)
+    leaf, g = rl.ones(3, requires_grad=True), rl.full((3,), 2.0).requires_grad_()
+    p = sgd_step(leaf * 1, g, rl.zeros(3), -0.1, 0.0, 0.9, 1.0, False, False)
+    p.sum().backward()
+    assert leaf.grad.tolist() == [1.0] * 3
+    np.testing.assert_allclose(g.grad.tolist(), [-0.1] * 3, rtol=1e-6)
