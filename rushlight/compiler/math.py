@@ -67,6 +67,11 @@ def greater(a, b: float):
     return where(apply("lt", a, b), number(b, a.dtype), a)
 
 
+def whole(x: Expr, dtype) -> Expr:
+    """A whole float known to fit as an integer, without the checks of a conversion."""
+    return apply("whole", x, dtype=dtype)
+
+
 def integers(dtype):
     return (int32, 23, 127) if dtype is float32 else (int64, 52, 1023)
 
@@ -74,7 +79,7 @@ def integers(dtype):
 def power_of_two(n: Expr, dtype) -> Expr:
     """2^n for a whole float n within the normal exponents."""
     kind, shift, bias = integers(dtype)
-    return bits(apply("left_shift", convert(n, kind) + bias, shift), dtype)
+    return bits(apply("left_shift", whole(n, kind) + bias, shift), dtype)
 
 
 def magnitude(x):
@@ -99,7 +104,7 @@ def exp_within(x: Expr) -> Expr:
     r = fma(n, -low, fma(n, -high, x))
     body = fma(r * r, polynomial(r, EXP32 if x.dtype is float32 else EXP64), r) + 1.0
     kind, shift, _ = integers(x.dtype)
-    return bits(bits(body, kind) + apply("left_shift", convert(n, kind), shift), x.dtype)
+    return bits(bits(body, kind) + apply("left_shift", whole(n, kind), shift), x.dtype)
 
 
 @expansion("exp")
@@ -119,7 +124,7 @@ def exp2(x):
         n = apply("round", v_in)
         r = (v_in - n) * LN2
         body = fma(r * r, polynomial(r, EXP64), r) + 1.0
-        y = bits(bits(body, int64) + apply("left_shift", convert(n, int64), 52), float64)
+        y = bits(bits(body, int64) + apply("left_shift", whole(n, int64), 52), float64)
         y = where(apply("lt", v, -1021.5), number(0, float64), y)
         return where(apply("ge", v, 1024.0), number(math.inf, float64), y)
     return through_double(run, x)
@@ -277,7 +282,7 @@ def quarter(x: Expr, shift: int):
     r = x
     for part in HALF_PI:
         r = fma(n, -part, r)
-    turn = convert(n, int64) + shift
+    turn = whole(n, int64) + shift
     z = r * r
     sine = fma(r * z, polynomial(z, SIN), r)
     cosine = fma(z * z, polynomial(z, COS), fma(z, -0.5, 1.0))
@@ -299,7 +304,7 @@ def quarter32(x: Expr, shift: int):
         r = fma(n, -part, r)
     z = r * r
     sine, cosine = fma(r * z, polynomial(z, SIN32), r), fma(z * z, polynomial(z, COS32), fma(z, -0.5, 1.0))
-    turn = convert(n, int32) + shift
+    turn = whole(n, int32) + shift
     y = where(apply("ne", apply("bitwise_and", turn, 1), 0), cosine, sine)
     return where(apply("ne", apply("bitwise_and", turn, 2), 0), -y, y)
 

@@ -166,6 +166,8 @@ def operation(b, op, x, dtype, arg=None):
         return b.div(constant(kind, 1.0), x[0])
     if op == "sign":
         return sign(b, *x)
+    if op == "whole":
+        return b.cast("fptosi", x[0], kind.with_element(COMPUTED[arg]))
     if op == "bitcast":
         return b.bitcast(x[0], kind.with_element(COMPUTED[arg]))
     return None
