@@ -26,6 +26,8 @@ CASES = {
     "mask of keys": (2, 2, 1, 70, 410, 24, 24, False, "keys"),
     "causal and mask": (2, 4, 2, 230, 230, 40, 24, True, "bool"),
     "one query": (3, 2, 1, 1, 500, 64, 64, False, ""),
+    "few queries": (2, 4, 2, 3, 300, 64, 80, False, "bool"),
+    "ten queries": (1, 2, 1, 10, 250, 40, 33, True, ""),
     "one key": (1, 1, 1, 5, 1, 3, 2, False, ""),
     "many queries": (1, 1, 1, 1000, 40, 8, 8, False, ""),
 }

@@ -14,6 +14,8 @@ from .softmax import LOG2E
 DTYPES = ("float32", "bfloat16", "float16")
 _CHUNK_ROWS = 480  # queries that share a packed block of keys: their sums fit the second cache
 
+_FEW_ROWS = (4, 8, 12)  # a decoder's few queries want tiles of few rows; those for 4 rows and more divide ROWS and KEYS
+
 
 @dataclass(frozen=True)
 class Attention:
@@ -86,7 +88,8 @@ def _forward(p, threads):
     if not p.batch * p.heads * p.queries * p.value_size:
         return Contraction((), {})
     kind = numbers(p.dtype)
-    score_tile, value_tile = register_tile(ROWS, KEYS, kind), register_tile(ROWS, p.value_size, kind)
+    rows = next((rows for rows in _FEW_ROWS if rows >= p.queries), ROWS)
+    score_tile, value_tile = register_tile(rows, KEYS, kind), register_tile(rows, p.value_size, kind)
     kernel = flash.flash_kernel(kind, p.dtype, p.mask, p.causal, score_tile, value_tile)
     chunk_rows = _chunk_rows(p, threads)
     layout = Scratch()
