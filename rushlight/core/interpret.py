@@ -31,6 +31,19 @@ def sync() -> None:
 state.thread = thread_id()
 
 
+class unwound:
+    """Puts the stack back as it was where an error leaves the block, even one that came between two bytecodes (an interrupt)."""
+
+    def __enter__(self):
+        self.before = list(stack)
+
+    def __exit__(self, kind, error, trace):
+        if kind is not None:
+            sync()
+            stack[:] = self.before
+            state.interpreters = len(stack)
+
+
 class Interpreter:
     """One meaning of a program: ``call(op, args, kwargs)`` answers one operator call.  A context manager."""
 

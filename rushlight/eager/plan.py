@@ -81,7 +81,7 @@ def keyword_mask(op: Op, names) -> int:
 
 def plan_for(op: Op, args, names, key, mask) -> Plan:
     """Makes and remembers the plan of a call that was not seen before."""
-    with planning:
+    with planning, interpret.unwound():
         made = make_plan(op, args, names, mask)
     if len(op.plans) >= MOST_PLANS:
         op.plans.clear()
