@@ -4,6 +4,7 @@ from __future__ import annotations
 import sys
 
 from ..core.kinds import sum_to  # noqa: F401  (gradients of broadcasting live there)
+from ..core.errors import GraphFreedError, LeafWrittenError, NoHistoryError, NotScalarError, StaleValueError
 from ..core.interpret import sync
 from ..core.meta import Meta, span
 from ..core.native import Plan, Step, Tensor, calls, engine, state
@@ -15,7 +16,8 @@ from ..core.tensor import alias, attach, empty_of
 def starting_gradient(tensor, gradient, create_graph):
     if gradient is None:
         if tensor.numel() != 1:
-            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+            raise NotScalarError(f"grad can be implicitly created only for scalar outputs, not for one of shape {list(tensor.shape)}", "a single element, or weights",
+                                 "call .sum() or .mean() first, or give backward() a gradient of that shape")
         if tensor.is_complex():
             raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {tensor.dtype}")
         return full_of(tensor.meta, 1)
@@ -39,7 +41,8 @@ def launch(tensors, gradients, retain, create, inputs, accumulate):
     for tensor, gradient in zip(tensors, gradients):
         step = calls.edge(tensor)
         if step is None:
-            raise RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn")
+            raise NoHistoryError("element 0 of tensors does not require grad and does not have a grad_fn", "a result computed from tensors that require gradients",
+                                 "set requires_grad=True on the inputs, and compute outside no_grad()")
         roots.append((step, tensor.output if tensor.step is not None else 0, gradient))
     run = engine.Run()
     run.retain, run.create, run.accumulate, run.queue = int(retain), int(create), int(accumulate), []
@@ -138,7 +141,8 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
 def _tensor_backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
     """Accumulates into ``.grad`` of leaves the gradient of this tensor."""
     if not self.needs_grad:
-        raise RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn")
+        raise NoHistoryError("element 0 of tensors does not require grad and does not have a grad_fn", "a result computed from tensors that require gradients",
+                                 "set requires_grad=True on the inputs, and compute outside no_grad()")
     backward(self, gradient, retain_graph, create_graph, inputs)
 
 
@@ -202,15 +206,16 @@ def call_function(step: Step, gradients, retain):
 
 
 def freed(step):
-    raise RuntimeError("Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). "
-                       "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you "
-                       "need to backward through the graph a second time or if you need to access saved tensors after calling backward.")
+    raise GraphFreedError("Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed): a backward "
+                          "pass frees what the graph keeps", "one backward pass for each forward pass",
+                          "Specify retain_graph=True for the first of them, or compute the loss again")
 
 
 def stale(step, k):
     tensor = step.saved[k]
-    raise RuntimeError(f"one of the variables needed for gradient computation has been modified by an inplace operation: [{tensor.dtype} {list(tensor.shape)}], "
-                       f"which {step.plan.op.name} had saved, is at version {tensor._version}; expected version {step.versions[k]} instead.")
+    raise StaleValueError(f"one of the variables needed for gradient computation has been modified by an inplace operation: [{tensor.dtype} {list(tensor.shape)}], "
+                          f"which {step.plan.op.name} had saved, is at version {tensor._version}; expected version {step.versions[k]} instead",
+                          "values unchanged from the forward pass to the backward pass", "use the operator without the underscore, or clone() the tensor before it is changed")
 
 
 def derive_recorded(step: Step, gradients, retain):
@@ -243,10 +248,12 @@ def derive_recorded(step: Step, gradients, retain):
 def mutate(plan: Plan, target: Tensor, args, values, used):
     """An in-place operator under autograd: the target's history becomes this operation."""
     if target.step is None and target.needs_grad:
-        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+        raise LeafWrittenError("a leaf Variable that requires grad is being used in an in-place operation.", "a result, or a leaf without gradient",
+                               "change a clone(), or do it under no_grad()")
     base = target.base
     if base is not None and base.needs_grad and base.step is None:
-        raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+        raise LeafWrittenError("a view of a leaf Variable that requires grad is being used in an in-place operation.", "a view of a result",
+                               "change a view of a clone(), or do it under no_grad()")
     if base is not None and target.step is not None and target.seen != target.storage.version:
         refresh(target)
     shadow = alias(target)  # takes the results of recording; the arguments still show the history before

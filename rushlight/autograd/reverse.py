@@ -14,6 +14,7 @@ from ..compiler.schedule import bytes_of_work
 from ..compiler.simplify import simplify
 from ..core.interpret import Suspended
 from ..core.native import Op, state
+from ..core.errors import LeafWrittenError
 from ..core.op import OPS
 from ..core.tensor import Tensor
 from ..eager.plan import NUMBER_METAS, Arguments, backward_operator, calls_mask
@@ -100,7 +101,8 @@ class Reverse(Level):
     def mutate(self, op, args, kwargs):
         target = args[op.facts["into"]]
         if self.owns(target) and target.place is not None and target.place[0].pull is None and self.recording():
-            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+            raise LeafWrittenError("a leaf Variable that requires grad is being used in an in-place operation.", "a result, or a leaf without gradient",
+                                   "change a clone(), or do it under no_grad()")
         return super().mutate(op, args, kwargs)
 
     def answer(self, op: Op, tensors, args, kwargs):

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from .devices import cpu, device
 from .dtypes import dtype
+from .errors import BroadcastError
 
 
 class Size(tuple):
@@ -150,9 +151,10 @@ def broadcast(*shapes) -> tuple:
             if is_one(out[at]):
                 out[at] = size
             elif not is_one(size) and not (size is out[at] or size == out[at]):
-                raise RuntimeError(
+                raise BroadcastError(
                     f"The size of tensor a ({out[at]}) must match the size of tensor b ({size}) at non-singleton dimension "
-                    f"{at}: shapes {', '.join(str(list(s)) for s in shapes)} do not broadcast")
+                    f"{at}: shapes {', '.join(str(list(s)) for s in shapes)} do not broadcast",
+                    "sizes that are equal or 1, compared from the last dimension", "insert dimensions of size 1 with unsqueeze(), or transpose")
     return tuple(out)
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from . import dtypes
 from .devices import device as Device
-from .errors import NegativeSizeError, OutOfMemoryError
+from .errors import DimensionError, NegativeSizeError, OutOfMemoryError
 from .interpret import stack
 from .meta import Meta, Size
 from .native import Tensor, allocate, pool, state, wrap
@@ -114,7 +114,7 @@ def wrapped(dim: int, rank: int) -> int:
             raise TypeError(f"a dimension is an int, not {type(dim).__name__}")
         dim = dim.__index__()
     if not -low <= dim < low:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-low}, {low - 1}], but got {dim})")
+        raise DimensionError(f"Dimension out of range (expected to be in range of [{-low}, {low - 1}], but got {dim})")
     return dim % low
 
 

@@ -5,6 +5,7 @@ import numpy as np
 
 from ..core.dtypes import bool_, int32, int64, uint8
 from ..core.expr import Expr
+from ..core.errors import IndexCountError
 from ..core.kinds import P
 from ..core.meta import broadcast, product
 from ..core.native import state
@@ -31,7 +32,7 @@ def parse(tensor, key):
         entries.append(k)
         used += k.dim() if isinstance(k, Tensor) and k.dtype in (bool_, uint8) else 0 if k is None or k is Ellipsis or isinstance(k, bool) else 1
     if used > tensor.dim():
-        raise IndexError(f"too many indices for tensor of dimension {tensor.dim()}")
+        raise IndexCountError(f"too many indices for tensor of dimension {tensor.dim()}: {used}", f"at most {tensor.dim()}", "insert dimensions with None or unsqueeze()")
     if sum(1 for k in entries if k is Ellipsis) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
     rest = [slice(None)] * (tensor.dim() - used)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..core.dtypes import FLOATING, bool_
-from ..core.errors import NegativeSizeError
+from ..core.errors import LeafWrittenError, NegativeSizeError
 from ..core.kinds import P
 from ..core.meta import broadcast
 from ..core.native import Tensor, state
@@ -36,7 +36,7 @@ def derive_view(operator):
     """``foo_`` for a view ``foo``: the tensor itself shows its memory that way from now on."""
     def body(input, *args, **kwargs):
         if input.needs_grad and input.step is None and state.grad:
-            raise RuntimeError(f"a leaf Variable that requires grad is being used in an in-place operation ({operator.name}_)")
+            raise LeafWrittenError(f"a leaf Variable that requires grad is being used in an in-place operation ({operator.name}_)", "a result", "view a clone()")
         seen = operator(input, *args, **kwargs)
         input.meta, input.offset, input.step, input.output = seen.meta, seen.offset, seen.step, seen.output
         input.storage.version += 1

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ..core.dtypes import FLOATING, int8
+from ..core.errors import DtypeMismatchError, ProductError
 from ..core.kinds import P
 from ..core.meta import broadcast, product
 from ..core.op import Scalar, op, sample
@@ -11,13 +12,20 @@ from .promotion import as_dtype, wide
 
 def one_dtype(name, *tensors):
     if any(x.dtype is not tensors[0].dtype for x in tensors):
-        raise RuntimeError(f"{name}: expected m1 and m2 to have the same dtype, but got: {' != '.join(str(x.dtype) for x in tensors)}")
+        raise DtypeMismatchError(f"{name}: expected m1 and m2 to have the same dtype, but got: {' != '.join(str(x.dtype) for x in tensors)}",
+                                 "one dtype", "convert one of them with .to(dtype), or run under autocast")
+
+
+def unequal_inner(m, k, other, n) -> ProductError:
+    """What is raised for [m, k] @ [other, n]."""
+    return ProductError(f"mat1 and mat2 shapes cannot be multiplied ({m}x{k} and {other}x{n})", f"as many rows in the second as columns in the first: {k}",
+                        f"transpose one of them, or make the layer take {k} features")
 
 
 def multiply(a, b):
     """[m, k] @ [k, n] or batches of them."""
     if a.shape[-1] != b.shape[-2]:
-        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({a.shape[-2]}x{a.shape[-1]} and {b.shape[-2]}x{b.shape[-1]})")
+        raise unequal_inner(a.shape[-2], a.shape[-1], b.shape[-2], b.shape[-1])
     return P.matmul(a, b)
 
 
@@ -26,10 +34,10 @@ def matmul(input, other):
     """The matrix product, with broadcast batch dimensions; vectors as rows or columns."""
     a, b = input, other
     if not a.shape or not b.shape:
-        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {len(a.shape)}D and {len(b.shape)}D")
+        raise ProductError(f"both arguments to matmul need to be at least 1D, but they are {len(a.shape)}D and {len(b.shape)}D")
     one_dtype("matmul", a, b)
     if len(a.shape) == 1 and len(b.shape) == 1 and a.shape[0] != b.shape[0]:
-        raise RuntimeError(f"inconsistent tensor size, expected tensor {list(a.shape)} and src {list(b.shape)} to have the same number of elements, but got {a.shape[0]} and {b.shape[0]} elements respectively")
+        raise ProductError(f"inconsistent tensor size, expected tensor {list(a.shape)} and src {list(b.shape)} to have the same number of elements, but got {a.shape[0]} and {b.shape[0]} elements respectively")
     left, right = len(a.shape) == 1, len(b.shape) == 1
     a = P.reshape(a, shape=(1, *a.shape)) if left else a
     b = P.reshape(b, shape=(*b.shape, 1)) if right else b
@@ -54,7 +62,7 @@ def of_rank(name, first, second):
             if len(x.shape) != rank:
                 raise RuntimeError(f"{name}: expected {'a vector' if rank == 1 else f'a {rank}-D tensor'}, got {len(x.shape)}-D")
         if name == "bmm" and input.shape[0] != mat2.shape[0]:
-            raise RuntimeError(f"batch1 and batch2 must have same number of batches, got {input.shape[0]} and {mat2.shape[0]}")
+            raise ProductError(f"batch1 and batch2 must have same number of batches, got {input.shape[0]} and {mat2.shape[0]}")
         return matmul.body(input, mat2)
     body.__name__, body.__doc__ = name, "A matrix product of operands of fixed rank."
     return op(body)
@@ -84,7 +92,7 @@ def dot(input, tensor):
     if input.dtype is not tensor.dtype:
         raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {input.dtype} and {tensor.dtype}")
     if input.shape[0] != tensor.shape[0]:
-        raise RuntimeError(f"inconsistent tensor size, expected tensor {list(input.shape)} and src {list(tensor.shape)} to have the same number of elements")
+        raise ProductError(f"inconsistent tensor size, expected tensor {list(input.shape)} and src {list(tensor.shape)} to have the same number of elements")
     return P.reshape(P.sum(P.mul(input, tensor), (0,)), shape=())
 
 
@@ -162,7 +170,7 @@ def linear(input, weight, bias=None):
     one_dtype("linear", input, weight)
     rows = product(input.shape[:-1])
     if input.shape[-1] != weight.shape[-1]:
-        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({rows}x{input.shape[-1]} and {weight.shape[-1]}x{weight.shape[0]})")
+        raise unequal_inner(rows, input.shape[-1], weight.shape[-1], weight.shape[0])
     flat = P.reshape(input, shape=(rows, input.shape[-1])) if len(input.shape) != 2 else input
     out = P.matmul(flat, P.permute(weight, dims=(1, 0)))
     out = out if bias is None else P.add(out, bias)

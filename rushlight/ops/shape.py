@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..core.dtypes import INTEGER, dtype as dtype_class, int64
-from ..core.errors import NegativeSizeError, StorageBoundsError
+from ..core.errors import ExpandError, IndexRangeError, JoinError, NegativeSizeError, ReshapeError, StorageBoundsError, ViewError
 from ..core.kinds import P
 from ..core.meta import broadcast, is_one, product, reshaped_strides, row_major, span
 from ..core.op import OPS, op, sample
@@ -21,16 +21,21 @@ def inferred(shape, numel):
         raise NegativeSizeError(f"invalid shape dimension in {list(shape)}", "sizes of 0 or more, or one -1 for what is left")
     if -1 not in [s for s in shape if type(s) is int]:
         if product(shape) != numel:
-            raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")
+            raise wrong_count(shape, numel)
         return tuple(shape)
     rest = product(s for s in shape if not (type(s) is int and s == -1))
     if sum(1 for s in shape if type(s) is int and s == -1) > 1:
-        raise RuntimeError("only one dimension can be inferred")
+        raise ReshapeError(f"only one dimension can be inferred, but {list(shape)} has several", "a single -1", "work the other sizes out")
     if rest == 0:
-        raise RuntimeError(f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified dimension size -1 can be any value and is ambiguous")
+        raise ReshapeError(f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified dimension size -1 can be any value and is ambiguous")
     if numel % rest != 0:
-        raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")
+        raise wrong_count(shape, numel)
     return tuple(numel // rest if type(s) is int and s == -1 else s for s in shape)
+
+
+def wrong_count(shape, numel) -> ReshapeError:
+    """What is raised for a shape with another number of elements."""
+    return ReshapeError(f"shape '{list(shape)}' is invalid for input of size {numel}", f"sizes whose product is {numel}", "put -1 for one size to have it worked out")
 
 
 @op(view=True, samples=(sample((2, 6), (3, 4)), sample((2, 6), (-1,))))
@@ -64,8 +69,9 @@ def view(input, *shape):
     """A view in another shape (or, given a dtype, of the same bytes as that dtype).  RuntimeError where only a copy would do."""
     shape = inferred(sizes_of(shape), input.numel())
     if reshaped_strides(input.meta.shape, input.meta.strides, shape) is None:
-        raise RuntimeError("view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous "
-                           "subspaces). Use .reshape(...) instead.")
+        raise ViewError(f"view size is not compatible with input tensor's size and stride: {list(input.shape)} with strides {list(input.meta.strides)} seen as "
+                        f"{list(shape)} (at least one dimension spans across two contiguous subspaces)", "dimensions joined only where they follow each other in memory",
+                        "Use .reshape(...) instead, which copies where it must")
     return P.reshape(input, shape=shape)
 
 
@@ -186,17 +192,17 @@ def unflatten(input, dim, sizes):
 def expanded(shape, wanted):
     lead = len(wanted) - len(shape)
     if lead < 0:
-        raise RuntimeError(f"expand: the number of sizes provided ({len(wanted)}) must be greater or equal to the number of dimensions in the tensor ({len(shape)})")
+        raise ExpandError(f"expand: the number of sizes provided ({len(wanted)}) must be greater or equal to the number of dimensions in the tensor ({len(shape)})")
     out = []
     for k, size in enumerate(wanted):
         own = shape[k - lead] if k >= lead else 1
         if type(size) is int and size == -1 and k >= lead:
             size = own
         if type(size) is int and size < 0:
-            raise RuntimeError(f"The expanded size of the tensor ({size}) isn't allowed in a leading, non-existing dimension {k}")
+            raise ExpandError(f"The expanded size of the tensor ({size}) isn't allowed in a leading, non-existing dimension {k}")
         if not is_one(own) and own != size:
-            raise RuntimeError(f"The expanded size of the tensor ({size}) must match the existing size ({own}) at non-singleton dimension {k}.  "
-                               f"Target sizes: {list(wanted)}.  Tensor sizes: {list(shape)}")
+            raise ExpandError(f"The expanded size of the tensor ({size}) must match the existing size ({own}) at non-singleton dimension {k}.  "
+                              f"Target sizes: {list(wanted)}.  Tensor sizes: {list(shape)}", "sizes equal to the tensor's where that is not 1", "use repeat() to have copies")
         out.append(size)
     return tuple(out)
 
@@ -260,7 +266,7 @@ def select(input, dim, index):
     at = wrapped(dim, len(input.shape))
     size = input.shape[at]
     if not -size <= index < size:
-        raise IndexError(f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {at}")
+        raise IndexRangeError(f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {at}", f"an index from {-size} to {size - 1}")
     part = sliced(input, at, index + size if index < 0 else index, 1, 1)
     return P.reshape(part, shape=(*input.shape[:at], *input.shape[at + 1:]))
 
@@ -282,7 +288,7 @@ def index_basic(input, index):
         else:
             size = out.shape[dim]
             if not -size <= entry < size:
-                raise IndexError(f"index {entry} is out of bounds for dimension {dim} with size {size}")
+                raise IndexRangeError(f"index {entry} is out of bounds for dimension {dim} with size {size}", f"an index from {-size} to {size - 1}")
             out = sliced(out, dim, entry % size, 1, 1)
             out = P.reshape(out, shape=(*out.shape[:dim], *out.shape[dim + 1:]))
     return out if out is not input else P.permute(input, dims=tuple(range(len(input.shape))))
@@ -437,14 +443,15 @@ def cat(tensors, dim=0):
     real = list(promoted(*tensors))[:] if len(tensors) > 1 and len(real) == len(tensors) else [
         P.convert(x, dtype=promoted_dtype(tensors)) if x.dtype is not promoted_dtype(tensors) else x for x in real]
     if not real[0].shape:
-        raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
+        raise JoinError("zero-dimensional tensor (at position 0) cannot be concatenated")
     at = wrapped(dim, len(real[0].shape))
     for k, x in enumerate(real[1:], 1):
         if len(x.shape) != len(real[0].shape):
-            raise RuntimeError(f"Tensors must have same number of dimensions: got {len(real[0].shape)} and {len(x.shape)}")
+            raise JoinError(f"Tensors must have same number of dimensions: got {len(real[0].shape)} and {len(x.shape)}", "one rank", "unsqueeze the smaller ones, or stack()")
         for d, (a, b) in enumerate(zip(real[0].shape, x.shape)):
             if d != at and a != b:
-                raise RuntimeError(f"Sizes of tensors must match except in dimension {at}. Expected size {a} but got size {b} for tensor number {k} in the list.")
+                raise JoinError(f"Sizes of tensors must match except in dimension {at}. Expected size {a} but got size {b} for tensor number {k} in the list.",
+                                f"shapes like {list(real[0].shape)} but for dimension {at}", "join along another dimension, or pad")
     return joined(real, at) if len(real) > 1 else P.mul(real[0], 1) if real[0].dtype.name != "bool" else P.logical_and(real[0], True)
 
 
