@@ -120,6 +120,7 @@ class Compilation:
 
     def store_into(self):
         """Outputs that go into an input's memory, after everything that still reads it; through temporaries if they must be."""
+        self.into = [o for o in self.into if self.reader.places.get(o.node) is not self.reader.places[o.into]]
         places = [self.reader.places[o.into] for o in self.into]
         before = [(c, len(c.stores)) for c in self.fuser.clusters]
         homes = [self.fuser.output(o.node, place) for o, place in zip(self.into, places)]
@@ -166,8 +167,8 @@ class Compilation:
         """A copy of x, then updates in order, parallel over the dimensions that are not indexed."""
         x, positions, source = node.args[:3]
         dim = node.params["dim"]
-        place = self.memory(node)
-        if isinstance(x, Node):
+        place = self.reader.places[x] if any(o.node is node and o.into is x for o in self.into) else self.memory(node)
+        if place is not self.reader.places.get(x):
             self.fuser.output(x, place, alone=True)
         if node.op.name.endswith("put"):
             rank = len(positions.shape)

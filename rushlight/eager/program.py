@@ -100,7 +100,7 @@ class Assembler:
             self.land(landmark, root)
         self.fill(plan.slots[-1])
         self.segment([(node, place) for node, place in self.targets if self.places[node].value != place.value])
-        self.segment([(o.node, self.places[o.into]) for o in self.stores])
+        self.segment([(o.node, self.places[o.into]) for o in self.stores if self.places.get(o.node) is not self.places[o.into]])
         return self.code()
 
     # --- what lies where -----------------------------------------------------------------------------------------------------------
@@ -113,7 +113,15 @@ class Assembler:
             meta = in_memory(root)
             if root.op is not None and root not in self.results and product(root.shape) == product(node.shape) and shown_as(node, root, meta) is place.meta:
                 homes.setdefault(root, Place(place.value, meta))
+        for store in self.stores:
+            if store.node not in homes and self.updates(store):
+                homes[store.node] = self.places[store.into]
         return homes
+
+    def updates(self, store: Store) -> bool:
+        """Whether what is stored only changes some elements of an input that nothing else reads: a cache."""
+        node, into = store.node, store.into
+        return node.op is not None and node.op.kind.name == "scatter" and node.args[0] is into and self.users[into] == [node] and into not in self.results
 
     def home(self, node: Node, suits=lambda meta: True) -> Place:
         """Where a value is to lie: an output, or a temporary in row-major order."""
@@ -155,6 +163,10 @@ class Assembler:
             elif node.op is P.cat:
                 self.segment([*wanted, *self.pieces(node, place)])
                 self.places[node], wanted = place, []
+            elif self.input_at(place) is not None:
+                self.segment(wanted)
+                self.segment([(node, place)])
+                wanted = []
             else:
                 wanted.append((node, place))
         self.segment(wanted)

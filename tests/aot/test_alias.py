@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 import rushlight as torch
+from rushlight.eager import plan
 from rushlight.nn import functional as F
 
 from ..whole import whole
@@ -170,3 +171,40 @@ def test_masks_are_those_of_the_forward():
     torch.rand(10)  # the stream goes on before the backward runs
     y.sum().backward()
     np.testing.assert_array_equal(w.grad.numpy(), y.detach().numpy())
+
+
+def test_a_cache_is_updated_where_it_lies(monkeypatch):
+    """New keys go into their places; nothing of the cache's size is copied."""
+    def body(cache, new, at, query):
+        cache.index_copy_(1, at, new)
+        return torch.softmax(query @ cache.transpose(1, 2), -1) @ cache
+
+    cache, new, query = torch.randn(2, 50, 4), torch.randn(2, 1, 4), torch.randn(2, 1, 4)
+    other, at, operator = cache.clone(), torch.tensor([7]), whole(body)
+    codes, assemble = [], plan.assemble
+
+    def recorded(graph, name, *rest):
+        code = assemble(graph, name, *rest)
+        if name == "program":
+            codes.append(code)
+        return code
+
+    monkeypatch.setattr(plan, "assemble", recorded)
+    for k in range(3):
+        np.testing.assert_allclose(operator(other, new + k, at + k, query).numpy(), body(cache, new + k, at + k, query).numpy(), rtol=1e-4, atol=1e-5)
+        np.testing.assert_array_equal(other.numpy(), cache.numpy())
+    code, = codes
+    assert sum("nodes" in label and "[2, 50, 4]" in label for label in code.labels) == 1  # the update alone
+
+
+def test_an_old_cache_that_is_read_later_is_copied_first():
+    def body(cache, new, at):
+        before = cache.sum() + cache[0, 0]
+        cache.index_add_(0, at, new)
+        return before, cache * 2
+
+    cache, new = torch.randn(5, 3), torch.randn(2, 3)
+    other, at = cache.clone(), torch.tensor([3, 1])
+    for a, b in zip(whole(body)(other, new, at), body(cache, new, at)):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5)
+    np.testing.assert_allclose(other.numpy(), cache.numpy(), rtol=1e-6)
