@@ -29,12 +29,13 @@ COROUTINE = 0x80 | 0x200
 
 
 class Instruction:
-    """One step: what it does, its argument, its offset, the offset after it, where it may jump, the source line."""
+    """One step: what it does, its argument, its offset, the offset after it, where it may jump, the source line; ``rule`` names its method."""
 
-    __slots__ = ("op", "arg", "offset", "next", "target", "line")
+    __slots__ = ("op", "arg", "offset", "next", "target", "line", "rule")
 
     def __init__(self, op, arg, offset, target, line):
         self.op, self.arg, self.offset, self.target, self.line, self.next = op, arg, offset, target, line, None
+        self.rule = f"do_{op}"
 
     def __repr__(self):
         return f"{self.offset}: {self.op} {self.arg!r}" + (f" to {self.target}" if self.target is not None else "")

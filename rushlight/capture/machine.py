@@ -344,7 +344,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
         frame = self.frames[-1]
         one = self.fetch(frame)
         if one.op in SIMPLE:
-            getattr(self, f"do_{one.op}")(frame, one)
+            getattr(self, one.rule)(frame, one)
             return None
         if "handlers" in self.rules and one.op == "PUSH_EXC_INFO":
             return self.emit(self, ("native", one.offset))
@@ -371,7 +371,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
         return one
 
     def execute(self, frame, one):
-        handler = getattr(self, f"do_{one.op}", None)
+        handler = getattr(self, one.rule, None)
         if handler is None:
             raise Break("RB005", one.op)
         handler(frame, one)

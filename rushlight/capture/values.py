@@ -17,10 +17,11 @@ class Source:
     ``covered``: it can change only together with the modules' epoch, so guards on it are checked when that moved.
     """
 
-    __slots__ = ("parent", "suffix", "covered")
+    __slots__ = ("parent", "suffix", "covered", "text")
 
     def __init__(self, parent, suffix: str, covered=False):
         self.parent, self.suffix, self.covered = parent, suffix, covered
+        self.text = suffix if parent is None else parent.text + suffix
 
     def attribute(self, name: str, covered=False) -> "Source":
         return Source(self, f".{name}", covered) if name.isidentifier() else Source(self, f".__dict__[{name!r}]", covered)
@@ -29,13 +30,13 @@ class Source:
         return Source(self, f"[{key}]", covered)
 
     def __str__(self):
-        return f"{self.parent or ''}{self.suffix}"
+        return self.text
 
     def __eq__(self, other):
-        return isinstance(other, Source) and str(self) == str(other)
+        return isinstance(other, Source) and self.text == other.text
 
     def __hash__(self):
-        return hash(str(self))
+        return hash(self.text)
 
 
 class Value:
