@@ -16,7 +16,7 @@ from .values import (IDENTITIES, PLAIN, Constant, ContainerMethod, ExceptionValu
                      Method, Number, Object, Partial, Sequence, SetValue, Super, TensorValue)
 
 ABSENT = object()
-HEAP = 1 << 9  # flag of classes written in Python, whose attributes may change
+HEAP, IMMUTABLE = 1 << 9, 1 << 8  # flags of classes: made at run time; without attributes that can be set
 DELETED = Constant(None)
 PLACES = ("_parameters", "_buffers", "_modules")
 MUTABLE = (list, dict, set)
@@ -213,7 +213,7 @@ class Attributes:
             return self.bound(raw, owner, name, cls)
         if isinstance(raw, types.FunctionType):
             return Object(raw, self.constant_source(raw))
-        if isinstance(cls, enum.EnumMeta) or is_framework(cls.__module__) or not cls.__flags__ & HEAP:
+        if isinstance(cls, enum.EnumMeta) or is_framework(cls.__module__) or cls.__flags__ & IMMUTABLE:
             return self.from_python(getattr(cls, name))
         return self.wrap(getattr(cls, name), owner.source.attribute(name))
 
