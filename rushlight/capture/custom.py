@@ -43,6 +43,7 @@ def operator(function, args):
     places = [k for k, a in enumerate(args) if isinstance(a, Tensor)]
     flags = tuple(isinstance(a, Tensor) and bool(a.needs_grad) for a in args)
     constant: set = set()
+    args = [None if isinstance(a, Tensor) else a for a in args]
 
     def filled(tensors):
         given = list(args)

@@ -42,7 +42,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
         self.entry, self.values, self.rules = entry, values, dict(rules)
         self.guards: dict = {}
         self.wrapped: dict = {}  # id of an outside object -> its Value
-        self.constants: list = []
+        self.alive: list = []
+        self.constants: list = []  # what the segment refers to
         self.constant_at: dict = {}
         self.attributes: dict = {}  # (id of a Value, name) -> Value set there; DELETED where deleted
         self.owners: dict = {}
@@ -94,7 +95,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
             return self.again(known, value, source)
         made = self.wrap_new(value, kind, source)
         self.wrapped[id(value)] = made
-        self.constants.append(value)  # keeps it alive while its id is a key
+        self.alive.append(value)  # while its id is a key
         return made
 
     def wrap_plain(self, value, source):
@@ -246,7 +247,6 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
         known = self.wrapped.get(id(value))
         if known is not None:
             return known
-        self.constants.append(value)
         made = self.wrapped[id(value)] = Object(value, self.constant_source(value))
         return made
 

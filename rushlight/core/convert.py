@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from . import devices, dtypes
+from .epoch import Epoch
 from .meta import Meta
 from .native import Storage, Tensor, state
 from .op import OPS
@@ -163,6 +164,7 @@ def _set_data(self, value):
     if not isinstance(value, Tensor):
         raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
     self.storage, self.offset, self.meta, self.itemsize = value.storage, value.offset, value.meta, value.itemsize
+    Epoch.value += 1
 
 
 Tensor.data = property(_data, _set_data)

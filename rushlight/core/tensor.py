@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from . import dtypes
 from .devices import device as Device
+from .epoch import Epoch
 from .errors import DimensionError, NegativeSizeError, OutOfMemoryError
 from .interpret import stack
 from .meta import Meta, Size
@@ -243,6 +244,8 @@ def _set_requires_grad(self, value):
                                "subgraph that doesn't require differentiation use var_no_grad = var.detach().")
         return
     self.needs_grad = 1 if value else 0
+    if type(self) is state.parameter:
+        Epoch.value += 1
 
 
 Tensor.requires_grad = Tensor.requires_grad.setter(_set_requires_grad)

@@ -239,3 +239,47 @@ def test_fail_on_recompile():
     with torch.compiler.set_stance("force_eager"):
         assert torch.equal(compiled(torch.ones(1), "ccc"), torch.full((1,), 4.0))
     assert compiled.owner.stats.segments == 1
+
+
+def test_inputs_are_not_kept_alive():
+    import gc
+    import weakref
+
+    class Scale(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    holder = Holder()
+    compiled = torch.compile(lambda d, h: Scale.apply(d["x"]) + h.value)
+    x = torch.ones(3, requires_grad=True)
+    compiled({"x": x}, holder).sum().backward()
+    gone = [weakref.ref(x), weakref.ref(holder)]
+    del x, holder
+    gc.collect()
+    assert [r() for r in gone] == [None, None]
+
+
+def test_facts_about_parameters_are_guarded():
+    class Reading(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(torch.ones(3))
+
+        def forward(self, x):
+            return x * self.w.shape[0] + (10 if self.w.requires_grad else 0)
+
+    model = Reading()
+    compiled = torch.compile(model)
+    x = torch.ones(1)
+    assert compiled(x) == 13
+    model.w.requires_grad_(False)
+    assert compiled(x) == 3
+    model.w.data = torch.ones(5)
+    assert compiled(x) == 5
+    model.requires_grad_(True)
+    assert compiled(x) == 15
