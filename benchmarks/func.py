@@ -1,6 +1,6 @@
 """Function transforms beside torch: interleaved in one process: median times and ratios (below 1: ours is faster).
 
-    python benchmarks/func.py [--rounds 20]
+    python benchmarks/func.py [--rounds 20] [--threads 1]
 """
 import argparse
 import statistics
@@ -75,7 +75,11 @@ def cases(t):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=20)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--threads", type=int, default=0, help="of both libraries; 0: what they choose")
+    options = parser.parse_args()
+    rounds = options.rounds
+    if options.threads:
+        rushlight.set_num_threads(options.threads), torch.set_num_threads(options.threads)
     ours, theirs = cases(rushlight), cases(torch)
     print(f"{'':50s} {'rushlight':>10s} {'torch':>10s}  ratio")
     for name in ours:
