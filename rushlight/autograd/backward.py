@@ -151,7 +151,9 @@ Tensor.backward = _tensor_backward
 
 # --- the engine's slow paths ------------------------------------------------------------------------------------------------------
 def accumulate(leaf: Tensor, gradient: Tensor, create: int):
-    """Adds a gradient to a leaf's ``.grad``."""
+    """Adds a gradient to a leaf's ``.grad``; to one that wants none any more, nothing."""
+    if not leaf.needs_grad:
+        return
     if leaf.hooks:
         for hook in list(leaf.hooks.values()):
             changed = hook(gradient)
@@ -266,10 +268,14 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
         store_i64(values, at, extra.storage.address)
         at += 1
     version = target.storage.version
+    before = OPS["clone"](alias(target)) if plan.source in plan.saves else None
     calls.launch(plan, args, values, at)
     target.storage.version = version  # what is saved of the arguments is as they were before
     if plan.wanted:
         calls.record(plan, args, (shadow, *extras), values)
+        if before is not None and shadow.step is not None:
+            shadow.step.saved, shadow.step.versions = zip(*[(before, 0) if code == plan.source else pair
+                                                            for code, pair in zip(plan.saves, zip(shadow.step.saved, shadow.step.versions))])
         if any(code == -1 for code in plan.saves) and shadow.step is not None:
             shadow.step.versions = tuple(v + 1 if code == -1 else v for v, code in zip(shadow.step.versions, plan.saves))
     target.storage.version = version + 1

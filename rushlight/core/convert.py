@@ -172,7 +172,9 @@ Tensor.data = property(_data, _set_data)
 
 @attach
 def detach_(self):
-    """Cuts this tensor off from the gradient, in place."""
+    """Cuts this tensor off from the gradient, in place.  RuntimeError for a view: its base would still have the history."""
+    if self.base is not None:
+        raise RuntimeError("Can't detach views in-place. Use detach() instead.")
     self.step, self.output, self.needs_grad = None, 0, 0
     return self
 

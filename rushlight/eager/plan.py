@@ -240,6 +240,7 @@ def view_plan(op, trace, arguments, node, source, offset, mask) -> Plan:
     plan = blank_plan(op, VIEW)
     plan.source, plan.offset = arguments.tensors.index(source), offset
     plan.outputs, plan.itemsizes = (node.meta,), (node.meta.itemsize,)
+    plan.apart = int(bool(op.facts.get("detaches")))
     if mask and not op.facts.get("detaches"):
         attach_backward(plan, op, trace, arguments, [node], mask)
     return plan

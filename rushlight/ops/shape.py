@@ -129,6 +129,8 @@ def adjoint(input):
 def movedim(input, source, destination):
     """Dimensions moved to other places, the rest in order."""
     rank = len(input.shape)
+    if not rank:
+        return P.permute(input, dims=())
     source = [wrapped(d, rank) for d in ((source,) if isinstance(source, int) else source)]
     destination = [wrapped(d, rank) for d in ((destination,) if isinstance(destination, int) else destination)]
     if len(source) != len(destination):

@@ -196,7 +196,8 @@ def run(plan: Plan, args: Args, names: tuple, values: i64, used: i64, mask: i64)
                 return state.slow(plan.op, others, names)
         return overwrite(plan, target, args, values, used, mask)
     result = wrap(target.storage, target.offset + plan.offset, plan.outputs[0], plan.itemsizes[0])
-    result.base = target if target.base is None else target.base
+    if plan.apart == 0:
+        result.base = target if target.base is None else target.base
     result.seen = target.storage.version
     if mask != 0:
         record(plan, args, (result,), values)

@@ -86,7 +86,7 @@ class Plan:
     views: tuple  # (which tensor argument, offset in elements, Meta or None for the argument itself, item size)
     written: tuple  # the tensor arguments that a program writes into, besides its results
     source: i64  # views and in-place: which tensor argument is viewed, or written
-    apart: i64  # in-place: 1 if another argument is read elsewhere than at the element being written
+    apart: i64  # in-place: 1 if another argument is read elsewhere than at the element being written; views: 1 if the result forgets its base
     offset: i64  # views: in elements, relative
     function: object  # PYTHON plans: called with (args, names)
     wanted: tuple  # the tensor arguments that get gradients
