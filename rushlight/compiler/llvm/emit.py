@@ -503,8 +503,7 @@ class Emitter:
             return b.convert(x[0], COMPUTED[e.dtype.name])
         if e.op == "convert":
             return scalars.convert(b, x[0], e.args[0].dtype, e.dtype)
-        arg = e.dtype.name if e.op in ("bitcast", "whole") else None
-        made = scalars.operation(b, e.op, x, e.args[-1].dtype, arg)
+        made = scalars.operation(b, e.op, x, e.args[-1].dtype, e.dtype)
         if made is None:
             raise NotImplementedError(f"no instructions for {e.op} of {e.args[-1].dtype}")
         return made

@@ -121,8 +121,11 @@ BITS = {"bitwise_and": "and_", "bitwise_or": "or_", "bitwise_xor": "xor", "left_
 LOGIC = {"logical_and": "and_", "logical_or": "or_", "logical_xor": "xor"}
 
 
-def operation(b, op, x, dtype, arg=None):
-    """The instructions of one operation; ``x`` are the operands, ``dtype`` is theirs (the last one's).  None: not known here."""
+def operation(b, op, x, dtype, result):
+    """The instructions of one operation; ``x`` are the operands, ``dtype`` is theirs (the last one's), ``result`` what comes out.
+
+    None: not known here.
+    """
     signed, kind = dtype.is_signed, x[0].type
     if op in ("add", "sub", "mul"):
         return getattr(b, op)(*x)
@@ -167,9 +170,9 @@ def operation(b, op, x, dtype, arg=None):
     if op == "sign":
         return sign(b, *x)
     if op == "whole":
-        return b.cast("fptosi", x[0], kind.with_element(COMPUTED[arg]))
+        return b.cast("fptosi", x[0], kind.with_element(COMPUTED[result.name]))
     if op == "bitcast":
-        return b.bitcast(x[0], kind.with_element(COMPUTED[arg]))
+        return b.bitcast(x[0], kind.with_element(COMPUTED[result.name]))
     return None
 
 

@@ -106,10 +106,18 @@ class Emission:
         expansion = math.expand(e)
         if expansion is not e:
             return self.value(expansion)
+        if e.op == "rarely":
+            return self.rarely(*e.args)
         x = [self.value(a) for a in e.args]
         if e.op == "convert":
             return scalars.convert(b, x[0], e.args[0].dtype, e.dtype)
-        made = scalars.operation(b, e.op, x, e.args[-1].dtype, e.dtype.name if e.op == "bitcast" else None)
+        made = scalars.operation(b, e.op, x, e.args[-1].dtype, e.dtype)
         if made is None:
             raise NotImplementedError(f"no instructions for {e.op} of {e.args[-1].dtype}")
         return made
+
+    def rarely(self, condition, unusual, usual):
+        """A choice of which one side is not even computed unless some lane wants it."""
+        b, wanted, found = self.b, self.value(condition), self.value(usual)
+        branch = Emission(b, dict(self.values), self.lanes)  # what is computed in a branch is not there after it
+        return b.when(b.reduce("or", wanted), lambda: [b.select(wanted, branch.value(unusual), found)], lambda: [found])[0]
