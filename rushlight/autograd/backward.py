@@ -5,7 +5,7 @@ import sys
 
 from ..core.kinds import sum_to  # noqa: F401  (gradients of broadcasting live there)
 from ..core.errors import GraphFreedError, LeafWrittenError, NoHistoryError, NotScalarError, StaleValueError
-from ..core.interpret import sync
+from ..core.interpret import recording
 from ..core.meta import Meta, span
 from ..core.native import Plan, Step, Tensor, calls, engine, state
 from ..core.native.objects import ACCUMULATE, FUNCTION
@@ -61,14 +61,9 @@ def launch(tensors, gradients, retain, create, inputs, accumulate):
         engine.deliver(step, slot, gradient)
         if step not in first:
             first.append(step)
-    sync()
-    before = state.grad
-    state.grad = int(create)
     try:
         engine.drive(run, first)
     finally:
-        sync()
-        state.grad = before
         for step in first:
             step.buffer = None
     return run
@@ -339,12 +334,8 @@ def refresh(view: Tensor):
     base = view.base
     if base is None or not base.needs_grad or base.step is None:
         return view.step
-    before = state.grad
-    state.grad = 1
-    try:
+    with recording(True):
         again = OPS["as_strided"](base, tuple(view.meta.shape), view.meta.strides, view.offset)
-    finally:
-        state.grad = before
     view.step, view.output, view.needs_grad = again.step, again.output, 1
     view.seen = view.storage.version
     return view.step

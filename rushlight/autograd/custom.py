@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from ..core.interpret import stack
+from ..core.interpret import top
 from ..core.op import OPS
 from ..core.tensor import Tensor
 from ..transforms.batch import Batch, Batched, gradient
@@ -18,7 +18,7 @@ VmapInfo = namedtuple("VmapInfo", "batch_size randomness")
 
 def answer(function, args):
     """``function.apply(*args)`` under the interpreter on top."""
-    level = stack[-1]
+    level = top()
     if not isinstance(level, Level):
         return function.run(args)
     args = tuple(map(level.refreshed, args))

@@ -1,7 +1,7 @@
 """Functions with a gradient written by the user."""
 from __future__ import annotations
 
-from ..core.interpret import stack, sync
+from ..core.interpret import recording, top
 from ..core.native import Step, Tensor, calls, state
 from ..core.native.objects import FUNCTION
 from ..core.tensor import alias
@@ -95,8 +95,7 @@ class Function:
     @classmethod
     def apply(cls, *args, **kwargs):
         """Runs ``forward``, unrecorded, and records ``backward`` for its results."""
-        sync()
-        if stack:
+        if top() is not None:
             from .custom import answer
             return answer(cls, args)
         return cls.run(args, kwargs)
@@ -106,20 +105,16 @@ class Function:
         """``apply`` on tensors with data."""
         ctx = Context()
         tensors = [a for a in args if isinstance(a, Tensor)]
-        recording = bool(state.grad) and any(t.needs_grad for t in tensors)
+        recorded = bool(state.grad) and any(t.needs_grad for t in tensors)
         ctx.needs_input_grad = tuple(isinstance(a, Tensor) and bool(a.needs_grad) for a in args)
-        before = state.grad
-        state.grad = 0
-        try:
+        with recording(False):
             if "setup_context" in dir(cls):
                 results = cls.forward(*args, **kwargs)
                 cls.setup_context(ctx, args, results)
             else:
                 results = cls.forward(ctx, *args, **kwargs)
-        finally:
-            state.grad = before
         ctx.remember_versions()
-        return cls._record(ctx, args, results) if recording else results
+        return cls._record(ctx, args, results) if recorded else results
 
     @classmethod
     def _record(cls, ctx, args, results):
@@ -160,10 +155,7 @@ def once_differentiable(backward):
 
     @functools.wraps(backward)
     def run(ctx, *gradients):
-        before, state.grad = state.grad, 0
-        try:
+        with recording(False):
             return backward(ctx, *gradients)
-        finally:
-            state.grad = before
 
     return run

@@ -1,7 +1,7 @@
 """Gradients against finite differences."""
 from __future__ import annotations
 
-from ..core.interpret import stack
+from ..core.interpret import top
 from ..core.native import Tensor
 from ..core.op import OPS
 from .backward import grad
@@ -184,7 +184,7 @@ def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=
 
     def first(*args):
         xs, cotangents = args[:-count], args[-count:]
-        derivative = pulled if stack else engine_gradients
+        derivative = pulled if top() is not None else engine_gradients
         return tuple(g for g in derivative(func, xs, wanting, cotangents) if g is not None)
 
     return gradcheck(first, (*inputs, *given), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, nondet_tol=nondet_tol,

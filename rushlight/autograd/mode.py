@@ -17,14 +17,17 @@ class GradMode:
         self.before = []
 
     def __enter__(self):
-        sync()
-        self.before.append(state.grad)
-        state.grad = int(self.enabled)
+        before, enabled = self.before, int(self.enabled)
+        before.append(None)
+        sync()  # nothing may be called from here on: see ``interpret.recording``
+        before[-1] = state.grad
+        state.grad = enabled
         return self
 
     def __exit__(self, *exception):
+        before = self.before.pop()
         sync()
-        state.grad = self.before.pop()
+        state.grad = before
 
     def clone(self):
         return type(self)()
@@ -97,8 +100,10 @@ class inference_mode(GradMode):
         return type(self)(self.mode)
 
     def __enter__(self):
+        before = self.before
+        before.append(None)
         sync()
-        self.before.append((state.grad, state.inference))
+        before[-1] = state.grad, state.inference
         if self.mode:
             state.grad, state.inference = 0, 1
         else:
@@ -106,8 +111,9 @@ class inference_mode(GradMode):
         return self
 
     def __exit__(self, *exception):
+        before = self.before.pop()
         sync()
-        state.grad, state.inference = self.before.pop()
+        state.grad, state.inference = before
 
 
 class set_grad_enabled(GradMode):
@@ -115,19 +121,23 @@ class set_grad_enabled(GradMode):
 
     def __init__(self, mode: bool):
         super().__init__()
+        self.enabled, enabled = bool(mode), int(mode)
         sync()
-        self.enabled, self.previous = bool(mode), state.grad
-        state.grad = int(self.enabled)
+        self.previous = state.grad
+        state.grad = enabled
 
     def clone(self):
         return type(self)(self.enabled)
 
     def __enter__(self):
+        enabled = int(self.enabled)
         self.before.append(self.previous)
-        state.grad = int(self.enabled)
+        sync()
+        state.grad = enabled
         return self
 
     def __call__(self, function):
+        sync()
         state.grad = self.previous
         return super().__call__(function)
 
@@ -135,10 +145,10 @@ class set_grad_enabled(GradMode):
 def is_grad_enabled() -> bool:
     """Whether operators are being recorded."""
     sync()
-    return bool(state.grad)
+    return state.grad != 0
 
 
 def is_inference_mode_enabled() -> bool:
     """Whether an ``inference_mode`` block is active."""
     sync()
-    return bool(state.inference)
+    return state.inference != 0

@@ -12,7 +12,7 @@ from ..aot.joint import active_nodes, carries_gradient, differentiate
 from ..aot.partition import partition
 from ..compiler.schedule import bytes_of_work
 from ..compiler.simplify import simplify
-from ..core.interpret import Suspended
+from ..core.interpret import Suspended, own
 from ..core.native import Op, state
 from ..core.errors import LeafWrittenError
 from ..core.op import OPS
@@ -136,13 +136,15 @@ class Beneath(Suspended):
 
     def __enter__(self):
         super().__enter__()
-        self.mode = state.grad
-        if not self.interpreter.outer.before:
-            state.grad = 0
+        with own:
+            self.mode = state.grad
+            if not self.interpreter.outer.before:
+                state.grad = 0
 
     def __exit__(self, *exception):
         super().__exit__(*exception)
-        state.grad = self.mode
+        with own:
+            state.grad = self.mode
 
 
 def zeros_like(tensor) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import types
 
 from ..core.expr import INFINITY, Expr, Facts, Printer, evaluate, size
+from ..core.interpret import own
 from ..core.meta import Meta, Size
 from ..core.native import Tensor, state
 from ..nn.modules.module import Module
@@ -321,7 +322,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
     def capture(self, emit):
         """Runs until the segment ends; ``emit(machine, ending)`` makes the Segment."""
         self.emit = emit
-        before = state.grad, state.inference
+        with own:
+            before = state.grad, state.inference
         try:
             with self.recorder, self.facts:
                 self.load_entry()
@@ -331,7 +333,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
                     if done is not None:
                         return done
         finally:
-            state.grad, state.inference = before
+            with own:
+                state.grad, state.inference = before
 
     def guard_modes(self):
         source = Source(None, self.constant_name(state))

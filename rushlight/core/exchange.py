@@ -7,7 +7,7 @@ import numpy as np
 
 from . import devices, dtypes
 from .dtypes import bfloat16, bool_, complex64, complex128, float64, int64
-from .interpret import stack
+from .interpret import top
 from .meta import Meta
 from .native import Storage, Tensor, wrap
 from .tensor import address, attach, empty
@@ -214,7 +214,8 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
 
 def from_array(array: np.ndarray, dtype) -> Tensor:
     """A fresh tensor of ``dtype`` with an array's values."""
-    return stack[-1].constant(lambda: filled_from(array, dtype)) if stack else filled_from(array, dtype)
+    interpreter = top()
+    return filled_from(array, dtype) if interpreter is None else interpreter.constant(lambda: filled_from(array, dtype))
 
 
 def filled_from(array: np.ndarray, dtype) -> Tensor:

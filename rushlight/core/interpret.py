@@ -6,19 +6,26 @@ stack an operator simply runs, by the plan cache of ``core/native/plans.py``.
 """
 from __future__ import annotations
 
+import threading
+
 from .native import state
 from .native.memory import thread_id
 
 stack: list = []
 elsewhere: dict = {}  # what the threads that are not running now had: recording, inference mode, their interpreters
+turn = threading.RLock()  # held while the state changes hands, or its owner changes it
+NOBODY = -1
 
 
 def switch(thread: int) -> None:
     """Puts the state of another thread in place: gradient recording and interpreters belong to threads."""
-    elsewhere[state.thread] = state.grad, state.inference, list(stack)
-    state.grad, state.inference, stack[:] = elsewhere.pop(thread, (1, 0, ()))
-    state.interpreters = len(stack)
-    state.thread = thread
+    with turn:
+        owner, state.thread = state.thread, NOBODY  # who looks now, waits
+        if owner != thread:
+            elsewhere[owner] = state.grad, state.inference, list(stack)
+            state.grad, state.inference, stack[:] = elsewhere.pop(thread, (1, 0, ()))
+            state.interpreters = len(stack)
+        state.thread = thread
 
 
 def sync() -> None:
@@ -31,6 +38,39 @@ def sync() -> None:
 state.thread = thread_id()
 
 
+class Own:
+    """``with own:`` the state is the calling thread's, and stays so for the block."""
+
+    def __enter__(self):
+        turn.acquire()
+        sync()
+
+    def __exit__(self, *exception):
+        turn.release()
+
+
+own = Own()
+
+
+class recording:
+    """A block in which operators are recorded (or not) for the backward pass.
+
+    Between ``sync()`` and the assignments nothing is called: there no other thread and no interrupt can come in.
+    """
+
+    def __init__(self, enabled):
+        self.enabled = int(enabled)
+
+    def __enter__(self):
+        sync()
+        self.before = state.grad
+        state.grad = self.enabled
+
+    def __exit__(self, *exception):
+        sync()
+        state.grad = self.before
+
+
 class unwound:
     """Puts the stack back as it was where an error leaves the block, even one that came between two bytecodes (an interrupt)."""
 
@@ -39,9 +79,9 @@ class unwound:
 
     def __exit__(self, kind, error, trace):
         if kind is not None:
-            sync()
-            stack[:] = self.before
-            state.interpreters = len(stack)
+            with own:
+                stack[:] = self.before
+                state.interpreters = len(stack)
 
 
 class Interpreter:
@@ -62,15 +102,15 @@ class Interpreter:
         return make()
 
     def __enter__(self):
-        sync()
-        stack.append(self)
-        state.interpreters = len(stack)
+        with own:
+            stack.append(self)
+            state.interpreters = len(stack)
         return self
 
     def __exit__(self, *exception):
-        sync()
-        stack.remove(self)
-        state.interpreters = len(stack)
+        with own:
+            stack.remove(self)
+            state.interpreters = len(stack)
 
 
 class Suspended:
@@ -80,27 +120,33 @@ class Suspended:
         self.interpreter = interpreter
 
     def __enter__(self):
-        sync()
-        at = stack.index(self.interpreter)
-        self.rest = stack[at:]
-        del stack[at:]
-        state.interpreters = len(stack)
+        with own:
+            at = stack.index(self.interpreter)
+            self.rest = stack[at:]
+            del stack[at:]
+            state.interpreters = len(stack)
 
     def __exit__(self, *exception):
-        sync()
-        stack.extend(self.rest)
-        state.interpreters = len(stack)
+        with own:
+            stack.extend(self.rest)
+            state.interpreters = len(stack)
+
+
+def active() -> list:
+    """The interpreters of the calling thread, the one on top last."""
+    with own:
+        return list(stack)
 
 
 def draws() -> int:
     """How many times over a random operator draws under the active interpreters."""
-    sync()
     times = 1
-    for interpreter in stack:
+    for interpreter in active():
         times *= interpreter.draws
     return times
 
 
-def dispatch(op, args, kwargs):
-    """Calls ``op`` under the interpreter on top of the stack."""
-    return stack[-1].call(op, args, kwargs)
+def top():
+    """The interpreter that answers the calling thread's next operator; None while operators simply run."""
+    with own:
+        return stack[-1] if stack else None

@@ -5,7 +5,7 @@ from . import dtypes
 from .devices import device as Device
 from .epoch import Epoch
 from .errors import DimensionError, NegativeSizeError, OutOfMemoryError
-from .interpret import stack
+from .interpret import top
 from .meta import Meta, Size
 from .native import Tensor, allocate, pool, state, wrap
 
@@ -48,7 +48,8 @@ def check_size(meta: Meta):
 
 def empty_of(meta: Meta) -> Tensor:
     """A tensor with this metadata and undefined contents."""
-    if stack and (made := stack[-1].empty(meta)) is not None:
+    interpreter = top()
+    if interpreter is not None and (made := interpreter.empty(meta)) is not None:
         return made
     if meta.device.type != "meta":
         check_size(meta)

@@ -462,9 +462,9 @@ def backward_operator(name: str, graph: Graph) -> Op:
 def slow(op: Op, args, names):
     """Every call that the hot path does not take."""
     positional = len(args) - len(names or ())
-    interpret.sync()
-    if interpret.stack:
-        return interpret.dispatch(op, args[:positional], dict(zip(names or (), args[positional:])))
+    interpreter = interpret.top()
+    if interpreter is not None:
+        return interpreter.call(op, args[:positional], dict(zip(names or (), args[positional:])))
     overriding = [a for a in flat(args) if isinstance(a, Tensor) and overrides(type(a))]
     if overriding:
         kwargs = dict(zip(names or (), args[positional:]))

@@ -5,7 +5,7 @@ import math
 
 from ..core import dtypes
 from ..core.dtypes import FLOATING, bool_, float32, float64, iinfo, int64
-from ..core.interpret import draws, stack
+from ..core.interpret import active, draws
 from ..core.kinds import P
 from ..core.meta import product
 from ..core.op import Scalar, op
@@ -18,7 +18,7 @@ from .inplace import copy_
 def draw(generator, count, words=1):
     """Reserves stream for ``count`` elements of ``words`` words each: (seed, block)."""
     blocks = (count * words * draws() + 3) // 4
-    reserve = next((i.reserve for i in reversed(stack) if i.reserve is not None), None)
+    reserve = next((i.reserve for i in reversed(active()) if i.reserve is not None), None)
     if reserve is not None and generator in (None, default_generator):
         return reserve(blocks)
     return (generator or default_generator).reserve(blocks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 import inspect
 from collections import deque
 
-from ..core.interpret import Interpreter, Suspended
+from ..core.interpret import Interpreter, Suspended, active, recording
 from ..core.kinds import P
 from ..core.meta import product
 from ..core.native import Op, state
@@ -245,10 +245,9 @@ class Level(Interpreter):
 
     def outside(self):
         """As ``below``, also where this level has ended."""
-        from ..core.interpret import stack
         from contextlib import nullcontext
 
-        return Suspended(self) if self in stack else nullcontext()
+        return Suspended(self) if self in active() else nullcontext()
 
 
 def written(op: Op) -> Op:
@@ -331,16 +330,3 @@ def with_parameter(signature: inspect.Signature, name: str) -> inspect.Signature
     listed = list(signature.parameters.values())
     at = len(listed) - (bool(listed) and listed[-1].kind is inspect.Parameter.VAR_KEYWORD)
     return signature.replace(parameters=[*listed[:at], extra, *listed[at:]])
-
-
-class recording:
-    """A block in which operators are recorded (or not) for the backward pass."""
-
-    def __init__(self, enabled):
-        self.enabled = int(enabled)
-
-    def __enter__(self):
-        self.before, state.grad = state.grad, self.enabled
-
-    def __exit__(self, *exception):
-        state.grad = self.before

@@ -6,7 +6,7 @@ chained through their first eight bytes.
 """
 from __future__ import annotations
 
-from .language import i64, native
+from .language import exclusive, i64, native
 from .memory import allocate_pages, fill_bytes, free_pages, load_i64, store_i64
 
 GRAIN = 64
@@ -103,6 +103,7 @@ def pages(nbytes: i64) -> i64:
 
 
 @native
+@exclusive
 def acquire(index: i64) -> i64:
     """The address of a block of this class, contents undefined.  Raises as ``pool.refuse`` if the system has no more."""
     block = load_i64(pool.heads, index)
@@ -126,6 +127,7 @@ def acquire(index: i64) -> i64:
 
 
 @native
+@exclusive
 def release(block: i64, index: i64) -> None:
     """Takes a block of this class back."""
     store_i64(block, 0, load_i64(pool.heads, index))

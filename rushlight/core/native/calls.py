@@ -30,9 +30,16 @@ class Op:
     @vectorcall
     def call(self, args: Args, names: tuple) -> object:
         thread = thread_id()
-        if thread != state.thread:
-            state.switch(thread)
-        if state.interpreters != 0:
+        grad = 0
+        interpreters = 0
+        while True:  # as plain Python another thread may come between any two lines
+            if thread != state.thread:
+                state.switch(thread)
+            interpreters = state.interpreters
+            grad = state.grad
+            if thread == state.thread:
+                break
+        if interpreters != 0:
             return state.slow(self, collect(args), names)
         count = len(args)
         scalars = self.scalars
@@ -78,16 +85,16 @@ class Op:
                 if inner is None:
                     return state.slow(self, collect(args), names)
                 tuple_set(key, k, inner)
-                used = state.used
-                mask = state.mask
-                bit = state.bit
+                used = load_i64(values, ROOM - 1)
+                mask = load_i64(values, ROOM - 2)
+                bit = load_i64(values, ROOM - 3)
             elif argument is None or kind is str or kind in state.static_types:
                 tuple_set(key, k, argument)
             else:
                 return state.slow(self, collect(args), names)
             if used > MOST:
                 return state.slow(self, collect(args), names)
-        if state.grad == 0:
+        if grad == 0:
             mask = 0
         tuple_set(key, count, names)
         tuple_set(key, count + 1, mask)
@@ -116,7 +123,7 @@ def collect(args: Args) -> tuple:
 @native
 def list_key(items: object, values: i64, used: i64, mask: i64, bit: i64) -> object:
     """The key of a list argument; its tensors' addresses go to ``values``.  None if the fast path can't take it.
-    The counters come back in ``state``."""
+    The counters come back in the last slots of ``values``."""
     count: i64 = len(items)
     key = new_tuple(count)
     for k in range(count):
@@ -136,9 +143,9 @@ def list_key(items: object, values: i64, used: i64, mask: i64, bit: i64) -> obje
             tuple_set(key, k, element)
         else:
             return None
-    state.used = used
-    state.mask = mask
-    state.bit = bit
+    store_i64(values, ROOM - 1, used)
+    store_i64(values, ROOM - 2, mask)
+    store_i64(values, ROOM - 3, bit)
     return filled(key)
 
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from .language import cast, filled, i64, native, new_tuple, tuple_set
+from .memory import thread_id
 from .objects import ACCUMULATE, DERIVED, Step, Tensor, state
 
 
@@ -80,7 +81,7 @@ def deliver(step: Step, slot: i64, gradient: object) -> None:
 
 
 @native
-def drive(run: Run, roots: list) -> None:
+def run_steps(run: Run, roots: list) -> None:
     """Runs every step reachable from the roots, whose buffers hold the gradients to start from."""
     queue = run.queue
     for k in range(len(roots)):
@@ -129,6 +130,22 @@ def drive(run: Run, roots: list) -> None:
                 following.pending -= 1
                 if following.pending == 0:
                     push(queue, following)
+
+
+@native
+def drive(run: Run, roots: list) -> None:
+    """Runs every step reachable from the roots, recording if the run says so; not even an interrupt leaves that mode behind."""
+    thread = thread_id()
+    if thread != state.thread:
+        state.switch(thread)
+    before = state.grad
+    state.grad = run.create
+    try:
+        run_steps(run, roots)
+    finally:
+        if thread != state.thread:
+            state.switch(thread)
+        state.grad = before
 
 
 @native

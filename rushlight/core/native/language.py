@@ -12,6 +12,7 @@ say what to compile and with which types; without compilation they only give the
     (0, None)
 """
 
+import functools
 import threading
 import types
 from dataclasses import dataclass
@@ -89,6 +90,17 @@ def inline(function):
     return function
 
 
+def exclusive(function):
+    """Let one thread at a time into `function`: compiled code is never interrupted anyway, plain Python between any two lines."""
+    @functools.wraps(function)
+    def alone(*args):
+        with _alone:
+            return function(*args)
+
+    return alone
+
+
+_alone = threading.RLock()
 _ZEROS = {"i64": 0, "int": 0, "f64": 0.0, "float": 0.0, "bool": False}
 
 

@@ -21,9 +21,6 @@ class State:
     seed: i64  # of the default random stream
     position: i64  # next block of the default random stream
     drawn: i64  # the block at which the last program began to draw
-    used: i64  # counters that a list argument hands back
-    mask: i64
-    bit: i64
     slow: object  # (op, args, names): every call that is not plain tensors and numbers
     plan: object  # (op, args, names, key, mask) -> Plan: on a miss
     keyword_mask: object  # (op, names) -> bits
