@@ -58,6 +58,9 @@ class Place:
         self.value, self.meta, self.offset = value, meta, offset
 
 
+MOST_PIECES = 8  # targets of one set of kernels, of what is joined
+
+
 class Temporary:
     """A value in the arena, alive from the first to the last step that names it."""
 
@@ -161,7 +164,9 @@ class Assembler:
             if shown is not None and (node not in self.homes or shown.value == place.value):
                 self.places[node] = shown
             elif node.op is P.cat:
-                self.segment([*wanted, *self.pieces(node, place)])
+                pieces = [*wanted, *self.pieces(node, place)]
+                for first in range(0, len(pieces), MOST_PIECES):  # kernels of equal chunks are one
+                    self.segment(pieces[first:first + MOST_PIECES])
                 self.places[node], wanted = place, []
             elif self.input_at(place) is not None:
                 self.segment(wanted)
