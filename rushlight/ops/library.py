@@ -40,7 +40,6 @@ def swapped(operator):
             raise TypeError(f"{operator.name}: the reflected operator is a method of Tensor, not of {type(self).__name__}")
         if isinstance(other, (int, float, bool, complex)) and operator is not OPS["pow"]:
             other = OPS["full"]((), other)
-            from ..core.dtypes import category_of
             if self.dtype.category >= other.dtype.category:
                 other = other.to(self.dtype)
         return operator(other, self)

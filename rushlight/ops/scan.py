@@ -62,7 +62,7 @@ def running_extreme(pick, better):
 
 
 def extreme_meta(x, dim):
-    return x.like(tuple(x.shape)), x.like(tuple(x.shape), dtype=int64) if False else x.like(tuple(x.shape)).like(dtype=int64)
+    return x.like(tuple(x.shape)), x.like(tuple(x.shape)).like(dtype=int64)
 
 
 def extreme_gradient(g, y, x, dim):

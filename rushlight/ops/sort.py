@@ -168,12 +168,9 @@ def median(input, dim=None, keepdim=False):
     if input.is_floating_point() and input.dim():
         last = picked(values, indices, size - 1, at, keepdim, input.dim())
         bad = last["values"].isnan()
-        first_nan = picked(values, indices, size - 1, at, keepdim, input.dim())["indices"]
         if bool(bad.any()):
             place = input.isnan().to(int64).argmax(at, keepdim)
-            out = {"values": last["values"].where_(bad, out["values"]) if False else _choose(bad, last["values"], out["values"]),
-                   "indices": _choose(bad, place, out["indices"])}
-        del first_nan
+            out = {"values": _choose(bad, last["values"], out["values"]), "indices": _choose(bad, place, out["indices"])}
     return named("median", **out)
 
 
