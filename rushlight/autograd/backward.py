@@ -63,6 +63,11 @@ def launch(tensors, gradients, retain, create, inputs, accumulate):
             first.append(step)
     try:
         engine.drive(run, first)
+    except Exception:
+        if state.anomaly:
+            from .anomaly import explain
+            explain()
+        raise
     finally:
         for step in first:
             step.buffer = None

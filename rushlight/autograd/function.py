@@ -127,6 +127,8 @@ class Function:
         step.slots = tuple(args[k].output for k in wanted)
         state.sequence += 1
         step.number = state.sequence
+        if state.anomaly:
+            state.watch(step, None)
         for k, out in enumerate(outputs):
             if not isinstance(out, Tensor) or any(out is c for c in ctx._constant) or not out.dtype.category >= 2:
                 continue

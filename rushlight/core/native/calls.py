@@ -404,6 +404,8 @@ def record(plan: Plan, args: Args, results: tuple, values: i64) -> None:
     step.kind = DERIVED
     state.sequence += 1
     step.number = state.sequence
+    if state.anomaly != 0:
+        state.watch(step, None)
     carrying = plan.cotangents
     for k in range(len(carrying)):
         slot: i64 = carrying[k]

@@ -112,10 +112,14 @@ def run_steps(run: Run, roots: list) -> None:
                 if run.accumulate != 0:
                     state.accumulate(step.variable, gradients[0], run.create)
             elif wanted:
+                if state.anomaly != 0:
+                    state.watch(step, None)
                 if step.kind == DERIVED:
                     results = derive(run, step, gradients)
                 else:
                     results = state.call_function(step, gradients, run.retain)
+                if state.anomaly != 0:
+                    state.watch(step, results)
                 if step.posthooks is not None:
                     results = state.run_posthooks(step, results, gradients)
         edges = step.edges

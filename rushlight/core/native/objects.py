@@ -16,6 +16,8 @@ class State:
     inference: i64
     sequence: i64  # number of the next backward step
     search: i64  # number of the last search for storages
+    anomaly: i64  # whether ``watch`` is told of every backward step
+    watch: object  # (step, results): None when the step is made or begins, then what it gave
     tensor: object  # the classes whose instances take the fast path
     parameter: object
     seed: i64  # of the default random stream

@@ -1,0 +1,85 @@
+"""Anomaly detection: a backward that fails, or gives nan, says where its forward was called."""
+from __future__ import annotations
+
+import traceback
+import warnings
+import weakref
+
+from ..core.native import Tensor, state
+from ..core.op import OPS
+from .node import class_name
+
+made_at: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # backward step: the lines of its forward call
+running: list = []  # the step that began last
+
+
+def watch(step, results):
+    """What the engine tells of a step: when it is made, when it begins (None both times), and what it gave."""
+    if step not in made_at:
+        made_at[step] = traceback.format_stack()[:-1]
+    elif results is None:
+        running[:] = [step]
+    elif detect_anomaly.check_nan:
+        for k, result in enumerate(results):
+            if isinstance(result, Tensor) and result.dtype.category >= 2 and bool(OPS["isnan"](result.detach()).any()):
+                raise RuntimeError(f"Function '{class_name(step)}' returned nan values in its {k}th output.")
+
+
+def explain():
+    """Warns with the forward call of the step that failed."""
+    for step in running:
+        lines = made_at.get(step)
+        where = "Traceback of forward call that caused the error:\n" + "".join(lines) if lines else "No forward pass information available."
+        warnings.warn(f"Error detected in {class_name(step)}. {where}", stacklevel=4)
+    running.clear()
+
+
+class detect_anomaly:
+    """A block in which every backward step remembers its forward call; ``check_nan`` makes nan gradients errors.
+
+    RuntimeError from ``backward`` where a step gave nan, after a warning that shows the forward call.
+
+    >>> import rushlight as torch
+    >>> x = torch.zeros(1, requires_grad=True)
+    >>> with torch.autograd.detect_anomaly():
+    ...     (x.sqrt() * 0).sum().backward()
+    Traceback (most recent call last):
+    ...
+    RuntimeError: Function 'SqrtBackward0' returned nan values in its 0th output.
+    """
+
+    check_nan = True
+
+    def __init__(self, check_nan=True):
+        self.wanted = check_nan
+        warnings.warn("Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for debugging.", stacklevel=2)
+
+    def __enter__(self):
+        self.before = state.anomaly, detect_anomaly.check_nan
+        set_mode(1, self.wanted)
+
+    def __exit__(self, *exception):
+        set_mode(*self.before)
+
+
+class set_detect_anomaly:
+    """Sets anomaly detection to ``mode``, at once and until the block (if any) ends."""
+
+    def __init__(self, mode: bool, check_nan=True):
+        self.before = state.anomaly, detect_anomaly.check_nan
+        set_mode(mode, check_nan)
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *exception):
+        set_mode(*self.before)
+
+
+def set_mode(mode, check_nan):
+    state.watch, state.anomaly, detect_anomaly.check_nan = watch, int(mode), check_nan
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether anomaly detection is on."""
+    return state.anomaly != 0
