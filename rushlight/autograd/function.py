@@ -1,7 +1,7 @@
 """Functions with a gradient written by the user."""
 from __future__ import annotations
 
-from ..core.interpret import recording, top
+from ..core.interpret import is_recording, recording, top
 from ..core.native import Step, Tensor, calls, state
 from ..core.native.objects import FUNCTION
 from ..core.tensor import alias
@@ -105,7 +105,7 @@ class Function:
         """``apply`` on tensors with data."""
         ctx = Context()
         tensors = [a for a in args if isinstance(a, Tensor)]
-        recorded = bool(state.grad) and any(t.needs_grad for t in tensors)
+        recorded = is_recording() and any(t.needs_grad for t in tensors)
         ctx.needs_input_grad = tuple(isinstance(a, Tensor) and bool(a.needs_grad) for a in args)
         with recording(False):
             if "setup_context" in dir(cls):

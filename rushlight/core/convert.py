@@ -4,7 +4,8 @@ from __future__ import annotations
 from . import devices, dtypes
 from .epoch import Epoch
 from .meta import Meta
-from .native import Storage, Tensor, state
+from .interpret import recording
+from .native import Storage, Tensor
 from .op import OPS
 from .tensor import alias, attach, blank, empty_of
 
@@ -198,11 +199,8 @@ def __deepcopy__(self, memo):
     if self.step is not None:
         raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. If you were "
                            "attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage")
-    before, state.grad = state.grad, 0
-    try:
+    with recording(False):
         copied = OPS["clone"](self)
-    finally:
-        state.grad = before
     out = copied
     if self.__class__ is not Tensor:
         out = blank(self.__class__)

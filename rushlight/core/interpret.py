@@ -52,6 +52,12 @@ class Own:
 own = Own()
 
 
+def is_recording() -> bool:
+    """Whether the calling thread records what it computes for the backward pass."""
+    sync()
+    return state.grad != 0
+
+
 class recording:
     """A block in which operators are recorded (or not) for the backward pass.
 

@@ -6,7 +6,8 @@ import warnings
 from ..core.dtypes import can_cast, type_name
 from ..core.errors import CastError, OutGradientError, OverlapError, SelfOverlapError, TargetShapeError
 from ..core.meta import Meta, dense_strides, is_one
-from ..core.native import Op, Plan, Tensor, state
+from ..core.interpret import is_recording
+from ..core.native import Op, Plan, Tensor
 from ..core.op import OPS
 from ..core.tensor import address
 from ..graph.graph import Node, nodes_in
@@ -122,7 +123,7 @@ def into_out(op: Op, args, names):
         return op(*args, **named)
     inputs = list(tensors_in((*args, *named.values())))
     targets = [out] if isinstance(out, Tensor) else list(out)
-    if state.grad and any(t.needs_grad for t in (*targets, *inputs)):
+    if is_recording() and any(t.needs_grad for t in (*targets, *inputs)):
         refuse_gradient(op)
     if not inputs and isinstance(out, Tensor) and "dtype" in op.signature.parameters:
         named.setdefault("dtype", out.dtype)

@@ -503,7 +503,7 @@ def slow(op: Op, args, names):
         return value
 
     key = tuple(key_of(a, masks >> k & 1) for k, a in enumerate(args))
-    if not state.grad:
+    if not interpret.is_recording():
         mask = 0
     key = (*key, names, mask)
     plan = op.plans.get(key) or plan_for(op, args, names, key, mask)

@@ -5,7 +5,8 @@ from ..core.dtypes import FLOATING, bool_
 from ..core.errors import LeafWrittenError, NegativeSizeError
 from ..core.kinds import P
 from ..core.meta import broadcast
-from ..core.native import Tensor, state
+from ..core.interpret import is_recording
+from ..core.native import Tensor
 from ..core.op import OPS, Scalar, declare, op
 from ..core.tensor import empty_of
 from .promotion import as_dtype, is_number
@@ -35,7 +36,7 @@ def derive_composite(operator):
 def derive_view(operator):
     """``foo_`` for a view ``foo``: the tensor itself shows its memory that way from now on."""
     def body(input, *args, **kwargs):
-        if input.needs_grad and input.step is None and state.grad:
+        if input.needs_grad and input.step is None and is_recording():
             raise LeafWrittenError(f"a leaf Variable that requires grad is being used in an in-place operation ({operator.name}_)", "a result", "view a clone()")
         seen = operator(input, *args, **kwargs)
         input.meta, input.offset, input.step, input.output = seen.meta, seen.offset, seen.step, seen.output

@@ -1,10 +1,10 @@
 """Trace: runs a body on values without data and writes down the operators it calls."""
 from __future__ import annotations
 
-from ..core.interpret import Interpreter, Suspended
+from ..core.interpret import Interpreter, Suspended, is_recording
 from ..core.kinds import P
 from ..core.meta import Meta
-from ..core.native import Op, state
+from ..core.native import Op
 from ..core.op import bind
 from ..core.tensor import Tensor, blank
 from ..graph.graph import Graph, Node
@@ -84,7 +84,7 @@ class Trace(Interpreter):
         nodes = lower_values(args, self)
         if meta is None:
             meta = op.kind.meta(op, *metas_of(nodes), **params)
-        node = Node(self.fresh("t"), op, nodes, params, meta, inside, constant=not state.grad)
+        node = Node(self.fresh("t"), op, nodes, params, meta, inside, constant=not is_recording())
         self.nodes.append(node)
         if isinstance(meta, tuple):
             return tuple(self.emit(P.item, (Several(node),), {"index": k}, meta=m) for k, m in enumerate(meta))
@@ -112,7 +112,7 @@ class Trace(Interpreter):
         graph = Graph(inner.inputs, inner.nodes, outputs)
         meta = tuple(n.meta for n in outputs) if several else outputs[0].meta
         nodes = lower_values(tuple(bound.values()), self)
-        node = Node(self.fresh("t"), op, nodes, {}, meta, graph, constant=not state.grad)
+        node = Node(self.fresh("t"), op, nodes, {}, meta, graph, constant=not is_recording())
         self.nodes.append(node)
         if several:
             return tuple(self.emit(P.item, (Several(node),), {"index": k}, meta=m) for k, m in enumerate(meta))
