@@ -6,8 +6,9 @@
 thread times are CPU times, which a busy machine disturbs least.
 """
 import argparse
-import inspect
+import pathlib
 import statistics
+import sys
 import time
 
 import models
@@ -16,29 +17,9 @@ import torch
 
 import rushlight
 from rushlight.core.native.allocator import pool
-from rushlight.core.op import make
 
-ANY = inspect.Signature([inspect.Parameter("values", inspect.Parameter.VAR_POSITIONAL)])
-
-
-def program(model):
-    """The model's forward as one operator, called with the model's own parameters and buffers."""
-    tensors = dict(model.named_parameters()) | dict(model.named_buffers())
-    homes = [(model.get_submodule(path.rpartition(".")[0]), path.rpartition(".")[2]) for path in tensors]
-
-    def put(values):
-        for (owner, key), value in zip(homes, values):
-            (owner._parameters if key in owner._parameters else owner._buffers)[key] = value
-
-    def body(*values):
-        try:
-            put(values)
-            return model(*values[len(homes):])
-        finally:
-            put(tensors.values())
-
-    operator = make("step", body, None, ANY)
-    return lambda *inputs: operator(*tensors.values(), *inputs)
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+from tests.whole import whole_module  # noqa: E402 - the tests of whole programs run models the same way
 
 
 def numbers(*shape):
@@ -62,7 +43,7 @@ CASES = {  # model, inputs, targets of a cross entropy (None: inference; ...: th
     "vit": (lambda t: models.load("vit", t).VisionTransformer(), (IMAGES,), None),
     "vit-train": (lambda t: models.load("vit", t).VisionTransformer(), (IMAGES,), classes(1000, 8)),
 }
-HOW = {"program": program, "eager": lambda model: model, "torch": lambda model: model, "compile": rushlight.compile, "torch.compile": torch.compile}
+HOW = {"program": whole_module, "eager": lambda model: model, "torch": lambda model: model, "compile": rushlight.compile, "torch.compile": torch.compile}
 
 
 class Run:

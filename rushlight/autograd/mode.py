@@ -4,7 +4,7 @@ from __future__ import annotations
 import functools
 import inspect
 
-from ..core.interpret import sync
+from ..core.interpret import is_recording, sync
 from ..core.native import state
 
 
@@ -144,8 +144,7 @@ class set_grad_enabled(GradMode):
 
 def is_grad_enabled() -> bool:
     """Whether operators are being recorded."""
-    sync()
-    return state.grad != 0
+    return is_recording()
 
 
 def is_inference_mode_enabled() -> bool:

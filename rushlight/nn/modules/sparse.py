@@ -8,6 +8,15 @@ from .linear import empty
 from .module import Module
 
 
+def padding_row(index, rows, name):
+    """The row of a table that stands for padding, counted from the front; None stays.  AssertionError outside the table."""
+    if index is None:
+        return None
+    if not -rows <= index < rows:
+        raise AssertionError(f"{name} must be within num_embeddings")
+    return index % rows
+
+
 class Embedding(Module):
     """Rows of a table by integer: [*] -> [*, embedding_dim]."""
 
@@ -15,10 +24,7 @@ class Embedding(Module):
                  _weight=None, _freeze=False, device=None, dtype=None):
         super().__init__()
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
-        if padding_idx is not None:
-            if not -num_embeddings <= padding_idx < num_embeddings:
-                raise AssertionError("Padding_idx must be within num_embeddings")
-            padding_idx = padding_idx % num_embeddings
+        padding_idx = padding_row(padding_idx, num_embeddings, "Padding_idx")
         self.padding_idx, self.max_norm, self.norm_type = padding_idx, max_norm, norm_type
         self.scale_grad_by_freq, self.sparse = scale_grad_by_freq, sparse
         if _weight is None:
@@ -69,10 +75,7 @@ class EmbeddingBag(Module):
                  include_last_offset=False, padding_idx=None, device=None, dtype=None):
         super().__init__()
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
-        if padding_idx is not None:
-            if not -num_embeddings <= padding_idx < num_embeddings:
-                raise AssertionError("padding_idx must be within num_embeddings")
-            padding_idx = padding_idx % num_embeddings
+        padding_idx = padding_row(padding_idx, num_embeddings, "padding_idx")
         self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode, self.sparse = max_norm, norm_type, scale_grad_by_freq, mode, sparse
         self.include_last_offset, self.padding_idx = include_last_offset, padding_idx
         if _weight is None:
