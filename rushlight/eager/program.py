@@ -427,7 +427,7 @@ def has_rows(meta: Meta) -> bool:
     return meta.strides[-1] == 1
 
 
-def attention_problem(assembler: Assembler, q, k, v, mask, causal, scale, out: Meta, **gradients):
+def attention_problem(assembler: Assembler, q, k, v, mask, blocks, captured, causal, scale, mods, out: Meta, **gradients):
     """The problem of attention over these nodes, and its operands."""
     from ..compiler.templates.attention import Attention
 
@@ -438,8 +438,15 @@ def attention_problem(assembler: Assembler, q, k, v, mask, causal, scale, out: M
         kind, mask_strides = mask.dtype.name, tuple(place.meta.strides)
     (batch, heads, queries, size), (_, shared, keys, value_size) = q.shape, v.shape
     strides = [tuple(operands[name].meta.strides) for name in "qkv"]
+    if mods is not None:
+        operands.update((name, assembler.operand(node, is_contiguous)) for name, node in zip(mods.names, captured))
+        operands["flag"] = Place(FLAG, None)
+    if blocks is not None:
+        operands["blocks"] = place = assembler.operand(blocks, has_rows)
+        spread = tuple(0 if size == 1 else stride for size, stride in zip(blocks.shape, place.meta.strides))
+        gradients.update(blocks=spread[:3], block=mods.block)
     return Attention(batch, heads, heads // shared, queries, keys, size, value_size, *strides, tuple(out.strides), q.dtype.name, scale,
-                     causal, kind, mask_strides, **gradients), operands
+                     causal, kind, mask_strides, modification=mods and mods.template, **gradients), operands
 
 
 def plan_attention(assembler: Assembler, node: Node, targets):

@@ -13,9 +13,11 @@ from .prims import primitive, transposed
 
 
 # --- meaning ----------------------------------------------------------------------------------------------------------------------
-def weights_numpy(q, k, mask, causal, scale):
-    """Probabilities [n, h, l, s] and the logarithm of each row's total; infinity, and zeros, for rows that look nowhere."""
-    scores = np.matmul(q, shared(k, q).swapaxes(-1, -2)) * np.float32(scale)
+def weights_numpy(q, k, mask, captured, causal, scale, mods):
+    """Probabilities [n, h, l, s], the logarithm of each row's total (infinity, and zeros, for rows that look nowhere), and plain scores."""
+    plain = scores = np.matmul(q, shared(k, q).swapaxes(-1, -2)) * np.float32(scale)
+    if mods is not None:
+        scores = mods.scores_numpy(plain, captured)
     if mask is not None:
         scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
     if causal:
@@ -24,7 +26,7 @@ def weights_numpy(q, k, mask, causal, scale):
     e = np.exp(scores - np.where(high == -np.inf, 0, high))
     total = e.sum(-1, keepdims=True)
     lse = np.where(total == 0, np.inf, np.log(total) + high)[..., 0]
-    return e / np.where(total == 0, 1, total), lse
+    return e / np.where(total == 0, 1, total), lse, plain
 
 
 def shared(x, q):
@@ -32,15 +34,18 @@ def shared(x, q):
     return np.repeat(x, q.shape[1] // x.shape[1], 1)
 
 
-def attention_numpy(q, k, v, mask, causal, scale):
-    weights, lse = weights_numpy(q, k, mask, causal, scale)
+def attention_numpy(q, k, v, mask, blocks, captured, causal, scale, mods):
+    weights, lse, _ = weights_numpy(q, k, mask, captured, causal, scale, mods)
     return np.matmul(weights, shared(v, q)), lse
 
 
-def gradient_numpy(grad, out, lse, q, k, v, mask, causal, scale):
-    weights, _ = weights_numpy(q, k, mask, causal, scale)
+def gradient_numpy(grad, out, lse, q, k, v, mask, blocks, captured, causal, scale, mods):
+    weights, _, scores = weights_numpy(q, k, mask, captured, causal, scale, mods)
     products = np.matmul(grad, shared(v, q).swapaxes(-1, -2))
-    slopes = weights * (products - (weights * products).sum(-1, keepdims=True)) * np.float32(scale)
+    slopes = weights * (products - (weights * products).sum(-1, keepdims=True))
+    if mods is not None:
+        slopes = mods.slopes_numpy(slopes, scores, captured)
+    slopes = slopes * np.float32(scale)
 
     def of_head(x, like):
         return x.reshape(*like.shape[:2], -1, *x.shape[2:]).sum(2)
@@ -50,9 +55,12 @@ def gradient_numpy(grad, out, lse, q, k, v, mask, causal, scale):
 
 
 # --- the gradient of the gradient, written with smaller primitives -------------------------------------------------------------------
-def second_gradient(g, y, grad, out, lse, q, k, v, mask, causal, scale):
+def second_gradient(g, y, grad, out, lse, q, k, v, mask, blocks, captured, causal, scale, mods):
     """Gradients of what attention_gradient returns.  With probabilities p and their slopes s = p * (dp - sum(p * dp)), the three
     results are s k, s^T q and p^T grad; everything is differentiated through p and dp = grad v^T."""
+    if mods is not None:
+        raise NotImplementedError("the second derivative of flex_attention with a score_mod or a mask_mod is not implemented by its kernel; "
+                                  "with kernel_options={'BACKEND': 'FORMULA'} attention is computed by its formula, which has it")
     dtype, sharing = q.dtype, q.shape[1] // k.shape[1]
     a, b, c = g
     wide = lambda x: P.convert(x, dtype=float32) if x.dtype.is_half else x
@@ -79,7 +87,7 @@ def second_gradient(g, y, grad, out, lse, q, k, v, mask, causal, scale):
     if sharing > 1:
         of_k, of_v = summed(of_k, sharing), summed(of_v, sharing)
     found = [x if x.dtype is dtype else P.convert(x, dtype=dtype) for x in (of_grad, of_q, of_k, of_v)]
-    return [found[0], None, None, *found[1:], None]
+    return [found[0], None, None, *found[1:], None, None, None]
 
 
 def total(x, y):
@@ -116,7 +124,7 @@ def summed(x, sharing):
 
 
 # --- the primitives ---------------------------------------------------------------------------------------------------------------
-def describe(q, k, v, mask, causal, scale):
+def describe(q, k, v, mask, blocks, captured, causal, scale, mods):
     return in_order_of(q, v.shape[-1]), Meta.of(tuple(q.shape[:-1]), float32, q.device)
 
 
@@ -130,23 +138,25 @@ def in_order_of(x, size):
     return Meta(shape, tuple(strides), x.dtype, x.device)
 
 
-def describe_gradient(grad, out, lse, q, k, v, mask, causal, scale):
+def describe_gradient(grad, out, lse, q, k, v, mask, blocks, captured, causal, scale, mods):
     return tuple(in_order_of(x, x.shape[-1]) for x in (q, k, v))
 
 
-def gradient(g, y, q, k, v, mask, **how):
+def gradient(g, y, q, k, v, mask, blocks, captured, **how):
     if g[0] is None:
-        return [None] * 4
-    return [*P.attention_gradient(g[0], *y, q, k, v, mask, **how), None]
+        return [None] * 6
+    return [*P.attention_gradient(g[0], *y, q, k, v, mask, blocks, captured, **how), None, None, None]
 
 
 attention = primitive(
-    "attention", Foreign(attention_numpy, describe, gradient), lambda q, k, v, mask, causal, scale: 0, arity=4,
+    "attention", Foreign(attention_numpy, describe, gradient), lambda q, k, v, mask, blocks, captured, causal, scale, mods: 0, arity=6,
     doc="softmax(q k^T * scale + mask) v, and the float32 logarithm of each row's total, which gets no gradient. q: [n, h, l, e], "
-        "k: [n, h / sharing, s, e], v: [n, h / sharing, s, f], mask: None or [n, h, l, s] bool or float.")
+        "k: [n, h / sharing, s, e], v: [n, h / sharing, s, f], mask: None or [n, h, l, s] bool or float. "
+        "mods: what a user's functions, which read the tensors `captured`, do to scores; blocks: [n or 1, h or 1, blocks of l, blocks of s] uint8, "
+        "0 where nobody may look, 2 where everybody may.")
 attention_gradient = primitive(
     "attention_gradient", Foreign(gradient_numpy, describe_gradient, second_gradient),
-    lambda grad, out, lse, q, k, v, mask, causal, scale: 0, arity=7, doc="The gradients of q, k and v.")
+    lambda grad, out, lse, q, k, v, mask, blocks, captured, causal, scale, mods: 0, arity=9, doc="The gradients of q, k and v.")
 
 
 @op(method=False, name="_attention")
@@ -156,8 +166,14 @@ def flash(query, key, value, mask, causal, scale):
     rows, columns = query.shape[-2], key.shape[-2]
     if mask is not None:
         mask = four(P.expand(mask, shape=(*lead, rows, columns)))
-    out, _ = P.attention(four(query), four(key), four(value), mask, causal=causal, scale=scale)
+    out, _ = P.attention(four(query), four(key), four(value), mask, None, (), causal=causal, scale=scale, mods=None)
     return out if len(lead) == 2 else P.reshape(out, shape=(*lead, rows, value.shape[-1]))
+
+
+@op(method=False, name="_flex_attention")
+def flex(query, key, value, blocks, captured, causal, scale, mods):
+    """Attention whose scores a user's functions change: its result, and the logarithm of each row's total."""
+    return P.attention(query, key, value, None, blocks, tuple(captured), causal=causal, scale=scale, mods=mods)
 
 
 def four(x):

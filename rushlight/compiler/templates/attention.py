@@ -23,7 +23,8 @@ class Attention:
 
     q: [batch, heads, queries, size], k: [batch, heads / sharing, keys, size], v: [batch, heads / sharing, keys, value_size], with
     strides in elements, one a dimension, the last 1. `mask` is "" (none), "bool" (True: may look) or a float dtype (added);
-    its strides are 0 where it is broadcast, the last is 1. `causal`: query i sees the keys up to i.
+    its strides are 0 where it is broadcast, the last is 1. `causal`: query i sees the keys up to i. `modification`: what is done to scores
+    (modify.Modification); `blocks`: the strides, batch, head and row, of the map of blocks of `block` queries and keys.
     """
 
     batch: int
@@ -46,6 +47,9 @@ class Attention:
     grad_q: tuple = (0, 0, 0, 1)
     grad_k: tuple = (0, 0, 0, 1)
     grad_v: tuple = (0, 0, 0, 1)
+    modification: object = None
+    blocks: tuple = (0, 0, 0)
+    block: tuple = (128, 128)
 
 
 def plan_attention(problem):
@@ -90,7 +94,7 @@ def _forward(p, threads):
     kind = numbers(p.dtype)
     rows = next((rows for rows in _FEW_ROWS if rows >= p.queries), ROWS)
     score_tile, value_tile = register_tile(rows, KEYS, kind), register_tile(rows, p.value_size, kind)
-    kernel = flash.flash_kernel(kind, p.dtype, p.mask, p.causal, score_tile, value_tile)
+    kernel = flash.flash_kernel(kind, p.dtype, p.mask, p.causal, score_tile, value_tile, p.modification)
     chunk_rows = _chunk_rows(p, threads)
     layout = Scratch()
     layout.add("queries_at", quad_bytes(kind, chunk_rows, score_tile[0], p.size))
@@ -105,13 +109,13 @@ def _forward(p, threads):
     size = kind.element.bytes
     slots = {
         "heads": p.heads, "sharing": p.sharing, "queries": p.queries, "keys": p.keys, "size": p.size, "value_size": p.value_size,
-        "chunks": -(-p.queries // chunk_rows), "chunk_rows": chunk_rows, "scale": float_bits(p.scale * LOG2E),
+        "chunks": -(-p.queries // chunk_rows), "chunk_rows": chunk_rows, "scale": float_bits(p.scale * score_unit(p)),
         "key_panel_bytes": key_panel, "value_panel_bytes": value_panel, "value_panels": value_panels,
         "scratch_bytes": layout.bytes, **layout.places, **strides(p, ("q", "k", "v", "out"), size), **mask_strides(p)}
     sources = {"scratch": ("temp", "scratch", 0), "mask": ("pointer", "mask", 0) if p.mask else ("const", 0),
                **{name: ("pointer", name, 0) for name in ("q", "k", "v", "out", "lse")}}
     units = p.batch * p.heads * slots["chunks"]
-    step = Step(kernel, units, 1, tuple(sources.get(name) or ("const", slots[name]) for name in flash.SLOTS))
+    step = Step(kernel, units, 1, filled(flash.SLOTS, sources, slots, p))
     return Contraction((step,), {"scratch": layout.bytes * threads})
 
 
@@ -123,7 +127,8 @@ def _backward(p, threads):
     kind = numbers(p.dtype)
     score_tile, size_tile, value_tile = (register_tile(*sizes, kind) for sizes in (
         (ROWS, KEYS), (KEYS, p.size), (KEYS, p.value_size)))
-    kernel = flash_backward.flash_backward_kernel(kind, p.dtype, p.mask, p.causal, score_tile, size_tile, value_tile)
+    kernel = flash_backward.flash_backward_kernel(kind, p.dtype, p.mask, p.causal, score_tile, size_tile, value_tile,
+                                                   p.modification)
     score_width, size_width, value_width = (vectors * kind.lanes for _, vectors in (score_tile, size_tile, value_tile))
     size_panels, value_panels = -(-p.size // size_width), -(-p.value_size // value_width)
     padded = -(-p.queries // ROWS) * ROWS
@@ -147,15 +152,30 @@ def _backward(p, threads):
     layout.add("v_sums_at", KEYS * value_panels * value_width * 4)
     slots = {
         "heads": p.heads, "sharing": p.sharing, "queries": p.queries, "keys": p.keys, "size": p.size, "value_size": p.value_size,
-        "scale": float_bits(p.scale), "log_scale": float_bits(p.scale * LOG2E), "padded_queries": padded,
+        "scale": float_bits(p.scale), "log_scale": float_bits(p.scale * score_unit(p)), "padded_queries": padded,
         "size_panels": size_panels, "value_panels": value_panels, "scratch_bytes": layout.bytes, **layout.places,
         **{f"{name}_bytes": size for name, size in sizes.items()}, **mask_strides(p),
         **strides(p, ("q", "k", "v", "out", "grad", "grad_q", "grad_k", "grad_v"), kind.element.bytes)}
     sources = {name: ("pointer", name, 0) for name in flash_backward.POINTERS}
     sources.update(scratch=("temp", "scratch", 0), mask=("pointer", "mask", 0) if p.mask else ("const", 0))
-    step = Step(kernel, p.batch * shared_heads, 1, tuple(
-        sources.get(name) or ("const", slots[name]) for name in flash_backward.SLOTS))
+    step = Step(kernel, p.batch * shared_heads, 1, filled(flash_backward.SLOTS, sources, slots, p))
     return Contraction((step,), {"scratch": layout.bytes * threads})
+
+
+def score_unit(p):
+    """Scores are kept in units of log 2, unless somebody's function wants them as they are."""
+    return 1.0 if p.modification is not None and p.modification.score is not None else LOG2E
+
+
+def filled(names, sources, values, p):
+    """The contents of a kernel's slots, with those of a modification."""
+    m = p.modification
+    if m is not None:
+        names = (*names, *m.names)
+        sources = {**sources, **{name: ("pointer", name, 0) for name in m.pointers if m.mask is not None or name != "blocks"}}
+        values = {**values, "blocks": 0, "block_queries": p.block[0], "block_keys": p.block[1],
+                  **{f"blocks_{dim}": stride for dim, stride in zip(("batch", "head", "row"), p.blocks)}}
+    return tuple(sources.get(name) or ("const", values[name]) for name in names)
 
 
 def _chunk_rows(p, threads):

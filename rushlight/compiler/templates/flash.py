@@ -8,8 +8,9 @@ from ..llvm import jit
 from ..llvm.builder import Module, constant, zero
 from ..llvm.types import f32, i32, i64, ptr, vector
 from . import pack
-from .blocked import KERNEL, Slots
+from .blocked import KERNEL
 from .contraction import CHUNK
+from .modify import block_states, choose, has_blocks, slots_of, uses, where_of
 from .softmax import LN2, MINUS_INFINITY, any_allowed, logarithm, mask_of, write_row
 from .tile import sums
 
@@ -24,24 +25,26 @@ SLOTS = ("q", "k", "v", "mask", "out", "lse", "scratch", "heads", "sharing", "qu
 POINTERS = ("q", "k", "v", "mask", "out", "lse", "scratch")
 
 
-def flash_kernel(numbers, dtype, mask, causal, score_tile, value_tile):
+def flash_kernel(numbers, dtype, mask, causal, score_tile, value_tile, modification=None):
     """The kernel of attention for chunks of queries; returns its address.
 
-    `mask`: "" (none), "bool" or the float dtype of what is added; the tiles are (rows, vectors).
+    `mask`: "" (none), "bool" or the float dtype of what is added; the tiles are (rows, vectors). `modification`: what a
+    user's function does to scores, whose slots follow the others.
     """
-    key = f"flash {numbers} {mask} {causal} {score_tile} {value_tile} {ROWS} {KEYS}"
-    return jit.build(key, lambda: _text(numbers, dtype, mask, causal, score_tile, value_tile), ["flash"])["flash"]
+    key = f"flash {numbers} {mask} {causal} {score_tile} {value_tile} {ROWS} {KEYS} {modification and modification.key}"
+    make = lambda: _text(numbers, dtype, mask, causal, score_tile, value_tile, modification)
+    return jit.build(key, make, ["flash"])["flash"]
 
 
-def _text(numbers, dtype, mask, causal, score_tile, value_tile):
+def _text(numbers, dtype, mask, causal, score_tile, value_tile, modification):
     module = Module()
     mask = mask_of(mask)
-    functions = (write_scores(module, numbers, score_tile, KEYS), write_row(module, numbers, dtype, mask),
-                 write_values(module, numbers, value_tile))
+    rows = [write_row(module, numbers, dtype, mask, use, f"row{k}") for k, use in enumerate(uses(modification))]
+    functions = write_scores(module, numbers, score_tile, KEYS), rows, write_values(module, numbers, value_tile)
     f = module.function("flash", KERNEL)
     args, begin, end, worker = f.parameters
-    s = Slots(f, args, SLOTS, POINTERS)
-    writer = _Flash(f, s, numbers, mask, causal, score_tile, value_tile, functions)
+    s = slots_of(f, args, SLOTS, POINTERS, modification)
+    writer = _Flash(f, s, numbers, mask, causal, score_tile, value_tile, functions, modification)
     scratch = f.offset(s.scratch, f.mul(worker, s.scratch_bytes))
     f.loop(begin, end, 1, [], lambda unit, _: writer.unit(unit, scratch))
     f.ret()
@@ -96,10 +99,10 @@ def write_values(module, numbers, tile):
 class _Flash:
     """Writes the loops of the kernel, from the outside in."""
 
-    def __init__(self, b, s, numbers, mask, causal, score_tile, value_tile, functions):
-        self.b, self.s, self.numbers, self.mask, self.causal = b, s, numbers, mask, causal
+    def __init__(self, b, s, numbers, mask, causal, score_tile, value_tile, functions, modification):
+        self.b, self.s, self.numbers, self.mask, self.causal, self.modification = b, s, numbers, mask, causal, modification
         self.score_tile, self.value_tile = score_tile, value_tile
-        self.scores_of, self.row_of, self.values_of = functions
+        self.scores_of, self.rows_of, self.values_of = functions
         self.key_width, self.value_width = score_tile[1] * numbers.lanes, value_tile[1] * numbers.lanes
 
     def unit(self, unit, scratch):
@@ -108,8 +111,8 @@ class _Flash:
         head_number = b.div(unit, s.chunks)
         self.first = b.mul(b.sub(unit, b.mul(head_number, s.chunks)), s.chunk_rows)
         self.rows = b.minimum(b.sub(s.queries, self.first), s.chunk_rows)
-        batch = b.div(head_number, s.heads)
-        head = b.sub(head_number, b.mul(batch, s.heads))
+        self.batch = batch = b.div(head_number, s.heads)
+        self.head = head = b.sub(head_number, b.mul(batch, s.heads))
         shared = b.div(head, s.sharing)
 
         def place(name, of_head, row=None):
@@ -147,9 +150,17 @@ class _Flash:
         b.loop(0, s.chunk_rows, lanes, [], clear)
 
     def key_block(self, key):
-        """Packs a block of keys and values, then takes every block of queries past it."""
-        b, s, numbers = self.b, self.s, self.numbers
+        """Packs a block of keys and values, then takes every block of queries past it, unless nobody may look there."""
+        b, s = self.b, self.s
         count = b.minimum(b.sub(s.keys, key), KEYS)
+        if has_blocks(self.modification):
+            some, _ = block_states(b, s, self.batch, self.head, self.first, self.rows, key, count)
+            b.when(some, lambda: self.visit(key, count))
+        else:
+            self.visit(key, count)
+
+    def visit(self, key, count):
+        b, s, numbers = self.b, self.s, self.numbers
         k_row = s.k_row
         source = b.offset(self.k, b.mul(key, k_row))
 
@@ -174,19 +185,23 @@ class _Flash:
 
     def block(self, row, key, count):
         """One block of queries against one block of keys, unless the mask allows nothing there."""
-        b = self.b
+        b, s = self.b, self.s
         rows = b.minimum(b.sub(self.rows, row), ROWS)
         if self.causal:
             count = b.minimum(count, b.sub(b.add(b.add(self.first, row), rows), key))
+        if has_blocks(self.modification):
+            some, all_of_it = block_states(b, s, self.batch, self.head, b.add(self.first, row), rows, key, count)
+            b.when(some, lambda: self.look(row, rows, key, count, all_of_it))
+            return
         if not self.mask.name:
             self.look(row, rows, key, count)
             return
-        step = self.s.mask_row
+        step = s.mask_row
         at = b.offset(b.offset(self.mask_at, b.mul(row, step)), key, self.mask.element)
         b.when(any_allowed(b, self.mask, at, step, rows, count, self.numbers.lanes), lambda: self.look(row, rows, key, count))
 
-    def look(self, row, rows, key, count):
-        """Scores, probabilities, and their products with the values."""
+    def look(self, row, rows, key, count, everybody=None):
+        """Scores, probabilities, and their products with the values; whether `everybody` may look there."""
         b, s, numbers = self.b, self.s, self.numbers
         tile_rows = self.score_tile[0]
         scale = b.bitcast(b.cast("trunc", s.scale, i32), f32)
@@ -207,7 +222,7 @@ class _Flash:
         lanes = numbers.lanes
         padded = b.mul(b.div(b.add(count, lanes - 1), lanes), lanes)
 
-        def one_row(r, _):
+        def one_row(r, function):
             at = b.add(row, r)
             limit = count
             if self.causal:
@@ -215,11 +230,14 @@ class _Flash:
             mask = self.mask_at
             if self.mask.name:
                 mask = b.offset(b.offset(mask, b.mul(at, s.mask_row)), key, self.mask.element)
-            b.call(self.row_of, [b.offset(self.scores_at, b.mul(r, KEYS), f32), limit, padded, mask,
-                                 b.offset(self.highest, at, f32), b.offset(self.totals, at, f32),
-                                 b.offset(self.corrections, r, f32)])
+            where = where_of(s, self.modification, self.batch, self.head, b.add(self.first, at), key)
+            b.call(function, [b.offset(self.scores_at, b.mul(r, KEYS), f32), limit, padded, mask, b.offset(self.highest, at, f32),
+                              b.offset(self.totals, at, f32), b.offset(self.corrections, r, f32), *where])
 
-        b.loop(0, rows, 1, [], one_row)
+        def all_rows(function):
+            b.loop(0, rows, 1, [], lambda r, _: one_row(r, function))
+
+        choose(b, everybody, self.rows_of, all_rows)
         per_chunk = CHUNK * numbers.per_word
         chunks = b.div(b.add(count, per_chunk - 1), per_chunk)
         value_rows = self.value_tile[0]

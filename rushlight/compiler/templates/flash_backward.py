@@ -8,9 +8,10 @@ from ..llvm import jit
 from ..llvm.builder import Module, constant, zero
 from ..llvm.types import f32, i16, i32, i64, ptr, vector
 from . import pack
-from .blocked import KERNEL, Slots
+from .blocked import KERNEL
 from .contraction import CHUNK
 from .flash import KEYS, ROWS, write_products, write_scores
+from .modify import block_states, choose, has_blocks, slots_of, uses, where_of
 from .softmax import LOG2E, any_allowed, mask_of, power_of_two
 
 # Strides are in bytes; "scale" and "log_scale" are floats' bits: the scale of scores, plain and in units of log 2.
@@ -27,45 +28,48 @@ SLOTS = ("q", "k", "v", "mask", "out", "lse", "grad", "grad_q", "grad_k", "grad_
 POINTERS = ("q", "k", "v", "mask", "out", "lse", "grad", "grad_q", "grad_k", "grad_v", "scratch")
 
 
-def flash_backward_kernel(numbers, dtype, mask, causal, score_tile, size_tile, value_tile):
+def flash_backward_kernel(numbers, dtype, mask, causal, score_tile, size_tile, value_tile, modification=None):
     """The kernel of attention's gradients, a head of keys a unit; returns its address. Arguments are as in `flash_kernel`."""
-    key = f"flash backward {numbers} {mask} {causal} {score_tile} {size_tile} {value_tile} {ROWS} {KEYS}"
-    make = lambda: _text(numbers, dtype, mask_of(mask), causal, score_tile, size_tile, value_tile)
+    key = f"flash backward {numbers} {mask} {causal} {score_tile} {size_tile} {value_tile} {ROWS} {KEYS} {modification and modification.key}"
+    make = lambda: _text(numbers, dtype, mask_of(mask), causal, score_tile, size_tile, value_tile, modification)
     return jit.build(key, make, ["flash_backward"])["flash_backward"]
 
 
-def _text(numbers, dtype, mask, causal, score_tile, size_tile, value_tile):
+def _text(numbers, dtype, mask, causal, score_tile, size_tile, value_tile, modification):
     module = Module()
     word, row = numbers.word.bytes, KEYS * 4
     functions = {
         "scores": write_scores(module, numbers, score_tile, KEYS),
-        "rows": write_rows(module, numbers, dtype, mask),
+        "rows": [write_rows(module, numbers, dtype, mask, use, f"rows{k}") for k, use in enumerate(uses(modification))],
         # a row of the block is a row of A, then it is one step along k
         "queries": write_products(module, numbers, size_tile, row, CHUNK * word, "queries"),
         "keys": write_products(module, numbers, size_tile, word, CHUNK * row, "keys"),
         "values": write_products(module, numbers, value_tile, word, CHUNK * row, "values")}
     f = module.function("flash_backward", KERNEL)
     args, begin, end, worker = f.parameters
-    s = Slots(f, args, SLOTS, POINTERS)
-    writer = _Backward(f, s, numbers, mask, causal, (score_tile, size_tile, value_tile), functions)
+    s = slots_of(f, args, SLOTS, POINTERS, modification)
+    writer = _Backward(f, s, numbers, mask, causal, (score_tile, size_tile, value_tile), functions, modification)
     scratch = f.offset(s.scratch, f.mul(worker, s.scratch_bytes))
     f.loop(begin, end, 1, [], lambda unit, _: writer.unit(unit, scratch))
     f.ret()
     return module.text()
 
 
-def write_rows(module, numbers, dtype, mask):
+def write_rows(module, numbers, dtype, mask, modify=None, name="rows"):
     """A function that turns rows of scores and of products (gradient x values) into probabilities and gradients of scores.
 
     It takes as many rows as `numbers` multiplies at once. Single floats are written over what was read. Pairs of halves: the
-    gradients over the products, and into `pairs` words of two rows, for probabilities and then for gradients.
+    gradients over the products, and into `pairs` words of two rows, for probabilities and then for gradients. `modify` is as in
+    `write_row`; its parameters follow, those of the first row, and queries are counted on.
     """
     count = numbers.per_word
     parameters = [("scores", ptr), ("products", ptr), ("pairs", ptr), ("totals", ptr), ("deltas", ptr), ("padded", i64),
                   ("scale", f32)]
     parameters += [(f"{name}{r}", kind) for r in range(count) for name, kind in (("limit", i64), ("mask", ptr))]
-    f = module.function("rows", parameters, internal=True)
+    f = module.function(name, parameters + (modify.parameters if modify else []), internal=True)
     scores, products, pairs, totals, deltas, padded, scale, *each = f.parameters
+    each, where = each[:2 * count], each[2 * count:]
+    modified = [modify.within(f, [*where[:2], f.add(where[2], r), *where[3:]]) for r in range(count)] if modify else None
     limits, masks = each[::2], each[1::2]
     lanes, kind = numbers.lanes, numbers.vector
     factor = f.splat(scale, lanes)
@@ -73,12 +77,16 @@ def write_rows(module, numbers, dtype, mask):
 
     def one(k, r, tail):
         left = f.sub(limits[r], k) if tail else None
-        score = f.load(kind, f.offset(f.offset(scores, r * KEYS * 4), k, f32))
+        plain = score = f.load(kind, f.offset(f.offset(scores, r * KEYS * 4), k, f32))
+        if modify:
+            score = modified[r].scores(plain, k, left)
         if mask.name:
             score = mask.apply(f, score, f.offset(masks[r], k, mask.element), left)
         probability = power_of_two(f, f.sub(score, total[r]), dtype)
         product = f.load(kind, f.offset(f.offset(products, r * KEYS * 4), k, f32))
         gradient = f.mul(probability, f.mul(f.sub(product, delta[r]), factor))
+        if modify:
+            gradient = modified[r].gradients(gradient, plain, k, left)
         if not tail:
             return probability, gradient
         there = f.lane_mask(left, lanes)
@@ -108,8 +116,9 @@ def write_rows(module, numbers, dtype, mask):
 class _Backward:
     """Writes the loops of the kernel, from the outside in."""
 
-    def __init__(self, b, s, numbers, mask, causal, tiles, functions):
+    def __init__(self, b, s, numbers, mask, causal, tiles, functions, modification):
         self.b, self.s, self.numbers, self.mask, self.causal, self.functions = b, s, numbers, mask, causal, functions
+        self.modification = modification
         self.score_tile, self.size_tile, self.value_tile = tiles
         self.score_width, self.size_width, self.value_width = (vectors * numbers.lanes for _, vectors in tiles)
 
@@ -231,6 +240,10 @@ class _Backward:
         rows = b.minimum(b.sub(s.queries, row), ROWS)
         if self.causal:
             count = b.minimum(count, b.sub(b.add(row, rows), key))
+        if has_blocks(self.modification):
+            some, all_of_it = block_states(b, s, self.batch, self.head(member), row, rows, key, count)
+            b.when(some, lambda: self.look(member, row, rows, key, count, s.mask, all_of_it))
+            return
         if not self.mask.name:
             self.look(member, row, rows, key, count, s.mask)
             return
@@ -239,14 +252,14 @@ class _Backward:
         b.when(any_allowed(b, self.mask, at, step, rows, count, self.numbers.lanes),
                lambda: self.look(member, row, rows, key, count, at))
 
-    def look(self, member, row, rows, key, count, mask_at):
+    def look(self, member, row, rows, key, count, mask_at, everybody=None):
         """Probabilities and gradients of scores, and what they add to the gradients of queries, keys and values."""
         b, s, numbers = self.b, self.s, self.numbers
         scale, log_scale = (b.bitcast(b.cast("trunc", value, i32), f32) for value in (s.scale, s.log_scale))
         scores, products = self.at("scores"), self.at("products")
         self.multiply_scores(self.at("q_quads", member), "k_across", s.size, row, rows, count, scores, log_scale)
         self.multiply_scores(self.at("grad_quads", member), "v_across", s.value_size, row, rows, count, products, constant(f32, 1.0))
-        self.differentiate(member, row, rows, key, count, mask_at, scale)
+        choose(b, everybody, self.functions["rows"], lambda function: self.differentiate(function, member, row, rows, key, count, mask_at, scale))
         per_chunk = CHUNK * numbers.per_word
         chunks, depth = (b.div(b.add(n, per_chunk - 1), per_chunk) for n in (count, rows))
         sums = b.offset(self.at("q_sums", member), b.mul(b.div(row, ROWS), b.mul(s.size_panels, ROWS * self.size_width * 4)))
@@ -280,7 +293,7 @@ class _Backward:
 
         b.loop(0, count, self.score_width, [], panel)
 
-    def differentiate(self, member, row, rows, key, count, mask_at, scale):
+    def differentiate(self, function, member, row, rows, key, count, mask_at, scale):
         """Runs the row function over the block, and over missing rows that the products' loop along k would read."""
         b, s, numbers = self.b, self.s, self.numbers
         step = numbers.per_word
@@ -300,7 +313,7 @@ class _Backward:
                     limit = b.maximum(b.minimum(count, b.sub(b.add(b.add(row, number), 1), key)), 0)
                 limit = b.select(b.compare("<", number, rows), limit, 0)
                 arguments += [limit, b.offset(mask_at, b.mul(number, mask_row))]
-            b.call(self.functions["rows"], arguments)
+            b.call(function, arguments + where_of(s, self.modification, self.batch, self.head(member), b.add(row, r), key))
 
         per_chunk = CHUNK * step
         b.loop(0, b.mul(b.div(b.add(rows, per_chunk - 1), per_chunk), per_chunk), step, [], some)

@@ -113,15 +113,16 @@ def mask_of(name):
 ROW = [("scores", ptr), ("limit", i64), ("padded", i64), ("mask", ptr), ("highest", ptr), ("total", ptr), ("correction", ptr)]
 
 
-def write_row(module, numbers, dtype, mask):
+def write_row(module, numbers, dtype, mask, modify=None, name="row"):
     """A function that turns one row of scores of a block into probabilities, relative to the row's highest score so far.
 
     The first `limit` scores count; up to `padded` the probabilities become 0. They are written over the scores, as pairs of
     halves where `numbers` multiplies pairs. `highest` and `total` are the row's state; `correction` gets the factor for
-    what was summed before.
+    what was summed before. `modify`: what the user does to scores (modify.Use), whose parameters follow the others.
     """
-    f = module.function("row", ROW, internal=True)
-    scores, limit, padded, mask_at, highest, total, correction = f.parameters
+    f = module.function(name, ROW + (modify.parameters if modify else []), internal=True)
+    scores, limit, padded, mask_at, highest, total, correction, *where = f.parameters
+    modify = modify and modify.within(f, where)
     lanes = numbers.lanes
     kind = vector(f32, lanes)
     whole = f.mul(f.div(limit, lanes), lanes)
@@ -130,11 +131,13 @@ def write_row(module, numbers, dtype, mask):
         """Scores at k with everything applied, kept for the second pass where that changed them."""
         place = f.offset(scores, k, f32)
         value = f.load(kind, place)
+        if modify:
+            value = modify.scores(value, k, count)
         if mask.name:
             value = mask.apply(f, value, f.offset(mask_at, k, mask.element), count)
         if count is not None:
             value = f.select(f.lane_mask(count, lanes), value, constant(kind, MINUS_INFINITY))
-        if mask.name or count is not None:
+        if modify or mask.name or count is not None:
             f.store(value, place)
         return value
 
