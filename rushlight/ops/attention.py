@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import threading
 
 from ..core.dtypes import bool_, float32, int32, int64
 from ..core.kinds import P
@@ -16,6 +17,15 @@ F = "nn.functional"
 log = logger("kernels")
 
 
+class Kernels(threading.local):
+    """Which kernels of attention a thread allows, the first choice first."""
+
+    allowed = ("FLASH_ATTENTION", "MATH")
+
+
+kernels = Kernels()
+
+
 @op(composite=True, namespace=F)
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     """softmax(query key^T * scale + mask) value.  [*, l, e], [*, s, e], [*, s, v] -> [*, l, v] (Vaswani et al. 2017)."""
@@ -26,10 +36,17 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     if is_causal and attn_mask is not None:
         raise RuntimeError("Explicit attn_mask should not be set when is_causal=True")
     scale = 1.0 / math.sqrt(query.size(-1)) if scale is None else scale
-    refused = refusal(query, key, value, attn_mask, dropout_p, enable_gqa)
-    if refused is None:
+    refused = {}
+    for kernel in kernels.allowed:
+        refused[kernel] = refusals[kernel](query, key, value, attn_mask, dropout_p, enable_gqa)
+        if refused[kernel] is None:
+            break
+    else:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
+        raise RuntimeError(f"No available kernel. Aborting execution. Of those that sdpa_kernel() allows, each refused: {reasons or 'there are none'}.")
+    if kernel == "FLASH_ATTENTION":
         return flash(query, key, value, attn_mask, bool(is_causal), float(scale))
-    log.debug("attention by its formula: %s", refused)
+    log.debug("attention by its formula; flash attention refused: %s", refused.get("FLASH_ATTENTION", "it is not allowed or not the first choice"))
     if enable_gqa:
         key = key.repeat_interleave(query.size(-3) // key.size(-3), -3)
         value = value.repeat_interleave(query.size(-3) // value.size(-3), -3)
@@ -40,6 +57,14 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     if dropout_p:
         weights = dropout(weights, dropout_p)
     return weights @ value
+
+
+def elsewhere(*arguments):
+    return "it is a kernel for other devices"
+
+
+refusals = {"FLASH_ATTENTION": refusal, "MATH": lambda *arguments: None, "EFFICIENT_ATTENTION": elsewhere, "CUDNN_ATTENTION": elsewhere,
+            "OVERRIDEABLE": elsewhere, "ERROR": elsewhere}
 
 
 @op(method=False, name="_masked_softmax")
