@@ -25,12 +25,12 @@ class Block(nn.Module):
 
 
 class ResNet(nn.Module):
-    def __init__(self, blocks, bottleneck, classes=1000):
+    def __init__(self, blocks, bottleneck, classes=1000, first=64):
         super().__init__()
-        self.stem = nn.Sequential(*convolution(3, 64, 7, 2), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1))
-        layers, inputs = [], 64
+        self.stem = nn.Sequential(*convolution(3, first, 7, 2), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1))
+        layers, inputs = [], first
         for stage, count in enumerate(blocks):
-            width = 64 << stage
+            width = first << stage
             for k in range(count):
                 layers.append(Block(inputs, width, 2 if stage and not k else 1, bottleneck))
                 inputs = 4 * width if bottleneck else width
