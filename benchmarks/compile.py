@@ -1,117 +1,183 @@
-"""Whole models as one program: ours compiled, ours eager and torch's eager, interleaved, with the same weights and inputs.
+"""Whole models compiled, beside the same uncompiled and beside torch's eager mode and torch.compile.
 
-    python benchmarks/compile.py gpt resnet18 --steps 5 --threads 1 [--capture] [--torch-compile]
+    python benchmarks/compile.py                                        all models, about an hour: torch.compile is slow to start
+    python benchmarks/compile.py --models vit,t5-train --parts steps    step times alone
+    python benchmarks/compile.py --json new.json --reuse old.json       torch's start and memory as measured before on this machine
 
-"program" is the model's forward traced as one operator, without capture; "compile" (--capture) is `rushlight.compile(model)`.  With one
-thread times are CPU times, which a busy machine disturbs least.
+Step times are taken in turns in one process, with equal weights and inputs.  Start is from the start of a fresh process to the end of its
+first step, with empty and then with filled caches.  Memory is what a step holds at its height beyond what is held between steps.
+With one thread step times are processor times, which a busy machine disturbs least.
 """
 import argparse
+import json
+import math
+import os
 import pathlib
+import platform
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 
-import models
-import numpy as np
-import torch
+from stepping import CASES, SYSTEMS, Stepper
 
-import rushlight
-from rushlight.core.native.allocator import pool
-
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
-from tests.whole import whole_module  # noqa: E402 - the tests of whole programs run models the same way
+PARTS = ("steps", "start", "memory")
+GIVE_BACK = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}  # so that freed memory leaves the process
 
 
-def numbers(*shape):
-    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+def caches(folder):
+    """Environment that keeps what is compiled in a folder."""
+    return {"RUSHLIGHT_CACHE": f"{folder}/rushlight", "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor"}
 
 
-def classes(below, *shape):
-    return np.random.default_rng(1).integers(0, below, shape)
+def fresh(case, system, threads, environment, *flags):
+    """What a process of its own reports."""
+    command = [sys.executable, str(pathlib.Path(__file__).with_name("stepping.py")), case, system, "--threads", str(threads), *flags]
+    done = subprocess.run([*command, "--began", str(time.monotonic())], capture_output=True, text=True, env={**os.environ, **environment})
+    if done.returncode:
+        raise SystemExit(f"{case} on {system} failed:\n{done.stderr}")
+    return json.loads(done.stdout.splitlines()[-1])
 
 
-def gpt(dropout):
-    return lambda t: models.load("gpt", t).GPT(65, 256, 6, 6, 384, dropout)
+def measure_start(case, system, threads, folder):
+    """Seconds to the end of the first step: with empty caches, then with what that left."""
+    environment = caches(folder)
+    return {"cold": fresh(case, system, threads, environment)["start"], "warm": fresh(case, system, threads, environment)["start"]}
 
 
-TEXT, IMAGES = (classes(65, 8, 256), classes(65, 8, 256)), numbers(8, 3, 224, 224)
-CASES = {  # model, inputs, targets of a cross entropy (None: inference; ...: the model returns the loss)
-    "gpt": (gpt(0.0), TEXT, ...),
-    "gpt-dropout": (gpt(0.2), TEXT, ...),
-    "resnet18": (lambda t: models.load("resnet", t).resnet18(), (IMAGES,), classes(1000, 8)),
-    "resnet50": (lambda t: models.load("resnet", t).resnet50(), (IMAGES,), None),
-    "vit": (lambda t: models.load("vit", t).VisionTransformer(), (IMAGES,), None),
-    "vit-train": (lambda t: models.load("vit", t).VisionTransformer(), (IMAGES,), classes(1000, 8)),
-}
-HOW = {"program": whole_module, "eager": lambda model: model, "torch": lambda model: model, "compile": rushlight.compile, "torch.compile": torch.compile}
+def measure_memory(case, system, threads, folder):
+    return {"memory": fresh(case, system, threads, {**caches(folder), **GIVE_BACK}, "--memory")["memory"]}
 
 
-class Run:
-    """One way of running one case: ``step()`` returns the loss, or the sum of the outputs of an inference."""
-
-    def __init__(self, case, name):
-        self.t = torch if name.startswith("torch") else rushlight
-        build, inputs, targets = CASES[case]
-        self.model = build(self.t)
-        self.inputs = tuple(self.t.tensor(x) for x in inputs)
-        self.targets = self.t.tensor(targets) if isinstance(targets, np.ndarray) else targets
-        self.model.train(targets is not None)
-        self.forward = HOW[name](self.model)
-
-    def step(self):
-        if self.targets is None:
-            with self.t.no_grad():
-                return self.forward(*self.inputs).sum().item()
-        out = self.forward(*self.inputs)
-        loss = out if self.targets is ... else self.t.nn.functional.cross_entropy(out, self.targets)
-        for p in self.model.parameters():
-            p.grad = None
-        loss.backward()
-        return loss.item()
-
-
-def peak_of(step) -> float:
-    """Megabytes of large blocks that a step takes beyond what is in use before it."""
-    before = pool.peak = pool.live
-    step()
-    return (pool.peak - before) / 1e6
-
-
-def compare(case, names, steps, clock):
-    runs, times = {name: Run(case, name) for name in names}, {name: [] for name in names}
-    weights = {k: v.numpy().copy() for k, v in runs["torch"].model.state_dict().items()}
-    for name, run in runs.items():
-        run.model.load_state_dict({k: run.t.tensor(v) for k, v in weights.items()})
-        began = clock()
-        result = run.step()
-        print(f"{case}: {name}: first step {clock() - began:.2f} s, result {result:.6f}", flush=True)
-        run.step()
-    for _ in range(steps):
-        for name, run in runs.items():
-            run.step()  # brings its memory back into the caches that the others have used
+def measure_steps(case, systems, threads, rounds):
+    """Milliseconds of a step on each system in turn, {system: {"step": median, "least": ...}}; results that differ are an error."""
+    clock = time.process_time if threads == 1 else time.perf_counter
+    steppers = {system: Stepper(case, system, threads) for system in systems}
+    first = next(iter(steppers.values())).model
+    weights = {name: value.detach().numpy().copy() for name, value in first.state_dict().items()}
+    results, times = {}, {system: [] for system in systems}
+    for system, stepper in steppers.items():
+        stepper.model.load_state_dict({name: stepper.library.tensor(value) for name, value in weights.items()})
+        results[system] = stepper.step()
+        stepper.step()
+    check(case, results)
+    for _ in range(rounds):
+        for system, stepper in steppers.items():
+            stepper.step()  # brings its memory back into the caches that the others have used
             began = clock()
-            run.step()
-            times[name].append(1e3 * (clock() - began))
-    middle = {name: statistics.median(v) for name, v in times.items()}
-    for name, v in times.items():
-        memory = f", {peak_of(runs[name].step):.0f} MB" if runs[name].t is rushlight else ""
-        print(f"{case}: {name}: median {middle[name]:.1f} ms, least {min(v):.1f}; torch / this = {middle['torch'] / middle[name]:.2f}{memory}", flush=True)
+            stepper.step()
+            times[system].append(1e3 * (clock() - began))
+    return {system: {"step": statistics.median(values), "least": min(values)} for system, values in times.items()}
+
+
+def check(case, results):
+    """All systems compute the same; random numbers differ between libraries, so losses only nearly."""
+    expected = next(iter(results.values()))
+    for system, result in results.items():
+        if not math.isclose(result, expected, rel_tol=0.05 if CASES[case].random else 2e-3, abs_tol=0.5):
+            raise SystemExit(f"{case}: {system} computes {result}, but {next(iter(results))} {expected}")
+
+
+# --- the report -----------------------------------------------------------------------------------------------------------------
+def ratio(row, a, b, what="step"):
+    """How many times as much system ``a`` takes as ``b``; None where one was not measured."""
+    if what in row.get(a, {}) and what in row.get(b, {}) and row[b][what]:
+        return row[a][what] / row[b][what]
+    return None
+
+
+COLUMNS = (  # heading, system, what, digits
+    ("torch ms", "torch", "step", 1), ("t.compile ms", "torch.compile", "step", 1), ("eager ms", "rushlight", "step", 1), ("compiled ms", "rushlight.compile", "step", 1),
+    ("t.compile cold s", "torch.compile", "cold", 1), ("cold s", "rushlight.compile", "cold", 2), ("t.compile warm s", "torch.compile", "warm", 1), ("warm s", "rushlight.compile", "warm", 2),
+    ("torch MB", "torch", "memory", 0), ("t.compile MB", "torch.compile", "memory", 0), ("eager MB", "rushlight", "memory", 0), ("MB", "rushlight.compile", "memory", 0))
+RATIOS = (  # heading, system, beside, what
+    ("/ torch", "rushlight.compile", "torch", "step"), ("/ t.compile", "rushlight.compile", "torch.compile", "step"),
+    ("cold", "rushlight.compile", "torch.compile", "cold"), ("warm", "rushlight.compile", "torch.compile", "warm"), ("memory", "rushlight.compile", "torch.compile", "memory"))
+
+
+def table(rows):
+    """Markdown: a row for each model, and the geometric means of the ratios."""
+    columns = [c for c in COLUMNS if any(c[2] in row.get(c[1], {}) for row in rows.values())]
+    ratios = [r for r in RATIOS if any(ratio(row, *r[1:]) for row in rows.values())]
+    lines = [["model", *(c[0] for c in columns), *(r[0] for r in ratios)], ["---"] * (1 + len(columns) + len(ratios))]
+    for case, row in rows.items():
+        cells = [f"{row[s][what]:.{digits}f}" if what in row.get(s, {}) else "" for _, s, what, digits in columns]
+        found = [ratio(row, *r[1:]) for r in ratios]
+        lines.append([case, *cells, *(f"{x:.2f}" if x else "" for x in found)])
+    means = [statistics.geometric_mean([x for row in rows.values() if (x := ratio(row, *r[1:]))]) for r in ratios]
+    lines.append(["geometric mean", *[""] * len(columns), *(f"{m:.2f}" for m in means)])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def processor():
+    with open("/proc/cpuinfo") as file:
+        return next((line.partition(":")[2].strip() for line in file if line.startswith("model name")), platform.processor())
+
+
+def known(path):
+    """Rows measured before, on this machine only."""
+    if not path:
+        return {}
+    before = json.loads(pathlib.Path(path).read_text())
+    if before["processor"] != processor():
+        raise SystemExit(f"{path} was measured on {before['processor']}, this is {processor()}: measure again without --reuse")
+    return before["rows"]
+
+
+def measure(case, options, before, folder):
+    """Everything asked for about one model."""
+    row = {system: {} for system in options.systems}
+    for system in options.systems:
+        for part, what, run in (("start", "cold", measure_start), ("memory", "memory", measure_memory)):
+            if part not in options.parts:
+                continue
+            reused = {k: v for k, v in before.get(system, {}).items() if k in ("cold", "warm", "memory")}
+            if system.startswith("torch") and what in reused:
+                row[system].update(reused)
+            else:
+                row[system].update(run(case, system, options.threads, folder))
+    if "steps" in options.parts:
+        command = [sys.executable, __file__, "--only-steps", case, "--systems", ",".join(options.systems), "--threads", str(options.threads), "--rounds", str(options.rounds)]
+        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **caches(folder)})
+        if done.returncode:
+            raise SystemExit(f"{case}: {done.stderr[-3000:]}")
+        for system, found in json.loads(done.stdout.splitlines()[-1]).items():
+            row[system].update(found)
+    return row
+
+
+def names(text):
+    return text.split(",")
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("cases", nargs="*", help=", ".join(CASES))
-    parser.add_argument("--steps", type=int, default=5)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", type=names, default=list(CASES), help=f"of {','.join(CASES)}")
+    parser.add_argument("--systems", type=names, default=list(SYSTEMS), help=f"of {','.join(SYSTEMS)}")
+    parser.add_argument("--parts", type=names, default=list(PARTS), help=f"of {','.join(PARTS)}")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--capture", action="store_true", help="rushlight.compile too")
-    parser.add_argument("--torch-compile", action="store_true", help="torch.compile too, which takes a minute to start")
+    parser.add_argument("--rounds", type=int, default=5, help="steps timed on each system")
+    parser.add_argument("--json", help="file for the figures; those of models measured before stay")
+    parser.add_argument("--reuse", help="a file of figures from this machine: torch's start and memory come from it")
+    parser.add_argument("--caches", help="folder that keeps compiled code for later runs, when start isn't measured (default: a temporary one)")
+    parser.add_argument("--only-steps", metavar="MODEL", help="the step times of one model, here and now, as JSON")
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    rushlight.set_num_threads(options.threads)
-    clock = time.process_time if options.threads == 1 else time.perf_counter
-    names = ["program", "eager", "torch"] + ["compile"] * options.capture + ["torch.compile"] * options.torch_compile
-    for case in options.cases or CASES:
-        compare(case, names, options.steps, clock)
+    if options.only_steps:
+        print(json.dumps(measure_steps(options.only_steps, options.systems, options.threads, options.rounds)))
+        return
+    before, rows = known(options.reuse), {}
+    for case in options.models:
+        with tempfile.TemporaryDirectory() as folder:
+            kept = options.caches if options.caches and "start" not in options.parts else folder
+            rows[case] = measure(case, options, before.get(case, {}), kept)
+        print(table({case: rows[case]}).splitlines()[2] if len(rows) > 1 else "\n".join(table(rows).splitlines()[:3]), flush=True)
+        if options.json:
+            path = pathlib.Path(options.json)
+            older = known(path) if path.exists() else {}
+            merged = {**older, case: {s: {**older.get(case, {}).get(s, {}), **rows[case].get(s, {})} for s in SYSTEMS}}
+            path.write_text(json.dumps({"processor": processor(), "threads": options.threads, "rows": merged}, indent=1))
+    print("\n" + table(rows))
 
 
 if __name__ == "__main__":
