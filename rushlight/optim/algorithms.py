@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import math
 
-from ..ops.updates import adam_step, sgd_step
+from ..ops.updates import (adadelta_step, adagrad_step, adam_step, adamax_step, asgd_step, nadam_step, radam_step, rmsprop_step, rprop_step,
+                           sgd_step)
 from .optimizer import Optimizer, at_least_zero, counted, fraction, number
 
 
@@ -19,9 +20,9 @@ def scalar(value):
     return rushlight.tensor(float(value))
 
 
-def decayed(gradient, p, group):
-    """The gradient with weight decay added."""
-    return gradient.add(p, alpha=group["weight_decay"]) if group["weight_decay"] != 0 else gradient
+def decoupled(group):
+    """How weight decay enters an update: into the parameter (True), into the gradient (False), or not at all (None)."""
+    return bool(group.get("decoupled_weight_decay")) if group["weight_decay"] != 0 else None
 
 
 class SGD(Optimizer):
@@ -34,14 +35,22 @@ class SGD(Optimizer):
         super().__init__(params, dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov, maximize=maximize, foreach=foreach,
                                       differentiable=differentiable, fused=fused))
 
-    def update(self, p, gradient, state, group):
-        momentum, weight, decay = group["momentum"], 1 - group["dampening"], group["weight_decay"]
-        buffer = state.setdefault("momentum_buffer", None)
-        if momentum != 0 and buffer is None:
-            buffer = state["momentum_buffer"] = zeros_like(gradient)
-            weight = 1.0  # the first step takes the gradient whole
-        sgd_step(p, gradient, buffer if momentum != 0 else None, -float(number(group["lr"])), float(decay), float(momentum), float(weight), decay != 0,
-                 bool(group["nesterov"]))
+    def prepare(self, p, gradient, group):
+        return {"momentum_buffer": None}
+
+    counts = False  # the first step with momentum takes the gradient whole
+
+    def numbers(self, state, group):
+        weight = 1.0 - number(group["dampening"])
+        if group["momentum"] != 0 and state.get("momentum_buffer") is None:
+            weight = 1.0
+        return -number(group["lr"]), number(group["weight_decay"]), number(group["momentum"]), weight
+
+    def update(self, p, gradient, state, group, size, decay, momentum, weight):
+        if group["momentum"] != 0 and state.get("momentum_buffer") is None:
+            state["momentum_buffer"] = zeros_like(gradient)
+        buffer = state["momentum_buffer"] if group["momentum"] != 0 else None
+        sgd_step(p, gradient, buffer, size, decay, momentum, weight, group["weight_decay"] != 0, bool(group["nesterov"]))
 
 
 class Adam(Optimizer):
@@ -54,18 +63,16 @@ class Adam(Optimizer):
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize, foreach=foreach, capturable=capturable,
                                       differentiable=differentiable, fused=fused, decoupled_weight_decay=decoupled_weight_decay))
 
-    def update(self, p, gradient, state, group):
-        if not state:
-            state["step"] = scalar(0)
-            state["exp_avg"], state["exp_avg_sq"] = zeros_like(p), zeros_like(p)
-            if group["amsgrad"]:
-                state["max_exp_avg_sq"] = zeros_like(p)
-        lr, (beta1, beta2) = number(group["lr"]), map(number, group["betas"])
-        step = counted(state)
-        decay = group["weight_decay"]
-        decoupled = bool(group["decoupled_weight_decay"]) if decay != 0 else None
-        adam_step(p, gradient, state["exp_avg"], state["exp_avg_sq"], state.get("max_exp_avg_sq"), 1.0 - lr * decay, float(decay), 1.0 - beta1, float(beta2),
-                  1.0 - beta2, math.sqrt(1 - beta2**step), float(group["eps"]), -lr / (1 - beta1**step), decoupled)
+    def prepare(self, p, gradient, group):
+        state = {"step": scalar(0), "exp_avg": zeros_like(p), "exp_avg_sq": zeros_like(p)}
+        return {**state, "max_exp_avg_sq": zeros_like(p)} if group["amsgrad"] else state
+
+    def numbers(self, step, group):
+        lr, decay, (beta1, beta2) = number(group["lr"]), number(group["weight_decay"]), map(number, group["betas"])
+        return 1.0 - lr * decay, decay, 1.0 - beta1, beta2, 1.0 - beta2, math.sqrt(1 - beta2**step), number(group["eps"]), -lr / (1 - beta1**step)
+
+    def update(self, p, gradient, state, group, *numbers):
+        adam_step(p, gradient, state["exp_avg"], state["exp_avg_sq"], state["max_exp_avg_sq"] if group["amsgrad"] else None, *numbers, decoupled(group))
 
 
 class AdamW(Adam):
@@ -84,15 +91,15 @@ class Adamax(Optimizer):
         fraction(**{"beta parameter at index 0": betas[0], "beta parameter at index 1": betas[1]})
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, foreach=foreach, maximize=maximize, differentiable=differentiable, capturable=capturable))
 
-    def update(self, p, gradient, state, group):
-        if not state:
-            state.update(step=scalar(0), exp_avg=zeros_like(p), exp_inf=zeros_like(p))
-        step = counted(state)
-        beta1, beta2 = group["betas"]
-        gradient = decayed(gradient, p, group)
-        state["exp_avg"].lerp_(gradient, 1 - beta1)
-        state["exp_inf"].copy_((state["exp_inf"] * beta2).maximum(gradient.abs() + group["eps"]))
-        p.addcdiv_(state["exp_avg"], state["exp_inf"], value=-number(group["lr"]) / (1 - beta1**step))
+    def prepare(self, p, gradient, group):
+        return {"step": scalar(0), "exp_avg": zeros_like(p), "exp_inf": zeros_like(p)}
+
+    def numbers(self, step, group):
+        beta1, beta2 = map(number, group["betas"])
+        return number(group["weight_decay"]), 1 - beta1, beta2, number(group["eps"]), -number(group["lr"]) / (1 - beta1**step)
+
+    def update(self, p, gradient, state, group, *numbers):
+        adamax_step(p, gradient, state["exp_avg"], state["exp_inf"], *numbers, group["weight_decay"] != 0)
 
 
 class NAdam(Optimizer):
@@ -105,24 +112,20 @@ class NAdam(Optimizer):
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay, decoupled_weight_decay=decoupled_weight_decay,
                                       maximize=maximize, foreach=foreach, capturable=capturable, differentiable=differentiable))
 
-    def update(self, p, gradient, state, group):
-        if not state:
-            state.update(step=scalar(0), mu_product=scalar(1), exp_avg=zeros_like(p), exp_avg_sq=zeros_like(p))
-        step, lr, (beta1, beta2) = counted(state), number(group["lr"]), group["betas"]
-        if group["weight_decay"] != 0:
-            if group["decoupled_weight_decay"]:
-                p.mul_(1 - lr * group["weight_decay"])
-            else:
-                gradient = gradient.add(p, alpha=group["weight_decay"])
+    counts = False  # each parameter carries a product of its own
+
+    def prepare(self, p, gradient, group):
+        return {"step": scalar(0), "mu_product": scalar(1), "exp_avg": zeros_like(p), "exp_avg_sq": zeros_like(p)}
+
+    def numbers(self, state, group):
+        step, lr, decay, (beta1, beta2) = counted(state), number(group["lr"]), number(group["weight_decay"]), map(number, group["betas"])
         mu, following = (beta1 * (1 - 0.5 * 0.96 ** (k * group["momentum_decay"])) for k in (step, step + 1))
-        state["mu_product"] *= mu
-        product = state["mu_product"].item()
-        mean, square = state["exp_avg"], state["exp_avg_sq"]
-        mean.lerp_(gradient, 1 - beta1)
-        square.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
-        denominator = square.div(1 - beta2**step).sqrt().add(group["eps"])
-        p.addcdiv_(gradient, denominator, value=-lr * (1 - mu) / (1 - product))
-        p.addcdiv_(mean, denominator, value=-lr * following / (1 - product * following))
+        product = state["mu_product"].mul_(mu).item()
+        return (1 - lr * decay, decay, 1 - beta1, beta2, 1 - beta2, 1 - beta2**step, number(group["eps"]), -lr * (1 - mu) / (1 - product),
+                -lr * following / (1 - product * following))
+
+    def update(self, p, gradient, state, group, *numbers):
+        nadam_step(p, gradient, state["exp_avg"], state["exp_avg_sq"], *numbers, decoupled(group))
 
 
 class RAdam(Optimizer):
@@ -134,26 +137,19 @@ class RAdam(Optimizer):
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, maximize=maximize, foreach=foreach, capturable=capturable,
                                       decoupled_weight_decay=decoupled_weight_decay, differentiable=differentiable))
 
-    def update(self, p, gradient, state, group):
-        if not state:
-            state.update(step=scalar(0), exp_avg=zeros_like(p), exp_avg_sq=zeros_like(p))
-        step, lr, (beta1, beta2) = counted(state), number(group["lr"]), group["betas"]
-        if group["weight_decay"] != 0:
-            if group["decoupled_weight_decay"]:
-                p.mul_(1 - lr * group["weight_decay"])
-            else:
-                gradient = gradient.add(p, alpha=group["weight_decay"])
-        mean, square = state["exp_avg"], state["exp_avg_sq"]
-        mean.lerp_(gradient, 1 - beta1)
-        square.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
-        corrected, rest = mean / (1 - beta1**step), 1 - beta2**step
-        limit = 2 / (1 - beta2) - 1
+    def prepare(self, p, gradient, group):
+        return {"step": scalar(0), "exp_avg": zeros_like(p), "exp_avg_sq": zeros_like(p)}
+
+    def numbers(self, step, group):
+        lr, decay, (beta1, beta2) = number(group["lr"]), number(group["weight_decay"]), map(number, group["betas"])
+        rest, limit = 1 - beta2**step, 2 / (1 - beta2) - 1
         length = limit - 2 * step * beta2**step / rest
-        if length > 5.0:
-            rectified = math.sqrt((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length))
-            p.add_(corrected * lr * (math.sqrt(rest) / square.sqrt().add(group["eps"])) * rectified, alpha=-1.0)
-        else:
-            p.add_(corrected * lr, alpha=-1.0)
+        trusted = length > 5.0
+        rectified = math.sqrt((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length)) if trusted else 0.0
+        return 1 - lr * decay, decay, 1 - beta1, beta2, 1 - beta2, 1 - beta1**step, math.sqrt(rest), number(group["eps"]), rectified, 0.0 if trusted else 1.0, -lr
+
+    def update(self, p, gradient, state, group, *numbers):
+        radam_step(p, gradient, state["exp_avg"], state["exp_avg_sq"], *numbers, decoupled(group))
 
 
 class Adagrad(Optimizer):
@@ -168,12 +164,11 @@ class Adagrad(Optimizer):
             for p in group["params"]:
                 self.state[p].update(step=scalar(0), sum=rushlight.full_like(p, initial_accumulator_value))
 
-    def update(self, p, gradient, state, group):
-        step = counted(state)
-        gradient = decayed(gradient, p, group)
-        lr = number(group["lr"]) / (1 + (step - 1) * group["lr_decay"])
-        state["sum"].addcmul_(gradient, gradient, value=1)
-        p.addcdiv_(gradient, state["sum"].sqrt().add_(group["eps"]), value=-lr)
+    def numbers(self, step, group):
+        return number(group["weight_decay"]), number(group["eps"]), -number(group["lr"]) / (1 + (step - 1) * group["lr_decay"])
+
+    def update(self, p, gradient, state, group, *numbers):
+        adagrad_step(p, gradient, state["sum"], *numbers, group["weight_decay"] != 0)
 
 
 class Adadelta(Optimizer):
@@ -185,16 +180,15 @@ class Adadelta(Optimizer):
             raise ValueError(f"Invalid rho value: {rho}")
         super().__init__(params, dict(lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable, foreach=foreach, differentiable=differentiable))
 
-    def update(self, p, gradient, state, group):
-        if not state:
-            state.update(step=scalar(0), square_avg=zeros_like(p), acc_delta=zeros_like(p))
-        counted(state)
-        rho, eps = group["rho"], group["eps"]
-        gradient = decayed(gradient, p, group)
-        state["square_avg"].mul_(rho).addcmul_(gradient, gradient, value=1 - rho)
-        delta = state["acc_delta"].add(eps).sqrt_().div_(state["square_avg"].add(eps).sqrt_()).mul_(gradient)
-        state["acc_delta"].mul_(rho).addcmul_(delta, delta, value=1 - rho)
-        p.add_(delta, alpha=-number(group["lr"]))
+    def prepare(self, p, gradient, group):
+        return {"step": scalar(0), "square_avg": zeros_like(p), "acc_delta": zeros_like(p)}
+
+    def numbers(self, step, group):
+        rho = number(group["rho"])
+        return number(group["weight_decay"]), rho, 1 - rho, number(group["eps"]), -number(group["lr"])
+
+    def update(self, p, gradient, state, group, *numbers):
+        adadelta_step(p, gradient, state["square_avg"], state["acc_delta"], *numbers, group["weight_decay"] != 0)
 
 
 class RMSprop(Optimizer):
@@ -205,29 +199,20 @@ class RMSprop(Optimizer):
         super().__init__(params, dict(lr=lr, momentum=momentum, alpha=alpha, eps=eps, centered=centered, weight_decay=weight_decay, capturable=capturable, foreach=foreach,
                                       maximize=maximize, differentiable=differentiable))
 
-    def update(self, p, gradient, state, group):
-        if not state:
-            state.update(step=scalar(0), square_avg=zeros_like(p))
-            if group["momentum"] > 0:
-                state["momentum_buffer"] = zeros_like(p)
-            if group["centered"]:
-                state["grad_avg"] = zeros_like(p)
-        counted(state)
-        gradient = decayed(gradient, p, group)
-        square = state["square_avg"]
-        square.mul_(group["alpha"]).addcmul_(gradient, gradient, value=1 - group["alpha"])
-        if group["centered"]:
-            state["grad_avg"].lerp_(gradient, 1 - group["alpha"])
-            root = square.addcmul(state["grad_avg"], state["grad_avg"], value=-1).sqrt_()
-        else:
-            root = square.sqrt()
-        root.add_(group["eps"])
-        lr = number(group["lr"])
+    def prepare(self, p, gradient, group):
+        state = {"step": scalar(0), "square_avg": zeros_like(p)}
         if group["momentum"] > 0:
-            state["momentum_buffer"].mul_(group["momentum"]).addcdiv_(gradient, root)
-            p.add_(state["momentum_buffer"], alpha=-lr)
-        else:
-            p.addcdiv_(gradient, root, value=-lr)
+            state["momentum_buffer"] = zeros_like(p)
+        return {**state, "grad_avg": zeros_like(p)} if group["centered"] else state
+
+    def numbers(self, step, group):
+        alpha = number(group["alpha"])
+        return number(group["weight_decay"]), alpha, 1 - alpha, number(group["momentum"]), number(group["eps"]), -number(group["lr"])
+
+    def update(self, p, gradient, state, group, *numbers):
+        average = state["grad_avg"] if group["centered"] else None
+        buffer = state["momentum_buffer"] if group["momentum"] > 0 else None
+        rmsprop_step(p, gradient, state["square_avg"], average, buffer, *numbers, group["weight_decay"] != 0)
 
 
 class Rprop(Optimizer):
@@ -239,18 +224,17 @@ class Rprop(Optimizer):
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
         super().__init__(params, dict(lr=lr, etas=etas, step_sizes=step_sizes, foreach=foreach, maximize=maximize, differentiable=differentiable, capturable=capturable))
 
-    def update(self, p, gradient, state, group):
-        import rushlight as rl
-        if not state:
-            state.update(step=scalar(0), prev=zeros_like(p), step_size=rl.full_like(gradient, number(group["lr"])))
-        counted(state)
-        down, up = group["etas"]
-        sign = gradient.mul(state["prev"]).sign()
-        factor = rl.where(sign > 0, up, rl.where(sign < 0, down, 1.0))
-        state["step_size"].mul_(factor).clamp_(*group["step_sizes"])
-        gradient = rl.where(sign < 0, 0.0, gradient)
-        p.copy_(p - gradient.sign() * state["step_size"])
-        state["prev"].copy_(gradient)
+    def prepare(self, p, gradient, group):
+        import rushlight
+
+        start = number(group["lr"])
+        return {"step": scalar(0), "prev": zeros_like(p), "step_size": rushlight.full_like(gradient, complex(start, start) if p.is_complex() else start)}
+
+    def numbers(self, step, group):
+        return *map(number, group["etas"]), *map(number, group["step_sizes"])
+
+    def update(self, p, gradient, state, group, *numbers):
+        rprop_step(p, gradient, state["prev"], state["step_size"], *numbers)
 
 
 class ASGD(Optimizer):
@@ -260,20 +244,20 @@ class ASGD(Optimizer):
         at_least_zero(**{"learning rate": number(lr), "weight_decay": weight_decay})
         super().__init__(params, dict(lr=lr, lambd=lambd, alpha=alpha, t0=t0, weight_decay=weight_decay, foreach=foreach, maximize=maximize, differentiable=differentiable, capturable=capturable))
 
-    def update(self, p, gradient, state, group):
-        if not state:
-            state.update(step=scalar(0), eta=scalar(number(group["lr"])), mu=scalar(1), ax=zeros_like(p))
-        step = counted(state)
-        gradient = decayed(gradient, p, group)
-        eta, mu, lr = state["eta"].item(), state["mu"].item(), number(group["lr"])
-        p.mul_(1 - group["lambd"] * eta)
-        p.add_(gradient, alpha=-eta)
-        if mu == 1:
-            state["ax"].copy_(p)
-        else:
-            state["ax"].add_(p.sub(state["ax"]).mul_(mu))
-        state["eta"] = scalar(lr / (1 + group["lambd"] * lr * step) ** group["alpha"])
-        state["mu"] = scalar(1 / max(1, step - group["t0"]))
+    counts = False  # each parameter carries its own rate and weight
+
+    def prepare(self, p, gradient, group):
+        return {"step": scalar(0), "eta": scalar(number(group["lr"])), "mu": scalar(1), "ax": zeros_like(p)}
+
+    def numbers(self, state, group):
+        step, lr, lambd = counted(state), number(group["lr"]), number(group["lambd"])
+        eta, mu = state["eta"].item(), state["mu"].item()
+        state["eta"].fill_(lr / (1 + lambd * lr * step) ** group["alpha"])
+        state["mu"].fill_(1 / max(1, step - group["t0"]))
+        return number(group["weight_decay"]), 1 - lambd * eta, -eta, 1 - mu, mu
+
+    def update(self, p, gradient, state, group, *numbers):
+        asgd_step(p, gradient, state["ax"], *numbers, group["weight_decay"] != 0)
 
 
 class Adafactor(Optimizer):
@@ -287,36 +271,35 @@ class Adafactor(Optimizer):
             raise ValueError(f"Clipping threshold d should be >= 1 but is {d}")
         super().__init__(params, dict(lr=lr, beta2_decay=beta2_decay, eps=eps, d=d, weight_decay=weight_decay, foreach=foreach, maximize=maximize))
 
-    def update(self, p, gradient, state, group):
+    def prepare(self, p, gradient, group):
+        if gradient.dim() < 2:
+            return {"step": scalar(0), "variance": zeros_like(gradient)}
+        return {"step": scalar(0), "row_var": gradient.new_zeros((*gradient.shape[:-1], 1)), "col_var": gradient.new_zeros((*gradient.shape[:-2], 1, gradient.size(-1)))}
+
+    def numbers(self, step, group):
+        lr = number(group["lr"])
+        return step ** group["beta2_decay"], min(lr, 1 / math.sqrt(step)), 1 - lr * group["weight_decay"]
+
+    def update(self, p, gradient, state, group, fresh, rho, shrink):
         from ..core.dtypes import finfo
-        if not state:
-            state["step"] = scalar(0)
-            if gradient.dim() > 1:
-                state["row_var"] = gradient.new_zeros((*gradient.shape[:-1], 1))
-                state["col_var"] = gradient.new_zeros((*gradient.shape[:-2], 1, gradient.size(-1)))
-            else:
-                state["variance"] = zeros_like(gradient)
-        step = counted(state)
-        eps1, eps2 = group["eps"]
-        eps1 = finfo(p.dtype).eps if eps1 is None else eps1
-        fresh = step ** group["beta2_decay"]
-        rho = min(number(group["lr"]), 1 / math.sqrt(step))
-        scale = max(eps2, p.norm(2).item() / math.sqrt(p.numel())) * rho
+        least, floor = group["eps"]
+        least = finfo(p.dtype).eps if least is None else least
+        size = (p.norm(2) / math.sqrt(p.numel())).clamp(min=floor) * rho
         if group["weight_decay"] != 0:
-            p.mul_(1 - number(group["lr"]) * group["weight_decay"])
+            p.mul_(shrink)
         if gradient.dim() > 1:
             rows = gradient.norm(2, -1, keepdim=True).square().div(gradient.size(-1))
             columns = gradient.norm(2, -2, keepdim=True).square().div(gradient.size(-2))
             state["row_var"].lerp_(rows, fresh)
             state["col_var"].lerp_(columns, fresh)
             estimate = state["row_var"] @ state["col_var"]
-            estimate = estimate.div(state["row_var"].mean(-2, keepdim=True).clamp(min=eps1))
+            estimate = estimate.div(state["row_var"].mean(-2, keepdim=True).clamp(min=least))
         else:
             state["variance"].lerp_(gradient.square(), fresh)
             estimate = state["variance"].clone()
-        change = estimate.clamp(min=eps1 * eps1).rsqrt().mul(gradient)
-        bound = max(1.0, change.norm(2).item() / (math.sqrt(change.numel()) * group["d"]))
-        p.add_(change, alpha=-scale / bound)
+        change = estimate.clamp(min=least * least).rsqrt().mul(gradient)
+        bound = (change.norm(2) / (math.sqrt(change.numel()) * group["d"])).clamp(min=1.0)
+        p.sub_(change * (size / bound))
 
 
 class Muon(Optimizer):
@@ -333,18 +316,21 @@ class Muon(Optimizer):
                 if p.dim() != 2:
                     raise ValueError(f"Muon only supports 2D parameters whereas we found a parameter with size: {p.shape}")
 
-    def update(self, p, gradient, state, group):
-        if "momentum_buffer" not in state:
-            state["momentum_buffer"] = zeros_like(gradient)
-        buffer = state["momentum_buffer"]
-        buffer.lerp_(gradient, 1 - group["momentum"])
-        change = gradient.lerp(buffer, group["momentum"]) if group["nesterov"] else buffer
+    def prepare(self, p, gradient, group):
+        return {"momentum_buffer": zeros_like(gradient)}
+
+    def numbers(self, step, group):
+        lr, momentum = number(group["lr"]), number(group["momentum"])
+        return 1 - momentum, momentum, lr, 1 - lr * number(group["weight_decay"])
+
+    def update(self, p, gradient, state, group, weight, momentum, lr, shrink):
+        buffer = state["momentum_buffer"].lerp_(gradient, weight)
+        change = gradient.lerp(buffer, momentum) if group["nesterov"] else buffer
         change = orthogonal(change, group["ns_coefficients"], group["ns_steps"], group["eps"])
         rows, columns = p.shape[:2]
-        lr = number(group["lr"])
-        scaled = lr * 0.2 * math.sqrt(max(rows, columns)) if group["adjust_lr_fn"] == "match_rms_adamw" else lr * math.sqrt(max(1, rows / columns))
-        p.mul_(1 - lr * group["weight_decay"])
-        p.add_(change, alpha=-scaled)
+        ratio = 0.2 * math.sqrt(max(rows, columns)) if group["adjust_lr_fn"] == "match_rms_adamw" else math.sqrt(max(1, rows / columns))
+        p.mul_(shrink)
+        p.sub_(change * (lr * ratio))
 
 
 def orthogonal(matrix, coefficients, steps, eps):
@@ -367,5 +353,5 @@ class SparseAdam(Optimizer):
         at_least_zero(**{"learning rate": number(lr), "epsilon": eps})
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, maximize=maximize))
 
-    def update(self, p, gradient, state, group):
+    def prepare(self, p, gradient, group):
         raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam instead")

@@ -7,7 +7,9 @@ from itertools import chain
 
 from ..autograd.mode import enable_grad, no_grad
 from ..autograd.node import Handle
+from ..core.interpret import recording
 from ..core.native import Tensor
+from ..ops.elementwise import view_as_complex, view_as_real
 
 
 class _RequiredParameter:
@@ -23,8 +25,12 @@ required = _RequiredParameter()
 class Optimizer:
     """Updates parameters from their gradients.
 
-    A subclass gives ``update(parameter, gradient, state, group)``, which changes the parameter and its state in place.
+    A subclass gives three methods.  ``prepare(parameter, gradient, group)`` makes the state of a parameter.  ``numbers(state, group)`` computes
+    what one step needs of the settings and the step count, as Python numbers.  ``update(parameter, gradient, state, group, *numbers)``
+    changes the parameter and its state in place, by tensor operations alone: so a compiled step takes the numbers at run time.
     """
+
+    counts = True  # whether the numbers are the same for all parameters of a group at the same step
 
     def __init__(self, params, defaults):
         self.defaults = defaults
@@ -34,6 +40,7 @@ class Optimizer:
         if isinstance(params, Tensor):
             raise TypeError(f"params argument given to the optimizer should be an iterable of Tensors or dicts, but got {type(params).__name__}")
         self.state, self.param_groups = defaultdict(dict), []
+        check_flags(defaults)
         groups = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
@@ -89,23 +96,49 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        with no_grad():
-            for group in self.param_groups:
-                self.begin(group)
-                for p in group["params"]:
-                    if p.grad is not None:
-                        gradient = p.grad
-                        if gradient.is_complex():
-                            raise RuntimeError(f"{type(self).__name__} does not support complex parameters yet")
-                        self.update(p, -gradient if group.get("maximize") else gradient, self.state[p], group)
+        known: dict = {}
+        for p, gradient, state, group in self.due():
+            with recording(bool(group.get("differentiable"))):
+                gradient, numbers = -gradient if group.get("maximize") else gradient, self.advance(state, group, known)
+                if p.is_complex():
+                    update_pairs(self, p, gradient, state, group, numbers)
+                else:
+                    self.update(p, gradient, state, group, *numbers)
         for hook in list(self._optimizer_step_post_hooks.values()):
             hook(self, (closure,), {})
         return loss
 
-    def begin(self, group):
-        """Called before the parameters of a group are updated."""
+    def due(self):
+        """(parameter, gradient, state, group) for each parameter that has a gradient, its state prepared."""
+        with no_grad():
+            for group in self.param_groups:
+                for p in group["params"]:
+                    gradient = p.grad
+                    if gradient is not None:
+                        state = self.state[p]
+                        if not state:
+                            state.update(self.prepare(p, gradient, group))
+                        yield p, gradient, state, group
 
-    def update(self, parameter, gradient, state, group):
+    def advance(self, state, group, known):
+        """Counts one step in the state of a parameter; the numbers of its update, computed once for those that agree (``known``)."""
+        if not self.counts:
+            return self.numbers(state, group)
+        step = counted(state) if "step" in state else 0
+        found = known.get((id(group), step))
+        if found is None:
+            found = known[id(group), step] = self.numbers(step, group)
+        return found
+
+    def prepare(self, parameter, gradient, group) -> dict:
+        """The state of a parameter before its first step."""
+        return {}
+
+    def numbers(self, step, group) -> tuple:
+        """What an update needs of the step count and the settings; given the state instead of the count where ``counts`` is off."""
+        raise NotImplementedError
+
+    def update(self, parameter, gradient, state, group, *numbers):
         raise NotImplementedError
 
     def register_step_pre_hook(self, hook):
@@ -182,6 +215,28 @@ class Optimizer:
         return text + ")"
 
 
+def check_flags(settings):
+    """RuntimeError for flags that exclude each other, ValueError for a learning rate that is a tensor of several numbers."""
+    if settings.get("fused") and settings.get("differentiable"):
+        raise RuntimeError("`fused` does not support `differentiable`: switch one of them off")
+    if settings.get("fused") and settings.get("foreach"):
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together: choose one of them (both run the same kernels here)")
+    lr = settings.get("lr")
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        raise ValueError(f"Tensor lr must be 1-element, not of shape {list(lr.shape)}")
+
+
+def update_pairs(optimizer, parameter, gradient, state, group, numbers):
+    """The update of a complex parameter, carried out on pairs of real numbers."""
+    pairs = {k: view_as_real(v).clone() if isinstance(v, Tensor) and v.is_complex() else v for k, v in state.items()}
+    values = view_as_real(parameter).clone()
+    optimizer.update(values, view_as_real(gradient), pairs, group, *numbers)
+    parameter.copy_(view_as_complex(values))
+    for key, value in pairs.items():
+        if isinstance(value, Tensor) and value.dim() and value.shape == values.shape:
+            state[key] = view_as_complex(value)
+
+
 def at_least_zero(**settings):
     """ValueError for a setting below zero."""
     for name, value in settings.items():
@@ -198,10 +253,11 @@ def fraction(**settings):
 
 def number(value):
     """A setting as a Python number."""
-    return value.item() if isinstance(value, Tensor) else value
+    return float(value.item() if isinstance(value, Tensor) else value)
 
 
 def counted(state):
-    """Adds one to the step count, a float32 tensor in the state; returns it as a number."""
-    state["step"] += 1
-    return state["step"].item()
+    """Adds one to the step count, a tensor of one number in the state; returns it as a number."""
+    step = state["step"]
+    with recording(False):
+        return step.add_(1).item()

@@ -8,15 +8,20 @@ torch = pytest.importorskip("torch")
 
 CASES = [("AdamW", {}), ("AdamW", {"amsgrad": True, "maximize": True}), ("Adam", {"weight_decay": 0.1}), ("Adam", {"amsgrad": True}),
          ("SGD", {}), ("SGD", {"momentum": 0.9}), ("SGD", {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
-         ("SGD", {"momentum": 0.9, "dampening": 0.5, "maximize": True})]
+         ("SGD", {"momentum": 0.9, "dampening": 0.5, "maximize": True}), ("AdamW", {"foreach": True}), ("AdamW", {"fused": True}),
+         ("Adamax", {"weight_decay": 0.1}), ("NAdam", {}), ("NAdam", {"weight_decay": 0.1, "decoupled_weight_decay": True}), ("RAdam", {"betas": (0.5, 0.6)}),
+         ("RAdam", {"weight_decay": 0.1}), ("Adagrad", {"lr_decay": 0.1, "initial_accumulator_value": 0.5}), ("Adadelta", {"weight_decay": 0.1}),
+         ("RMSprop", {"centered": True, "momentum": 0.9}), ("RMSprop", {"weight_decay": 0.1, "maximize": True}), ("Rprop", {}),
+         ("ASGD", {"t0": 1, "lambd": 0.1}), ("ASGD", {"weight_decay": 0.1}), ("Adafactor", {"weight_decay": 0.1})]
+MATRICES = [("Muon", {}), ("Muon", {"nesterov": False, "adjust_lr_fn": "match_rms_adamw"})]
 
 
-def trained(t, name, options, dtype="float32"):
-    """Parameters after three steps."""
+def trained(t, name, options, dtype="float32", shapes=((5, 7), (3,), ()), lr=0.1, steps=3):
+    """Parameters after some steps."""
     rng = np.random.default_rng(0)
-    parameters = [t.tensor(rng.standard_normal(shape).astype(np.float32)).to(getattr(t, dtype)).requires_grad_() for shape in ((5, 7), (3,), ())]
-    optimizer = getattr(t.optim, name)(parameters, lr=0.1, **options)
-    for _ in range(3):
+    parameters = [t.tensor(rng.standard_normal(shape).astype(np.float32)).to(getattr(t, dtype)).requires_grad_() for shape in shapes]
+    optimizer = getattr(t.optim, name)(parameters, lr=t.tensor(lr) if name != "Muon" and lr == 0.25 else lr, **options)
+    for _ in range(steps):
         for p in parameters:
             p.grad = t.tensor(rng.standard_normal(tuple(p.shape)).astype(np.float32)).to(p.dtype)
         optimizer.step()
@@ -27,6 +32,51 @@ def trained(t, name, options, dtype="float32"):
 def test_steps_are_torchs(name, options):
     for ours, theirs in zip(trained(rl, name, options), trained(torch, name, options)):
         np.testing.assert_allclose(ours, theirs, rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("name,options", MATRICES)
+def test_steps_of_matrices_are_torchs(name, options):
+    for ours, theirs in zip(trained(rl, name, options, shapes=((5, 7), (6, 3))), trained(torch, name, options, shapes=((5, 7), (6, 3)))):
+        np.testing.assert_allclose(ours, theirs, rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("name", ["SGD", "AdamW", "NAdam", "Adagrad"])
+def test_a_rate_may_be_a_tensor(name):
+    for ours, theirs in zip(trained(rl, name, {}, lr=0.25), trained(torch, name, {}, lr=0.25)):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", ["SGD", "AdamW", "Adamax", "NAdam", "RAdam", "Adagrad", "Adadelta", "RMSprop", "Rprop", "ASGD"])
+def test_complex_parameters_are_pairs(name):
+    def run(t):
+        p = t.tensor([1 + 2j, -3j]).requires_grad_()
+        optimizer = getattr(t.optim, name)([p], lr=0.1)
+        for k in range(3):
+            p.grad = t.tensor([0.5 - 1j * k, 2 + 1j])
+            optimizer.step()
+        return t.view_as_real(p.detach()).numpy()
+    np.testing.assert_allclose(run(rl), run(torch), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["SGD", "AdamW", "NAdam", "RAdam", "Adagrad", "Adadelta", "RMSprop", "ASGD"])
+def test_differentiable_steps_carry_gradients(name):
+    def run(t):
+        leaf = t.tensor([1.0, -2.0, 3.0], requires_grad=True)
+        p, g = leaf.clone(), t.tensor([0.3, 0.2, -0.1], requires_grad=True)
+        p.retain_grad()
+        optimizer = getattr(t.optim, name)([p], lr=0.1, differentiable=True)
+        p.grad = g * 2
+        optimizer.step()
+        return [x.numpy() for x in t.autograd.grad((p * p).sum(), (leaf, g))]
+    for ours, theirs in zip(run(rl), run(torch)):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("options,error", [({"foreach": True, "fused": True}, RuntimeError), ({"fused": True, "differentiable": True}, RuntimeError)])
+def test_flags_that_exclude_each_other(options, error):
+    for t in (rl, torch):
+        with pytest.raises(error):
+            t.optim.Adam([t.ones(2, requires_grad=True)], **options)
 
 
 def test_halves_round_once():
