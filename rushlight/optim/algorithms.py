@@ -5,7 +5,7 @@ import math
 
 from ..ops.updates import (adadelta_step, adagrad_step, adam_step, adamax_step, asgd_step, nadam_step, radam_step, rmsprop_step, rprop_step,
                            sgd_step)
-from .optimizer import Optimizer, at_least_zero, counted, fraction, number
+from .optimizer import Optimizer, at_least_zero, fraction, number
 
 
 def zeros_like(p):
@@ -35,21 +35,31 @@ class SGD(Optimizer):
         super().__init__(params, dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov, maximize=maximize, foreach=foreach,
                                       differentiable=differentiable, fused=fused))
 
+    counters = ()
+
     def prepare(self, p, gradient, group):
-        return {"momentum_buffer": None}
+        if group["momentum"] == 0:
+            return {"momentum_buffer": None}
+        self.untouched.add(p)
+        return {"momentum_buffer": zeros_like(gradient)}
 
-    counts = False  # the first step with momentum takes the gradient whole
+    @property
+    def untouched(self) -> set:
+        """The parameters whose momentum has not begun: their first gradient enters whole, without dampening."""
+        return self.__dict__.setdefault("_untouched", set())
 
-    def numbers(self, state, group):
-        weight = 1.0 - number(group["dampening"])
-        if group["momentum"] != 0 and state.get("momentum_buffer") is None:
-            weight = 1.0
-        return -number(group["lr"]), number(group["weight_decay"]), number(group["momentum"]), weight
+    def numbers(self, group):
+        return (), (-number(group["lr"]), number(group["weight_decay"]), number(group["momentum"]), 1.0 - number(group["dampening"]))
 
     def update(self, p, gradient, state, group, size, decay, momentum, weight):
-        if group["momentum"] != 0 and state.get("momentum_buffer") is None:
-            state["momentum_buffer"] = zeros_like(gradient)
-        buffer = state["momentum_buffer"] if group["momentum"] != 0 else None
+        buffer = None
+        if group["momentum"] != 0:
+            if state.get("momentum_buffer") is None:
+                state.update(self.prepare(p, gradient, group))
+            buffer = state["momentum_buffer"]
+            if self.untouched:
+                weight = 1.0 if p in self.untouched else weight
+                self.untouched.discard(p)
         sgd_step(p, gradient, buffer, size, decay, momentum, weight, group["weight_decay"] != 0, bool(group["nesterov"]))
 
 
@@ -67,9 +77,10 @@ class Adam(Optimizer):
         state = {"step": scalar(0), "exp_avg": zeros_like(p), "exp_avg_sq": zeros_like(p)}
         return {**state, "max_exp_avg_sq": zeros_like(p)} if group["amsgrad"] else state
 
-    def numbers(self, step, group):
+    def numbers(self, group, step):
+        step += 1
         lr, decay, (beta1, beta2) = number(group["lr"]), number(group["weight_decay"]), map(number, group["betas"])
-        return 1.0 - lr * decay, decay, 1.0 - beta1, beta2, 1.0 - beta2, math.sqrt(1 - beta2**step), number(group["eps"]), -lr / (1 - beta1**step)
+        return (step,), (1.0 - lr * decay, decay, 1.0 - beta1, beta2, 1.0 - beta2, math.sqrt(1 - beta2**step), number(group["eps"]), -lr / (1 - beta1**step))
 
     def update(self, p, gradient, state, group, *numbers):
         adam_step(p, gradient, state["exp_avg"], state["exp_avg_sq"], state["max_exp_avg_sq"] if group["amsgrad"] else None, *numbers, decoupled(group))
@@ -94,9 +105,10 @@ class Adamax(Optimizer):
     def prepare(self, p, gradient, group):
         return {"step": scalar(0), "exp_avg": zeros_like(p), "exp_inf": zeros_like(p)}
 
-    def numbers(self, step, group):
+    def numbers(self, group, step):
+        step += 1
         beta1, beta2 = map(number, group["betas"])
-        return number(group["weight_decay"]), 1 - beta1, beta2, number(group["eps"]), -number(group["lr"]) / (1 - beta1**step)
+        return (step,), (number(group["weight_decay"]), 1 - beta1, beta2, number(group["eps"]), -number(group["lr"]) / (1 - beta1**step))
 
     def update(self, p, gradient, state, group, *numbers):
         adamax_step(p, gradient, state["exp_avg"], state["exp_inf"], *numbers, group["weight_decay"] != 0)
@@ -112,17 +124,17 @@ class NAdam(Optimizer):
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay, decoupled_weight_decay=decoupled_weight_decay,
                                       maximize=maximize, foreach=foreach, capturable=capturable, differentiable=differentiable))
 
-    counts = False  # each parameter carries a product of its own
+    counters = ("step", "mu_product")
 
     def prepare(self, p, gradient, group):
         return {"step": scalar(0), "mu_product": scalar(1), "exp_avg": zeros_like(p), "exp_avg_sq": zeros_like(p)}
 
-    def numbers(self, state, group):
-        step, lr, decay, (beta1, beta2) = counted(state), number(group["lr"]), number(group["weight_decay"]), map(number, group["betas"])
+    def numbers(self, group, step, product):
+        step, lr, decay, (beta1, beta2) = step + 1, number(group["lr"]), number(group["weight_decay"]), map(number, group["betas"])
         mu, following = (beta1 * (1 - 0.5 * 0.96 ** (k * group["momentum_decay"])) for k in (step, step + 1))
-        product = state["mu_product"].mul_(mu).item()
-        return (1 - lr * decay, decay, 1 - beta1, beta2, 1 - beta2, 1 - beta2**step, number(group["eps"]), -lr * (1 - mu) / (1 - product),
-                -lr * following / (1 - product * following))
+        product *= mu
+        sizes = -lr * (1 - mu) / (1 - product), -lr * following / (1 - product * following)
+        return (step, product), (1 - lr * decay, decay, 1 - beta1, beta2, 1 - beta2, 1 - beta2**step, number(group["eps"]), *sizes)
 
     def update(self, p, gradient, state, group, *numbers):
         nadam_step(p, gradient, state["exp_avg"], state["exp_avg_sq"], *numbers, decoupled(group))
@@ -140,13 +152,14 @@ class RAdam(Optimizer):
     def prepare(self, p, gradient, group):
         return {"step": scalar(0), "exp_avg": zeros_like(p), "exp_avg_sq": zeros_like(p)}
 
-    def numbers(self, step, group):
+    def numbers(self, group, step):
+        step += 1
         lr, decay, (beta1, beta2) = number(group["lr"]), number(group["weight_decay"]), map(number, group["betas"])
         rest, limit = 1 - beta2**step, 2 / (1 - beta2) - 1
         length = limit - 2 * step * beta2**step / rest
         trusted = length > 5.0
         rectified = math.sqrt((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length)) if trusted else 0.0
-        return 1 - lr * decay, decay, 1 - beta1, beta2, 1 - beta2, 1 - beta1**step, math.sqrt(rest), number(group["eps"]), rectified, 0.0 if trusted else 1.0, -lr
+        return (step,), (1 - lr * decay, decay, 1 - beta1, beta2, 1 - beta2, 1 - beta1**step, math.sqrt(rest), number(group["eps"]), rectified, 0.0 if trusted else 1.0, -lr)
 
     def update(self, p, gradient, state, group, *numbers):
         radam_step(p, gradient, state["exp_avg"], state["exp_avg_sq"], *numbers, decoupled(group))
@@ -164,8 +177,9 @@ class Adagrad(Optimizer):
             for p in group["params"]:
                 self.state[p].update(step=scalar(0), sum=rushlight.full_like(p, initial_accumulator_value))
 
-    def numbers(self, step, group):
-        return number(group["weight_decay"]), number(group["eps"]), -number(group["lr"]) / (1 + (step - 1) * group["lr_decay"])
+    def numbers(self, group, step):
+        step += 1
+        return (step,), (number(group["weight_decay"]), number(group["eps"]), -number(group["lr"]) / (1 + (step - 1) * group["lr_decay"]))
 
     def update(self, p, gradient, state, group, *numbers):
         adagrad_step(p, gradient, state["sum"], *numbers, group["weight_decay"] != 0)
@@ -183,9 +197,10 @@ class Adadelta(Optimizer):
     def prepare(self, p, gradient, group):
         return {"step": scalar(0), "square_avg": zeros_like(p), "acc_delta": zeros_like(p)}
 
-    def numbers(self, step, group):
+    def numbers(self, group, step):
+        step += 1
         rho = number(group["rho"])
-        return number(group["weight_decay"]), rho, 1 - rho, number(group["eps"]), -number(group["lr"])
+        return (step,), (number(group["weight_decay"]), rho, 1 - rho, number(group["eps"]), -number(group["lr"]))
 
     def update(self, p, gradient, state, group, *numbers):
         adadelta_step(p, gradient, state["square_avg"], state["acc_delta"], *numbers, group["weight_decay"] != 0)
@@ -205,9 +220,10 @@ class RMSprop(Optimizer):
             state["momentum_buffer"] = zeros_like(p)
         return {**state, "grad_avg": zeros_like(p)} if group["centered"] else state
 
-    def numbers(self, step, group):
+    def numbers(self, group, step):
+        step += 1
         alpha = number(group["alpha"])
-        return number(group["weight_decay"]), alpha, 1 - alpha, number(group["momentum"]), number(group["eps"]), -number(group["lr"])
+        return (step,), (number(group["weight_decay"]), alpha, 1 - alpha, number(group["momentum"]), number(group["eps"]), -number(group["lr"]))
 
     def update(self, p, gradient, state, group, *numbers):
         average = state["grad_avg"] if group["centered"] else None
@@ -230,8 +246,9 @@ class Rprop(Optimizer):
         start = number(group["lr"])
         return {"step": scalar(0), "prev": zeros_like(p), "step_size": rushlight.full_like(gradient, complex(start, start) if p.is_complex() else start)}
 
-    def numbers(self, step, group):
-        return *map(number, group["etas"]), *map(number, group["step_sizes"])
+    def numbers(self, group, step):
+        step += 1
+        return (step,), (*map(number, group["etas"]), *map(number, group["step_sizes"]))
 
     def update(self, p, gradient, state, group, *numbers):
         rprop_step(p, gradient, state["prev"], state["step_size"], *numbers)
@@ -244,17 +261,15 @@ class ASGD(Optimizer):
         at_least_zero(**{"learning rate": number(lr), "weight_decay": weight_decay})
         super().__init__(params, dict(lr=lr, lambd=lambd, alpha=alpha, t0=t0, weight_decay=weight_decay, foreach=foreach, maximize=maximize, differentiable=differentiable, capturable=capturable))
 
-    counts = False  # each parameter carries its own rate and weight
+    counters = ("step", "eta", "mu")
 
     def prepare(self, p, gradient, group):
         return {"step": scalar(0), "eta": scalar(number(group["lr"])), "mu": scalar(1), "ax": zeros_like(p)}
 
-    def numbers(self, state, group):
-        step, lr, lambd = counted(state), number(group["lr"]), number(group["lambd"])
-        eta, mu = state["eta"].item(), state["mu"].item()
-        state["eta"].fill_(lr / (1 + lambd * lr * step) ** group["alpha"])
-        state["mu"].fill_(1 / max(1, step - group["t0"]))
-        return number(group["weight_decay"]), 1 - lambd * eta, -eta, 1 - mu, mu
+    def numbers(self, group, step, eta, mu):
+        step, lr, lambd = step + 1, number(group["lr"]), number(group["lambd"])
+        after = step, lr / (1 + lambd * lr * step) ** group["alpha"], 1 / max(1, step - group["t0"])
+        return after, (number(group["weight_decay"]), 1 - lambd * eta, -eta, 1 - mu, mu)
 
     def update(self, p, gradient, state, group, *numbers):
         asgd_step(p, gradient, state["ax"], *numbers, group["weight_decay"] != 0)
@@ -276,9 +291,10 @@ class Adafactor(Optimizer):
             return {"step": scalar(0), "variance": zeros_like(gradient)}
         return {"step": scalar(0), "row_var": gradient.new_zeros((*gradient.shape[:-1], 1)), "col_var": gradient.new_zeros((*gradient.shape[:-2], 1, gradient.size(-1)))}
 
-    def numbers(self, step, group):
+    def numbers(self, group, step):
+        step += 1
         lr = number(group["lr"])
-        return step ** group["beta2_decay"], min(lr, 1 / math.sqrt(step)), 1 - lr * group["weight_decay"]
+        return (step,), (step ** group["beta2_decay"], min(lr, 1 / math.sqrt(step)), 1 - lr * group["weight_decay"])
 
     def update(self, p, gradient, state, group, fresh, rho, shrink):
         from ..core.dtypes import finfo
@@ -316,12 +332,14 @@ class Muon(Optimizer):
                 if p.dim() != 2:
                     raise ValueError(f"Muon only supports 2D parameters whereas we found a parameter with size: {p.shape}")
 
+    counters = ()
+
     def prepare(self, p, gradient, group):
         return {"momentum_buffer": zeros_like(gradient)}
 
-    def numbers(self, step, group):
+    def numbers(self, group):
         lr, momentum = number(group["lr"]), number(group["momentum"])
-        return 1 - momentum, momentum, lr, 1 - lr * number(group["weight_decay"])
+        return (), (1 - momentum, momentum, lr, 1 - lr * number(group["weight_decay"]))
 
     def update(self, p, gradient, state, group, weight, momentum, lr, shrink):
         buffer = state["momentum_buffer"].lerp_(gradient, weight)

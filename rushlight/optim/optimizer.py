@@ -25,12 +25,13 @@ required = _RequiredParameter()
 class Optimizer:
     """Updates parameters from their gradients.
 
-    A subclass gives three methods.  ``prepare(parameter, gradient, group)`` makes the state of a parameter.  ``numbers(state, group)`` computes
-    what one step needs of the settings and the step count, as Python numbers.  ``update(parameter, gradient, state, group, *numbers)``
-    changes the parameter and its state in place, by tensor operations alone: so a compiled step takes the numbers at run time.
+    A subclass gives three methods.  ``prepare(parameter, gradient, group)`` makes the state of a parameter, among it its ``counters``, tensors of
+    one number.  ``numbers(group, *counters)`` computes what one step needs of the settings and the counters, and what these are afterwards, as
+    Python numbers.  ``update(parameter, gradient, state, group, *numbers)`` changes the parameter and the rest of its state in
+    place, by tensor operations alone: so a compiled step takes the numbers at run time.
     """
 
-    counts = True  # whether the numbers are the same for all parameters of a group at the same step
+    counters: tuple = ("step",)
 
     def __init__(self, params, defaults):
         self.defaults = defaults
@@ -98,8 +99,10 @@ class Optimizer:
                 loss = closure()
         known: dict = {}
         for p, gradient, state, group in self.due():
+            with recording(False):
+                numbers = self.advance(state, group, known)
             with recording(bool(group.get("differentiable"))):
-                gradient, numbers = -gradient if group.get("maximize") else gradient, self.advance(state, group, known)
+                gradient = -gradient if group.get("maximize") else gradient
                 if p.is_complex():
                     update_pairs(self, p, gradient, state, group, numbers)
                 else:
@@ -121,21 +124,25 @@ class Optimizer:
                         yield p, gradient, state, group
 
     def advance(self, state, group, known):
-        """Counts one step in the state of a parameter; the numbers of its update, computed once for those that agree (``known``)."""
-        if not self.counts:
-            return self.numbers(state, group)
-        step = counted(state) if "step" in state else 0
-        found = known.get((id(group), step))
+        """Moves the counters of a parameter on; the numbers of its update, computed once for those that agree (``known``)."""
+        key = self.agreement(state, group)
+        found = known.get(key)
         if found is None:
-            found = known[id(group), step] = self.numbers(step, group)
-        return found
+            found = known[key] = self.numbers(group, *key[1:])
+        for name, value in zip(self.counters, found[0]):
+            state[name].fill_(value)
+        return found[1]
+
+    def agreement(self, state, group) -> tuple:
+        """What decides the numbers of a parameter's update."""
+        return id(group), *(state[name].item() for name in self.counters)
 
     def prepare(self, parameter, gradient, group) -> dict:
         """The state of a parameter before its first step."""
         return {}
 
-    def numbers(self, step, group) -> tuple:
-        """What an update needs of the step count and the settings; given the state instead of the count where ``counts`` is off."""
+    def numbers(self, group, *counters) -> tuple:
+        """(counters after this step, numbers that the update needs)."""
         raise NotImplementedError
 
     def update(self, parameter, gradient, state, group, *numbers):
@@ -254,10 +261,3 @@ def fraction(**settings):
 def number(value):
     """A setting as a Python number."""
     return float(value.item() if isinstance(value, Tensor) else value)
-
-
-def counted(state):
-    """Adds one to the step count, a tensor of one number in the state; returns it as a number."""
-    step = state["step"]
-    with recording(False):
-        return step.add_(1).item()
