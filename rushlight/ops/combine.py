@@ -58,6 +58,8 @@ def combinations(input, r=2, with_replacement=False):
 @op(composite=True, method=False, samples=(sample([(4, 3), (2, 3)], 0, 2),))
 def _chunk_cat(tensors, dim, num_chunks):
     """Each tensor cut into chunks along a dimension (the last filled up with zeros) and flattened from there; equal chunks side by side."""
+    if num_chunks < 1:
+        raise RuntimeError(f"_chunk_cat expects positive num_chunks, got {num_chunks}")
     parts = []
     for x in tensors:
         at = dim % x.dim()

@@ -5,9 +5,9 @@ import numpy as np
 
 from ..core.dtypes import bool_, int32, int64, uint8
 from ..core.expr import Expr
-from ..core.errors import IndexCountError
+from ..core.errors import IndexCountError, StorageBoundsError
 from ..core.kinds import P
-from ..core.meta import broadcast, product
+from ..core.meta import broadcast, product, span
 from ..core.native import state
 from ..core.op import Scalar, op, sample
 from ..core.tensor import Tensor, attach, wrapped
@@ -573,7 +573,10 @@ def as_strided_scatter(input, src, size, stride, storage_offset=None):
     """A copy of input (row-major) with src in place of the elements that ``as_strided`` sees."""
     if tuple(src.shape) != tuple(size):
         raise RuntimeError(f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = {list(size)}")
-    count = product(input.shape)
+    count, last = product(input.shape), (storage_offset or 0) + span(tuple(size), tuple(stride))
+    if product(size) and type(last) is int and last > count:
+        raise StorageBoundsError(f"as_strided_scatter: sizes {list(size)}, strides {list(stride)} and start {storage_offset or 0} need {last} elements, out of bounds for "
+                                 f"the {count} of input", "sizes, strides and start within input")
     at = P.strided(P.iota(size=count, dtype=int64), shape=tuple(size), strides=tuple(stride), offset=storage_offset or 0)
     written = product(size)
     out = P.put(P.reshape(input, shape=(count,)), P.reshape(at, shape=(written,)), P.reshape(src, shape=(written,)), dim=0, combine="set")

@@ -312,6 +312,9 @@ def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weig
     """The cross entropy of linearly transformed input.  input: [*, in], linear_weight: [c, *out, in], target: [*, *out] classes or [*, c, *out] probabilities."""
     if options is not None:
         raise NotImplementedError(f"linear_cross_entropy: chunking options are not supported, got {options}; pass options=None")
+    if linear_weight.dim() > 2 and input.dim() == 1:
+        raise RuntimeError(f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} requires batched input, (N, {linear_weight.size(-1)}), got unbatched input "
+                           f"with shape {tuple(input.shape)}")
     rows = linear_weight.reshape(-1, linear_weight.size(-1))
     scores = OPS["nn.functional.linear"](input, rows, None if linear_bias is None else linear_bias.reshape(-1))
     scores = scores.reshape((*input.shape[:-1], *linear_weight.shape[:-1]))

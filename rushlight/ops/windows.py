@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 
+from ..core.convert import strided
 from ..core.dtypes import FLOATING, Defaults, float64
 from ..core.op import OPS, op
 
@@ -12,7 +13,7 @@ NAMESPACE = "signal.windows"
 def window(function):
     """Declares a window from its values at points 0 ... size - 1, computed in double precision."""
     def body(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False, **shape):
-        check(function.__name__, M, dtype)
+        check(function.__name__, M, dtype, layout)
         size = M if sym else M + 1
         if M <= 1:
             values = OPS["ones"](M, dtype=float64)
@@ -24,7 +25,9 @@ def window(function):
     return op(body, composite=True, namespace=NAMESPACE)
 
 
-def check(name, M, dtype):
+def check(name, M, dtype, layout):
+    if layout not in (None, strided):
+        raise ValueError(f"{name} is implemented for strided tensors only, got: {layout}")
     if M < 0:
         raise ValueError(f"{name} requires non-negative window length, got M={M}")
     if dtype is not None and (dtype.category != FLOATING or dtype.is_half):
