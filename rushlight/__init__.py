@@ -12,7 +12,7 @@ from .core.dtypes import ALIASES as _ALIASES, ALL as _ALL, dtype, finfo, iinfo
 from .core.errors import OutOfMemoryError
 from .core.meta import Size
 from .core.native import Tensor
-from .core import tensor as _tensor_members, exchange as _exchange, convert as _convert, printing as _printing
+from .core import overriding as _overriding, tensor as _tensor_members, exchange as _exchange, convert as _convert, printing as _printing
 from .core.convert import (channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, sparse_coo, sparse_csr, strided)
 from .core.exchange import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, scalar_tensor, tensor
 from .core.printing import set_printoptions
@@ -44,6 +44,10 @@ from . import utils  # noqa: E402
 from .core import random  # noqa: E402
 from .serialization import load, save  # noqa: E402
 from .compiling import compile  # noqa: E402
+from ._ops import ops  # noqa: E402  (users find operators by namespace here; the package of declarations stays importable)
+
+
+LAZY = ("func", "_C", "_dynamo", "overrides")
 
 
 def __getattr__(name):
@@ -52,6 +56,6 @@ def __getattr__(name):
 
     if name == "vmap":
         return import_module(".func", __name__).vmap
-    if name in ("func", "_dynamo"):
+    if name in LAZY:
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,6 +7,7 @@ import types
 import warnings
 import weakref
 
+from ..core.interpret import modes
 from ..core.log import logger
 from ..core.native import state
 from ..core.settings import settings
@@ -126,7 +127,7 @@ def drive(entry, values):
     """Runs from an entry to the return, segment by segment."""
     while entry is not None:
         segment = None
-        if not entry.uncompiled and Stance.now != "force_eager":
+        if not entry.uncompiled and Stance.now != "force_eager" and not modes:
             for segment in entry.segments:
                 if segment.guard(values):
                     break

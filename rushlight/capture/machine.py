@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import types
 
+from ..core import overriding
 from ..core.expr import INFINITY, Expr, Facts, Printer, evaluate, size
 from ..core.interpret import own
 from ..core.meta import Meta, Size
@@ -161,7 +162,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
             return Cell(None, source)
 
     def wrap_tensor(self, value, source):
-        if hasattr(type(value), "__torch_function__") and type(value).__torch_function__ is not getattr(Tensor, "__torch_function__", None):
+        if overriding.kind_of(type(value)) != overriding.PLAIN:
             raise Break("RB014", f"{type(value).__name__}")
         self.guard(f"type({{0}}) is {self.constant_name(type(value))} and {{0}}.needs_grad == {value.needs_grad}", source)
         free = self.entry.free_sizes(source, value) if "static" not in self.rules else frozenset()

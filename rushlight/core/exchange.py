@@ -10,6 +10,7 @@ from .dtypes import bfloat16, bool_, complex64, complex128, float64, int64
 from .interpret import top
 from .meta import Meta
 from .native import Storage, Tensor, wrap
+from .overriding import observed
 from .tensor import address, attach, empty
 
 
@@ -20,6 +21,7 @@ class Memory:
         self.owner, self.__array_interface__ = owner, interface
 
 
+@observed
 def from_numpy(array: np.ndarray) -> Tensor:
     """A tensor that shares memory with an array.  TypeError for element types that tensors do not have."""
     if not isinstance(array, np.ndarray):
@@ -186,6 +188,7 @@ def plain(data):
     return [plain(v) for v in data] if isinstance(data, (list, tuple)) else data
 
 
+@observed
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False, names=None) -> Tensor:
     """A tensor that copies ``data``: numbers, nested lists, an array or a tensor."""
     if dtype is not None and not isinstance(dtype, dtypes.dtype):
@@ -240,6 +243,7 @@ def converted_copy(source: Tensor, dtype, shared=True) -> Tensor:
     return source.clone() if shared else source
 
 
+@observed
 def as_tensor(data, dtype=None, device=None) -> Tensor:
     """A tensor of ``data``, sharing memory where it can."""
     if isinstance(data, Tensor):
@@ -253,11 +257,13 @@ def as_tensor(data, dtype=None, device=None) -> Tensor:
 asarray = as_tensor
 
 
+@observed
 def scalar_tensor(value, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
     """A 0-dim tensor of the default floating dtype."""
     return tensor(value, dtype=dtype or dtypes.Defaults.floating, requires_grad=requires_grad)
 
 
+@observed
 def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False) -> Tensor:
     """A 1-dim tensor that shares memory with a buffer."""
     size = memoryview(buffer).nbytes

@@ -12,9 +12,15 @@ from .native import state
 from .native.memory import thread_id
 
 stack: list = []
+modes: list = []  # modes that see the functions a user calls, before any interpreter does; the innermost last
 elsewhere: dict = {}  # what the threads that are not running now had: recording, inference mode, their interpreters
 turn = threading.RLock()  # held while the state changes hands, or its owner changes it
 NOBODY = -1
+
+
+def count() -> None:
+    """Tells the hot path how many look at calls."""
+    state.interpreters = len(stack) + len(modes)
 
 
 def switch(thread: int) -> None:
@@ -22,9 +28,9 @@ def switch(thread: int) -> None:
     with turn:
         owner, state.thread = state.thread, NOBODY  # who looks now, waits
         if owner != thread:
-            elsewhere[owner] = state.grad, state.inference, list(stack)
-            state.grad, state.inference, stack[:] = elsewhere.pop(thread, (1, 0, ()))
-            state.interpreters = len(stack)
+            elsewhere[owner] = state.grad, state.inference, list(stack), list(modes)
+            state.grad, state.inference, stack[:], modes[:] = elsewhere.pop(thread, (1, 0, (), ()))
+            count()
         state.thread = thread
 
 
@@ -87,7 +93,7 @@ class unwound:
         if kind is not None:
             with own:
                 stack[:] = self.before
-                state.interpreters = len(stack)
+                count()
 
 
 class Interpreter:
@@ -110,13 +116,13 @@ class Interpreter:
     def __enter__(self):
         with own:
             stack.append(self)
-            state.interpreters = len(stack)
+            count()
         return self
 
     def __exit__(self, *exception):
         with own:
             stack.remove(self)
-            state.interpreters = len(stack)
+            count()
 
 
 class Suspended:
@@ -130,12 +136,12 @@ class Suspended:
             at = stack.index(self.interpreter)
             self.rest = stack[at:]
             del stack[at:]
-            state.interpreters = len(stack)
+            count()
 
     def __exit__(self, *exception):
         with own:
             stack.extend(self.rest)
-            state.interpreters = len(stack)
+            count()
 
 
 def active() -> list:

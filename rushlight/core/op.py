@@ -48,6 +48,16 @@ def named(name: str) -> Op:
     return OPS[name]
 
 
+def looked_up(self, name):
+    """What functions have and operators compute: ``__name__``, ``__signature__`` and the like."""
+    if name in ("__name__", "__qualname__"):
+        return self.name.rpartition(".")[2]
+    if name == "__signature__":
+        return self.signature
+    raise AttributeError(f"operator {self.name!r} has no attribute {name!r}")
+
+
+Op.__getattr__ = looked_up
 copyreg.pickle(Op, lambda operator: (named, (operator.name,)))
 
 

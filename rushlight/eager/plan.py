@@ -23,6 +23,7 @@ from ..core.meta import Meta, dense_strides
 from ..core.native import Op, Plan, Tensor, calls, state
 from ..core.native.objects import FLOAT_VALUE, INTEGER_VALUE, INTO, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, VIEW
 from ..core.op import OPS, bind, make
+from ..core.overriding import DISPATCH, FUNCTION, NOBODY, answered, overriding
 from ..core.tensor import check_size, empty_of
 from ..graph.graph import Graph, Node, Store, splice
 from ..transforms.trace import Trace, Traced, traced
@@ -462,18 +463,13 @@ def backward_operator(name: str, graph: Graph) -> Op:
 def slow(op: Op, args, names):
     """Every call that the hot path does not take."""
     positional = len(args) - len(names or ())
+    if interpret.modes or overriding(args, FUNCTION | DISPATCH):
+        found = overridden(op, args[:positional], dict(zip(names or (), args[positional:])))
+        if found is not NOBODY:
+            return found
     interpreter = interpret.top()
     if interpreter is not None:
         return interpreter.call(op, args[:positional], dict(zip(names or (), args[positional:])))
-    overriding = [a for a in flat(args) if isinstance(a, Tensor) and overrides(type(a))]
-    if overriding:
-        kwargs = dict(zip(names or (), args[positional:]))
-        kinds = tuple(dict.fromkeys(map(type, overriding)))
-        for kind in kinds:
-            result = kind.__torch_function__(op, kinds, args[:positional], kwargs)
-            if result is not NotImplemented:
-                return result
-        raise TypeError(f"no implementation of {op.name} for {', '.join(k.__name__ for k in kinds)}")
     args = tuple(map(normalise, args))
     if any(getattr(a, "level", None) for a in flat(args)):
         args = tuple(map(escaped, args))
@@ -510,6 +506,17 @@ def slow(op: Op, args, names):
     return run_values(plan, args, names, numbers, mask)
 
 
+def overridden(op: Op, args, kwargs):
+    """What a mode or the class of an argument makes of a call; NOBODY where none does."""
+    found = answered(op, args, kwargs)
+    if found is NOBODY and interpret.top() is None:
+        kinds = overriding((*args, *kwargs.values()), DISPATCH)
+        if kinds:
+            from ..autograd.dispatching import call
+            return call(op, args, kwargs, kinds)
+    return found
+
+
 def run_values(plan: Plan, args, names, numbers, mask):
     """Runs a plan on the addresses and numbers of its arguments."""
     room = len(numbers) + len(plan.outputs) + len(plan.temporaries) + 8
@@ -522,6 +529,8 @@ def escaped(value):
     if isinstance(value, Tensor) and hasattr(value, "escaped"):
         return escaped(value.escaped())
     return tuple(map(escaped, value)) if type(value) is tuple else value
+
+
 def launch_plan(plan: Plan, op: Op, args, names, mask):
     """Runs a plan that is not looked up by its arguments."""
     scalars, numbers = calls_mask(op, names, len(args) - len(names or ())), []
@@ -546,10 +555,6 @@ def flat(values):
             yield from flat(v)
         else:
             yield v
-
-
-def overrides(kind) -> bool:
-    return kind is not Tensor and getattr(kind, "__torch_function__", None) is not getattr(Tensor, "__torch_function__", None)
 
 
 def address_bits(tensor: Tensor) -> int:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ..core.native import Tensor, state
+from ..core.overriding import PLAIN, kind_of
 from ..core.tensor import blank
 
 
@@ -20,6 +21,16 @@ def taken_over(kind, data, requires_grad):
     return made
 
 
+def marked(data, requires_grad):
+    """A tensor of an overriding class as a parameter: it keeps its class and is marked."""
+    made = data.detach().requires_grad_(requires_grad)
+    if type(made) is not type(data):
+        raise RuntimeError(f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns an instance of the same type, but it "
+                           f"returned {type(made).__name__}: handle detach in the class.")
+    made._is_param = True
+    return made
+
+
 class Parameter(Tensor, metaclass=ParameterMeta):
     """A tensor that a Module registers as a parameter when assigned as an attribute; requires a gradient by default."""
 
@@ -29,6 +40,8 @@ class Parameter(Tensor, metaclass=ParameterMeta):
             data = empty(0)
         if not isinstance(data, Tensor):
             raise TypeError(f"a Parameter is made from a Tensor, not {type(data).__name__}")
+        if kind_of(type(data)) != PLAIN:
+            return marked(data, requires_grad)
         return taken_over(cls, data, requires_grad)
 
     def __init__(self, data=None, requires_grad=True):

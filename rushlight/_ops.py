@@ -1,0 +1,241 @@
+"""``torch.ops``: operators by namespace, packet and overload, as objects that can be called, compared and used as keys."""
+from __future__ import annotations
+
+from .core.native import Op, Tensor
+from .core.op import OPS
+
+PLACES = ("", "nn.functional.", "linalg.", "special.", "fft.", "prims.")
+PREFIXES = ("linalg", "special", "fft")
+OTHER_NAMES = {"_to_copy": "_to_dtype", "_unsafe_view": "reshape", "_local_scalar_dense": "item", "_softmax": "softmax", "_log_softmax": "log_softmax",
+               "embedding": "nn.functional.embedding", "lift_fresh": "alias", "convert": "_to_dtype", "_scaled_dot_product_flash_attention_for_cpu":
+               "nn.functional.scaled_dot_product_attention", "slice": "narrow"}
+OVERLOADS = frozenset((
+    "default", "Tensor", "Scalar", "out", "int", "dim", "dims", "dim_IntList", "dim_DimnameList", "other", "unary_out", "Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor",
+    "Tensor_mode", "Scalar_mode", "self", "ScalarSelf", "ScalarOther", "memory_format", "names", "start", "start_step", "correction", "values", "stable", "self_int",
+    "self_Tensor", "Tensor_out", "Scalar_out", "int_Scalar", "int_Tensor", "int_out", "dtype", "dtype_layout", "device", "prim_Device", "other_layout", "value",
+    "reduce", "src", "vec", "padding", "indices", "sections", "ScalarOpt_dim", "ScalarOpt_dim_dtype", "p", "sizes", "size", "generator", "from", "to", "float",
+    "dim_max", "dim_min", "all", "any", "copy", "input", "list", "names_dim", "dim_dtype", "grad_input", "ListTensor", "List", "Sequence", "Storage", "mode", "half_to_float"))
+SCALARS = {"pow": "Tensor_Scalar"}
+BY_DIM = {"sum": "dim_IntList", "prod": "dim_int", "mean": "dim", "max": "dim", "min": "dim", "any": "dim", "all": "dim", "median": "dim", "nanmedian": "dim",
+          "squeeze": "dim", "var": "correction", "std": "correction", "var_mean": "correction", "std_mean": "correction", "unique": "dim"}  # when a dimension is given
+FIXED = {"split": "Tensor", "slice": "Tensor", "index": "Tensor", "where": "self", "scatter": "src", "transpose": "int", "select": "int", "softmax": "int",
+         "log_softmax": "int", "unbind": "int", "index_put": "default"}
+
+
+class Schema:
+    """What is known of an overload: its name, its parameters, and whether it writes into an argument."""
+
+    def __init__(self, overload):
+        operator = overload.op
+        self.name, self.overload_name = f"{overload.namespace}::{overload._opname}", "" if overload._overloadname == "default" else overload._overloadname
+        self.is_mutable = bool(operator is not None and operator.facts.get("into") is not None)
+        self.arguments = [] if operator is None or operator.signature is None else list(operator.signature.parameters.values())
+
+    def __str__(self):
+        return f"{self.name}{'.' + self.overload_name if self.overload_name else ''}({', '.join(map(str, self.arguments))})"
+
+
+class OpOverload:
+    """One overload of an operator, such as ``torch.ops.aten.add.Tensor``.  There is one object for each."""
+
+    def __init__(self, packet, name):
+        self.overloadpacket, self._overloadname = packet, name
+        self.namespace, self._opname, self.op = packet.namespace, packet.opname, packet.op
+        self.__name__ = f"{self._opname}.{name}"
+        self.__qualname__, self.__module__ = self.__name__, f"torch._ops.{self.namespace}"
+        self.tags = []
+
+    def __call__(self, *args, **kwargs):
+        return self.overloadpacket.run(*args, **kwargs)
+
+    redispatch = __call__
+
+    @property
+    def _schema(self):
+        return Schema(self)
+
+    @property
+    def is_view(self):
+        return bool(self.op is not None and self.op.facts.get("view"))
+
+    def name(self) -> str:
+        """``aten::add.Tensor``"""
+        return f"{self.namespace}::{self._opname}" + ("" if self._overloadname == "default" else f".{self._overloadname}")
+
+    def decompose(self, *args, **kwargs):
+        """Runs the operator's body: simpler operators.  NotImplemented for a primitive."""
+        return self.op.body(*args, **kwargs) if self.op is not None and self.op.body is not None else NotImplemented
+
+    def __str__(self):
+        return f"{self.namespace}.{self._opname}.{self._overloadname}"
+
+    def __repr__(self):
+        return f"<OpOverload(op='{self.namespace}.{self._opname}', overload='{self._overloadname}')>"
+
+    def __reduce__(self):
+        return overload_named, (self.namespace, self._opname, self._overloadname)
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+class OpOverloadPacket:
+    """All overloads of an operator, such as ``torch.ops.aten.add``; calling it calls the one that fits."""
+
+    def __init__(self, namespace, opname, op, run=None):
+        self.namespace, self.opname, self.op, self.run = namespace, opname, op, run or op
+        self.__name__, self._qualified_op_name, self.__module__ = opname, f"{namespace}::{opname}", f"torch.ops.{namespace}"
+        self.made: dict = {}
+
+    def __call__(self, *args, **kwargs):
+        return self.run(*args, **kwargs)
+
+    def overload(self, name) -> OpOverload:
+        found = self.made.get(name)
+        if found is None:
+            found = self.made[name] = OpOverload(self, name)
+        return found
+
+    def __getattr__(self, name):
+        if name in OVERLOADS and "made" in self.__dict__:
+            return self.overload(name)
+        raise AttributeError(f"'{self.__dict__.get('_qualified_op_name')}' has no overload {name!r}")
+
+    def overloads(self):
+        """The names of the overloads asked for so far."""
+        return list(self.made) or ["default"]
+
+    def __str__(self):
+        return f"{self.namespace}.{self.opname}"
+
+    def __repr__(self):
+        return f"<OpOverloadPacket(op='{self}')>"
+
+    def __reduce__(self):
+        return packet_named, (self.namespace, self.opname)
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+def operator_named(name: str):
+    """The operator that PyTorch calls ``aten::name``, or None."""
+    for place in PLACES:
+        if place + name in OPS:
+            return OPS[place + name]
+    stem, _, rest = name.partition("_")
+    if stem in PREFIXES and f"{stem}.{rest}" in OPS:
+        return OPS[f"{stem}.{rest}"]
+    if name in OTHER_NAMES:
+        return OPS.get(OTHER_NAMES[name])
+    from .ops.library import ALIASES
+    return OPS.get(ALIASES.get(name, ""))
+
+
+class Namespace:
+    """The operators of one library, such as ``torch.ops.aten``."""
+
+    def __init__(self, name):
+        self.__name__, self.name, self.packets = f"torch.ops.{name}", name, {}
+
+    def __getattr__(self, name):
+        if name.startswith("__") or "packets" not in self.__dict__:
+            raise AttributeError(name)
+        found = self.packets.get(name)
+        if found is None:
+            found = self.find(name)
+            if found is None:
+                raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{name}': no operator of this name is defined")
+            self.packets[name] = found
+        return found
+
+    def find(self, name):
+        if self.name not in ("aten", "prims", "prim"):
+            return None
+        found = operator_named(name) if self.name == "aten" else OPS.get(f"prims.{name}")
+        method = getattr(Tensor, name, None) if found is None else None
+        if found is None and not callable(method):
+            return None
+        return OpOverloadPacket(self.name, name, found, found or method)
+
+    def packet(self, name, op) -> OpOverloadPacket:
+        """The packet of an operator, which may be one that users do not find by this name."""
+        found = self.packets.get(name)
+        if found is None:
+            found = self.packets[name] = OpOverloadPacket(self.name, name, op)
+        return found
+
+    def __dir__(self):
+        return sorted(self.packets)
+
+    def __repr__(self):
+        return f"<torch.ops.{self.name}>"
+
+
+class Ops:
+    """``torch.ops``: the namespaces."""
+
+    __name__ = "torch.ops"
+
+    def __init__(self):
+        self.namespaces, self.loaded_libraries = {}, set()
+
+    def __getattr__(self, name):
+        if name.startswith("__") or "namespaces" not in self.__dict__:
+            raise AttributeError(name)
+        return self.namespaces.setdefault(name, Namespace(name))
+
+    def load_library(self, path):
+        """Refuses: libraries of compiled operators are built against another framework's C++ interface."""
+        raise OSError(f"cannot load {path!r}: compiled extensions need PyTorch's C++ library, which is not part of this framework. Define the operator in "
+                      "Python with torch.library.custom_op.")
+
+    def __dir__(self):
+        return sorted(self.namespaces)
+
+
+ops = Ops()
+
+
+def packet_named(namespace, name):
+    return getattr(getattr(ops, namespace), name)
+
+
+def overload_named(namespace, name, overload):
+    return packet_named(namespace, name).overload(overload)
+
+
+def overload_of(op, args, kwargs) -> OpOverload:
+    """The overload that a call of an operator (or of what is named so) means."""
+    if isinstance(op, str):
+        return ops.aten.packet(op, OPS["item"]).overload("default")
+    owner = op.facts.get("library")
+    if owner is not None:
+        return owner.overload("default")
+    where, _, last = op.name.rpartition(".")
+    if where == "prims":
+        if op.kind.name != "elementwise" or last not in OPS or not isinstance(args[0], Tensor):
+            return ops.prims.packet(last, op).overload("default")
+        op = OPS[last]
+    last = f"{where}_{last}" if where in PREFIXES else last
+    last = {"_to_dtype": "_to_copy", "item": "_local_scalar_dense"}.get(last, last)
+    return ops.aten.packet(last, op).overload(overload_name(last.rstrip("_"), op, args, kwargs))
+
+
+def overload_name(stem: str, op, args, kwargs) -> str:
+    """PyTorch's name of the overload that takes these arguments."""
+    if stem in FIXED or op.signature is None:
+        return FIXED.get(stem, "default")
+    names = list(op.signature.parameters)
+    if stem in SCALARS and len(args) > 1:
+        tensors = tuple(isinstance(a, Tensor) for a in args[:2])
+        return {(True, True): "Tensor_Tensor", (False, True): "Scalar"}.get(tensors, SCALARS[stem])
+    if "other" in names and names.index("other") == 1:
+        other = args[1] if len(args) > 1 else kwargs.get("other")
+        if stem in ("max", "min"):
+            return "other"
+        if stem in ("matmul", "dot", "maximum", "minimum", "atan2", "fmax", "fmin", "view_as", "expand_as"):
+            return "default"
+        return "Tensor" if isinstance(other, Tensor) or stem in ("add", "sub", "mul", "div") else "Scalar"
+    given = "dim" in kwargs or "dim" in names and len(args) > names.index("dim")
+    return BY_DIM.get(stem, "default") if given else "default"

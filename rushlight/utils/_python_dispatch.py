@@ -1,0 +1,89 @@
+"""Modes and classes below the recording of gradients: the protocol of ``__torch_dispatch__``."""
+from __future__ import annotations
+
+from ..autograd.dispatching import DispatchMode
+from ..core import interpret
+from ..core.native import Tensor
+from ..core.overriding import DISPATCH, kind_of
+
+
+class TorchDispatchMode:
+    """Sees every operator that runs in its ``with`` block, as an overload of ``torch.ops``: override ``__torch_dispatch__``.
+
+    >>> import rushlight as torch
+    >>> from rushlight.utils._python_dispatch import TorchDispatchMode
+    >>> class Names(TorchDispatchMode):
+    ...     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    ...         print(func)
+    ...         return func(*args, **(kwargs or {}))
+    >>> with Names():
+    ...     y = torch.ones(2) + 1
+    aten.ones.default
+    aten.add.Tensor
+    """
+
+    def __init__(self, _dispatch_key=None):
+        self.places = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        raise NotImplementedError(f"{type(self).__name__} must define __torch_dispatch__(self, func, types, args=(), kwargs=None)")
+
+    def __enter__(self):
+        places = self.__dict__.setdefault("places", [])  # subclasses may forget super().__init__()
+        places.append(DispatchMode(self))
+        places[-1].__enter__()
+        return self
+
+    def __exit__(self, *exception):
+        self.places.pop().__exit__(*exception)
+
+    @classmethod
+    def push(cls, *args, **kwargs):
+        return cls(*args, **kwargs)
+
+
+def is_traceable_wrapper_subclass(t) -> bool:
+    """Whether a tensor's class says what tensors it wraps: ``__tensor_flatten__`` and ``__tensor_unflatten__``."""
+    return isinstance(t, Tensor) and kind_of(type(t)) & DISPATCH and hasattr(t, "__tensor_flatten__") and hasattr(t, "__tensor_unflatten__")
+
+
+def is_traceable_wrapper_subclass_type(t) -> bool:
+    return issubclass(t, Tensor) and hasattr(t, "__tensor_flatten__") and hasattr(t, "__tensor_unflatten__")
+
+
+def transform_subclass(t, callback, outer_size=None, outer_stride=None):
+    """A wrapper subclass with ``callback(name, inner)`` of each tensor it wraps."""
+    names, context = t.__tensor_flatten__()
+    inner = {name: callback(name, getattr(t, name)) for name in names}
+    return type(t).__tensor_unflatten__(inner, context, t.size() if outer_size is None else outer_size, t.stride() if outer_stride is None else outer_stride)
+
+
+def return_and_correct_aliasing(func, args, kwargs, out):
+    """The result of a wrapper subclass's handler; for an operator in place, the argument that it wrote into."""
+    if func._schema.is_mutable and args and isinstance(args[0], Tensor) and func._opname.endswith("_"):
+        return args[0]
+    return out
+
+
+def _get_current_dispatch_mode():
+    modes = _get_current_dispatch_mode_stack()
+    return modes[-1] if modes else None
+
+
+def _get_current_dispatch_mode_stack():
+    return [i.mode for i in interpret.active() if isinstance(i, DispatchMode)]
+
+
+class _disable_current_modes:
+    """A block in which no TorchDispatchMode sees operators."""
+
+    def __enter__(self):
+        with interpret.own:
+            self.before = list(interpret.stack)
+            interpret.stack[:] = [i for i in self.before if not isinstance(i, DispatchMode)]
+            interpret.count()
+
+    def __exit__(self, *exception):
+        with interpret.own:
+            interpret.stack[:] = self.before
+            interpret.count()
