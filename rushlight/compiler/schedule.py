@@ -18,18 +18,20 @@ COSTLY_WORK = 8
 
 
 class Schedule:
-    """``landmarks``: nodes with a step of their own, each with the node whose value the step leaves in memory (itself, or what its
-    epilogue makes of it).  ``kept``: nodes with memory.  ``slots[k]``: those computed by kernels before landmark k; the last slot comes
-    after all landmarks.
+    """``landmarks``: nodes with a step of their own, each with the Tail that its step computes along and leaves in memory.
+    ``kept``: nodes with memory.  ``slots[k]``: those computed by kernels before landmark k; the last slot comes after all landmarks.
     """
 
     def __init__(self, graph: Graph, landmarks: dict):
         self.graph, self.landmarks = graph, landmarks
-        self.at = {n: k for k, pair in enumerate(landmarks.items()) for n in pair}
+        self.at = {n: k for k, (node, tail) in enumerate(landmarks.items()) for n in (node, *tail.stored)}
+        self.inside = frozenset().union(*(tail.inside for tail in landmarks.values()))
         for node in graph.nodes:
             if is_part(node):
                 self.at[node] = self.at[node.args[0]]
-        self.kept = {*graph.inputs, *landmarks.values(), *(o for o in graph.outputs if not isinstance(o, Store))}
+        self.kept = {*graph.inputs, *(o for o in graph.outputs if not isinstance(o, Store))}
+        for tail in landmarks.values():
+            self.kept.update(tail.stored, map(through_views, tail.reads))
         self.kept.update(n for n in graph.nodes if is_part(n))
         for node in graph.nodes:
             if node in landmarks:
@@ -50,13 +52,15 @@ class Schedule:
         """Keeps values that several kept ones are computed from, where computing them again costs more than reading them."""
         readers: dict = {o.node: {o} for o in self.graph.outputs if isinstance(o, Store)}  # node: kept ones that read it
         for node in reversed(self.graph.nodes):
+            if node in self.inside:
+                continue
             own = {node} if node in self.kept else readers.get(node, set())
             for used in nodes_in(node.args):
                 if used not in self.kept:
                     readers.setdefault(used, set()).update(own)
         work: dict = {}
         for node in self.graph.nodes:
-            if node in self.kept or node in self.at:
+            if node in self.kept or node in self.at or node in self.inside:
                 continue
             loads, operations = self.cost(node, work)
             dear = loads >= MOST_LOADS or operations >= MOST_WORK or node.op.kind.name == "reduce"

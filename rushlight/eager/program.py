@@ -11,12 +11,13 @@ from ..compiler.llvm import pool
 from ..compiler.lower import NotLowerable, obstacle
 from ..compiler.pipeline import compile_once
 from ..compiler.schedule import Schedule
-from ..compiler.templates.contraction import NO_EPILOGUE, bias_epilogue as row_bias
-from ..compiler.templates.conv import Convolution, bias_epilogue as channel_bias, plan_conv, plan_conv_input_grad, plan_conv_weight_grad
+from ..compiler.tail import Tail, Tails
+from ..compiler.templates.contraction import NO_EPILOGUE
+from ..compiler.templates.conv import Convolution, plan_conv, plan_conv_input_grad, plan_conv_weight_grad
 from ..compiler.templates.matmul import Matmul, plan_matmul
 from ..core.kinds import P
 from ..core.log import logger
-from ..core.meta import Meta, product
+from ..core.meta import Meta, product, row_major
 from ..core.native.memory import set_program_runner
 from ..core.settings import settings
 from ..graph.graph import Graph, Node, Store, nodes_in
@@ -25,7 +26,7 @@ from ..ops import flash, prims  # noqa: F401 - declare the primitives named belo
 from .reference import callback
 
 set_program_runner(pool.addresses()["program_run"])
-log, memory_log = logger("kernels"), logger("memory")
+log, memory_log, fusion_log = logger("kernels"), logger("memory"), logger("fusion")
 FLAG = "flag"
 LONG = 1 << 21  # multiplications from which other threads may run meanwhile
 
@@ -98,9 +99,9 @@ class Assembler:
 
     def assemble(self) -> Code:
         plan = Schedule(self.graph, self.landmarks())
-        for (landmark, root), slot in zip(plan.landmarks.items(), plan.slots):
+        for (landmark, tail), slot in zip(plan.landmarks.items(), plan.slots):
             self.fill(slot)
-            self.land(landmark, root)
+            self.land(landmark, tail)
         self.fill(plan.slots[-1])
         self.segment([(node, place) for node, place in self.targets if self.places[node].value != place.value])
         self.segment([(o.node, self.places[o.into]) for o in self.stores if self.places.get(o.node) is not self.places[o.into]])
@@ -186,41 +187,15 @@ class Assembler:
 
     # --- landmarks -----------------------------------------------------------------------------------------------------------------
     def landmarks(self) -> dict:
-        """Contractions and what only NumPy computes, each with the node that its step leaves in memory."""
-        found = {}
-        for node in self.graph.nodes:
-            if node.op.kind.name == "contract":
-                found[node] = self.epilogue(node)[0]
-            elif not is_part(node) and (obstacle(node) or reads_nothing(node)):
-                found[node] = node
-        return found
+        """Contractions and what only NumPy computes, each with what its step computes along."""
+        found = [n for n in self.graph.nodes if n.op.kind.name == "contract" or not is_part(n) and (obstacle(n) or reads_nothing(n))]
+        tails = Tails(self.graph, self.users, found)
+        return {node: tails.of(node) if node.op in WITH_TAILS and plannable(node) and settings.kernels else Tail((node,)) for node in found}
 
-    def epilogue(self, node: Node):
-        """(the node that a contraction's template computes along, the bias it adds)."""
-        users = self.users.get(node, ())
-        if len(users) == 1 and users[0].op is P.add and users[0].args[0] is node and node not in self.results and plannable(node):
-            bias = self.bias_of(node, users[0])
-            if bias is not None:
-                return users[0], bias
-        return node, None
-
-    def bias_of(self, node: Node, addition: Node):
-        """The vector that the addition after a contraction adds to every row (channel), if it does just that."""
-        other = addition.args[1]
-        if not isinstance(other, Node) or addition.meta.shape != node.meta.shape or other.dtype is not node.dtype:
-            return None
-        if node.op is P.matmul:
-            vector = other if tuple(other.shape) == (node.shape[-1],) else None
-        elif node.op is P.conv and other.op is P.reshape and tuple(other.shape) == (1, node.shape[1]) + (1,) * (len(node.shape) - 2):
-            vector = other.args[0] if len(other.args[0].shape) == 1 else None
-        else:
-            vector = None
-        return vector if vector is not None and vector.op is None and vector.meta.contiguous else None
-
-    def land(self, node: Node, root: Node):
+    def land(self, node: Node, tail: Tail):
         """The steps of a landmark."""
         if node.op.kind.name == "contract" and plannable(node):
-            self.contract(node, root)
+            self.contract(node, tail)
             return
         if node.op in SEVERAL:
             self.attend(node)
@@ -235,12 +210,19 @@ class Assembler:
         self.by_numpy(part, targets)
         self.places.update(targets)
 
-    def contract(self, node: Node, root: Node):
+    def contract(self, node: Node, tail: Tail):
         """Steps of a template."""
-        target = self.home(root, is_contiguous)
-        self.add(node, root.shape, *PLANNERS[node.op](self, node, target, self.epilogue(node)[1]))
+        homes = {n: self.home(n, is_contiguous) for n in tail.stored}
+        output, epilogue, beside = PLANNERS[node.op].output, NO_EPILOGUE, {}
+        if tail.inside:
+            epilogue, names = tail.epilogue(node, output)
+            beside = {name: homes.get(n) or self.operand(n, is_contiguous) for name, n in names.items()}
+            fusion_log.debug("%s: %s computes %s", self.name, node.name, tail)
+        root = tail.stored[0]
+        plan, operands = PLANNERS[node.op].plan(self, node, homes[root], root.dtype.name, epilogue)
+        self.add(node, root.shape, plan, {**operands, **beside}, f" and {tail}" if tail.inside else "")
         self.long = self.long or product(root.shape) * node.args[1].shape[-1] > LONG
-        self.places[root] = target
+        self.places.update(homes)
 
     def attend(self, node: Node):
         """Steps of attention or its gradient, whose results are parts."""
@@ -251,7 +233,7 @@ class Assembler:
         self.long = True
         self.places.update((part, targets[k]) for part, k in parts)
 
-    def add(self, node: Node, shape, plan, operands):
+    def add(self, node: Node, shape, plan, operands, more=""):
         """Adds the steps of a template's plan."""
         temporaries = {name: Temporary(size) for name, size in plan.temporaries.items()}
         for step in plan.steps:
@@ -264,7 +246,7 @@ class Assembler:
                 else:
                     slots.append((operands[slot[1]].value, slot[2] + operands[slot[1]].offset))
             self.steps.append((step.kernel, step.extent, step.grain, slots))
-            self.labels.append(f"{node.op.name} {list(shape)} {[list(n.shape) for n in nodes_in(node.args)]}")
+            self.labels.append(f"{node.op.name} {list(shape)} {[list(n.shape) for n in nodes_in(node.args)]}{more}")
         self.keep.append(plan)
         log.debug("%s: %s by template, %d steps", self.name, node.op.name, len(plan.steps))
 
@@ -380,47 +362,53 @@ def windows_match(x_shape, w_shape, g_shape, p) -> bool:
                for size, k, n, s, pad, d in zip(x_shape[2:], w_shape[2:], g_shape[2:], p["stride"], p["padding"], p["dilation"]))
 
 
-def plan_product(assembler: Assembler, node: Node, target: Place, bias):
+def plan_product(assembler: Assembler, node: Node, target: Place, dtype: str, epilogue):
     left, right = (assembler.operand(n) for n in node.args)
     shape = node.shape
     problem = Matmul(tuple(shape[:-2]), shape[-2], shape[-1], node.args[0].shape[-1], tuple(left.meta.strides), tuple(right.meta.strides),
-                     tuple(target.meta.strides), node.args[0].dtype.name, node.dtype.name)
-    operands = {"a": left, "b": right, "c": target}
-    if bias is None:
-        return plan_matmul(problem), operands
-    return plan_matmul(problem, row_bias(node.dtype.name)), {**operands, "bias": assembler.seen(bias)}
+                     row_major(shape), node.args[0].dtype.name, dtype)
+    return plan_matmul(problem, epilogue), {"a": left, "b": right, "c": target}
 
 
-def convolution(x_shape, w_shape, x: Place, y: Place, node: Node) -> Convolution:
+def convolution(x_shape, w_shape, x, y, node: Node) -> Convolution:
+    """The problem for these strides of x and y."""
     p = node.params
     return Convolution(x_shape[0], x_shape[1], w_shape[0], tuple(x_shape[2:]), tuple(w_shape[2:]), p["stride"], p["padding"], p["dilation"],
-                       p["groups"], node.dtype.name, tuple(x.meta.strides), tuple(y.meta.strides))
+                       p["groups"], node.dtype.name, tuple(x), tuple(y))
 
 
 def is_contiguous(meta: Meta) -> bool:
     return meta.contiguous
 
 
-def plan_forward(assembler: Assembler, node: Node, target: Place, bias):
+def plan_forward(assembler: Assembler, node: Node, target: Place, dtype: str, epilogue):
     x, w = assembler.operand(node.args[0]), assembler.operand(node.args[1], is_contiguous)
-    problem = convolution(node.args[0].shape, node.args[1].shape, x, target, node)
-    operands = {"x": x, "weight": w, "y": target}
-    if bias is None:
-        return plan_conv(problem), operands
-    return plan_conv(problem, channel_bias(node.dtype.name)), {**operands, "bias": assembler.seen(bias)}
+    problem = convolution(node.args[0].shape, node.args[1].shape, x.meta.strides, row_major(node.shape), node)
+    return plan_conv(problem, epilogue), {"x": x, "weight": w, "y": target}
 
 
-def plan_input(assembler: Assembler, node: Node, target: Place, bias):
+def plan_input(assembler: Assembler, node: Node, target: Place, dtype: str, epilogue):
     g, w = assembler.operand(node.args[0]), assembler.operand(node.args[1], is_contiguous)
-    return plan_conv_input_grad(convolution(node.shape, node.args[1].shape, target, g, node)), {"y": g, "weight": w, "x": target}
+    problem = convolution(node.shape, node.args[1].shape, row_major(node.shape), g.meta.strides, node)
+    return plan_conv_input_grad(problem, epilogue), {"y": g, "weight": w, "x": target}
 
 
-def plan_weight(assembler: Assembler, node: Node, target: Place, bias):
+def plan_weight(assembler: Assembler, node: Node, target: Place, dtype: str, epilogue):
     g, x = assembler.operand(node.args[0]), assembler.operand(node.args[1])
-    return plan_conv_weight_grad(convolution(node.args[1].shape, node.shape, x, g, node)), {"x": x, "y": g, "weight": target}
+    problem = convolution(node.args[1].shape, node.shape, x.meta.strides, g.meta.strides, node)
+    return plan_conv_weight_grad(problem), {"x": x, "y": g, "weight": target}
 
 
-PLANNERS = {P.matmul: plan_product, P.int_matmul: plan_product, P.conv: plan_forward, P.conv_input: plan_input, P.conv_weight: plan_weight}
+class Planner:
+    """``plan(assembler, node, target, dtype of the target, epilogue)`` gives a plan and its operands; ``output`` is the target's name."""
+
+    def __init__(self, plan, output):
+        self.plan, self.output = plan, output
+
+
+PLANNERS = {P.matmul: Planner(plan_product, "c"), P.int_matmul: Planner(plan_product, "c"), P.conv: Planner(plan_forward, "y"),
+            P.conv_input: Planner(plan_input, "x"), P.conv_weight: Planner(plan_weight, "weight")}
+WITH_TAILS = (P.matmul, P.conv, P.conv_input)
 
 
 def has_rows(meta: Meta) -> bool:

@@ -3,6 +3,17 @@
 import numpy as np
 
 from rushlight.compiler.llvm import pool
+from rushlight.compiler.templates.expression import Operand, expression_epilogue, leaf
+from rushlight.core import dtypes
+from rushlight.core.expr import apply, convert
+
+
+def bias_epilogue(dtype, along, output):
+    """Adds "bias" in this dtype to the sums: a number for each "column", or for each "row" (channel)."""
+    kind = getattr(dtypes, dtype)
+    sums = leaf("sums", dtypes.float64 if kind is dtypes.float64 else dtypes.float32)
+    value = apply("add", sums, convert(leaf("bias", kind), sums.dtype))
+    return expression_epilogue(value, (Operand("bias", kind, along),), (output, kind), given=sums)
 
 
 class Runner:

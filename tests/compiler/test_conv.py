@@ -9,9 +9,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from rushlight.compiler.templates.conv import (  # noqa: E402
-    Convolution, bias_epilogue, plan_conv, plan_conv_input_grad, plan_conv_weight_grad)
+    Convolution, plan_conv, plan_conv_input_grad, plan_conv_weight_grad)
 
-from .contractions import Runner  # noqa: E402
+from .contractions import Runner, bias_epilogue  # noqa: E402
 
 # batch, in, out, size, kernel, stride, pad, dilation, groups
 CASES = {
@@ -65,7 +65,7 @@ def test_forward_and_gradients(name, dtype):
     problem = Convolution(*case, dtype)
     got_y, got_x, got_weight = (torch.full(t.shape, float("nan"), dtype=x.dtype) for t in (grad, x, weight))
     pointers = {"weight": weight.data_ptr(), "x": x.data_ptr(), "y": got_y.data_ptr(), "bias": bias.data_ptr()}
-    Runner(plan_conv(problem, bias_epilogue(dtype)), **pointers)()
+    Runner(plan_conv(problem, bias_epilogue(dtype, "row", "y")), **pointers)()
     close(got_y, y, dtype)
     Runner(plan_conv_input_grad(problem), x=got_x.data_ptr(), weight=weight.data_ptr(), y=grad.data_ptr())()
     close(got_x, grad_x, dtype)
@@ -82,7 +82,7 @@ def test_channels_last(name):
     got_y, got_x = torch.full_like(grad, float("nan")), torch.full_like(x, float("nan"))
     problem = Convolution(*case, "float32", x.stride(), grad.stride())
     pointers = {"weight": weight.data_ptr(), "x": x.data_ptr(), "y": got_y.data_ptr(), "bias": bias.data_ptr()}
-    Runner(plan_conv(problem, bias_epilogue("float32")), **pointers)()
+    Runner(plan_conv(problem, bias_epilogue("float32", "row", "y")), **pointers)()
     close(got_y, y, "float32")
     Runner(plan_conv_input_grad(problem), x=got_x.data_ptr(), weight=weight.data_ptr(), y=grad.data_ptr())()
     close(got_x, grad_x, "float32")

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from rushlight.compiler.llvm import pool
-from rushlight.compiler.templates.contraction import bias_epilogue
 from rushlight.compiler.templates.matmul import Matmul, plan_matmul
 
-from .contractions import Runner
+from .contractions import Runner, bias_epilogue
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-13, "float16": 2e-3, "int32": 0, "int64": 0, "int8": 0, "uint8": 0}
 SHAPES = [(4, 3, 5), (1, 1, 1), (14, 32, 16), (17, 33, 19), (100, 65, 70), (3, 200, 1000), (500, 100, 33), (1000, 40, 600),
@@ -118,7 +117,7 @@ def test_empty_sizes(rows, columns, depth):
 def test_bias(rows, columns, depth):
     a, b = random((rows, depth), "float32"), operand((), depth, columns, "t", "float32")
     bias = random((columns,), "float32")
-    got = product(a, b, "float32", plan={"epilogue": bias_epilogue("float32")}, bias=bias)
+    got = product(a, b, "float32", plan={"epilogue": bias_epilogue("float32", "column", "c")}, bias=bias)
     check(got, a, b, "float32", bias)
 
 
@@ -127,7 +126,7 @@ def test_bias(rows, columns, depth):
 def test_long_sums(layouts, depth):
     a, b = operand((), 30, depth, layouts[0], "float32"), operand((), depth, 40, layouts[1], "float32")
     bias = random((40,), "float32")
-    got = product(a, b, "float32", plan={"epilogue": bias_epilogue("float32")}, bias=bias)
+    got = product(a, b, "float32", plan={"epilogue": bias_epilogue("float32", "column", "c")}, bias=bias)
     check(got, a, b, "float32", bias)
 
 

@@ -5,7 +5,7 @@ from typing import Callable
 
 from ..llvm.builder import constant
 from ..llvm.features import host
-from ..llvm.types import bf16, f16, f32, f64, i8, i16, i32, i64, ptr, vector
+from ..llvm.types import bf16, f16, f32, f64, i8, i16, i32, i64, vector
 
 ELEMENTS = {"float32": f32, "float64": f64, "float16": f16, "bfloat16": bf16, "int8": i8, "uint8": i8,
             "int16": i16, "int32": i32, "int64": i64}
@@ -121,23 +121,6 @@ class Epilogue:
 
 
 NO_EPILOGUE = Epilogue()
-
-
-def bias_epilogue(dtype, operand="bias"):
-    """Adds a contiguous vector of `dtype`, one number a column: the bias of a linear layer.
-
-    Example:
-        >>> bias_epilogue("float32").key
-        'bias float32'
-    """
-    element = ELEMENTS[dtype]
-
-    def emit(b, sums, batch, row, column, place, mask, slots):
-        base = b.cast("inttoptr", slots[0], ptr)
-        bias = b.load(sums.type.with_element(element), b.offset(base, column, element), mask=mask)
-        return b.add(sums, b.convert(bias, sums.type.element))
-
-    return Epilogue(f"bias {dtype}", (("pointer", operand, 0),), emit)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from itertools import product
 import numpy as np
 
 from ..llvm import pool
-from ..llvm.types import ptr
-from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, Epilogue, numbers
+from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, numbers
 from .image import Geometry, is_contiguous
 from .implicit_plan import Builder, Product, equidistant, wide_dtype
 from .matmul import Matmul, blocked_plan, dot_plan, plan_matmul, rounding_step
@@ -47,18 +46,6 @@ class Convolution:
                      for size, kernel, stride, pad, dilation in sizes)
 
 
-def bias_epilogue(dtype, operand="bias"):
-    """Adds a contiguous vector of `dtype`, one number an output channel."""
-    element = ELEMENTS[dtype]
-
-    def emit(b, sums, batch, row, column, place, mask, slots):
-        base = b.cast("inttoptr", slots[0], ptr)
-        bias = b.convert(b.load(element, b.offset(base, row, element)), sums.type.element)
-        return b.add(sums, b.splat(bias, sums.type.lanes))
-
-    return Epilogue(f"channel bias {dtype}", (("pointer", operand, 0),), emit)
-
-
 def plan_conv(convolution, epilogue=NO_EPILOGUE):
     """Plans the forward convolution; operands are named "x", "weight" and "y", and the epilogue's as its slots say.
 
@@ -72,9 +59,9 @@ def plan_conv(convolution, epilogue=NO_EPILOGUE):
     return _plan("forward", _three_dimensional(convolution), epilogue, pool.get_num_threads())
 
 
-def plan_conv_input_grad(convolution):
+def plan_conv_input_grad(convolution, epilogue=NO_EPILOGUE):
     """Plans the gradient of the input (which is also the transposed convolution): "y" and "weight" in, "x" out."""
-    return _plan("input", _three_dimensional(convolution), NO_EPILOGUE, pool.get_num_threads())
+    return _plan("input", _three_dimensional(convolution), epilogue, pool.get_num_threads())
 
 
 def plan_conv_weight_grad(convolution):

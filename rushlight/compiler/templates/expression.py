@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ...core.dtypes import float32
-from ...core.expr import Expr, text
+from ...core.expr import Expr, show
 from .. import math
 from ..llvm import scalars
 from ..llvm.builder import constant
@@ -25,15 +25,25 @@ def leaf(name, dtype=float32) -> Expr:
 @dataclass(frozen=True)
 class Operand:
     """A tensor that an epilogue reads: its name, dtype, and what it has a number for: "row" (a channel of a convolution),
-    "column" (a feature of a linear layer), or "element" (the output, which it then is laid out as)."""
+    "column" (a feature of a linear layer), "element" (the output, which it then is laid out as), or "one" for a single number."""
 
     name: str
     dtype: object
     along: str
 
 
-def expression_epilogue(expr, operands=(), out=("c", float32)):
-    """The Epilogue that stores `expr` instead of the sums; `out` is the name and dtype of the output it goes into.
+@dataclass(frozen=True)
+class Stored:
+    """A further output of the same layout: its name, dtype, and the Expr that goes there."""
+
+    name: str
+    dtype: object
+    value: Expr
+
+
+def expression_epilogue(expr, operands=(), out=("c", float32), further=(), given=leaf("sums")):
+    """The Epilogue that stores `expr` instead of the sums; `out` is the name and dtype of the output it goes into, `further` what
+    else is Stored, `given` the leaf of the sums.
 
     Raises NotImplementedError, when the kernel is made, for operations without instructions.
 
@@ -47,44 +57,44 @@ def expression_epilogue(expr, operands=(), out=("c", float32)):
 
     def emit(b, sums, batch, row, column, place, mask, slots):
         lanes = sums.type.lanes
-        values = {leaf("sums", expr_type(expr)): sums}
+        values = {given: sums}
         for operand, slot in zip(operands, slots[1:]):
             base = b.cast("inttoptr", slot, ptr)
             stored = STORED[operand.dtype.name]
-            if operand.along == "row":
+            if operand.along == "one":
+                value = b.splat(b.load(stored, base), lanes)
+            elif operand.along == "row":
                 value = b.splat(b.load(stored, b.offset(base, row, stored)), lanes)
             elif operand.along == "column":
                 value = b.load(vector(stored, lanes), b.offset(base, column, stored), mask=mask)
             else:
-                value = beside(b, place, slots[0], base, stored, out_dtype, lanes, mask)
+                at = beside(b, place, slots[0], base, stored, out_dtype, lanes)
+                value = b.gather(vector(stored, lanes), at, mask) if at.type.lanes else b.load(vector(stored, lanes), at, mask=mask)
             values[leaf(operand.name, operand.dtype)] = scalars.from_memory(b, value, operand.dtype)
-        result = Emission(b, values, lanes).value(expr)
-        return b.convert(result, sums.type.element)
+        emission = Emission(b, values, lanes)
+        for output, slot in zip(further, slots[1 + len(operands):]):
+            stored = STORED[output.dtype.name]
+            at = beside(b, place, slots[0], b.cast("inttoptr", slot, ptr), stored, out_dtype, lanes)
+            value = scalars.to_memory(b, emission.value(output.value), output.dtype)
+            if at.type.lanes:
+                b.scatter(value, at, mask)
+            else:
+                b.store(value, at, mask=mask)
+        return b.convert(emission.value(expr), sums.type.element)
 
     kinds = ", ".join(f"{o.name}: {o.dtype} {o.along}" for o in operands)
-    slots = (("pointer", out_name, 0), *(("pointer", o.name, 0) for o in operands))
-    return Epilogue(f"{text(expr)} of {kinds} into {out_dtype}", slots, emit)
+    slots = tuple(("pointer", name, 0) for name in (out_name, *(o.name for o in operands), *(o.name for o in further)))
+    outputs = ", ".join(str(o.dtype) for o in further)
+    formula = "; ".join(show(expr, *(o.value for o in further)))
+    return Epilogue(f"{formula} of {given.dtype} and {kinds} into {out_dtype} and {outputs}", slots, emit)
 
 
-def expr_type(expr):
-    """The dtype of the sums in an Expr."""
-    stack = [expr]
-    while stack:
-        e = stack.pop()
-        if e.op == "scalar" and e.arg == "sums":
-            return e.dtype
-        stack.extend(a for a in e.args if isinstance(a, Expr))
-    return float32
-
-
-def beside(b, place, out, base, stored, out_dtype, lanes, mask):
-    """The elements of an operand at the places (one, or a vector of them) that a vector of the output goes to."""
-    size = out_dtype.itemsize
-    if place.type.lanes:
-        at = b.sub(b.cast("ptrtoint", place, vector(i64, lanes)), b.splat(out, lanes))
-        return b.gather(vector(stored, lanes), b.offset(base, b.div(at, size), stored), mask)
-    at = b.sub(b.cast("ptrtoint", place, i64), out)
-    return b.load(vector(stored, lanes), b.offset(base, b.div(at, size), stored), mask=mask)
+def beside(b, place, out, base, stored, out_dtype, lanes):
+    """The addresses in another tensor of the places (one, or a vector of them) that a vector of the output goes to."""
+    address = vector(i64, lanes) if place.type.lanes else i64
+    at = b.sub(b.cast("ptrtoint", place, address), b.splat(out, lanes) if place.type.lanes else out)
+    shift = out_dtype.itemsize.bit_length() - 1
+    return b.offset(base, b.ashr(at, shift), stored)
 
 
 class Emission:

@@ -89,10 +89,20 @@ def write_tile(module, name, numbers, rows, vectors, a_row, a_step, store):
         totals = f.when(first, lambda: tile, earlier)
 
         def final():
-            for r in range(rows):
-                for j in range(vectors):
-                    store.finish(f, args, totals[r * vectors + j], place(out, out_stride, r, j, store.out.bytes),
-                                 batch, f.add(row, r), f.add(column, j * lanes), None)
+            if store.epilogue.emit is None:
+                for r in range(rows):
+                    one_row(r, totals[r * vectors:(r + 1) * vectors])
+                return
+            # an epilogue is long: written once, for sums that pass through memory
+            buffer = f.alloca(numbers.vector, rows * vectors)
+            for k, value in enumerate(totals):
+                f.store(value, f.offset(buffer, k * lanes * bytes_))
+            f.loop(0, rows, 1, [], lambda r, _: one_row(r, [
+                f.load(numbers.vector, f.offset(buffer, f.add(f.mul(r, width * bytes_), j * lanes * bytes_))) for j in range(vectors)]))
+
+        def one_row(r, values):
+            for j, value in enumerate(values):
+                store.finish(f, args, value, place(out, out_stride, r, j, store.out.bytes), batch, f.add(row, r), f.add(column, j * lanes), None)
 
         def keep():
             for r in range(rows):

@@ -1,0 +1,162 @@
+"""What a contraction's template computes along with its sums: elementwise nodes that follow, of the same elements.
+
+A tail grows node by node as long as no more tensors get memory than without it.  What it reads besides the sums is known before the
+contraction runs: numbers, vectors along the columns of a product or the channels of a convolution, and tensors of the same elements.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..core.expr import Expr
+from ..core.kinds import P
+from ..core.meta import product
+from ..graph.graph import Graph, Node, nodes_in
+from ..graph.views import in_memory, is_part, operands, through_views
+from .lower import Reader, obstacle
+from .templates.expression import Operand, Stored, expression_epilogue, leaf
+
+MOST_NODES = 48     # of a tail
+MOST_OPERANDS = 10  # tensors that it reads
+
+
+@dataclass
+class Tail:
+    """``stored``: the nodes that get memory, the template's own output first; ``reads``: what else is read, and along what."""
+
+    stored: tuple
+    inside: frozenset = frozenset()
+    reads: dict = field(default_factory=dict)
+
+    def __str__(self):
+        return f"{len(self.inside) - 1} operations after it, reading {', '.join(self.reads.values()) or 'nothing'}"
+
+    def epilogue(self, contraction: Node, output: str):
+        """The Epilogue that computes the tail, and the names that its operands and further outputs have there: {name: node}."""
+        reader, names, given = Reader(Graph()), {}, []
+        reader.places[contraction] = sums = leaf("sums", contraction.dtype)
+        for k, (node, along) in enumerate(self.reads.items()):
+            names[f"e{k}"] = node
+            reader.places[node] = leaf(f"e{k}", node.dtype)
+            given.append(Operand(f"e{k}", node.dtype, along))
+        values = [reader.read(node, (0,) * len(node.shape)) for node in self.stored]
+        further = [Stored(f"s{k}", node.dtype, value) for k, (node, value) in enumerate(zip(self.stored[1:], values[1:]))]
+        names.update((f"s{k}", node) for k, node in enumerate(self.stored[1:]))
+        return expression_epilogue(values[0], tuple(given), (output, self.stored[0].dtype), tuple(further), sums), names
+
+
+class Tails:
+    """Finds the tails of a program's contractions; ``landmarks`` in order."""
+
+    def __init__(self, graph: Graph, users: dict, landmarks: list):
+        self.users, self.results = users, set(graph.result_nodes())
+        self.order = {node: k for k, node in enumerate(graph.nodes)}
+        number = {node: k + 1 for k, node in enumerate(landmarks)}
+        self.reach: dict = {}  # how many landmarks must have run before a value is there
+        for node in graph.nodes:
+            self.reach[node] = number.get(node) or max((self.reach.get(n, 0) for n in nodes_in(node.args)), default=0)
+        self.wanted = operands(graph.nodes) | {through_views(o) for o in self.results}
+        self.there = {n for n in graph.nodes if n in number or is_part(n) or n.op.kind.name in ("scan", "scatter", "reduce")} | set(graph.inputs)
+
+    def of(self, contraction: Node) -> Tail:
+        """The longest tail that costs no more memory than none."""
+        inside, best, queue = {contraction}, Tail((contraction,)), set(self.users.get(contraction, ()))
+        while queue and len(inside) < MOST_NODES:
+            node = min(queue, key=self.order.__getitem__)
+            queue.discard(node)
+            if not self.joins(node, contraction, inside):
+                continue
+            inside.add(node)
+            queue.update(n for n in self.users.get(node, ()) if n not in inside)
+            found = self.tail(contraction, inside)
+            best = found or best
+        self.there.update(best.stored)
+        return best
+
+    def joins(self, node: Node, contraction: Node, inside: set) -> bool:
+        """Whether a node is computed from a tail and what is known before."""
+        shaped = node.op is P.reshape or node.op.kind.name == "elementwise" and not obstacle(node)
+        if not shaped or product(node.shape) != product(contraction.shape):
+            return False
+        return all(n in inside or self.along(n, node, contraction) for n in nodes_in(node.args))
+
+    def along(self, operand: Node, node: Node, contraction: Node) -> str:
+        """What an operand of a node has an element for; empty where a template cannot read it."""
+        if self.reach.get(operand, 0) >= self.reach[contraction] or operand.dtype.is_complex:
+            return ""
+        if operand.weak:
+            return ""
+        if product(operand.shape) == 1:
+            return "one"
+        shape = (1,) * (len(node.shape) - len(operand.shape)) + tuple(operand.shape)
+        if product(shape) == product(node.shape):
+            return "element" if lies_in_rows(operand) else ""
+        if contraction.op is P.matmul:
+            found = node.shape[-1] == contraction.shape[-1] == product(shape) == shape[-1]
+            return "column" if found and lies_in_rows(operand) else ""
+        found = tuple(node.shape) == tuple(contraction.shape) and product(shape) == shape[1] == node.shape[1]
+        return "row" if found and lies_in_rows(operand) else ""
+
+    def tail(self, contraction: Node, inside: set) -> Tail | None:
+        """The Tail of these nodes, unless it stores more, or makes others store more, than its contraction alone."""
+        shown = [owner(n) for n in inside if n in self.results or any(u not in inside for u in self.users.get(n, ()))]
+        stored = sorted(set(shown), key=lambda n: -self.order[n])
+        extra = [n for n in stored if n not in self.wanted]
+        if len(extra) > 1 or any(n.dtype.itemsize > contraction.dtype.itemsize for n in extra) or stored == [contraction]:
+            return None
+        own = next((n for n in stored if n.dtype is contraction.dtype), None)
+        if own is None and contraction.op is not P.matmul:
+            return None
+        first = own or stored[0]
+        absorbed = self.absorbed(contraction, inside)
+        whole = inside | absorbed
+        reads = {}
+        for node in sorted(whole - {contraction}, key=self.order.__getitem__):
+            for n in nodes_in(node.args):
+                if n not in whole:
+                    reads[n] = self.along(n, node, contraction)
+        if len(reads) > MOST_OPERANDS or any(along == "element" and not self.in_memory(n) for n, along in reads.items()):
+            return None
+        return Tail((first, *(n for n in stored if n is not first)), frozenset(whole), reads)
+
+    def absorbed(self, contraction: Node, inside: set) -> set:
+        """Elementwise nodes that only a tail reads: computed there from what they are made of."""
+        found: set = set()
+        queue = [n for node in inside - {contraction} for n in nodes_in(node.args)]
+        while queue:
+            node = max(queue, key=lambda n: self.order.get(n, -1))
+            queue = [n for n in queue if n is not node]
+            if node in inside or node in found or self.in_memory(node) or node.op.kind.name != "elementwise" or obstacle(node):
+                continue
+            if product(node.shape) != product(contraction.shape) or not all(u in inside or u in found for u in self.users[node]):
+                continue
+            if all(self.along(n, node, contraction) for n in nodes_in(node.args)):
+                found.add(node)
+                queue += nodes_in(node.args)
+        return found
+
+    def in_memory(self, node: Node) -> bool:
+        """Whether a value lies in memory before the contraction runs, whatever becomes of it."""
+        root = through_views(node)
+        return root in self.there or root in self.wanted or root.op is not None and root.op.kind.name != "create" and len(self.users.get(root, ())) > 1
+
+
+def owner(node: Node) -> Node:
+    """The elementwise node or contraction whose elements a chain of reshapes shows."""
+    while node.op is P.reshape:
+        node = node.args[0]
+    return node
+
+
+def lies_in_rows(node: Node) -> bool:
+    """Whether a value, or what it is a view of, lies in memory in its own row-major order."""
+    path = []
+    while node.op is not None and node.op.kind.name == "view":
+        path.append(node)
+        node = node.args[0]
+    meta = in_memory(node)
+    for step in reversed(path):
+        found = step.op.kind.strided(step.op, meta, **step.params)
+        if found is None:
+            return False
+        meta = found[0]
+    return meta.contiguous
