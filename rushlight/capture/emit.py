@@ -12,13 +12,16 @@ from .attributes import DELETED
 from .errors import Again
 from .guards import guard_function
 from .instructions import Placeholder
-from .values import (NULL, Constant, Function, Mapping, Number, Object, Sequence, SetValue, TensorValue)
+from .values import (NULL, Constant, Function, Mapping, Number, Object, Offset, Sequence, SetValue, TensorValue)
 
 END = object()
 
 
 class Place(collections.namedtuple("Place", "code offset locals cells stack discard calling")):
-    """Where a frame goes on, and which of its variables come along."""
+    """Where a frame goes on, and which of its variables come along.
+
+    ``stack`` has for each slot "V" (a value comes along), "N" (CPython's NULL), or the offset of the instruction that raised.
+    """
 
 
 class Segment:
@@ -63,6 +66,14 @@ def unpacked(value, count):
     return items
 
 
+def traced(error):
+    """Gives an exception a traceback, without which CPython's handlers cannot do."""
+    try:
+        raise error
+    except BaseException as caught:
+        caught.__context__ = None
+
+
 def store_item(owner, index, value):
     owner[index] = value
 
@@ -85,7 +96,7 @@ def made(cls, new, attributes):
 
 
 NAMES = {"FunctionType": types.FunctionType, "MethodType": types.MethodType, "CellType": types.CellType, "Partial": functools.partial,
-         "ITERATOR": iterator_at, "UNPACK": unpacked, "SET": store_item, "DELETE": delete_item, "REFILL": refill, "INPLACE": INPLACE, "END": END,
+         "ITERATOR": iterator_at, "UNPACK": unpacked, "TRACED": traced, "SET": store_item, "DELETE": delete_item, "REFILL": refill, "INPLACE": INPLACE, "END": END,
          "GRAD": GradMode, "SETATTR": object.__setattr__}
 
 
@@ -238,8 +249,13 @@ class Writer:
         cls = self.constant(value.cls)
         self.builds.append(f"{name} = {cls}.__new__({', '.join([cls, *map(self.write, value.arguments)])})")
         self.builds.append(f"BaseException.__init__({', '.join([name, *map(self.write, value.arguments)])})")
-        if value.cause is not None:
-            self.builds.append(f"{name}.__cause__ = {self.write(value.cause)}")
+        if value.raised:
+            self.builds.append(f"TRACED({name})")
+        for attribute, other in (("__context__", value.context), ("__cause__", value.cause)):
+            if other is not None:
+                self.builds.append(f"{name}.{attribute} = {self.write(other)}")
+        if value.suppress != (value.cause is not None):
+            self.builds.append(f"{name}.__suppress_context__ = {value.suppress}")
         self.attributes_of(value, name)
 
     def build_Object(self, value, name):
@@ -281,9 +297,9 @@ class Writer:
             if frame.generator is not None:
                 raise Again("generators")
             where = offset if last else frame.now.next
-            stack = tuple("N" if v is NULL else "V" for v in frame.stack)
+            stack = tuple("N" if v is NULL else v.offset if isinstance(v, Offset) else "V" for v in frame.stack)
             places.append(Place(frame.code, where, tuple(frame.locals), tuple(frame.cells), stack, frame.discard, None if last else frame.now.offset))
-            values += [*frame.locals.values(), *frame.cells.values(), *(v for v in frame.stack if v is not NULL)]
+            values += [*frame.locals.values(), *frame.cells.values(), *(v for v in frame.stack if v is not NULL and not isinstance(v, Offset))]
         found = self.machine.entry.owner.entry(tuple(places), tuple(f.namespace for f in frames), native)
         self.entries.append(found)
         written = "".join(self.write(v) + ", " for v in values)
@@ -297,7 +313,7 @@ class Writer:
             if found:
                 target, depth, push = found
                 frame, stack = frames[k], frames[k].stack
-                frame.stack = stack[:depth] + ([Constant(frame.now.offset)] if push else []) + [Placeholder("error")]
+                frame.stack = stack[:depth] + ([Offset(frame.now.offset)] if push else []) + [Placeholder("error")]
                 written = self.entry(frames[:k + 1], target)
                 frame.stack = stack
                 return written

@@ -542,7 +542,11 @@ class Instructions:
             error = self.call(error, [], {})
         if not isinstance(error, ExceptionValue):
             raise Break("RB004", f"raising a {self.describe(error)}")
-        error.cause = cause
+        if cause is not None:
+            error.suppress = True
+            error.cause = None if isinstance(cause, Constant) else cause
+        if self.handling and self.handling[-1] is not error:
+            error.context = self.handling[-1]
         raise Raised(error)
 
     def do_STOPITERATION_ERROR(self, frame, one):

@@ -18,7 +18,7 @@ from .errors import Again, Break, GraphBreak, Raised
 from .guards import Guard, TensorCheck
 from .instructions import Instructions
 from .record import Fake, Recorder
-from .values import (IDENTITIES, NULL, PLAIN, Cell, Constant, ExceptionValue, GeneratorValue, Lazy, Mapping, Number, Object, Sequence, SetValue, Source,
+from .values import (IDENTITIES, NULL, PLAIN, Cell, Constant, ExceptionValue, GeneratorValue, Lazy, Mapping, Number, Object, Offset, Sequence, SetValue, Source,
                      TensorValue, Value)
 
 SIMPLE = frozenset(("NOP", "POP_TOP", "PUSH_NULL", "COPY", "SWAP", "STORE_FAST", "JUMP", "LOAD_CLOSURE", "LOAD_CONST"))  # cannot fail
@@ -315,7 +315,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
             for name in place.cells:
                 frame.cells[name] = self.wrap(*value())
             for kind in place.stack:
-                frame.stack.append(NULL if kind == "N" else Lazy(*value()))
+                frame.stack.append(NULL if kind == "N" else Lazy(*value()) if kind == "V" else Offset(kind))
             frame.at = frame.listing.at[place.offset]
             if place.calling is not None:
                 frame.now = frame.listing.instructions[frame.listing.at[place.calling]]
@@ -438,6 +438,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
 
     def find_handler(self, value, floor=0) -> bool:
         """Goes to the handler of an exception, dropping frames down to ``floor``; whether there is one."""
+        value.raised = True
         while len(self.frames) > floor:
             frame = self.frames[-1]
             found = frame.listing.handler(frame.now.offset)
@@ -445,7 +446,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
                 target, depth, push = found
                 del frame.stack[depth:]
                 if push:
-                    frame.stack.append(Constant(frame.now.offset))
+                    frame.stack.append(Offset(frame.now.offset))
                 frame.stack.append(value)
                 frame.at = frame.listing.at[target]
                 return True

@@ -66,7 +66,7 @@ def moved_cells(code, body, names, shared, other):
 
 
 def resumed(place: Place):
-    """Code that goes on at a place, called with one tuple of locals and stack; and the names of its cells in order."""
+    """Code that goes on at a place, called with one tuple of locals and stack; the names of its cells in order; by how much it is shifted."""
     code, offset = place.code, place.offset
     shared = [c for c in code.co_cellvars if c in code.co_varnames]
     other = [c for c in code.co_cellvars if c not in code.co_varnames]
@@ -97,7 +97,7 @@ def resumed(place: Place):
     made = code.replace(co_code=bytes(prefix.bytes + body), co_exceptiontable=table, co_linetable=no_lines(shift // 2) + code.co_linetable, co_argcount=1,
                         co_posonlyargcount=0, co_kwonlyargcount=0, co_flags=code.co_flags & ~SIGNATURE_FLAGS, co_varnames=names, co_nlocals=len(names),
                         co_cellvars=(), co_freevars=cells, co_stacksize=max(code.co_stacksize, count + 3) + 2)
-    return made, cells
+    return made, cells, shift
 
 
 def no_lines(units: int) -> bytes:
@@ -114,7 +114,7 @@ _resumed: dict = {}
 
 
 def size(place: Place) -> int:
-    return len(place.locals) + len(place.cells) + sum(kind != "N" for kind in place.stack)
+    return len(place.locals) + len(place.cells) + place.stack.count("V")
 
 
 def run_native(entry, values):
@@ -123,12 +123,13 @@ def run_native(entry, values):
     found = _resumed.get(place)
     if found is None:
         found = _resumed[place] = resumed(place)
-    code, cells = found
+    code, cells, shift = found
     at = len(values) - size(place)
     own, outer = values[at:], values[:at]
     variables = own[:len(place.locals)]
     cell_values = dict(zip(place.cells, own[len(place.locals):]))
-    stack = own[len(place.locals) + len(place.cells):]
+    given = iter(own[len(place.locals) + len(place.cells):])
+    stack = tuple(next(given) if kind == "V" else (kind + shift) // 2 for kind in place.stack if kind != "N")
     function = types.FunctionType(code, entry.namespaces[-1], place.code.co_name, None, tuple(cell_values[c] for c in cells) or None)
     if len(entry.places) == 1:
         return None, function(variables + stack[::-1])
@@ -155,9 +156,8 @@ def handle(entry, values, error):
             target, depth, push = found
             fixed = len(place.locals) + len(place.cells)
             kept = place.stack[:depth]
-            count = sum(kind != "N" for kind in kept)
-            stack = kept + ("V",) * (1 + push)
+            count = kept.count("V")
+            stack = kept + (place.calling,) * push + ("V",)
             there = place._replace(offset=target, stack=stack, calling=None)
-            more = (place.calling, error) if push else (error,)
-            return entry.owner.entry((*entry.places[:k], there), entry.namespaces[:k + 1]), (*values, *own[:fixed], *own[fixed:fixed + count], *more)
+            return entry.owner.entry((*entry.places[:k], there), entry.namespaces[:k + 1]), (*values, *own[:fixed + count], error)
     raise error

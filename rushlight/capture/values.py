@@ -59,6 +59,13 @@ class Constant(Value):
         self.value, self.source = value, source
 
 
+class Offset(Value):
+    """The place of an instruction that raised, which CPython keeps on the stack of a handler."""
+
+    def __init__(self, offset):
+        self.offset = offset
+
+
 class Number(Value):
     """A number that varies from call to call; ``hint`` is what it is now.
 
@@ -165,10 +172,12 @@ class Instance(Value):
 
 
 class ExceptionValue(Value):
-    """An exception made by the program."""
+    """An exception made by the program.  ``raised``: it has a traceback; ``suppress``: its context is not to be shown."""
 
     def __init__(self, cls, arguments):
-        self.cls, self.arguments, self.cause = cls, list(arguments), None
+        self.cls, self.arguments = cls, list(arguments)
+        self.cause = self.context = None
+        self.raised = self.suppress = False
 
 
 class Super(Value):
