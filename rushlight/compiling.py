@@ -6,6 +6,7 @@ import types
 from .capture import marks
 from .core.native import Tensor
 from .nn.modules.module import Module
+from .optim.optimizer import Optimizer
 
 
 def compile(model=None, *, fullgraph=False, dynamic=None, backend="rushlight", mode=None, options=None, disable=False):
@@ -37,6 +38,8 @@ def compiled(target, owner):
     from .capture.frames import wrap
     if isinstance(target, Module):
         return OptimizedModule(target, owner)
+    if isinstance(target, types.MethodType) and target.__func__.__name__ == "step" and isinstance(target.__self__, Optimizer):
+        return wrap(lambda closure=None: target(closure), owner)
     if isinstance(target, types.MethodType):
         return types.MethodType(compiled(target.__func__, owner), target.__self__)
     if isinstance(target, types.FunctionType):

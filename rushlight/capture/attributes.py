@@ -6,6 +6,7 @@ import functools
 import inspect
 import types
 
+from ..autograd.backward import _tensor_backward
 from ..core.meta import Size
 from ..core.native import Op, state
 from ..nn.modules.module import DICTS, Module
@@ -307,7 +308,9 @@ class Attributes:
         if name == "__class__":
             return self.from_python(fake.like)
         if name == "grad" and owner.source is not None:
-            return self.wrap(owner.real.grad, owner.source.attribute("grad"))
+            return self.wrap(owner.real.grad, self.place_of(owner).attribute("grad"))
+        if name == "backward":
+            return Method(self.from_python(_tensor_backward), owner)
         if name == "is_leaf" and owner.source is not None:
             self.guard(f"{{0}}.is_leaf is {owner.real.is_leaf}", owner.source)
             return Constant(owner.real.is_leaf)
@@ -319,6 +322,10 @@ class Attributes:
         if callable(raw) and not isinstance(raw, type):
             return ContainerMethod(owner, name)
         return self.run_framework(getattr, [owner, Constant(name)], {})
+
+    def place_of(self, owner):
+        """Where a tensor from outside is found; one that a module holds is known, while the guards hold."""
+        return self.constant_source(owner.real) if owner.source.covered else owner.source
 
     def own_attribute(self, owner, name):
         """What a user put on a tensor, or what its class adds."""
@@ -345,6 +352,8 @@ class Attributes:
             owner.attributes[name] = value
             return
         if not isinstance(owner, (Object, Instance, ExceptionValue)) or isinstance(owner, Object) and isinstance(owner.value, (type, types.ModuleType)):
+            if isinstance(owner, TensorValue) and name == "grad":
+                return self.set_grad(owner, value)
             if isinstance(owner, TensorValue):
                 raise Break("RB011", f"setting .{name} of a tensor")
             raise Break("RB004", f"setting {name!r} of a {self.describe(owner)}")

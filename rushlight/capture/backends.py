@@ -4,6 +4,7 @@ from __future__ import annotations
 import inspect
 
 from ..core.expr import Expr
+from ..core.interpret import recording
 from ..core.log import logger
 from ..core.meta import Size
 from ..core.native import Tensor
@@ -16,8 +17,8 @@ log = logger("graph")
 class GraphModule:
     """A captured graph as backends get it: callable, with ``graph`` and ``code``."""
 
-    def __init__(self, graph: Graph):
-        self.graph = graph
+    def __init__(self, graph: Graph, plain=False):
+        self.graph, self.plain = graph, plain  # plain: no result keeps its history, since backward passes in the graph use it up
 
     def forward(self, *inputs):
         """Runs the operators one by one."""
@@ -59,7 +60,20 @@ def rushlight(module: GraphModule, example_inputs):
     graph = module.graph
     scalars = sum(1 << k for k, n in enumerate(graph.inputs) if n.weak)
     signature = inspect.Signature([inspect.Parameter(n.name, inspect.Parameter.POSITIONAL_ONLY) for n in graph.inputs])
-    return make("compiled", lambda *values: tuple(run(graph, values)), None, signature, scalars, derived=graph)
+    if not module.plain:
+        return make("compiled", lambda *values: tuple(run(graph, values)), None, signature, scalars, derived=graph)
+
+    def body(*values):
+        with recording(True):
+            return tuple(run(graph, values))
+
+    operator = make("compiled", body, None, signature, scalars, derived=graph)
+
+    def call(*inputs):
+        with recording(False):
+            return operator(*inputs)
+
+    return call
 
 
 BACKENDS = {"rushlight": rushlight, "inductor": rushlight, "eager": eager, "aot_eager": eager}
@@ -83,8 +97,8 @@ def shared(inputs) -> bool:
 class CompiledGraph:
     """A captured graph, compiled when it is first called."""
 
-    def __init__(self, graph: Graph, backend, options=None, writes=False):
-        self.module, self.backend, self.options = GraphModule(graph), backend, options
+    def __init__(self, graph: Graph, backend, options=None, writes=False, plain=False):
+        self.module, self.backend, self.options = GraphModule(graph, plain), backend, options
         self.call, self.writes = None, writes  # writes: whether tensors are changed in place
 
     graph = property(lambda self: self.module.graph)

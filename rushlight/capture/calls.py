@@ -22,6 +22,7 @@ from .attributes import ABSENT, FRAMEWORK, is_framework, static
 from .bytecode import COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
 from .containers import raised
 from .errors import Again, Break, Raised
+from .training import HANDLERS as TRAINING
 from .values import (Cell, Constant, ContainerMethod, ExceptionValue, Function, GeneratorValue, Instance, IteratorValue, Lazy, Mapping, Method, Number,
                      Object, Partial, Sequence, SetValue, Super, TensorValue)
 
@@ -119,6 +120,9 @@ class Calls:
             raise Break("RB008", f"{target.__name__}()", native=True)
         if target is APPLY:
             return self.custom_function(self.force(arguments[0]).value, arguments[1:])
+        handler = TRAINING.get(target)
+        if handler is not None:
+            return handler(self, *arguments, **keywords)
         if is_framework(module):
             if any(target.__name__.startswith(n) for n in FORBIDDEN.get(module, ())):
                 raise Break("RB001", f"{target.__name__}() changes global state")

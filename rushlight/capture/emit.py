@@ -5,6 +5,7 @@ import collections
 import functools
 import types
 
+from ..autograd.program import spent
 from ..core.native import state
 from ..core.random import default_generator
 from .arithmetic import INPLACE
@@ -97,7 +98,7 @@ def made(cls, new, attributes):
 
 NAMES = {"FunctionType": types.FunctionType, "MethodType": types.MethodType, "CellType": types.CellType, "Partial": functools.partial,
          "ITERATOR": iterator_at, "UNPACK": unpacked, "TRACED": traced, "SET": store_item, "DELETE": delete_item, "REFILL": refill, "INPLACE": INPLACE, "END": END,
-         "GRAD": GradMode, "SETATTR": object.__setattr__}
+         "GRAD": GradMode, "SETATTR": object.__setattr__, "SPENT": spent}
 
 
 class Writer:
@@ -111,7 +112,7 @@ class Writer:
         self.outputs: dict = {}  # graph output node -> its name
         self.entries: list = []
         self.kept: list = []
-        self.recorded = False  # whether an output carries a gradient
+        self.recorded, self.carrying = False, set()  # whether an output carries a gradient; which do
         self.storing = bool(machine.changed or machine.attributes or machine.stores)
 
     # --- values -------------------------------------------------------------------------------------------------------------------
@@ -151,7 +152,9 @@ class Writer:
         return known
 
     def output(self, value):
-        self.recorded |= bool(value.fake.needs_grad)
+        if value.fake.needs_grad:
+            self.recorded = True
+            self.carrying.add(value.fake.node)
         return self.outputs.setdefault(value.fake.node, f"o{len(self.outputs)}")
 
     def all(self, values) -> str:
@@ -281,7 +284,9 @@ class Writer:
                 lines.append(f"{place}.cell_contents = {self.write(container.content)}")
         for (owner_id, name), value in machine.attributes.items():
             owner, raw = machine.owners[owner_id, name]
-            if isinstance(owner, Object):
+            if isinstance(owner, TensorValue):
+                lines.append(f"{self.machine.place_of(owner)}.gradient = {self.write(value)}")
+            elif isinstance(owner, Object):
                 place = self.write(owner)
                 lines.append(f"SETATTR({place}, {name!r}, {self.write(value)})" if raw and owner.value is not state else f"{place}.{name} = {self.write(value)}")
         for namespace, name, value in ((n, k[1], v) for k, (n, v) in machine.stores.items()):
@@ -386,6 +391,7 @@ class Writer:
         if machine.drawn:
             seed, position = machine.stream
             lines = [f"{seed.node.name}, {position.node.name} = {machine.constant_name(default_generator)}.reserve({machine.drawn})"]
+        lines += [f"numbers{k} = {machine.constant_name(plan)}()" for k, plan in enumerate(machine.numbers)]
         graph = machine.recorder.graph(list(self.outputs), machine.symbols)
         if not graph.nodes and not self.outputs:
             return lines, None, fetched
@@ -398,9 +404,21 @@ class Writer:
             arguments.append(text)
         results = "".join(f"{name}, " for name in self.outputs.values())
         statement = f"{results + '= ' if results else ''}graph({', '.join(arguments)})"
+        after = self.histories()
         if self.recorded and not machine.modes["grad"]:
-            return [*lines, "with GRAD(1):", f"    {statement}"], graph, fetched
-        return [*lines, statement], graph, fetched
+            return [*lines, "with GRAD(1):", f"    {statement}", *after], graph, fetched
+        return [*lines, statement, *after], graph, fetched
+
+    def histories(self) -> list[str]:
+        """Statements that give outputs the history they have left, after backward passes in the graph."""
+        machine = self.machine
+        if not machine.used:
+            return []
+        carrying = [(node, name) for node, name in self.outputs.items() if node in self.carrying]
+        spent = machine.spent([node for node, _ in carrying])
+        machine.recorder.plain = all(spent)
+        machine.recorder.history |= any(spent) and not all(spent)
+        return [f"SPENT({name})" for over, (_, name) in zip(spent, carrying) if over]
 
 
 def graph_symbol(machine, node):

@@ -200,7 +200,7 @@ class Owner:
     def graph(self, graph, recorder):
         """The compiled form of a captured graph; its operators run one by one where autograd has to see its writes."""
         from .backends import CompiledGraph, eager
-        made = CompiledGraph(graph, eager if recorder.history else self.backend, None if recorder.history else self.options, bool(recorder.writers))
+        made = CompiledGraph(graph, eager if recorder.history else self.backend, None if recorder.history else self.options, bool(recorder.writers), recorder.plain)
         self.stats.graphs.append(made)
         counters["stats"]["unique_graphs"] += 1
         counters["stats"]["calls_captured"] += len(graph.nodes)

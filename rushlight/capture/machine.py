@@ -18,6 +18,7 @@ from .errors import Again, Break, GraphBreak, Raised
 from .guards import Guard, TensorCheck
 from .instructions import Instructions
 from .record import Fake, Recorder
+from .training import Training
 from .values import (IDENTITIES, NULL, PLAIN, Cell, Constant, ExceptionValue, GeneratorValue, Lazy, Mapping, Number, Object, Offset, Sequence, SetValue, Source,
                      TensorValue, Value)
 
@@ -37,7 +38,7 @@ class Frame:
         self.generator = self.resume = None
 
 
-class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
+class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Training):
     """Captures one segment: from an entry to a return, a raise or a break."""
 
     def __init__(self, entry, values, rules=()):
@@ -59,6 +60,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic):
         self.real: dict = {}  # graph input node -> the tensor it stands for now
         self.checks: dict = {}  # graph input node -> TensorCheck
         self.recorder = Recorder(self.lift, self.draw, self.where)
+        self.used: set = set()  # nodes of backward passes that use their history up
+        self.numbers: list = []  # what optimizers compute in Python before the graph runs
         self.frames: list[Frame] = []
 
     # --- constants and guards ---------------------------------------------------------------------------------------------------

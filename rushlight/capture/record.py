@@ -180,6 +180,8 @@ class Recorder(Interpreter):
         self.sizes_read: set = set()
         self.bases: dict = {}  # node of a view -> node of the tensor it shares memory with
         self.writers: set = set()  # nodes that write into their arguments
+        self.targets: dict = {}  # such a node -> the nodes it writes to
+        self.plain = False  # whether no result keeps its history, since backward passes have used it up
         self.history = False  # whether a tensor from outside is overwritten with values that carry a gradient
         self.counter = {}
         self.symbolic = False  # whether any size or argument is a symbol
@@ -282,6 +284,12 @@ class Recorder(Interpreter):
         results = tuple(self.result(node, k, one, same, fakes, grad, inputs, found.several) for k, (one, same) in enumerate(zip(found.metas, found.same)))
         return results if found.several else results[0]
 
+    def node(self, op, args, meta) -> Node:
+        """A new node."""
+        made = Node(self.name("t"), op, args, {}, meta, where=self.where())
+        self.nodes.append(made)
+        return made
+
     def unchanged(self, fake):
         """An argument that comes back as it is, which its sizes may have decided."""
         self.sizes_read.update(fake.inputs)
@@ -299,6 +307,7 @@ class Recorder(Interpreter):
     def written(self, node, targets, grad):
         """Notes that a node changes tensors."""
         self.writers.add(node)
+        self.targets[node] = [target.node for target in targets]
         for target in targets:
             if grad:
                 target.needs_grad = 1

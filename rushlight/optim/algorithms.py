@@ -40,7 +40,8 @@ class SGD(Optimizer):
     def prepare(self, p, gradient, group):
         if group["momentum"] == 0:
             return {"momentum_buffer": None}
-        self.untouched.add(p)
+        if group["dampening"] != 0:
+            self.untouched.add(p)
         return {"momentum_buffer": zeros_like(gradient)}
 
     @property

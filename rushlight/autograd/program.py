@@ -1,0 +1,43 @@
+"""Gradients as one operator: within a program being written its backward is derived there and then; on tensors the engine runs."""
+from __future__ import annotations
+
+from ..aot.joint import differentiate
+from ..core import interpret
+from ..core.interpret import recording
+from ..core.kinds import P
+from ..core.native import Step
+from ..core.native.objects import FUNCTION
+from ..core.op import op
+from ..transforms.trace import Trace
+from .backward import grad
+
+
+@op(name="_gradients", method=False, composite=True)
+def gradients(outputs, cotangents, inputs, again, recorded):
+    """The gradients of ``outputs``, weighted by ``cotangents`` (None: one), with respect to ``inputs``; zeros where nothing flows.
+
+    ``again``: the outputs are differentiated once more; ``recorded``: the gradients are differentiated themselves.
+    """
+    trace = interpret.top()
+    if not isinstance(trace, Trace):
+        return grad(outputs, inputs, cotangents, retain_graph=again, create_graph=recorded, materialize_grads=True)
+    with recording(recorded):
+        weights = [P.full(shape=tuple(o.shape), value=1, dtype=o.dtype) if g is None else g for o, g in zip(outputs, cotangents)]
+        found = differentiate(trace.nodes, [o.node for o in outputs], weights, [i.node for i in inputs])
+        return tuple(own(g, i) for g, i in zip(found, inputs))
+
+
+def own(gradient, value):
+    """A gradient in the dtype of what it belongs to, as a value of its own; zeros for None."""
+    if gradient is None:
+        return P.full(shape=tuple(value.shape), value=0, dtype=value.dtype)
+    return P.convert(gradient, dtype=value.dtype)
+
+
+def spent(tensor):
+    """The tensor with a history that a backward pass has used up."""
+    step = Step()
+    step.kind, step.outputs, step.extra = FUNCTION, (tensor.meta,), "CompiledBackward0"
+    step.edges = step.slots = ()
+    tensor.step, tensor.output, tensor.needs_grad = step, 0, 1
+    return tensor
