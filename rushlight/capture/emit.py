@@ -6,6 +6,7 @@ import functools
 import types
 
 from ..autograd.program import spent
+from ..core.expr import Expr
 from ..core.native import state
 from ..core.random import default_generator
 from .arithmetic import INPLACE
@@ -390,7 +391,8 @@ class Writer:
         lines = []
         if machine.drawn:
             seed, position = machine.stream
-            lines = [f"{seed.node.name}, {position.node.name} = {machine.constant_name(default_generator)}.reserve({machine.drawn})"]
+            drawn = machine.expression(machine.drawn) if isinstance(machine.drawn, Expr) else machine.drawn
+            lines = [f"{seed.node.name}, {position.node.name} = {machine.constant_name(default_generator)}.reserve({drawn})"]
         lines += [f"numbers{k} = {machine.constant_name(plan)}()" for k, plan in enumerate(machine.numbers)]
         graph = machine.recorder.graph(list(self.outputs), machine.symbols)
         if not graph.nodes and not self.outputs:

@@ -110,14 +110,18 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Training)
         elif kind in (int, float) and "static" not in self.rules and self.entry.varies(source, value):
             self.guard(f"type({{0}}) is {kind.__name__}", source)
             return Number(value, self.symbol(value, str(source), -INFINITY)) if kind is int else Number(value, text=str(source))
-        elif kind is float and value != value:
-            self.guard("{0} != {0}", source)
         else:
-            self.guard(f"{{0}} == {self.literal(value)} and type({{0}}) is {self.type_name(kind)}", source)
+            self.guard(f"type({{0}}) is {self.type_name(kind)} and {self.equality('{0}', value)}", source)
         return Constant(value, source)
 
     def type_name(self, kind) -> str:
         return kind.__name__ if kind in (int, float, str, bytes, list, tuple, dict, set) else self.constant_name(kind)
+
+    def equality(self, text, value) -> str:
+        """The check that an expression still has this value, be it NaN or a zero with a sign."""
+        if value != value:
+            return f"{text} != {text}"
+        return f"str({text}) == '{value}'" if type(value) is float and value == 0 else f"{text} == {self.literal(value)}"
 
     def literal(self, value) -> str:
         if type(value) in (int, str, bytes, bool, type(None)) or type(value) is float and abs(value) < float("inf"):
@@ -263,7 +267,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Training)
         if isinstance(value, Number):
             if value.expr is not None:
                 return self.facts.integer(value.expr)
-            self.guard(f"{value.text} == {self.literal(value.hint)}")
+            self.guard(self.equality(value.text, value.hint))
             return value.hint
         if isinstance(value, Object) and (isinstance(value.value, IDENTITIES) or immutable(value.value)):
             return value.value

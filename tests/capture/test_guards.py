@@ -283,3 +283,26 @@ def test_facts_about_parameters_are_guarded():
     assert compiled(x) == 5
     model.requires_grad_(True)
     assert compiled(x) == 15
+
+
+def test_a_tensor_where_a_number_was():
+    compiled = torch.compile(lambda x, weight: torch.lerp(x, x * 3, weight))
+    x = torch.ones(3)
+    for weight in (0.5, float("nan"), torch.tensor([0.0, 0.5, 1.0]), torch.tensor(0.25)):
+        got, wanted = compiled(x, weight), torch.lerp(x, x * 3, weight)
+        assert torch.equal(got, wanted) or bool(got.isnan().all() and wanted.isnan().all())
+
+
+def test_zeros_of_both_signs():
+    compiled = torch.compile(lambda x, zero: x / zero, dynamic=False)
+    x = torch.ones(2)
+    assert compiled(x, 0.0)[0] == float("inf") and compiled(x, -0.0)[0] == float("-inf")
+
+
+def test_random_numbers_for_sizes_that_vary():
+    compiled = torch.compile(lambda x: (torch.rand_like(x), torch.randn(x.shape[0], 2)))
+    for rows in (3, 4, 5, 9):
+        torch.manual_seed(rows)
+        uniform, normal = compiled(torch.ones(rows, 3))
+        torch.manual_seed(rows)
+        assert torch.equal(uniform, torch.rand(rows, 3)) and torch.equal(normal, torch.randn(rows, 2))
