@@ -35,7 +35,11 @@ class Schema:
         return f"{self.name}{'.' + self.overload_name if self.overload_name else ''}({', '.join(map(str, self.arguments))})"
 
 
-class OpOverload:
+class Callable:
+    """What stands for an operator: calling it calls that."""
+
+
+class OpOverload(Callable):
     """One overload of an operator, such as ``torch.ops.aten.add.Tensor``.  There is one object for each."""
 
     def __init__(self, packet, name):
@@ -79,7 +83,7 @@ class OpOverload:
         return self
 
 
-class OpOverloadPacket:
+class OpOverloadPacket(Callable):
     """All overloads of an operator, such as ``torch.ops.aten.add``; calling it calls the one that fits."""
 
     def __init__(self, namespace, opname, op, run=None):

@@ -12,7 +12,7 @@ from .._ops import overload_of
 
 def call(op: Op, args, kwargs, kinds):
     """The answer of the classes among the arguments, recorded for the backward pass."""
-    if op.facts.get("composite") or op.name not in OPS:
+    if opened(op):
         return op.body(*args, **kwargs)  # of simpler operators, each of which is answered
     wanted = tensors_of((*args, *kwargs.values()))
     if not (is_recording() and any(t.needs_grad for t in wanted)) or op.facts.get("detaches"):
@@ -22,11 +22,18 @@ def call(op: Op, args, kwargs, kinds):
     return recorded(op, args, kwargs, wanted, results)
 
 
+def opened(op) -> bool:
+    """Whether an operator is seen as those of its body."""
+    return "library" not in op.facts and (op.facts.get("composite") or op.name not in OPS)
+
+
 def answered(op, args, kwargs, kinds):
     """What the first class says that says anything."""
     func = overload_of(op, args, kwargs)
+    packet = op.facts.get("library")
     for kind in kinds:
-        result = kind.__torch_dispatch__(func, kinds, tuple(args), kwargs)
+        rule = packet and packet.custom.rules.dispatch.get(kind)
+        result = rule(kind, func, kinds, tuple(args), kwargs) if rule else kind.__torch_dispatch__(func, kinds, tuple(args), kwargs)
         if result is not NotImplemented:
             return result
     raise TypeError(f"Multiple dispatch failed for '{func}'; all __torch_dispatch__ handlers returned NotImplemented: {', '.join(k.__name__ for k in kinds)}. "
@@ -100,7 +107,7 @@ class DispatchMode(Interpreter):
         self.mode = mode
 
     def call(self, op: Op, args, kwargs):
-        if op.facts.get("composite") or op.name not in OPS:
+        if opened(op):
             return op.body(*args, **kwargs)
         kinds = overriding.overriding((*args, *kwargs.values()), DISPATCH)
         with Suspended(self):

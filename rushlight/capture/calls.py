@@ -11,6 +11,7 @@ import operator
 import sys
 import types
 
+from .._ops import Callable
 from ..autograd.function import Function as CustomFunction
 from ..core.devices import device
 from ..core.dtypes import finfo, iinfo
@@ -67,7 +68,7 @@ class Calls:
 
     def call_object(self, function, arguments, keywords):
         target = function.value
-        if isinstance(target, Op):
+        if isinstance(target, (Op, Callable)):
             return self.run_framework(target, arguments, keywords)
         mark = marks.of(target)
         if mark is not None:

@@ -3,12 +3,13 @@ from __future__ import annotations
 
 import types
 
+from .._ops import Callable
 from ..core.devices import device
 from ..core.dtypes import dtype
 
 PLAIN = (int, float, str, bytes, bool, complex, type(None), type(...), type(NotImplemented), types.CodeType, range)
 IDENTITIES = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
-              types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, dtype, device)
+              types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, dtype, device, Callable)
 
 
 class Source:

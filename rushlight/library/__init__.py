@@ -1,0 +1,280 @@
+"""Operators of one's own: defined by a Python function, with a gradient, a rule for tensors without data and one for vmap."""
+from __future__ import annotations
+
+import functools
+
+from .._ops import Callable, OpOverload, OpOverloadPacket, ops
+from .check import opcheck
+from .operator import CustomOperator
+from .schema import infer_schema, parse
+
+__all__ = ["Library", "custom_op", "define", "fallthrough_kernel", "get_ctx", "get_kernel", "impl", "impl_abstract", "infer_schema", "opcheck", "register_autocast",
+           "register_autograd", "register_fake", "register_kernel", "register_torch_dispatch", "register_vmap", "triton_op", "wrap_triton"]
+
+
+def operator_of(op) -> CustomOperator:
+    """The user's operator that a name, packet, overload or definition means.  RuntimeError where none is defined."""
+    if isinstance(op, CustomOpDef):
+        return op.custom
+    if isinstance(op, OpOverload):
+        op = op.overloadpacket
+    if isinstance(op, str):
+        namespace, _, name = op.partition("::")
+        op = getattr(ops, namespace).packets.get(name.partition(".")[0])
+        found = getattr(op, "custom", None) if op is not None else None
+        if found is None:
+            raise RuntimeError(f"Could not find the operator {namespace}::{name}: define it first with torch.library.custom_op or torch.library.define")
+        return found
+    if not isinstance(op, OpOverloadPacket) or "custom" not in vars(op):
+        raise RuntimeError(f"{op!r} is not an operator that was defined with torch.library: the framework's own operators carry their rules already")
+    return op.custom
+
+
+def entered(operator, name, function):
+    """Notes a rule; as a decorator where no function is given."""
+    if function is None:
+        return lambda later: entered(operator, name, later)
+    setattr(operator_of(operator).rules, name, function)
+    return function
+
+
+class CustomOpDef(Callable):
+    """What ``custom_op`` gives: callable, and the place to register rules."""
+
+    def __init__(self, custom: CustomOperator, function):
+        self.custom, self._init_fn = custom, function
+        self._namespace, self._name = custom.namespace, custom.name
+        self._qualname, self._opoverload = custom.op.name, custom.packet.overload("default")
+        self.op = custom.op
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args, **kwargs):
+        return self.custom.op(*args, **kwargs)
+
+    def register_fake(self, fn=None, /):
+        """The rule for tensors without data: the same parameters, results of the right shape and dtype."""
+        return entered(self, "fake", fn)
+
+    def register_autograd(self, backward, /, *, setup_context=None):
+        """The gradient: ``backward(ctx, *gradients)`` returns one for each argument, ``setup_context(ctx, inputs, output)`` keeps what it needs."""
+        register_autograd(self, backward, setup_context=setup_context)
+
+    def register_vmap(self, func=None):
+        """The rule for batches: ``func(info, in_dims, *args)`` returns results and their batch dimensions."""
+        return entered(self, "vmap", func)
+
+    def register_kernel(self, device_types, fn=None, /):
+        """A function for some device types (None: all)."""
+        return register_kernel(self, device_types, fn)
+
+    def register_torch_dispatch(self, torch_dispatch_class, fn=None, /):
+        """The rule for a class with ``__torch_dispatch__``."""
+        return register_torch_dispatch(self, torch_dispatch_class, fn)
+
+    def register_autocast(self, device_type, cast_inputs, /):
+        return register_autocast(self, device_type, cast_inputs)
+
+    def set_kernel_enabled(self, device_type, enabled=True):
+        """Refuses: there is one kind of device."""
+        raise NotImplementedError("kernels cannot be switched on and off: there is only the CPU")
+
+    def __repr__(self):
+        return f"<CustomOpDef({self._qualname})>"
+
+
+def names(name: str):
+    namespace, separator, rest = name.partition("::")
+    if not separator or not rest:
+        raise ValueError(f"an operator's name has a namespace: 'mylib::name', not {name!r}")
+    return namespace, rest.partition(".")[0]
+
+
+def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None, tags=None):
+    """Makes a function an operator: one step for autograd and for the compiler, whatever it does inside.
+
+    ``mutates_args`` names the arguments that it writes into (``()`` for none); ``schema`` is read off the annotations where
+    it is not given.  ValueError for a name without namespace, or for annotations that make no schema.
+
+    >>> import numpy, rushlight as torch
+    >>> @torch.library.custom_op("readme::cube", mutates_args=())
+    ... def cube(x: torch.Tensor) -> torch.Tensor:
+    ...     return torch.from_numpy(x.numpy() ** 3)
+    >>> cube(torch.tensor([2.0]))
+    tensor([8.])
+    >>> torch.ops.readme.cube(torch.tensor([3.0]))
+    tensor([27.])
+    """
+    if fn is None:
+        return functools.partial(custom_op, name, mutates_args=mutates_args, device_types=device_types, schema=schema, tags=tags)
+    namespace, short = names(name)
+    found = parse(short + (schema if schema is not None else infer_schema(fn, mutates_args=mutates_args)))
+    made = CustomOperator(namespace, short, found)
+    for kind in (device_types,) if isinstance(device_types, str) or device_types is None else device_types:
+        made.rules.kernels[kind] = fn
+    return CustomOpDef(made, fn)
+
+
+def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=False):
+    """Registers what an operator gives for tensors without data: same parameters, results of the right shape and dtype."""
+    return entered(op, "fake", func)
+
+
+impl_abstract = register_fake
+
+
+def register_autograd(op, backward, /, *, setup_context=None, lib=None):
+    """Registers an operator's gradient; see ``CustomOpDef.register_autograd``.  RuntimeError for one that writes into its arguments.
+
+    >>> import rushlight as torch
+    >>> @torch.library.custom_op("readme::twice", mutates_args=())
+    ... def twice(x: torch.Tensor) -> torch.Tensor:
+    ...     return x * 2
+    >>> torch.library.register_autograd("readme::twice", lambda ctx, g: g * 2)
+    >>> x = torch.ones(1, requires_grad=True)
+    >>> twice(x).backward()
+    >>> x.grad
+    tensor([2.])
+    """
+    custom = operator_of(op)
+    if custom.schema.mutated:
+        raise RuntimeError(f"Cannot register autograd formula for non-functional operator {custom.op.name} with schema {custom.schema}: please create a functional "
+                           "operator and register an autograd formula for that.")
+    custom.rules.backward, custom.rules.setup = backward, setup_context
+
+
+def register_vmap(op, func=None, /, *, lib=None):
+    """Registers an operator's rule for batches: ``func(info, in_dims, *args)`` returns results and their batch dimensions."""
+    return entered(op, "vmap", func)
+
+
+def register_kernel(op, device_types, func=None, /, *, lib=None):
+    """Registers the function that computes an operator on some device types (a name, several, or None for all)."""
+    if func is None:
+        return lambda later: register_kernel(op, device_types, later)
+    for kind in (device_types,) if isinstance(device_types, str) or device_types is None else device_types:
+        operator_of(op).rules.kernels[kind] = func
+    return func
+
+
+def register_torch_dispatch(op, torch_dispatch_class, func=None, /, *, lib=None):
+    """Registers how a class with ``__torch_dispatch__`` answers an operator: ``func(cls, func, types, args, kwargs)``."""
+    if func is None:
+        return lambda later: register_torch_dispatch(op, torch_dispatch_class, later)
+    operator_of(op).rules.dispatch[torch_dispatch_class] = func
+    return func
+
+
+def register_autocast(op, device_type, cast_inputs, /, *, lib=None):
+    """Registers the dtype that an operator's floating-point arguments are cast to under autocast."""
+    operator_of(op).rules.autocast = device_type, cast_inputs
+
+
+def get_kernel(op, dispatch_key):
+    """The function registered for a device type or dispatch key; KeyError where there is none."""
+    return operator_of(op).rules.kernels[dispatch_key.lower() if dispatch_key in ("CPU",) else dispatch_key]
+
+
+def get_ctx():
+    """Refuses: results whose sizes depend on data end the graph instead."""
+    raise NotImplementedError("operators whose result sizes depend on data have no place in a compiled graph: call them outside of it")
+
+
+def fallthrough_kernel(*args, **kwargs):
+    """A kernel that leaves the call to the next one; refuses to be called itself."""
+    raise NotImplementedError("fallthrough_kernel() marks a dispatch key as without a function; it is not called")
+
+
+def triton_op(name, fn=None, /, *, mutates_args, schema=None):
+    """Refuses: Triton kernels need a GPU, which this build does not run on."""
+    raise NotImplementedError(f"triton_op({name!r}): Triton kernels run on GPUs, and this build runs on the CPU. Define the operator with torch.library.custom_op, or write "
+                              "it with tensor operators and let torch.compile fuse them.")
+
+
+def wrap_triton(triton_kernel, /):
+    """Refuses, as ``triton_op`` does."""
+    raise NotImplementedError("wrap_triton(): Triton kernels run on GPUs, and this build runs on the CPU: write the computation with tensor operators")
+
+
+def define(qualname, schema=None, *, lib=None, tags=()):
+    """Defines an operator by its schema: ``define("mylib::sin", "(Tensor x) -> Tensor")``; ``impl`` gives it a function."""
+    if isinstance(qualname, Library):
+        return qualname.define(schema)
+    namespace, name = names(qualname)
+    return CustomOperator(namespace, name, parse(name + schema)).op.name
+
+
+KEYS = {"CPU": "cpu", "default": None, "types": None}
+
+
+def impl(qualname, types, func=None, *, lib=None):
+    """Gives a defined operator its function for device types (``"cpu"``, ``"default"``) or a dispatch key (``"CPU"``, ``"CompositeImplicitAutograd"``)."""
+    if func is None:
+        return lambda later: impl(qualname, types, later)
+    custom = operator_of(qualname)
+    for kind in (types,) if isinstance(types, str) else types:
+        if kind == "Meta":
+            custom.rules.fake = func
+        else:
+            custom.rules.kernels[KEYS.get(kind, kind)] = func
+    return func
+
+
+class Library:
+    """A namespace of operators: ``define`` by schemas, ``impl`` by functions.
+
+    >>> import rushlight as torch
+    >>> lib = torch.library.Library("readme_lib", "DEF")
+    >>> lib.define("plus(Tensor x, float by=1.0) -> Tensor")
+    'plus'
+    >>> lib.impl("plus", lambda x, by=1.0: x + by, "CompositeImplicitAutograd")
+    >>> torch.ops.readme_lib.plus(torch.ones(1), by=2.0)
+    tensor([3.])
+    """
+
+    def __init__(self, ns, kind, dispatch_key=""):
+        if kind not in ("DEF", "IMPL", "FRAGMENT"):
+            raise ValueError(f"Unsupported kind: {kind}; choose DEF, IMPL or FRAGMENT")
+        if ns in ("prim", "prims") or kind == "DEF" and ns == "aten":
+            raise ValueError(f"{ns} is a reserved namespace: choose another")
+        self.ns, self.kind, self.dispatch_key, self.defined = ns, kind, dispatch_key, []
+
+    def define(self, schema, alias_analysis="", *, tags=()):
+        """Defines an operator; returns its name."""
+        if self.kind == "IMPL":
+            raise RuntimeError("define() needs a Library of kind DEF or FRAGMENT; this one is IMPL")
+        found = parse(schema)
+        name = found.name.rpartition("::")[2]
+        CustomOperator(self.ns, name.partition(".")[0], found)
+        self.defined.append(name)
+        return name
+
+    def impl(self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=False):
+        """Gives an operator its function."""
+        if isinstance(op_name, (OpOverload, OpOverloadPacket)):
+            op_name = op_name._opname if isinstance(op_name, OpOverload) else op_name.opname
+        name = op_name.rpartition("::")[2]
+        if self.ns == "aten":
+            raise NotImplementedError(f"aten::{name} cannot be given another implementation: it is declared once, by its body. Use a TorchDispatchMode or TorchFunctionMode to "
+                                      "answer it differently in a block.")
+        if fn is fallthrough_kernel:
+            return
+        impl(f"{self.ns}::{name}", dispatch_key or self.dispatch_key or "CompositeImplicitAutograd", fn)
+
+    def _destroy(self):
+        """Removes the operators that this library defined."""
+        for name in self.defined:
+            getattr(ops, self.ns).packets.pop(name.partition(".")[0], None)
+
+
+def _scoped_library(*args, **kwargs):
+    """A Library whose operators are there for a block."""
+    import contextlib
+
+    @contextlib.contextmanager
+    def block():
+        made = Library(*args, **kwargs)
+        try:
+            yield made
+        finally:
+            made._destroy()
+    return block()
