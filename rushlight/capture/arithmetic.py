@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import operator
 
+from ..core.dtypes import Defaults
+from ..core.op import OPS
 from .errors import Break, Raised
 from .polyfills import equal_sequences, unequal_sequences
 from .values import (Constant, ContainerMethod, ExceptionValue, Function, Instance, Mapping, Method, Number, Object, Partial, Sequence, SetValue,
@@ -52,7 +54,12 @@ class Arithmetic:
 
     def tensor_binary(self, symbol, a, b, inplace):
         run_time = symbol in RUN_TIME and not inplace
+        first = isinstance(a, Number) and run_time
         a, b = ((self.run_time_number(v) if run_time else Constant(self.known(v))) if isinstance(v, Number) else v for v in (a, b))
+        if first:  # operators take tensors first
+            like, number = b.fake.dtype, a.fake.dtype
+            dtype = like if like.category >= number.category else Defaults.floating
+            a = self.run_framework(OPS["_filled"], [a, Constant(()), self.from_python(dtype)], {})
         return self.run_framework((INPLACE if inplace else BINARY)[symbol], [a, b], {})
 
     def run_time_number(self, number):

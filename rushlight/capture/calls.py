@@ -24,7 +24,7 @@ from .bytecode import COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
 from .containers import raised
 from .errors import Again, Break, Raised
 from .training import HANDLERS as TRAINING
-from .values import (Cell, Constant, ContainerMethod, ExceptionValue, Function, GeneratorValue, Instance, IteratorValue, Lazy, Mapping, Method, Number,
+from .values import (IDENTITIES, Cell, Constant, ContainerMethod, ExceptionValue, Function, GeneratorValue, Instance, IteratorValue, Lazy, Mapping, Method, Number,
                      Object, Partial, Sequence, SetValue, Super, TensorValue)
 
 APPLY = CustomFunction.__dict__["apply"].__func__
@@ -389,6 +389,14 @@ class Calls:
             cls = frame.cells["__class__"].content
             owner = frame.locals[first] if first in frame.locals else frame.cells[first].content
         return Super(self.force(cls).value, self.force(owner))
+
+    def builtin_id(self, value):
+        value = self.force(value)
+        if isinstance(value, TensorValue) and value.source is not None and value.source.covered:
+            return Constant(id(value.real))
+        if isinstance(value, Object) and isinstance(value.value, (Module, *IDENTITIES)):
+            return Constant(id(value.value))
+        raise Break("RB001", "id() of a value that may be another one at the next call")
 
     def builtin_len(self, value):
         return self.length(value)

@@ -122,7 +122,7 @@ class Compilation:
         """Outputs that go into an input's memory, after everything that still reads it; through temporaries if they must be."""
         self.into = [o for o in self.into if self.reader.places.get(o.node) is not self.reader.places[o.into]]
         places = [self.reader.places[o.into] for o in self.into]
-        before = [(c, len(c.stores)) for c in self.fuser.clusters]
+        before, placed = [(c, len(c.stores)) for c in self.fuser.clusters], dict(self.reader.places)
         homes = [self.fuser.output(o.node, place) for o, place in zip(self.into, places)]
         if not any(map(self.hazard, homes, places)):
             return
@@ -130,6 +130,7 @@ class Compilation:
         self.fuser.clusters = [c for c, _ in before]
         for cluster, count in kept.items():
             del cluster.stores[count:]
+        self.reader.places = placed  # results that the first attempt brought to memory are not there any more
         temporaries = [Place(self.new_temporary(o.node), Meta.of(o.node.shape, o.node.dtype).strides) for o in self.into]
         for output, temporary in zip(self.into, temporaries):
             self.fuser.output(output.node, temporary)

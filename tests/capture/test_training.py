@@ -1,0 +1,267 @@
+"""Training steps compiled as a whole: backward passes, optimizers, gradients; beside the same uncompiled."""
+import copy
+
+import pytest
+
+import rushlight as torch
+import rushlight.nn as nn
+import rushlight.nn.functional as F
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4))
+
+
+def batch(k):
+    torch.manual_seed(k)
+    return torch.randn(5, 8), torch.randint(0, 4, (5,))
+
+
+def both(make, times=4, segments=1, backend="rushlight", between=lambda optimizer: None):
+    """Runs ``make(model) -> (step, optimizer)`` plainly and compiled; the Stats of the capture."""
+    results = []
+    for compiled in (False, True):
+        model = network()
+        step, optimizer = make(model)
+        run = torch.compile(step, backend=backend) if compiled else step
+        values = []
+        for k in range(times):
+            torch.manual_seed(100 + k)
+            out = run(*batch(k))
+            values.append(out.detach().tolist() if isinstance(out, torch.Tensor) else out)
+            between(optimizer)
+        gradients = [None if p.grad is None else p.grad.tolist() for p in model.parameters()]
+        counts = [{k: v.tolist() for k, v in s.items() if isinstance(v, torch.Tensor)} for s in optimizer.state.values()]
+        results.append((values, [p.detach().tolist() for p in model.parameters()], gradients, counts))
+    plain, got = results
+    for a, b in zip(plain, got):
+        assert close(a, b), (a, b)
+    stats = run.owner.stats
+    if segments:
+        assert stats.segments == segments and not stats.breaks, [str(b) for b in stats.breaks]
+    return stats
+
+
+def close(a, b):
+    if isinstance(a, (list, tuple)):
+        return type(a) is type(b) and len(a) == len(b) and all(map(close, a, b))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(close(a[k], b[k]) for k in a)
+    return a == b or abs(a - b) <= 1e-5 + 1e-4 * abs(a)
+
+
+OPTIMIZERS = [("SGD", {}), ("SGD", {"momentum": 0.9, "nesterov": True}), ("Adam", {"amsgrad": True}), ("AdamW", {"maximize": True}), ("Adamax", {}), ("NAdam", {}),
+              ("RAdam", {"betas": (0.5, 0.6)}), ("Adagrad", {}), ("Adadelta", {}), ("RMSprop", {"centered": True, "momentum": 0.9}), ("Rprop", {}), ("ASGD", {}),
+              ("Adafactor", {})]
+
+
+@pytest.mark.parametrize("name,options", OPTIMIZERS)
+def test_a_whole_step_is_one_program_and_rates_may_change(name, options):
+    def make(model):
+        optimizer = getattr(torch.optim, name)(model.parameters(), lr=0.01, **options)
+
+        def step(x, y):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss
+        return step, optimizer
+
+    def between(optimizer):
+        for group in optimizer.param_groups:
+            group["lr"] *= 0.5
+
+    stats = both(make, between=between)
+    assert len(stats.graphs) == 1
+
+
+def test_clipping_dropout_and_gradients_dropped_at_the_end():
+    def make(model):
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+
+        def step(x, y):
+            loss = F.cross_entropy(model(F.dropout(x, 0.3)), y)
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+            optimizer.step()
+            optimizer.zero_grad()
+            return loss.detach()
+        return step, optimizer
+    both(make)
+
+
+def test_gradients_accumulate_over_calls():
+    def make(model):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+        def step(x, y):
+            loss = F.cross_entropy(model(x), y)
+            (loss / 2).backward()
+            return loss
+        return step, optimizer
+    both(make, segments=2)  # without gradients before, and with
+
+
+def test_two_backward_passes_and_a_retained_graph():
+    def make(model):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+        def step(x, y):
+            out = model(x)
+            F.cross_entropy(out, y).backward(retain_graph=True)
+            out.square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            return out
+        return step, optimizer
+    both(make)
+
+
+def test_gradient_penalty():
+    def make(model):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+        def step(x, y):
+            x = x.clone()
+            x = x + 0 * model[0].weight.sum()
+            loss = F.cross_entropy(model(x), y)
+            slope, = torch.autograd.grad(loss, x, create_graph=True)
+            (loss + slope.square().sum()).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            return loss
+        return step, optimizer
+    both(make)
+
+
+def test_hooks_of_leaves_run_in_the_graph():
+    def make(model):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        model[0].weight.register_hook(lambda g: g * 3)
+
+        def apply(p):
+            with torch.no_grad():
+                p.sub_(p.grad, alpha=0.1)
+            p.grad = None
+        model[3].weight.register_post_accumulate_grad_hook(apply)
+
+        def step(x, y):
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            return loss
+        return step, optimizer
+    both(make)
+
+
+@pytest.mark.parametrize("backend", ["eager", "rushlight"])
+def test_a_step_with_a_break_in_the_middle(backend):
+    def make(model):
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+
+        def step(x, y):
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            total = loss.item()
+            optimizer.step()
+            optimizer.zero_grad()
+            return total
+        return step, optimizer
+    both(make, segments=0, backend=backend)
+
+
+def test_an_optimizer_alone_does_not_compile_again_for_another_rate():
+    model = network()
+    reference = copy.deepcopy(model)
+    ours, plain = (torch.optim.AdamW(m.parameters(), lr=0.1) for m in (model, reference))
+    step = torch.compile(ours.step)
+    schedules = [torch.optim.lr_scheduler.OneCycleLR(o, 0.1, total_steps=10) for o in (ours, plain)]
+    for k in range(5):
+        for m in (model, reference):
+            m.zero_grad()
+            F.cross_entropy(m(batch(k)[0]), batch(k)[1]).backward()
+        step()
+        plain.step()
+        for schedule in schedules:
+            schedule.step()
+    for a, b in zip(model.parameters(), reference.parameters()):
+        assert torch.allclose(a, b, atol=1e-6)
+    assert step.owner.stats.segments == 1
+
+
+def test_a_used_history_is_said_to_be_so():
+    model = network()
+
+    def step(x, y):
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        return loss
+    loss = torch.compile(step)(*batch(0))
+    assert loss.requires_grad
+    with pytest.raises(RuntimeError, match="second time"):
+        loss.backward()
+
+
+def test_results_keep_the_history_that_is_left():
+    def run(compiled):
+        model = network()
+
+        def step(x, y):
+            h = model[0](x)
+            other = model[3].weight.square().sum()
+            h.square().mean().backward()
+            return h, other
+        h, other = (torch.compile(step) if compiled else step)(*batch(0))
+        other.backward()
+        assert h.requires_grad
+        return [p.grad.tolist() if p.grad is not None else None for p in model.parameters()]
+    assert close(run(False), run(True))
+
+
+def test_penalty_differentiated_outside():
+    def run(compiled):
+        model = network()
+
+        def penalty(x):
+            x = x * 1
+            w = model[0].weight * 1
+            out = torch.tanh(x @ w.T).sum()
+            slope, = torch.autograd.grad(out, w, create_graph=True)
+            return slope.square().sum()
+        (torch.compile(penalty) if compiled else penalty)(batch(0)[0]).backward()
+        return model[0].weight.grad.tolist()
+    assert close(run(False), run(True))
+
+
+def test_gradients_that_agree_have_memory_of_their_own():
+    a, b = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+
+    def step():
+        (a + b).sum().backward()
+    torch.compile(step)()
+    a.grad.add_(1)
+    assert a.grad.tolist() == [2.0] * 3 and b.grad.tolist() == [1.0] * 3
+
+
+def test_new_parameters_and_loaded_state_are_noticed():
+    model = network()
+    optimizer = torch.optim.Adam(model[0].parameters(), lr=0.01)
+
+    def step(x, y):
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+    run = torch.compile(step)
+    run(*batch(0))
+    before = model[3].weight.detach().clone()
+    optimizer.add_param_group({"params": list(model[3].parameters())})
+    run(*batch(1))
+    assert not torch.equal(before, model[3].weight)
+    optimizer.load_state_dict(optimizer.state_dict())
+    run(*batch(2))
+    assert optimizer.state[model[0].weight]["step"].item() == 3.0
