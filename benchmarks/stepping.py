@@ -1,6 +1,7 @@
 """One model on one system, step by step; as a command, what a fresh process says of its first step and of its memory.
 
     python benchmarks/stepping.py nanogpt rushlight.compile --threads 2
+    python benchmarks/stepping.py t5-train rushlight.compile --threads 1 --longest 30
 """
 import argparse
 import gc
@@ -66,6 +67,16 @@ def peak_of(stepper) -> float:
     return status("VmHWM") - before
 
 
+def show(stepper, count):
+    """Prints the longest steps of the programs of the third step."""
+    from rushlight.tools.steps import measured
+    stepper.step()
+    stepper.step()
+    with measured() as table:
+        stepper.step()
+    print("\n".join(str(table).splitlines()[:count + 1]))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("case", choices=CASES)
@@ -73,7 +84,11 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--began", type=float, default=None, help="time.monotonic() when this process was started")
     parser.add_argument("--memory", action="store_true", help="measure the memory of later steps too")
+    parser.add_argument("--longest", type=int, metavar="N", help="show the N longest steps of our programs instead")
     options = parser.parse_args()
+    if options.longest:
+        show(Stepper(options.case, options.system, options.threads), options.longest)
+        return
     began = time.monotonic() if options.began is None else options.began
     stepper = Stepper(options.case, options.system, options.threads)
     ready = time.monotonic()

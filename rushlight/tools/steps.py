@@ -1,0 +1,83 @@
+"""What each step of the programs that run takes.
+
+    >>> import rushlight as torch
+    >>> from rushlight.tools.steps import measured
+    >>> f = torch.compile(lambda x, y: (x @ y).relu())
+    >>> x = torch.ones(64, 64)
+    >>> with measured() as table:
+    ...     f(x, x)[0, 0].item()
+    64.0
+    >>> any("matmul" in row.label for row in table.rows())
+    True
+
+``print(table)`` shows the longest first.  Operators that run uncompiled are programs too.  With one thread times are processor times,
+which a busy machine disturbs least.
+"""
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import time
+from dataclasses import dataclass
+
+from ..compiler.llvm import pool
+from ..core.native import memory
+from ..eager.program import Code
+
+
+@dataclass
+class Row:
+    """What a step does, how often it ran, how long in all."""
+
+    label: str
+    calls: int = 0
+    seconds: float = 0.0
+
+
+class Table:
+    """Times of steps; those that do the same, as in the layers of a model, are one row."""
+
+    def __init__(self):
+        self.found, self.codes = {}, {}
+        self.clock = time.process_time if pool.get_num_threads() == 1 else time.perf_counter
+
+    def code_at(self, address):
+        """The program at an address; it was made before it runs, so all are looked up again when one is new."""
+        if address not in self.codes:
+            self.codes = {c.address: c for c in gc.get_objects() if isinstance(c, Code)}
+        return self.codes[address]
+
+    def run(self, address, values):
+        """Runs a program step by step."""
+        code, at = self.code_at(address), 1
+        for k in range(code.block[0]):
+            length = 4 + 2 * code.block[at + 3]
+            step = (ctypes.c_int64 * (1 + length))(1, *code.block[at:at + length])
+            began = self.clock()
+            pool.caller("program_run")(ctypes.addressof(step), values)
+            row = self.found.setdefault(code.labels[k], Row(code.labels[k]))
+            row.seconds += self.clock() - began
+            row.calls += 1
+            at += length
+
+    def rows(self):
+        """The steps, longest first."""
+        return sorted(self.found.values(), key=lambda row: -row.seconds)
+
+    def __str__(self):
+        total = sum(row.seconds for row in self.found.values())
+        lines = [f"{1e3 * row.seconds:9.3f} ms {row.seconds / total:6.1%} {row.calls:5d}x  {row.label}" for row in self.rows()]
+        return "\n".join([f"{1e3 * total:9.3f} ms in {len(lines)} kinds of steps", *lines])
+
+
+@contextlib.contextmanager
+def measured():
+    """A Table of the steps of all programs that run in this block, one step at a time."""
+    table, before = Table(), memory.program_runner()
+    runner = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(table.run)
+    memory.set_program_runner(ctypes.cast(runner, ctypes.c_void_p).value)
+    try:
+        yield table
+    finally:
+        memory.set_program_runner(before)
