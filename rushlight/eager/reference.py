@@ -11,16 +11,15 @@ import numpy as np
 
 from ..core.dtypes import bfloat16, float16
 from ..core.meta import Meta
-from ..graph.graph import Graph, Node, map_nodes
+from ..graph.graph import Graph, Node, map_nodes, nodes_in
 
 
 def array_at(address: int, meta: Meta) -> np.ndarray:
     """A NumPy array over memory, sharing it.  bfloat16 appears as uint16."""
     if meta.numel == 0:
         return np.empty(meta.shape, meta.dtype.numpy)
-    block = (ctypes.c_char * meta.nbytes).from_address(address)
-    flat = np.frombuffer(block, dtype=meta.dtype.numpy)
-    return np.lib.stride_tricks.as_strided(flat, meta.shape, tuple(s * meta.itemsize for s in meta.strides))
+    size = meta.itemsize
+    return np.ndarray(meta.shape, meta.dtype.numpy, (ctypes.c_char * meta.nbytes).from_address(address), 0, [s * size for s in meta.strides])
 
 
 def widen(array: np.ndarray, dtype) -> np.ndarray:
@@ -43,50 +42,67 @@ def narrow(array, dtype) -> np.ndarray:
 
 def evaluate(graph: Graph, values: list) -> list:
     """The outputs of a program for NumPy inputs."""
-    env = dict(zip(graph.inputs, values))
-    with np.errstate(all="ignore"):
-        for node in graph.nodes:
-            args = map_nodes(node.args, env.__getitem__)
-            if node.inside is not None:
-                results = evaluate(node.inside, list(_arrays(args)))
-                env[node] = results[0] if isinstance(node.meta, Meta) else tuple(results)
-                continue
-            kind = node.op.kind
-            if kind.name == "elementwise":
-                args = same_type(args, node)
-            result = kind.numpy(*args, **node.params)
-            env[node] = as_declared(result, node.meta)
-    return [env[n] for n in graph.result_nodes()]
+    return computation(graph)(values)
 
 
-def _arrays(args):
-    for a in args:
-        if isinstance(a, np.ndarray):
-            yield a
-        elif isinstance(a, tuple):
-            yield from _arrays(a)
+def computation(graph: Graph):
+    """A program as a function from NumPy inputs to outputs."""
+    steps, outputs = [(node, step(node)) for node in graph.nodes], graph.result_nodes()
+
+    def run(values):
+        env = dict(zip(graph.inputs, values))
+        with np.errstate(all="ignore"):
+            for node, compute in steps:
+                env[node] = compute(env)
+        return [env[n] for n in outputs]
+
+    return run
+
+
+def step(node: Node):
+    """One call of a program as a function of the values so far."""
+    if node.inside is not None:
+        inner = computation(node.inside)
+        given = list(nodes_in(node.args))
+
+        def opened(env):
+            results = inner([env[n] for n in given])
+            return results[0] if isinstance(node.meta, Meta) else tuple(results)
+
+        return opened
+    args = same_type(node) if node.op.kind.name == "elementwise" else node.args
+    function, params, finish = node.op.kind.numpy, node.params, declared(node.meta)
+    if any(isinstance(a, tuple) for a in args):
+        return lambda env: finish(function(*map_nodes(args, env.__getitem__), **params))
+    return lambda env: finish(function(*[env[a] if type(a) is Node else a for a in args], **params))
 
 
 def computing_type(dtype):
     return np.dtype(np.float32) if dtype.is_half else dtype.numpy
 
 
-def same_type(args, node):
-    """Python numbers take the type of the arrays beside them, so that NumPy's own promotion has no say."""
-    metas = [a.dtype for a in node.args if isinstance(a, Node)]
-    if not metas or node.op.name == "prims.convert":
-        return args
-    target = computing_type(metas[-1])
+def same_type(node):
+    """The arguments of a call, Python numbers in the type of the arrays beside them, so that NumPy's own promotion has no say."""
+    dtypes = [a.dtype for a in node.args if isinstance(a, Node)]
+    if not dtypes or node.op.name == "prims.convert":
+        return node.args
+    target = computing_type(dtypes[-1])
     with np.errstate(all="ignore"):
-        return tuple(a if isinstance(a, np.ndarray) else np.asarray(a).astype(target) for a in args)
+        return tuple(a if isinstance(a, Node) else np.asarray(a).astype(target) for a in node.args)
 
 
-def as_declared(result, meta):
+def declared(meta):
+    """What makes an array of a result: of the type in which its dtype is computed, each one of several by itself."""
     if isinstance(meta, tuple):
-        return tuple(as_declared(r, m) for r, m in zip(result, meta))
-    result = np.asarray(result)
+        parts = [declared(m) for m in meta]
+        return lambda results: tuple(finish(r) for finish, r in zip(parts, results))
     wanted = computing_type(meta.dtype)
-    return result if result.dtype == wanted else result.astype(wanted)
+
+    def finish(result):
+        result = np.asarray(result)
+        return result if result.dtype is wanted or result.dtype == wanted else result.astype(wanted)
+
+    return finish
 
 
 class Failures(threading.local):
@@ -106,23 +122,35 @@ def callback(graph: Graph, inputs: list, outputs: list):
     address of the error flag.
     """
     count = len(inputs) + len(outputs) + 1
+    compute = computation(graph)
+    sources = [(k, node.weak, place.meta) for k, (node, place) in enumerate(zip(graph.inputs, inputs))]
+    targets = [(k, place.meta) for k, place in enumerate(outputs, len(inputs))]
 
     def run(slots, begin, end, worker):
         block = (ctypes.c_int64 * count).from_address(slots)
         try:
-            values = [read(block, k, node, place.meta) for k, (node, place) in enumerate(zip(graph.inputs, inputs))]
-            results = evaluate(graph, values)
-            for k, (place, result) in enumerate(zip(outputs, results), len(inputs)):
-                array_at(block[k], place.meta)[...] = narrow(result, place.meta.dtype)
+            written = [(block[k], block[k] + meta.nbytes) for k, meta in targets]
+            values = [number(block, k, meta) if weak else read(block[k], meta, written) for k, weak, meta in sources]
+            for (k, meta), result in zip(targets, compute(values)):
+                array_at(block[k], meta)[...] = narrow(result, meta.dtype)
         except BaseException as error:  # carried over the native frames, raised by the caller
             failures.pending = error
             ctypes.c_int64.from_address(block[count - 1]).value = 1
 
-    def read(block, k, node, meta):
-        if node.weak:
-            if meta.dtype.category == 2:
-                return np.asarray(ctypes.c_double.from_buffer(block, k * 8).value)
-            return np.asarray(block[k]).astype(meta.dtype.numpy)
-        return widen(array_at(block[k], meta), meta.dtype).copy()
-
     return KERNEL(run)
+
+
+def number(block, k, meta):
+    """A run-time number."""
+    if meta.dtype.category == 2:
+        return np.asarray(ctypes.c_double.from_buffer(block, k * 8).value)
+    return np.asarray(block[k]).astype(meta.dtype.numpy)
+
+
+def read(address, meta, written):
+    """The elements of an input, not to be written to; a copy where its memory is among what is written."""
+    found = array_at(address, meta)
+    if meta.dtype.is_half or any(low < address + meta.nbytes and address < high for low, high in written):
+        found = widen(found, meta.dtype).copy()
+    found.flags.writeable = False
+    return found
