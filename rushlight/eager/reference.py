@@ -12,6 +12,7 @@ import numpy as np
 from ..core.dtypes import bfloat16, float16
 from ..core.meta import Meta
 from ..graph.graph import Graph, Node, map_nodes, nodes_in
+from ..ops import openblas
 
 
 def array_at(address: int, meta: Meta) -> np.ndarray:
@@ -72,6 +73,8 @@ def step(node: Node):
         return opened
     args = same_type(node) if node.op.kind.name == "elementwise" else node.args
     function, params, finish = node.op.kind.numpy, node.params, declared(node.meta)
+    if node.op.facts.get("leading") or node.op.kind.name == "contract":
+        function = openblas.sparing(function)
     if any(isinstance(a, tuple) for a in args):
         return lambda env: finish(function(*map_nodes(args, env.__getitem__), **params))
     return lambda env: finish(function(*[env[a] if type(a) is Node else a for a in args], **params))

@@ -5,6 +5,8 @@ import math
 
 import numpy as np
 
+from . import openblas
+
 BLOCK = 32
 
 
@@ -18,7 +20,14 @@ def conjugate(x):
 
 
 def substitute(a, b, upper: bool, unit: bool):
-    """x with ``a @ x = b`` for triangular a [*, n, n], b [*, n, k]: by halves, so that most of the work is matrix products."""
+    """x with ``a @ x = b`` for triangular a [*, n, n], b [*, n, k]."""
+    count = math.prod(b.shape[:-2])
+    found = openblas.substitute(a.reshape(count, *a.shape[-2:]), b.reshape(count, *b.shape[-2:]), upper, unit) if a.shape[:-2] == b.shape[:-2] else None
+    return by_halves(a, b, upper, unit) if found is None else found.reshape(b.shape)
+
+
+def by_halves(a, b, upper: bool, unit: bool):
+    """``substitute`` as mostly matrix products."""
     n = a.shape[-1]
     if n <= 1:
         return b if unit or not n else b / a
@@ -26,19 +35,25 @@ def substitute(a, b, upper: bool, unit: bool):
     first, last = np.s_[..., :half, :], np.s_[..., half:, :]
     top, bottom = a[..., :half, :half], a[..., half:, half:]
     if upper:
-        x2 = substitute(bottom, b[last], upper, unit)
-        x1 = substitute(top, b[first] - a[..., :half, half:] @ x2, upper, unit)
+        x2 = by_halves(bottom, b[last], upper, unit)
+        x1 = by_halves(top, b[first] - a[..., :half, half:] @ x2, upper, unit)
     else:
-        x1 = substitute(top, b[first], upper, unit)
-        x2 = substitute(bottom, b[last] - a[..., half:, :half] @ x1, upper, unit)
+        x1 = by_halves(top, b[first], upper, unit)
+        x2 = by_halves(bottom, b[last] - a[..., half:, :half] @ x1, upper, unit)
     return np.concatenate([x1, x2], -2)
 
 
 def lu(a):
-    """Packed factors, 1-based row exchanges (int32) and the 1-based column of the first zero pivot (0: none), by blocks of columns."""
+    """Packed factors, 1-based row exchanges (int32) and the 1-based column of the first zero pivot (0: none)."""
     shape, (m, n) = a.shape, a.shape[-2:]
     k = min(m, n)
-    a = np.array(a).reshape(math.prod(shape[:-2]), m, n)
+    found = openblas.lu(a.reshape(math.prod(shape[:-2]), m, n))
+    packed, pivots, info = found or lu_by_blocks(np.array(a).reshape(math.prod(shape[:-2]), m, n), k)
+    return packed.reshape(shape), pivots.reshape(*shape[:-2], k), info.reshape(shape[:-2])
+
+
+def lu_by_blocks(a, k):
+    """``lu`` of a batch [b, m, n], in place, k being the smaller of m and n."""
     each = np.arange(len(a))
     pivots, info = np.empty((len(a), k), np.int32), np.zeros(len(a), np.int32)
     for start in range(0, k, BLOCK):
@@ -54,9 +69,9 @@ def lu(a):
             below = a[:, j + 1:, j] / np.where(pivot == 0, 1, pivot)[:, None]
             a[:, j + 1:, j] = below
             a[:, j + 1:, j + 1:stop] -= below[:, :, None] * a[:, None, j, j + 1:stop]
-        a[:, start:stop, stop:] = substitute(a[:, start:stop, start:stop], a[:, start:stop, stop:], False, True)
+        a[:, start:stop, stop:] = by_halves(a[:, start:stop, start:stop], a[:, start:stop, stop:], False, True)
         a[:, stop:, stop:] -= a[:, stop:, start:stop] @ a[:, start:stop, stop:]
-    return a.reshape(shape), pivots.reshape(*shape[:-2], k), info.astype(np.int32).reshape(shape[:-2])
+    return a, pivots, info.astype(np.int32)
 
 
 def permutation(pivots, size):
