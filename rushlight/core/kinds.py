@@ -128,6 +128,8 @@ def scale(g, partial):
         return g if partial == 1 else P.neg(g)
     if is_tensor(partial) and partial.dtype.is_complex:
         partial = P.conj(partial)
+    elif isinstance(partial, complex):
+        partial = partial.conjugate()
     return P.mul(g, partial)
 
 

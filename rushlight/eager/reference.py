@@ -154,6 +154,6 @@ def read(address, meta, written):
     """The elements of an input, not to be written to; a copy where its memory is among what is written."""
     found = array_at(address, meta)
     if meta.dtype.is_half or any(low < address + meta.nbytes and address < high for low, high in written):
-        found = widen(found, meta.dtype).copy()
+        found = np.array(widen(found, meta.dtype))
     found.flags.writeable = False
     return found

@@ -7,7 +7,7 @@ from ..core.dtypes import FLOATING, float32
 from ..core.kinds import P
 from ..core.op import OPS, Scalar, op, rule, sample
 from ..core.tensor import Tensor, wrapped
-from .promotion import floating, wide
+from .promotion import as_dtype, floating, wide
 from .random import draw, uniform_at
 
 ONE = (sample((3, 4)), sample((2, 0)))
@@ -204,7 +204,8 @@ def tanhshrink(input):
 @op(samples=ONE, namespace=F)
 def softsign(input):
     """x / (1 + |x|)."""
-    return P.div(floating(input), P.add(P.abs(floating(input)), 1.0))
+    x = floating(input)
+    return P.div(x, as_dtype(P.add(P.abs(x), 1.0), x.dtype))
 
 
 @op(namespace=F)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+from builtins import abs as abs_
 
 import numpy as np
 
@@ -228,9 +229,12 @@ gcd, lcm = of_integers("gcd", np.gcd, "The greatest common divisor."), of_intege
 def logaddexp(input, other):
     """log(exp(input) + exp(other)), without overflow."""
     x, y = promoted(input, other)
-    big = P.maximum(x, y)
     same = P.logical_and(P.eq(x, y), P.eq(P.abs(x), math.inf))
-    return P.where(same, x, P.add(big, P.log1p(P.exp(P.neg(P.abs(P.sub(x, y)))))))
+    if x.dtype.is_complex:
+        ahead = P.ge(P.real(x), P.real(y))
+        big, small = P.where(ahead, x, y), P.where(ahead, y, x)
+        return P.where(same, x, P.add(big, P.log1p(P.exp(P.sub(small, big)))))
+    return P.where(same, x, P.add(P.maximum(x, y), P.log1p(P.exp(P.neg(P.abs(P.sub(x, y)))))))
 
 
 @op(samples=PAIR[:3])
@@ -344,9 +348,6 @@ def round(input, *, decimals=0):
     if decimals > 0:
         return P.div(P.round(P.mul(input, scale)), scale)
     return P.mul(P.round(P.div(input, scale)), scale)
-
-
-abs_ = math.fabs
 
 
 @op(samples=ONE, inplace_too=True)
@@ -531,7 +532,7 @@ def lerp(input, end, weight: Scalar):
     difference = P.sub(end, input)
     low = P.add(input, P.mul(difference, weight))
     if not isinstance(weight, Tensor):
-        return low if weight < 0.5 else P.sub(end, P.mul(difference, 1 - weight))
+        return low if abs_(weight) < 0.5 else P.sub(end, P.mul(difference, 1 - weight))
     high = P.sub(end, P.mul(difference, P.sub(1.0, weight)))
     return P.where(P.lt(P.abs(weight) if weight.dtype.is_complex else weight, 0.5), low, high)
 

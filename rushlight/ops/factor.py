@@ -193,9 +193,8 @@ def cholesky_gradient(g, y, a, check):
     if g[0] is None:
         return [None]
     low = y[0]
-    half = (low.mH @ g[0]).tril()
-    half = half - on_diagonal(half.diagonal(0, -2, -1)) * 0.5
-    return [between(low.mH, (half + half.mH) * 0.5, low, upper=True)]
+    half = low.mH @ g[0]
+    return [between(low.mH, (half.tril() + half.tril(-1).mH) * 0.5, low, upper=True)]
 
 
 def between(left, middle, right, upper):

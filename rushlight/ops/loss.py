@@ -41,7 +41,7 @@ def pairwise(name, formula, doc, **extra):
         if weight is not None:
             loss = P.mul(loss, weight)
         out = reduced(loss, reduction)
-        return P.convert(out, dtype=x.dtype) if out.dtype is not x.dtype else out
+        return P.convert(out, dtype=x.dtype) if x.dtype.is_half else out
     core.facts["doc"] = doc
     return core
 

@@ -109,7 +109,7 @@ def spread(name, root):
         below = (count - less).clamp(min=0) if isinstance(count, Tensor) else max(count - less, 0)
         out = total / below
         out = out.sqrt() if root else out
-        out = out.to(x.dtype.to_real())
+        out = out.to(x.dtype)
         return out if keepdim else out.squeeze(dims)
     body.__name__, body.__doc__ = name, f"{name} of elements where the mask holds, dividing by their count less ``correction`` (1)."
     return op(body, composite=True, namespace=NAMESPACE)

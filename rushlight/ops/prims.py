@@ -650,7 +650,7 @@ def matmul_shape(a, b):
 def transposed(x):
     rank = len(x.shape)
     dims = (*range(rank - 2), rank - 1, rank - 2)
-    return P.permute(P.conj(x) if x.dtype.is_complex else x, dims=dims)
+    return P.permute(adjoint(x), dims=dims)
 
 
 matmul = primitive("matmul", Contract(
@@ -714,19 +714,24 @@ def conv_weight_numpy(g, x, shape, stride, padding, dilation, groups):
     return np.concatenate(out, 0).astype(x.dtype)
 
 
+def adjoint(x):
+    """The conjugate of complex values; others as they are."""
+    return P.conj(x) if x.dtype.is_complex else x
+
+
 def conv_gradient(g, y, x, w, **geometry):
-    return [P.conv_input(g, w, shape=tuple(x.shape), **geometry), P.conv_weight(g, x, shape=tuple(w.shape), **geometry)]
+    return [P.conv_input(g, adjoint(w), shape=tuple(x.shape), **geometry), P.conv_weight(g, adjoint(x), shape=tuple(w.shape), **geometry)]
 
 
 def conv_input_gradient(g, y, grad, w, shape, **geometry):
-    back = P.conv(g, w, **geometry)
+    back = P.conv(g, adjoint(w), **geometry)
     if tuple(back.shape) != tuple(grad.shape):  # a transposed convolution with much output padding: windows that no element made
         back = P.slice(back, starts=(0,) * len(grad.shape), steps=(1,) * len(grad.shape), shape=tuple(grad.shape))
-    return [back, P.conv_weight(grad, g, shape=tuple(w.shape), **geometry)]
+    return [back, P.conv_weight(adjoint(grad), g, shape=tuple(w.shape), **geometry)]
 
 
 def conv_weight_gradient(g, y, grad, x, shape, **geometry):
-    return [P.conv(x, g, **geometry), P.conv_input(grad, g, shape=tuple(x.shape), **geometry)]
+    return [P.conv(adjoint(x), g, **geometry), P.conv_input(adjoint(grad), g, shape=tuple(x.shape), **geometry)]
 
 
 conv = primitive("conv", Contract(conv_numpy, conv_shape, conv_gradient),

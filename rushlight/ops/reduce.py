@@ -9,7 +9,7 @@ from ..core.kinds import P
 from ..core.meta import is_one, product
 from ..core.op import OPS, op, rule, sample
 from ..core.tensor import Tensor, wrapped
-from .promotion import floating, wide
+from .promotion import as_dtype, floating, wide
 
 SAMPLES = (sample((3, 4)), sample((3, 4), 0), sample((2, 3, 4), (0, 2), keepdim=True), sample(()))
 
@@ -273,8 +273,9 @@ def logsumexp(input, dim, keepdim=False):
     dims = dims_of(input, dim)
     if not dims:
         return P.mul(x, 1)
-    high = P.amax(x, dims) if builtin_all(not (type(x.shape[d]) is int and x.shape[d] == 0) for d in dims) else P.sum(x, dims)
-    high = P.where(P.eq(P.abs(high), math.inf), 0.0, high)
+    size = P.real(x) if x.dtype.is_complex else x
+    high = P.amax(size, dims) if builtin_all(not (type(x.shape[d]) is int and x.shape[d] == 0) for d in dims) else P.sum(size, dims)
+    high = as_dtype(P.where(P.eq(P.abs(high), math.inf), 0.0, high), x.dtype)
     return drop(P.add(P.log(P.sum(P.exp(P.sub(x, high)), dims)), high), dims, keepdim)
 
 
