@@ -180,6 +180,8 @@ def arange(start, end=None, step=1, *, out=None, dtype=None, layout=None, device
         dtype = int64 if all(isinstance(v, (int, Expr)) for v in (start, end, step)) else dtypes.Defaults.floating
     if dtype.category == INTEGER and int(step) == 0:
         raise ValueError(f"step must be nonzero: {step} is 0 as {dtype}")
+    if dtype is int64:
+        start, end, step = (int(v) if isinstance(v, float) else v for v in (start, end, step))
     count = -(-(end - start) // step) if all(isinstance(v, (int, Expr)) for v in (start, end, step)) else math.ceil((end - start) / step)
     if devices.placed(device).type == "meta":
         return empty_tensor((int(count),), dtype, device="meta")
@@ -229,6 +231,8 @@ def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=Non
     if dtype is None:
         dtype = dtypes.Defaults.floating.to_complex() if any(isinstance(v, complex) for v in (start, end)) else dtypes.Defaults.floating
     count = point_count("linspace", steps)
+    if dtype.category < FLOATING:
+        start, end = int(start), int(end)
     if devices.placed(device).type == "meta":
         return empty_tensor((count,), dtype, device="meta")
     if dtype.is_complex:
@@ -243,6 +247,8 @@ def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None,
     start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
     dtype = dtype or dtypes.Defaults.floating
     wide = dtype if dtype.is_complex else float64
+    if dtype.category < FLOATING:
+        start, end = int(start), int(end)
     points = linspace(start, end, steps, dtype=wide)
     return finished(to_dtype(rpow(points, base), dtype), requires_grad)
 

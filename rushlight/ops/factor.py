@@ -106,8 +106,9 @@ P_inverse = primitive("inverse", Foreign(
 
 
 def pinv_numpy(a, atol, rtol, hermitian):
-    if hermitian:  # the lower triangle counts
-        a = np.tril(a) + lapack.conjugate(np.tril(a, -1))
+    if hermitian:  # the lower triangle counts, and the real part of the diagonal
+        below, diagonal = np.tril(a, -1), np.diagonal(a, 0, -2, -1).real
+        a = below + lapack.conjugate(below) + diagonal[..., None] * np.eye(a.shape[-1], dtype=a.dtype)
     u, s, vh = np.linalg.svd(a, full_matrices=False)
     cut = np.maximum(np.asarray(atol), np.asarray(rtol) * s.max(-1, initial=0))
     kept = s > cut[..., None]

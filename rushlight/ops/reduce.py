@@ -9,6 +9,7 @@ from ..core.kinds import P
 from ..core.meta import is_one, product
 from ..core.op import OPS, op, rule, sample
 from ..core.tensor import Tensor, wrapped
+from .prims import adjoint
 from .promotion import as_dtype, floating, wide
 
 SAMPLES = (sample((3, 4)), sample((3, 4), 0), sample((2, 3, 4), (0, 2), keepdim=True), sample(()))
@@ -271,7 +272,7 @@ def logsumexp(input, dim, keepdim=False):
     """log(sum(exp(x))), without overflow."""
     x = floating(input)
     dims = dims_of(input, dim)
-    if not dims:
+    if not dims and not x.dtype.is_complex:
         return P.mul(x, 1)
     size = P.real(x) if x.dtype.is_complex else x
     high = P.amax(size, dims) if builtin_all(not (type(x.shape[d]) is int and x.shape[d] == 0) for d in dims) else P.sum(size, dims)
@@ -293,7 +294,7 @@ def vjp(g, y, input, dim, keepdim=False):  # noqa: F811
         return [g]
     kept = tuple(1 if k in dims else s for k, s in enumerate(input.shape))
     y, g = P.reshape(y, shape=kept), P.reshape(g, shape=kept)
-    return [P.mul(P.exp(P.sub(floating(input), P.where(P.eq(P.abs(y), math.inf), 0.0, y))), g)]
+    return [P.mul(adjoint(P.exp(P.sub(floating(input), P.where(P.eq(P.abs(y), math.inf), 0.0, y)))), g)]
 
 
 @op(samples=(sample((3, 4), 2), sample((3, 4), 1, 0)), name="_norm", method=False)
