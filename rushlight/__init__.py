@@ -47,7 +47,7 @@ from .compiling import compile  # noqa: E402
 from ._ops import ops  # noqa: E402  (users find operators by namespace here; the package of declarations stays importable)
 
 
-LAZY = ("func", "_C", "_dynamo", "library", "overrides")
+LAZY = ("func", "_C", "_dynamo", "distributions", "library", "overrides")
 
 
 def __getattr__(name):
