@@ -6,9 +6,9 @@ import operator
 from ..core.dtypes import Defaults
 from ..core.op import OPS
 from .errors import Break, Raised
-from .polyfills import equal_sequences, unequal_sequences
-from .values import (Constant, ContainerMethod, ExceptionValue, Function, Instance, Mapping, Method, Number, Object, Partial, Sequence, SetValue,
-                     TensorValue)
+from .polyfills import UNSUPPORTED, differing, equal_sequences, operated, operated_reflected, unequal_sequences
+from .values import (Constant, ContainerMethod, ExceptionValue, Function, Identity, Instance, Mapping, Method, Number, Object, Partial, Sequence, SetValue,
+                     TensorValue, View)
 
 BINARY = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "@": operator.matmul, "//": operator.floordiv, "%": operator.mod,
           "**": operator.pow, "&": operator.and_, "|": operator.or_, "^": operator.xor, "<<": operator.lshift, ">>": operator.rshift}
@@ -43,13 +43,15 @@ class Arithmetic:
             made = self.number_binary(symbol, a, b)
             if made is not None:
                 return made
-        if isinstance(a, (Sequence, SetValue, Mapping)) or isinstance(b, (Sequence, SetValue)):
+        if isinstance(a, (Sequence, SetValue, Mapping, View)) or isinstance(b, (Sequence, SetValue, View)):
             made = self.container_binary(symbol, a, b, inplace)
             if made is not None:
                 return made
-        found, operands = self.operator_method(NAMES[symbol], a, b, inplace)
-        if found is not None:
-            return self.call(found, operands, {})
+        if not (symbol == "%" and isinstance(a, Constant) and isinstance(a.value, (str, bytes))):
+            name = NAMES[symbol]
+            own = f"__i{name}__" if inplace and self.method(a, f"__i{name}__") else f"__{name}__"
+            if self.method(a, own) or self.method(b, f"__r{name}__"):
+                return self.operated(own, f"__r{name}__", a, b, UNSUPPORTED + symbol + inplace * "=")
         return self.fold((INPLACE if inplace else BINARY)[symbol], [a, b])
 
     def tensor_binary(self, symbol, a, b, inplace):
@@ -78,14 +80,17 @@ class Arithmetic:
             return self.from_python(BINARY[symbol](exact(a), exact(b)))
         return Number(BINARY[symbol](x, y), text=f"({self.text_of(a)} {symbol} {self.text_of(b)})")
 
-    def operator_method(self, name, a, b, inplace):
-        """A user's ``__add__`` or the like, and its arguments; None where neither operand has one."""
-        for value, other, method in ([(a, b, f"__i{name}__")] if inplace else []) + [(a, b, f"__{name}__"), (b, a, f"__r{name}__")]:
-            cls = self.user_class(value)
-            found = cls and self.class_attribute(cls, method)
-            if found:
-                return found, [value, other]
-        return None, ()
+    def method(self, value, name):
+        """A special method that a user's class defines, as a Value; None where there is none."""
+        cls = self.user_class(value)
+        return self.class_attribute(cls, name) if cls else None
+
+    def operated(self, own, reflected, a, b, otherwise):
+        """An operator of user classes: the left operand's method, the right one's, or else what ``otherwise`` says."""
+        first, second = self.method(a, own), self.method(b, reflected)
+        sides = [Constant(None) if m is None else m for m in (first, second)]
+        swapped = second is not None and self.class_of(a) is not self.class_of(b) and issubclass(self.class_of(b), self.class_of(a))
+        return self.call_python(operated_reflected if swapped else operated, [*sides, a, b, self.from_python(otherwise)])
 
     def compare(self, symbol, a, b):
         a, b = self.force(a), self.force(b)
@@ -99,16 +104,21 @@ class Arithmetic:
             if all(isinstance(v, (Number, Constant)) for v in (a, b)):
                 x, y = (v.hint if isinstance(v, Number) else v.value for v in (a, b))
                 return self.decide(COMPARE[symbol](x, y), f"({self.text_of(a)} {symbol} {self.text_of(b)})")
-        for value, other, method in ((a, b, COMPARISONS[symbol][0]), (b, a, COMPARISONS[symbol][1])):
-            cls = self.user_class(value)
-            found = cls and self.class_attribute(cls, method)
-            if found:
-                return self.call(found, [value, other], {})
+        own, reflected = COMPARISONS[symbol]
+        if self.method(a, own) or self.method(b, reflected):
+            return self.operated(own, reflected, a, b, symbol)
+        if symbol == "!=" and (self.method(a, "__eq__") or self.method(b, "__eq__")):
+            return self.call_python(differing, [a, b])
         if symbol in ("==", "!="):
             return self.equal(symbol, a, b)
+        a, b = self.set_of(a), self.set_of(b)
         if isinstance(a, SetValue) and isinstance(b, SetValue):
             return Constant(COMPARE[symbol](set(a.items), set(b.items)))
-        return self.fold(COMPARE[symbol], [a, b])
+        return self.fold(COMPARE[symbol], [self.plain(a), self.plain(b)])
+
+    def plain(self, value):
+        """A named tuple as the tuple that it is."""
+        return Sequence(tuple, value.items) if isinstance(value, Sequence) and issubclass(value.kind, tuple) else value
 
     def decide(self, truth: bool, text: str):
         """A fact about varying numbers, guarded."""
@@ -116,6 +126,9 @@ class Arithmetic:
         return Constant(truth)
 
     def equal(self, symbol, a, b):
+        a, b = self.set_of(a), self.set_of(b)
+        if isinstance(a, Identity) and isinstance(b, Identity):
+            return Constant(self.identical(a.of, b.of) is (symbol == "=="))
         if isinstance(a, Sequence) and isinstance(b, Sequence):
             if issubclass(a.kind, tuple) != issubclass(b.kind, tuple):
                 return Constant(symbol == "!=")
@@ -158,6 +171,8 @@ class Arithmetic:
             return bool(value.expr) if value.expr is not None else self.decide(bool(value.hint), f"bool({value.text})").value
         if isinstance(value, (Sequence, Mapping, SetValue)):
             return bool(value.items)
+        if isinstance(value, View):
+            return bool(value.mapping.items)
         if isinstance(value, TensorValue):
             raise Break("RB002", "bool() of a tensor")
         if isinstance(value, (Object, Instance)):

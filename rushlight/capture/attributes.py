@@ -8,19 +8,20 @@ import types
 
 from ..autograd.backward import _tensor_backward
 from ..core.meta import Size
-from ..core.native import Op, state
+from ..core.native import Op, Tensor, state
 from ..nn.modules.module import DICTS, Module
 from . import polyfills
 from .errors import Break, Raised
 from .record import Fake
-from .values import (IDENTITIES, PLAIN, Constant, ContainerMethod, ExceptionValue, Function, GeneratorValue, Instance, IteratorValue, Lazy, Mapping,
-                     Method, Number, Object, Partial, Sequence, SetValue, Super, TensorValue)
+from .values import (IDENTITIES, PLAIN, Constant, ContainerMethod, ExceptionValue, Function, GeneratorValue, Identity, Instance, IteratorValue, Lazy, Mapping,
+                     Method, Namespace, Number, Object, Partial, Sequence, SetValue, Super, TensorValue, View)
 
 ABSENT = object()
 HEAP, IMMUTABLE = 1 << 9, 1 << 8  # flags of classes: made at run time; without attributes that can be set
 DELETED = Constant(None)
 PLACES = ("_parameters", "_buffers", "_modules")
 MUTABLE = (list, dict, set)
+FUNCTION_FACTS = frozenset(("__name__", "__qualname__", "__doc__", "__module__", "__annotations__", "__type_params__", "__wrapped__"))
 TENSOR_FACTS = frozenset(("dtype", "device", "layout", "is_sparse", "is_cuda", "is_cpu", "is_meta", "is_quantized", "is_nested", "is_mkldnn", "itemsize", "names"))
 
 
@@ -30,6 +31,16 @@ def static(cls, name):
         if name in base.__dict__:
             return base.__dict__[name]
     return ABSENT
+
+
+class Slotted:
+    __slots__ = ()
+
+
+try:
+    Slotted().name = None
+except AttributeError as _error:
+    NO_SLOT = str(_error)  # as this version of Python says it
 
 
 def is_data_descriptor(raw) -> bool:
@@ -57,6 +68,10 @@ class Attributes:
             return types.FunctionType
         if isinstance(value, Partial):
             return functools.partial
+        if isinstance(value, Identity):
+            return int
+        if isinstance(value, View):
+            return type(getattr({}, value.part)())
         if isinstance(value, GeneratorValue):
             return types.GeneratorType
         if isinstance(value, IteratorValue):
@@ -76,18 +91,67 @@ class Attributes:
         raw = static(cls, name)
         return Object(raw, self.constant_source(raw)) if isinstance(raw, types.FunctionType) else None
 
+    def python_class(self, cls) -> bool:
+        """Whether a class was written in Python."""
+        return bool(cls.__flags__ & HEAP) and cls.__module__ != "builtins"
+
     def missing(self, owner, name):
         return Raised(ExceptionValue(AttributeError, [Constant(f"{self.class_of(owner).__name__!r} object has no attribute {name!r}")]))
 
     # --- reading --------------------------------------------------------------------------------------------------------------------
-    def getattr(self, owner, name):
+    def getattr(self, owner, name, intercept=True):
+        """An attribute as ``owner.name`` finds it; without ``intercept``, as ``object.__getattribute__`` does."""
         owner = self.force(owner)
+        if intercept and isinstance(owner, (Instance, Object)):
+            cls = self.class_of(owner)
+            hook = self.class_attribute(cls, "__getattribute__")
+            if hook:
+                fallback = self.class_attribute(cls, "__getattr__")
+                arguments = [owner, Constant(name)]
+                return self.call_python(polyfills.intercepted, [hook, fallback, *arguments]) if fallback else self.call(hook, arguments, {})
         written = self.attributes.get((id(owner), name))
         if written is not None:
-            if written is DELETED:
-                raise self.missing(owner, name)
-            return self.force(written)
+            if written is not DELETED:
+                return self.force(written)
+            if static(self.class_of(owner), name) is not ABSENT:
+                raise Break("RB004", f"reading {name!r} after it was deleted")
+            return self.fallback(owner, self.class_of(owner), name)
+        if name in self.class_stores:
+            found = self.stored_on_class(owner, name)
+            if found is not None:
+                return found
         return getattr(self, f"of_{type(owner).__name__}", self.of_other)(owner, name)
+
+    def attribute_now(self, owner, name):
+        """An attribute, within one instruction."""
+        return self.now(self.from_python(getattr), [owner, Constant(name)])
+
+    def stored_on_class(self, owner, name):
+        """What the program stored on a class that the owner has the attribute from; None where it has its own."""
+        if isinstance(owner, Object) and not self.is_class(owner) and name in getattr(owner.value, "__dict__", ()):
+            return None
+        for base in (owner.value if self.is_class(owner) else self.class_of(owner)).__mro__:
+            written = self.attributes.get((id(self.wrapped.get(id(base))), name))
+            if written is not None:
+                if written is DELETED or isinstance(written, (Function, Object)):
+                    raise Break("RB004", f"reading {name!r} after it was set on a class")
+                return self.force(written)
+            if name in base.__dict__:
+                return None
+        return None
+
+    def namespace_of(self, owner):
+        """The ``__dict__`` of an object."""
+        items = {}
+        if isinstance(owner, Object):
+            place = owner.value.__dict__
+            source = owner.source.attribute("__dict__")
+            self.guard(f"list({{0}}) == {self.constant_name(list(place))}", source)
+            items = {k: Lazy(v, source.item(repr(k))) for k, v in place.items()}
+        for (owner_id, name), value in self.attributes.items():
+            if owner_id == id(owner):
+                items[name] = value
+        return Namespace({k: v for k, v in items.items() if v is not DELETED}, owner)
 
     def of_other(self, owner, name):
         if name == "__class__":
@@ -114,20 +178,38 @@ class Attributes:
             raise self.missing(owner, name)
         if isinstance(raw, (types.FunctionType, property, classmethod, staticmethod)):
             return self.bound(raw, owner, name, owner.kind)
+        if name == "maxlen":
+            return Constant(owner.limit)
+        if name == "default_factory":
+            return owner.factory or Constant(None)
+        if isinstance(raw, types.GetSetDescriptorType):
+            raise Break("RB004", f"attribute {name!r} of a {owner.kind.__name__}")
         return ContainerMethod(owner, name) if callable(raw) else self.from_python(raw)
 
-    of_Mapping = of_SetValue = of_Sequence
+    of_Mapping = of_SetValue = of_Namespace = of_Sequence
+
+    def of_View(self, owner, name):
+        if name == "mapping":
+            raise Break("RB004", "the mapping of a view")
+        return ContainerMethod(owner, name) if hasattr(self.class_of(owner), name) else self.of_other(owner, name)
+
+    def of_GeneratorValue(self, owner, name):
+        if name in ("send", "throw", "close", "__next__", "__iter__"):
+            return ContainerMethod(owner, name)
+        return self.of_other(owner, name)
 
     def of_Function(self, owner, name):
         if name in owner.attributes:
             return owner.attributes[name]
-        facts = {"__name__": owner.name, "__qualname__": owner.name, "__doc__": None, "__module__": owner.namespace.get("__name__")}
-        if name in facts:
-            return Constant(facts[name])
+        if name in FUNCTION_FACTS:
+            closed = tuple(types.CellType() for _ in owner.code.co_freevars)
+            return self.from_python(getattr(types.FunctionType(owner.code, owner.namespace, owner.name, None, closed), name))
+        if not hasattr(types.FunctionType, name):
+            raise self.missing(owner, name)
         if name == "__code__":
             return Constant(owner.code)
         if name == "__dict__":
-            return Mapping(dict(owner.attributes))
+            return Mapping(owner.attributes)
         raise Break("RB004", f"attribute {name!r} of a function")
 
     def of_Method(self, owner, name):
@@ -144,14 +226,21 @@ class Attributes:
             return Sequence(tuple, list(owner.arguments))
         if name == "__cause__":
             return owner.cause or Constant(None)
+        if name == "__context__":
+            return owner.context or Constant(None)
+        if name == "__suppress_context__":
+            return Constant(owner.suppress)
         if name == "value" and issubclass(owner.cls, StopIteration):
             return owner.arguments[0] if owner.arguments else Constant(None)
+        if not self.python_class(owner.cls) and isinstance(static(owner.cls, name), (types.MemberDescriptorType, types.GetSetDescriptorType)):
+            return self.from_python(getattr(self.known(owner), name))
         if name == "with_traceback":
             return ContainerMethod(owner, name)
         return self.of_Instance(owner, name)
 
     def of_Super(self, owner, name):
-        mro = (owner.owner.value if self.is_class(owner.owner) else self.class_of(owner.owner)).__mro__
+        of_class = self.is_class(owner.owner) and issubclass(owner.owner.value, owner.cls)
+        mro = (owner.owner.value if of_class else self.class_of(owner.owner)).__mro__
         for base in mro[mro.index(owner.cls) + 1:]:
             if name in base.__dict__:
                 return self.bound(base.__dict__[name], owner.owner, name, base)
@@ -165,7 +254,7 @@ class Attributes:
         if name == "__class__":
             return self.from_python(cls)
         if name == "__dict__":
-            return Mapping({n: v for (i, n), v in self.attributes.items() if i == id(owner) and v is not DELETED})
+            return self.namespace_of(owner)
         raw = static(cls, name)
         if raw is not ABSENT and not isinstance(raw, types.MemberDescriptorType):
             return self.bound(raw, owner, name, cls)
@@ -238,6 +327,11 @@ class Attributes:
         if raw is not ABSENT:
             return self.bound(raw, owner, name, cls)
         for where in PLACES:
+            changed = self.wrapped.get(id(place.get(where)))
+            if isinstance(changed, Mapping) and changed.changed:
+                if name in changed.items:
+                    return self.lookup(changed, name)
+                continue
             if name in place.get(where, ()):
                 return self.wrap(place[where][name], owner.source.attribute(where, True).item(repr(name), True))
         if cls.__getattr__ is Module.__getattr__:
@@ -250,8 +344,10 @@ class Attributes:
             return self.from_python(cls)
         if isinstance(value, enum.Enum) or is_framework(cls.__module__) and not cls.__flags__ & HEAP:
             return self.from_python(getattr(value, name))
-        if static(cls, "__getattribute__") is not object.__getattribute__ and not isinstance(value, IDENTITIES):
-            raise Break("RB004", f"{cls.__name__} has a __getattribute__ of its own")
+        if name == "__dict__" and isinstance(getattr(value, "__dict__", None), dict):
+            return self.namespace_of(owner)
+        if owner.payload is not None and not isinstance(static(cls, name), types.FunctionType) and hasattr(owner.payload.kind, name):
+            return ContainerMethod(owner.payload, name)
         raw = static(cls, name)
         if isinstance(raw, (types.MemberDescriptorType, types.GetSetDescriptorType)):
             return self.read_native(owner, name)
@@ -351,6 +447,9 @@ class Attributes:
         if isinstance(owner, Function):
             owner.attributes[name] = value
             return
+        if self.is_class(owner) and self.stores_on(owner.value):
+            self.class_stores.add(name)
+            return self.put(owner, name, value, False)
         if not isinstance(owner, (Object, Instance, ExceptionValue)) or isinstance(owner, Object) and isinstance(owner.value, (type, types.ModuleType)):
             if isinstance(owner, TensorValue) and name == "grad":
                 return self.set_grad(owner, value)
@@ -365,6 +464,11 @@ class Attributes:
         if isinstance(owner, Object) and isinstance(owner.value, Module):
             self.check_module_store(owner.value, name, value)
         self.store(owner, name, value, override is object.__setattr__)
+
+    def stores_on(self, cls) -> bool:
+        """Whether attributes of a class are stored the ordinary way, and found again that way."""
+        plain = type(cls).__setattr__ is type.__setattr__ and cls.__flags__ & HEAP and not isinstance(cls, enum.EnumMeta)
+        return bool(plain and not is_framework(cls.__module__) and not issubclass(cls, (Module, Tensor)))
 
     def check_module_store(self, module, name, value):
         value = self.force(value)
@@ -388,6 +492,12 @@ class Attributes:
         self.put(owner, name, value, raw)
 
     def put(self, owner, name, value, raw):
+        cls = self.class_of(owner)
+        if isinstance(owner, (Object, Instance)) and not self.is_class(owner) and not cls.__dictoffset__ and \
+                not isinstance(static(cls, name), types.MemberDescriptorType):
+            if static(cls, name) is not ABSENT:
+                raise Break("RB007", f"setting {name!r} of a {cls.__name__}, which has slots")
+            raise Raised(ExceptionValue(AttributeError, [Constant(NO_SLOT.replace("Slotted", cls.__name__).replace("'name'", repr(name)))]))
         self.attributes[id(owner), name] = value
         self.owners[id(owner), name] = owner, raw
         if isinstance(owner, Object) and owner.value is state:
@@ -395,11 +505,34 @@ class Attributes:
 
     def delattr(self, owner, name):
         owner = self.force(owner)
-        if not isinstance(owner, Instance):
+        cls = self.class_of(owner)
+        raw = static(cls, name)
+        hook = self.class_attribute(cls, "__delattr__")
+        deleter = static(type(raw), "__delete__") if raw is not ABSENT else ABSENT
+        if not isinstance(owner, (Instance, Object)) or isinstance(owner, Object) and isinstance(owner.value, (type, types.ModuleType, Module)):
             raise Break("RB004", f"deleting attribute {name!r}")
-        if self.attributes.pop((id(owner), name), None) is None:
+        if hook:
+            return self.push_dropping(hook, [owner, Constant(name)])
+        if isinstance(raw, property) and raw.fdel is not None:
+            return self.push_dropping(self.from_python(raw.fdel), [owner])
+        if isinstance(deleter, types.FunctionType):
+            return self.push_dropping(self.from_python(deleter), [self.from_python(raw), owner])
+        self.remove(owner, name)
+
+    def remove(self, owner, name):
+        """Deletes an attribute that the object itself has."""
+        written = self.attributes.get((id(owner), name))
+        if isinstance(owner, Object):
+            if written is DELETED or written is None and not (name in getattr(owner.value, "__dict__", ()) or hasattr(type(owner.value), name)):
+                raise self.missing(owner, name)
+            if written is None:
+                self.getattr(owner, name, False)
+            self.attributes[id(owner), name] = DELETED
+            self.owners[id(owner), name] = owner, True
+        elif written is None:
             raise self.missing(owner, name)
-        self.owners.pop((id(owner), name))
+        else:
+            del self.attributes[id(owner), name], self.owners[id(owner), name]
 
     def push_dropping(self, function, arguments, keywords=None):
         depth = len(self.frames)

@@ -3,12 +3,14 @@ from __future__ import annotations
 
 import builtins
 import collections
+import copy
 import enum
 import functools
 import itertools
 import math
 import operator
 import sys
+import threading
 import types
 
 from .._ops import Callable
@@ -19,24 +21,28 @@ from ..core.meta import Size
 from ..core.native import Op, Tensor
 from ..nn.modules.module import Module
 from . import marks, polyfills
-from .attributes import ABSENT, FRAMEWORK, is_framework, static
+from .attributes import ABSENT, FRAMEWORK, HEAP, is_framework, static
 from .bytecode import COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
 from .containers import raised
 from .errors import Again, Break, Raised
 from .training import HANDLERS as TRAINING
-from .values import (IDENTITIES, Cell, Constant, ContainerMethod, ExceptionValue, Function, GeneratorValue, Instance, IteratorValue, Lazy, Mapping, Method, Number,
+from .values import (IDENTITIES, NUMBERS_AND_TEXT, Cell, Constant, ContainerMethod, ExceptionValue, Function, GeneratorValue, Identity, Instance,
+                     IteratorValue, Key, Lazy, Mapping, Method, Number,
                      Object, Partial, Sequence, SetValue, Super, TensorValue)
 
 APPLY = CustomFunction.__dict__["apply"].__func__
-INLINED = tuple(f"{FRAMEWORK}.{room}" for room in ("nn.modules", "nn.utils", "autograd.mode", "capture.polyfills", "utils", "optim", "fx", "distributions"))
+INLINED = tuple(f"{FRAMEWORK}.{room}" for room in ("nn.modules", "nn.utils", "func.modules", "autograd.mode", "capture.polyfills", "utils", "optim", "fx", "distributions"))
 RUN = tuple(f"{FRAMEWORK}.{room}" for room in ("ops", "core", "nn.functional", "nn.init", "api", "special", "linalg", "fft", "capture", "eager", "compiler"))
 FORBIDDEN = {f"{FRAMEWORK}.api": ("set_",), f"{FRAMEWORK}.core.random": ("manual_seed", "seed", "set_rng_state", "get_rng_state", "fork_rng"),
              f"{FRAMEWORK}.core.printing": ("set_",)}
 OUTPUT = frozenset(("print", "input", "open", "exec", "eval", "breakpoint", "warn"))
-FRAMES = (locals, vars, dir, globals, sys._getframe, sys.exc_info)
-FOLDED = frozenset((abs, divmod, round, pow, ord, chr, bin, hex, oct, format, ascii, hash)) | frozenset(
+FRAMES = (locals, dir, globals, sys._getframe)
+FOLDED = frozenset((threading.get_ident, abs, divmod, round, pow, ord, chr, bin, hex, oct, format, ascii, hash)) | frozenset(
     v for m in (math, operator) for v in vars(m).values() if isinstance(v, types.BuiltinFunctionType))
 CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque, collections.OrderedDict, collections.defaultdict)
+COPYING = ("__copy__", "__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
+GETTERS = (operator.itemgetter, operator.attrgetter, operator.methodcaller)
+ABSTRACT = 1 << 20  # flag of classes with abstract methods
 VALUES = (device, Size, finfo, iinfo)  # framework classes whose instances are values
 DESCRIPTORS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType)
 
@@ -60,6 +66,8 @@ class Calls:
             found = self.class_attribute(function.cls, "__call__")
             if found:
                 return self.call(found, [function, *arguments], keywords)
+        if isinstance(function, Constant):
+            return self.fold(lambda value: value(), [function])  # the error of what cannot be called
         raise Break("RB001", f"a call of a {self.describe(function)}")
 
     def call_python(self, function, arguments, keywords=None):
@@ -74,6 +82,9 @@ class Calls:
         if mark is not None:
             return self.call_marked(mark, function, arguments, keywords)
         if isinstance(target, types.FunctionType):
+            handler = HANDLERS.get(target)
+            if handler is not None:
+                return handler(self, *arguments, **keywords)
             return self.call_python_function(function, arguments, keywords)
         if isinstance(target, types.MethodType):
             return self.call(self.bound_method(target, function.source), arguments, keywords)
@@ -91,6 +102,11 @@ class Calls:
             return self.call(self.from_python(target.__wrapped__), arguments, keywords)
         if isinstance(target, functools.partial):
             return self.call_partial(target, function.source, arguments, keywords)
+        if isinstance(target, operator.methodcaller):
+            make, parts = target.__reduce__()
+            named = make.keywords if isinstance(make, functools.partial) else {}
+            name, *more = (*make.args, *parts) if named else parts
+            return self.call(self.attribute_now(arguments[0], name), list(map(self.from_python, more)), {k: self.from_python(v) for k, v in named.items()})
         if isinstance(target, (operator.attrgetter, operator.itemgetter)):
             return self.call_getter(target, arguments)
         return self.call_instance(function, target, arguments, keywords)
@@ -209,7 +225,12 @@ class Calls:
         if owner is dict and name == "fromkeys":
             default = arguments[1] if len(arguments) > 1 else Constant(None)
             return Mapping({self.key(k): default for k in self.expanded(arguments[0])})
+        if target in COMPARED:
+            return self.compare(COMPARED[target], *arguments)
         if target in FOLDED:
+            method = arguments and self.method(self.force(arguments[0]), f"__{name}__")
+            if method:
+                return self.call(method, arguments, keywords)
             if any(isinstance(self.force(a), TensorValue) for a in arguments):
                 return self.run_framework(target, arguments, keywords)
             if target in OPERATORS:
@@ -222,12 +243,19 @@ class Calls:
     def call_descriptor(self, target, arguments, keywords):
         """A method of a builtin class, called through the class or ``super()``."""
         owner, name = self.force(arguments[0]), target.__name__
+        if target.__objclass__ is type and name == "__call__":
+            return self.instantiate(owner, arguments[1:], keywords, True)
         if target.__objclass__ is object:
             return self.object_method(owner, name, arguments[1:])
         inner = self.as_container(owner)
         if isinstance(owner, ExceptionValue):
             if name == "__init__":
                 owner.arguments = list(arguments[1:])
+                return Constant(None)
+            if name == "add_note":
+                notes = self.attributes.get((id(owner), "__notes__")) or Sequence(list, [])
+                notes.items.append(arguments[1])
+                self.put(owner, "__notes__", notes, True)
                 return Constant(None)
         elif isinstance(inner, (Sequence, Mapping, SetValue)):
             if name == "__init__":
@@ -240,6 +268,8 @@ class Calls:
             return self.call_container(ContainerMethod(owner, name), arguments[1:], keywords)
         elif isinstance(owner, TensorValue):
             return self.run_framework(target, arguments, keywords)
+        elif isinstance(owner, Object) and isinstance(owner.value, NUMBERS_AND_TEXT):
+            return self.fold(target, arguments, keywords)
         raise Break("RB001", f"{target.__objclass__.__name__}.{name}()")
 
     def object_method(self, owner, name, arguments):
@@ -249,9 +279,9 @@ class Calls:
             self.store(owner, self.known(arguments[0]), arguments[1], True)
             return Constant(None)
         if name == "__getattribute__":
-            return self.getattr(owner, self.known(arguments[0]))
+            return self.getattr(owner, self.known(arguments[0]), False)
         if name == "__delattr__":
-            self.delattr(owner, self.known(arguments[0]))
+            self.remove(owner, self.known(arguments[0]))
             return Constant(None)
         if name in ("__eq__", "__ne__"):
             same = self.identical(owner, arguments[0])
@@ -262,8 +292,12 @@ class Calls:
     def new(self, base, arguments):
         """``base.__new__(cls, ...)`` of a builtin base."""
         cls = self.force(arguments[0]).value
+        if cls.__flags__ & ABSTRACT:
+            raise Break("RB007", f"a new {cls.__name__}, which is abstract")
         if issubclass(cls, BaseException):
             return ExceptionValue(cls, arguments[1:])
+        if issubclass(cls, NUMBERS_AND_TEXT):
+            return self.fold(base.__new__, arguments)
         if base is tuple:
             return Sequence(cls, self.expanded(arguments[1]) if len(arguments) > 1 else [])
         for kind in (collections.OrderedDict, dict):
@@ -275,10 +309,24 @@ class Calls:
             return Instance(cls)
         raise Break("RB001", f"a new {cls.__name__}")
 
-    def instantiate(self, function, arguments, keywords):
+    def instantiate(self, function, arguments, keywords, plain=False):
+        """A call of a class; ``plain``: without its metaclass's ``__call__``."""
         cls = function.value
         if cls in CONTAINERS:
             return self.make_container(cls, arguments, keywords)
+        if cls.__flags__ & ABSTRACT:
+            raise Break("RB007", f"a new {cls.__name__}, which is abstract")
+        if cls is types.SimpleNamespace and not arguments:
+            made = Instance(cls)
+            for name, value in keywords.items():
+                self.put(made, name, value, True)
+            return made
+        if issubclass(cls, NUMBERS_AND_TEXT) and static(cls, "__init__") is object.__init__ and not isinstance(static(cls, "__new__"), staticmethod):
+            return self.fold(cls, arguments, keywords)
+        if cls is types.MethodType:
+            return Method(*arguments)
+        if cls in GETTERS:
+            return self.fold(cls, arguments, keywords)
         if cls in VALUES:
             return self.run_framework(cls, arguments, keywords)
         if cls is functools.partial:
@@ -288,12 +336,12 @@ class Calls:
         if issubclass(cls, (Tensor, Module)):
             raise Break("RB001", f"a new {cls.__name__}")
         make = static(type(cls), "__call__")
-        if isinstance(make, types.FunctionType):
-            raise Break("RB001", f"a new {cls.__name__}, whose metaclass has a __call__")
+        if isinstance(make, types.FunctionType) and not plain:
+            return self.call(Object(make, self.constant_source(make)), [function, *arguments], keywords)
         new, init = static(cls, "__new__"), static(cls, "__init__")
         new = new.__func__ if isinstance(new, staticmethod) else new
         python = isinstance(new, types.FunctionType)
-        if not python and getattr(new, "__self__", None) not in (object, dict, list, tuple, collections.OrderedDict) and not issubclass(cls, BaseException):
+        if not python and getattr(new, "__self__", None) not in (object, dict, list, tuple, collections.OrderedDict, int, float, str, bytes) and not issubclass(cls, BaseException):
             raise Break("RB001", f"a new {cls.__name__}")
         if init is object.__init__ and not python:
             if new is object.__new__ and (arguments or keywords):
@@ -340,7 +388,7 @@ class Calls:
         return Constant(issubclass(self.class_of(value), wanted))
 
     def builtin_getattr(self, owner, name, default=None):
-        name = self.known(name)
+        name, depth = self.known(name), len(self.frames)
         try:
             found = self.getattr(owner, name)
         except Raised as error:
@@ -348,7 +396,8 @@ class Calls:
                 raise
             return default
         if found is None and default is not None:
-            raise Break("RB004", f"getattr with a default of {name!r}, which runs Python code")
+            del self.frames[depth:]
+            return self.call_python(polyfills.attribute_or, [owner, Constant(name), default])
         return found
 
     def builtin_hasattr(self, owner, name):
@@ -361,21 +410,36 @@ class Calls:
             return Constant(False)
         if len(self.frames) > depth:
             del self.frames[depth:]
-            value = self.force(owner)
-            if static(self.class_of(value), self.known(name)) is ABSENT:
-                raise Break("RB004", "hasattr() of an object with a __getattr__")
+            return self.call_python(polyfills.has_attribute, [owner, name])
         return Constant(True)
 
     def builtin_setattr(self, owner, name, value):
         depth = len(self.frames)
         self.setattr(owner, self.known(name), value)
-        if len(self.frames) > depth:
-            raise Break("RB004", "setattr() that runs Python code")
-        return Constant(None)
+        return self.after_store(depth)
 
     def builtin_delattr(self, owner, name):
+        depth = len(self.frames)
         self.delattr(owner, self.known(name))
-        return Constant(None)
+        return self.after_store(depth)
+
+    def after_store(self, depth):
+        """The result of a call that stores: None, which the frame of a setter gives too."""
+        if len(self.frames) == depth:
+            return Constant(None)
+        self.frames[depth].discard = False
+        return None
+
+    def builtin_vars(self, *owner):
+        if not owner:
+            raise Break("RB008", "vars()", native=True)
+        return self.getattr(owner[0], "__dict__")
+
+    def builtin_hash(self, value):
+        key = self.key(value)
+        if not isinstance(key, Key) or key.number == id(key.value):
+            return self.fold(hash, [value])
+        return Constant(key.number)
 
     def builtin_type(self, *arguments):
         if len(arguments) != 1:
@@ -396,14 +460,16 @@ class Calls:
             return Constant(id(value.real))
         if isinstance(value, Object) and isinstance(value.value, (Module, *IDENTITIES)):
             return Constant(id(value.value))
-        raise Break("RB001", "id() of a value that may be another one at the next call")
+        if isinstance(value, (Constant, Number)):
+            raise Break("RB001", "id() of a number or text")
+        return Identity(value)
 
     def builtin_len(self, value):
         return self.length(value)
 
     def builtin_iter(self, value, *sentinel):
         if sentinel:
-            raise Break("RB001", "iter() with a sentinel")
+            return self.call_python(polyfills.iter_, [value, *sentinel])
         return self.iterator(value)
 
     def builtin_next(self, iterator, default=None):
@@ -464,15 +530,35 @@ class Calls:
         value = self.force(value)
         if isinstance(value, TensorValue):
             raise Break("RB003", "printing a tensor")
-        if isinstance(value, ExceptionValue) and function is str and value.cls.__str__ in (BaseException.__str__, Exception.__str__):
-            parts = [self.known(a) for a in value.arguments]
-            return Constant(str(parts[0]) if len(parts) == 1 else str(tuple(parts)) if parts else "")
-        cls = self.user_class(value)
+        if isinstance(value, Object) and isinstance(value.value, BaseException) and not self.method(value, f"__{function.__name__}__"):
+            value = ExceptionValue(type(value.value), self.items_of(self.getattr(value, "args")))
+        if isinstance(value, ExceptionValue):
+            if function is str and value.cls.__str__ is BaseException.__str__:
+                parts = [self.known(a) for a in value.arguments]
+                return Constant(str(parts[0]) if len(parts) == 1 else str(tuple(parts)) if parts else "")
+            if self.python_class(value.cls) and not self.class_attribute(value.cls, f"__{function.__name__}__"):
+                base = next(b for b in value.cls.__mro__ if not self.python_class(b))
+                text = self.fold(function, [ExceptionValue(base, value.arguments)]).value
+                return Constant(text if function is str else text.replace(base.__name__, value.cls.__name__, 1))
+        cls = value.cls if isinstance(value, ExceptionValue) else self.user_class(value)
         for name in (("__str__", "__repr__") if function is str else ("__repr__",)):
             found = cls and self.class_attribute(cls, name)
             if found:
                 return self.call(found, [value], {})
         return self.fold(function, [value, *more])
+
+    def check_plain(self, cls):
+        cls = self.known(cls)
+        own = any(static(cls, n) not in (ABSENT, getattr(object, n, None)) for n in COPYING)
+        if own or not cls.__dictoffset__ or cls.__flags__ & HEAP == 0 or issubclass(cls, (Tensor, Module, list, dict, tuple, set)):
+            raise Break("RB001", f"a copy of a {cls.__name__}")
+        return Constant(None)
+
+    def exception_info(self):
+        """``sys.exc_info()``."""
+        if self.handling:
+            raise Break("RB008", "exc_info() while an exception is handled", native=True)
+        return Sequence(tuple, [Constant(None)] * 3)
 
     def builtin_issubclass(self, cls, classes):
         return Constant(issubclass(self.known(cls), self.known(classes)))
@@ -519,11 +605,17 @@ def bound(function: Function, arguments, keywords) -> dict:
     return variables
 
 
+COMPARED = {operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">="}
 OPERATORS = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.floordiv: "//", operator.mod: "%", operator.matmul: "@"}
 HANDLERS = {getattr(builtins, name.removeprefix("builtin_")): method for name, method in vars(Calls).items()
             if name.startswith("builtin_") and hasattr(builtins, name.removeprefix("builtin_"))}
 for _function in (str, repr):
     HANDLERS[_function] = lambda self, *a, _function=_function: self.builtin_text(_function, *a)
+HANDLERS[collections._count_elements] = lambda self, *a: self.call_python(polyfills.count_elements, a)
+HANDLERS[sys.exc_info] = Calls.exception_info
+HANDLERS[polyfills.check_plain] = Calls.check_plain
+HANDLERS[copy.copy] = lambda self, value: self.call_python(polyfills.copied, [value])
+HANDLERS[copy.deepcopy] = lambda self, value, memo=Constant(None): self.call_python(polyfills.deeply_copied, [value, memo])
 for _kind in (int, float, complex):
     HANDLERS[_kind] = lambda self, *a, _kind=_kind: self.builtin_number(_kind, *a)
 for _function in (min, max):

@@ -2,16 +2,23 @@
 from __future__ import annotations
 
 import collections
+import enum
+import operator
 
 from ..core.meta import Size
 from . import polyfills
+from .attributes import is_framework
 from .bytecode import PYTHON
 from .errors import Break, Raised
-from .values import (Constant, ContainerMethod, ExceptionValue, GeneratorValue, Instance, IteratorValue, Lazy, Mapping, Object,
-                     Sequence, SetValue, TensorValue)
+from .values import (Constant, ContainerMethod, ExceptionValue, GeneratorValue, Identity, Instance, IteratorValue, Key, Lazy, Mapping, Namespace, Object,
+                     Sequence, SetValue, TensorValue, View)
 
 LISTS = (list, tuple, Size, collections.deque)
 DICTS = (dict, collections.OrderedDict, collections.defaultdict)
+
+
+BINARY = {"|": operator.or_, "&": operator.and_, "-": operator.sub, "^": operator.xor}
+FAMILIES = {Sequence: "list", View: "view", Mapping: "dict", SetValue: "set", GeneratorValue: "generator"}  # the prefix of the methods of each
 
 
 def raised(cls, *arguments):
@@ -37,12 +44,29 @@ class Containers:
             factory = getattr(value, "default_factory", None)
             items = {k: Lazy(v, source.item(self.literal(k), covered)) for k, v in value.items()}
             return Mapping(items, source, kind, None if factory is None else self.from_python(factory))
+        for base in (list, dict):
+            if issubclass(kind, base) and not is_framework(kind.__module__) and kind.__getitem__ is base.__getitem__:
+                return self.wrap_extended(value, kind, source, base)
         if kind in (set, frozenset):
             if not all(isinstance(k, (str, int, float, bool, type(None), tuple, type)) for k in value):
                 return None
-            self.guard(f"type({{0}}) is {self.type_name(kind)} and {{0}} == {self.constant_name(kind(value))}", source)
-            return SetValue({k: self.from_python(k) for k in value}, source, kind)
+            self.guard(f"type({{0}}) is {self.type_name(kind)} and list({{0}}) == {self.constant_name(list(value))}", source)
+            return SetValue({k: self.from_python(k) for k in value}, source, kind, value.copy())
         return None
+
+    def wrap_extended(self, value, kind, source, base):
+        """An object of a user's class that extends list or dict: the container is its payload."""
+        if not all(isinstance(k, (str, int, float, bool, type(None))) for k in (value if base is dict else ())):
+            return None
+        self.guard(f"type({{0}}) is {self.type_name(kind)}", source)
+        made = Object(value, source)
+        if base is list:
+            self.guard(f"list.__len__({{0}}) == {list.__len__(value)}", source)
+            made.payload = Sequence(list, [Lazy(list.__getitem__(value, k), source.item(str(k))) for k in range(list.__len__(value))], source)
+        else:
+            self.guard(f"list(dict.keys({{0}})) == {self.constant_name(list(dict.keys(value)))}", source)
+            made.payload = Mapping({k: Lazy(dict.__getitem__(value, k), source.item(repr(k))) for k in dict.keys(value)}, source)
+        return made
 
     # --- reading ------------------------------------------------------------------------------------------------------------------
     def item(self, sequence, index):
@@ -65,19 +89,33 @@ class Containers:
         value = self.force(value)
         if isinstance(value, Object) and type(value.value).__hash__ is object.__hash__:
             return value.value
+        if isinstance(value, Sequence) and value.kind is tuple:
+            return tuple(map(self.key, self.items_of(value)))
+        if isinstance(value, Identity):
+            return Key(value, id(value.of), lambda a, b: a.of is b.of)
+        if isinstance(value, Instance):
+            found = self.class_attribute(value.cls, "__hash__")
+            if found:
+                return Key(value, self.known(self.now(found, [value])), lambda a, b: a is b or self.truth(self.now(self.from_python(operator.eq), [a, b])))
+            if value.cls.__hash__ is object.__hash__:
+                return Key(value, id(value), operator.is_)
         return self.known(value)
 
     def as_container(self, value):
         """The container that an object extends, or the value itself."""
         value = self.force(value)
-        return value.payload if isinstance(value, Instance) and value.payload is not None else value
+        return value.payload if isinstance(value, (Instance, Object)) and value.payload is not None else value
 
     def subscript(self, owner, index):
         whole, owner = self.force(owner), self.as_container(owner)
         if whole is not owner:
-            found = self.class_attribute(whole.cls, "__getitem__")
+            cls = self.class_of(whole)
+            found = self.class_attribute(cls, "__getitem__")
             if found:
                 return self.call(found, [whole, index], {})
+            missing = isinstance(owner, Mapping) and self.key(index) not in owner.items and self.class_attribute(cls, "__missing__")
+            if missing:
+                return self.call(missing, [whole, index], {})
         if isinstance(owner, Sequence):
             return self.subscript_sequence(owner, index)
         if isinstance(owner, Mapping):
@@ -89,12 +127,15 @@ class Containers:
             if found:
                 return self.call(found, [owner, index], {})
             if self.is_class(owner):
-                return self.from_python(owner.value[self.known(index)])
+                found = self.class_attribute(type(owner.value), "__getitem__")
+                return self.call(found, [owner, index], {}) if found else self.from_python(owner.value[self.known(index)])
             raise Break("RB004", f"indexing a {self.describe(owner)}")
         return self.fold(lambda x, k: x[k], [owner, index])
 
     def subscript_sequence(self, owner, index):
-        at = self.known(index)
+        index = self.force(index)
+        found = self.user_class(index) and self.class_attribute(self.class_of(index), "__index__")
+        at = self.known(self.now(found, [index]) if found else index)
         if isinstance(at, slice):
             found = self.items_of(owner)[at]
             return Sequence(owner.kind if owner.kind in LISTS else tuple, found)
@@ -116,7 +157,15 @@ class Containers:
         raise raised(KeyError, key)
 
     def contains(self, owner, item):
-        owner = self.as_container(owner)
+        whole, owner = self.force(owner), self.as_container(owner)
+        if whole is not owner and (found := self.class_attribute(self.class_of(whole), "__contains__")):
+            return self.call(found, [whole, item], {})
+        if self.is_class(whole) and (found := self.class_attribute(type(whole.value), "__contains__")) and not isinstance(whole.value, enum.EnumMeta):
+            return self.call(found, [whole, item], {})
+        if isinstance(owner, View):
+            if owner.part == "keys":
+                return Constant(self.key(item) in owner.mapping.items)
+            owner = Sequence(list, self.viewed(owner))
         if isinstance(owner, (Mapping, SetValue)):
             return Constant(self.key(item) in owner.items)
         if isinstance(owner, Sequence):
@@ -134,10 +183,14 @@ class Containers:
 
     def length(self, value):
         whole, value = self.force(value), self.as_container(value)
-        if whole is not value and (found := self.class_attribute(whole.cls, "__len__")):
+        if whole is not value and (found := self.class_attribute(self.class_of(whole), "__len__")):
+            return self.call(found, [whole], {})
+        if self.is_class(whole) and (found := self.class_attribute(type(whole.value), "__len__")) and not isinstance(whole.value, enum.EnumMeta):
             return self.call(found, [whole], {})
         if isinstance(value, (Sequence, Mapping, SetValue)):
             return Constant(len(value.items))
+        if isinstance(value, View):
+            return Constant(len(value.mapping.items))
         if isinstance(value, TensorValue):
             return self.run_framework(len, [value], {}) if value.source is None or not value.fake.meta.shape else self.item(self.shape_of(value), 0)
         if isinstance(value, (Object, Instance)):
@@ -157,8 +210,10 @@ class Containers:
             return found
         if isinstance(value, Mapping):
             return [self.from_python(k) for k in value.items]
+        if isinstance(value, View):
+            return self.viewed(value)
         if isinstance(value, SetValue):
-            return list(value.items.values())
+            return [value.items[k] for k in value.order]
         if isinstance(value, Constant) and isinstance(value.value, (str, bytes, range)):
             return [Constant(v) for v in value.value]
         if isinstance(value, TensorValue):
@@ -177,7 +232,7 @@ class Containers:
     def iterator(self, value):
         """``iter(value)``; None if a frame was pushed."""
         whole, value = self.force(value), self.as_container(value)
-        if whole is not value and (found := self.class_attribute(whole.cls, "__iter__")):
+        if whole is not value and (found := self.class_attribute(self.class_of(whole), "__iter__")):
             return self.call(found, [whole], {})
         if isinstance(value, (IteratorValue, GeneratorValue)):
             return value
@@ -187,16 +242,26 @@ class Containers:
             found = self.class_attribute(self.class_of(value), "__iter__")
             if found:
                 return self.call(found, [value], {})
+            if self.class_attribute(self.class_of(value), "__getitem__"):
+                return self.call_python(polyfills.by_index, [value])
             if isinstance(value, Instance):
                 raise raised(TypeError, f"{value.cls.__name__!r} object is not iterable")
         items = self.listed(value)
         if items is None:
+            if isinstance(value, Constant):
+                return self.fold(iter, [value])
             raise Break("RB004", f"iteration over a {self.describe(value)}")
-        return IteratorValue(Sequence(list, items))
+        made = IteratorValue(Sequence(list, items))
+        if isinstance(value, (Mapping, View, SetValue)):
+            made.watched = value.mapping if isinstance(value, View) else value
+            made.size = len(items)
+        return made
 
     # --- changing -----------------------------------------------------------------------------------------------------------------------
     def mark(self, container):
         """Notes that a container from outside is changed; its contents are read first."""
+        if isinstance(container, Namespace):
+            raise Break("RB004", "changing the __dict__ of an object")
         if not container.changed:
             container.changed = True
             if container.source is not None:
@@ -204,11 +269,14 @@ class Containers:
 
     def store_subscript(self, owner, index, value):
         whole, owner = self.force(owner), self.as_container(owner)
-        if whole is not owner and (found := self.class_attribute(whole.cls, "__setitem__")):
+        if whole is not owner and (found := self.class_attribute(self.class_of(whole), "__setitem__")):
             self.push_dropping(found, [whole, index, value])
         elif isinstance(owner, Mapping):
             key = self.key(index)
-            self.mark(owner)
+            if isinstance(owner, Namespace):
+                self.put(owner.owner, key, value, True)
+            else:
+                self.mark(owner)
             owner.items[key] = value
         elif isinstance(owner, Sequence) and owner.kind in (list, collections.deque):
             self.store_item(owner, self.known(index), value)
@@ -231,18 +299,23 @@ class Containers:
 
     def delete_subscript(self, owner, index):
         whole, owner = self.force(owner), self.as_container(owner)
-        if whole is not owner and (found := self.class_attribute(whole.cls, "__delitem__")):
+        if whole is not owner and (found := self.class_attribute(self.class_of(whole), "__delitem__")):
             return self.push_dropping(found, [whole, index])
-        if not isinstance(owner, (Sequence, Mapping)):
+        if isinstance(owner, (Object, Instance)) and (found := self.class_attribute(self.class_of(owner), "__delitem__")):
+            return self.push_dropping(found, [owner, index])
+        if not isinstance(owner, Mapping) and not (isinstance(owner, Sequence) and owner.kind in (list, collections.deque)):
             raise Break("RB004", f"del of an item of a {self.describe(owner)}")
         at = self.key(index)
         try:
             del owner.items[at]
         except (KeyError, IndexError) as error:
-            raise raised(type(error), *error.args) from None
+            text = ("list assignment index out of range",) if isinstance(error, IndexError) and owner.kind is list else error.args
+            raise raised(type(error), *text) from None
         self.mark(owner)
 
     def container_binary(self, symbol, a, b, inplace):
+        if isinstance(a, View) or isinstance(b, View):
+            a, b = self.set_of(a), self.set_of(b)
         if isinstance(a, Sequence) and symbol == "+":
             if inplace and a.kind in (list, collections.deque):
                 found = self.expanded(b)
@@ -251,6 +324,8 @@ class Containers:
                 return a
             if isinstance(b, Sequence) and (a.kind is b.kind or issubclass(a.kind, tuple) and issubclass(b.kind, tuple)):
                 return Sequence(a.kind if a.kind in LISTS else tuple, self.items_of(a) + self.items_of(b))
+            if isinstance(b, (Instance, Object)):
+                return None  # its __radd__ may know
             raise raised(TypeError, f'can only concatenate {a.kind.__name__} (not "{self.class_of(b).__name__}") to {a.kind.__name__}')
         if symbol == "*" and (isinstance(a, Sequence) or isinstance(b, Sequence)):
             sequence, times = (a, b) if isinstance(a, Sequence) else (b, a)
@@ -262,9 +337,13 @@ class Containers:
                 return a
             return Mapping({**a.items, **b.items}, None, a.kind, a.factory)
         if isinstance(a, SetValue) and isinstance(b, SetValue) and symbol in "|&-^":
-            every = {**a.items, **b.items}
-            keys = {"|": set(a.items) | set(b.items), "&": set(a.items) & set(b.items), "-": set(a.items) - set(b.items), "^": set(a.items) ^ set(b.items)}[symbol]
-            return SetValue({k: v for k, v in every.items() if k in keys}, kind=a.kind)
+            order = BINARY[symbol](a.order, b.order)
+            items = {k: v for k, v in {**a.items, **b.items}.items() if k in order}
+            if not inplace or a.kind is frozenset:
+                return SetValue(items, kind=a.kind, order=order)
+            self.mark(a)
+            a.items, a.order = items, order
+            return a
         return None
 
     # --- methods ------------------------------------------------------------------------------------------------------------------------
@@ -274,7 +353,7 @@ class Containers:
             return self.call_constant(owner, name, arguments, keywords)
         if isinstance(owner, TensorValue):
             return self.run_framework(getattr(type(owner.fake), name), [owner, *arguments], keywords)
-        family = "list" if isinstance(owner, Sequence) else "dict" if isinstance(owner, Mapping) else "set" if isinstance(owner, SetValue) else None
+        family = next((family for cls, family in FAMILIES.items() if isinstance(owner, cls)), None)
         handler = getattr(self, f"{family}_{name.strip('_')}", None) if family else None
         if isinstance(owner, ExceptionValue) and name == "with_traceback":
             return owner
@@ -282,7 +361,12 @@ class Containers:
             raise Break("RB004", f"{self.class_of(owner).__name__}.{name}()")
         if isinstance(owner, Sequence) and issubclass(owner.kind, tuple) and name not in ("index", "count", "__len__", "__getitem__", "__iter__", "__contains__", "numel"):
             raise Break("RB004", f"{owner.kind.__name__}.{name}()")
-        return handler(owner, *arguments, **keywords)
+        try:
+            return handler(owner, *arguments, **keywords)
+        except TypeError as error:
+            if error.__traceback__.tb_next is None:  # the handler was not entered: the arguments do not fit
+                raise Break("RB007", f"{self.class_of(owner).__name__}.{name}() gets arguments that do not fit it") from error
+            raise
 
     def call_constant(self, owner, name, arguments, keywords):
         if name == "join" and isinstance(owner.value, str):
@@ -341,8 +425,10 @@ class Containers:
     def list_pop(self, owner, at=Constant(-1)):
         at = self.known(at)
         if not owner.items:
-            raise raised(IndexError, "pop from empty list")
-        found = self.subscript_sequence(owner, Constant(at))
+            raise raised(IndexError, "pop from empty list" if owner.kind is list else "pop from an empty deque")
+        if not -len(owner.items) <= at < len(owner.items):
+            raise raised(IndexError, "pop index out of range")
+        found = self.item(owner, at)
         self.mark(owner)
         del owner.items[at]
         return found
@@ -370,18 +456,36 @@ class Containers:
         return self.call_python(polyfills.sort_, [owner], options)
 
     def list_index(self, owner, item, *bounds):
-        for k, one in enumerate(self.items_of(owner)):
+        low, high, _ = slice(*map(self.known, bounds), *(None,) * (2 - len(bounds))).indices(len(owner.items)) if bounds else (0, len(owner.items), 1)
+        if len(bounds) == 1:
+            low, high = range(len(owner.items))[self.known(bounds[0]):].start, len(owner.items)
+        for k, one in list(enumerate(self.items_of(owner)))[low:high]:
             if self.identical(one, item) or not isinstance(one, TensorValue) and self.truth(self.compare("==", one, item)):
                 return Constant(k)
-        raise raised(ValueError, "the item is not in the list")
+        item = self.force(item)
+        raise raised(ValueError, f"{item.value!r} is not in {owner.kind.__name__}") if isinstance(item, Constant) else Break("RB007", "index() of what is not there")
 
     def list_count(self, owner, item):
         return Constant(sum(self.identical(one, item) or self.truth(self.compare("==", one, item)) for one in self.items_of(owner)))
 
     def list_remove(self, owner, item):
-        at = self.known(self.list_index(owner, item))
+        for at, one in enumerate(self.items_of(owner)):
+            if self.identical(one, item) or not isinstance(one, TensorValue) and self.truth(self.compare("==", one, item)):
+                self.mark(owner)
+                del owner.items[at]
+                return Constant(None)
+        raise raised(ValueError, "list.remove(x): x not in list") if owner.kind is list else Break("RB007", "remove() of what is not there")
+
+    def list_rotate(self, owner, steps=Constant(1)):
+        turned = collections.deque(self.items_of(owner))
+        turned.rotate(self.known(steps))
         self.mark(owner)
-        del owner.items[at]
+        owner.items[:] = turned
+        return Constant(None)
+
+    def list_extendleft(self, owner, items):
+        for one in self.expanded(items):
+            self.list_appendleft(owner, one)
         return Constant(None)
 
     def dict_len(self, owner):
@@ -402,16 +506,46 @@ class Containers:
         return Constant(self.key(key) in owner.items)
 
     def dict_iter(self, owner):
-        return IteratorValue(self.dict_keys(owner))
+        return self.iterator(owner)
+
+    def dict_reversed(self, owner):
+        return IteratorValue(Sequence(list, self.listed(owner)[::-1]))
 
     def dict_keys(self, owner):
-        return Sequence(list, [self.from_python(k) for k in owner.items])
+        return View(owner, "keys")
 
     def dict_values(self, owner):
-        return Sequence(list, [self.lookup(owner, k) for k in owner.items])
+        return View(owner, "values")
 
     def dict_items(self, owner):
-        return Sequence(list, [Sequence(tuple, [self.from_python(k), self.lookup(owner, k)]) for k in owner.items])
+        return View(owner, "items")
+
+    def viewed(self, view):
+        """What a view of a dict shows."""
+        mapping, part = view.mapping, view.part
+        if part == "keys":
+            return [self.from_python(k) for k in mapping.items]
+        values = [self.lookup(mapping, k) for k in mapping.items]
+        return values if part == "values" else [Sequence(tuple, [self.from_python(k), v]) for k, v in zip(mapping.items, values)]
+
+    def set_of(self, value):
+        """A set, or a view of keys or items as one; other values as they are."""
+        value = self.as_container(value)
+        if isinstance(value, View) and value.part != "values":
+            return SetValue({self.key(v): v for v in self.viewed(value)})
+        return value
+
+    def view_len(self, owner):
+        return Constant(len(owner.mapping.items))
+
+    def view_iter(self, owner):
+        return self.iterator(owner)
+
+    def view_contains(self, owner, item):
+        return self.contains(owner, item)
+
+    def view_isdisjoint(self, owner, other):
+        return self.set_isdisjoint(self.set_of(owner), other)
 
     def dict_get(self, owner, key, default=Constant(None)):
         key = self.key(key)
@@ -450,7 +584,11 @@ class Containers:
             else:
                 pairs = [self.expanded(pair) for pair in self.expanded(other)]
                 added = {**{self.key(k): v for k, v in pairs}, **added}
-        self.mark(owner)
+        if isinstance(owner, Namespace):
+            for name, value in added.items():
+                self.put(owner.owner, name, value, True)
+        else:
+            self.mark(owner)
         owner.items.update(added)
         return Constant(None)
 
@@ -474,13 +612,15 @@ class Containers:
     def set_add(self, owner, item):
         key = self.key(item)
         self.mark(owner)
-        owner.items[key] = item
+        owner.items.setdefault(key, item)
+        owner.order.add(key)
         return Constant(None)
 
     def set_discard(self, owner, item):
         key = self.key(item)
         self.mark(owner)
         owner.items.pop(key, None)
+        owner.order.discard(key)
         return Constant(None)
 
     def set_remove(self, owner, item):
@@ -494,8 +634,20 @@ class Containers:
             self.set_add(owner, one)
         return Constant(None)
 
+    def set_pop(self, owner):
+        if not owner.items:
+            raise raised(KeyError, "pop from an empty set")
+        self.mark(owner)
+        return owner.items.pop(owner.order.pop())
+
+    def set_clear(self, owner):
+        self.mark(owner)
+        owner.items.clear()
+        owner.order.clear()
+        return Constant(None)
+
     def set_copy(self, owner):
-        return SetValue(dict(owner.items), kind=owner.kind)
+        return SetValue(dict(owner.items), kind=owner.kind, order=set(owner.order))
 
     def set_contains(self, owner, item):
         return self.contains(owner, item)
@@ -506,20 +658,35 @@ class Containers:
     def set_iter(self, owner):
         return self.iterator(owner)
 
-    def set_operation(self, symbol, owner, other):
-        return self.container_binary(symbol, owner, SetValue({self.key(v): v for v in self.expanded(other)}), False)
+    def keys_of(self, iterable):
+        return {self.key(v): v for v in self.expanded(iterable)}
 
-    def set_union(self, owner, other):
-        return self.set_operation("|", owner, other)
+    def set_operation(self, symbol, owner, others):
+        made = self.set_copy(owner)
+        for other in others:
+            made = self.container_binary(symbol, made, SetValue(self.keys_of(other)), False)
+        return made
 
-    def set_intersection(self, owner, other):
-        return self.set_operation("&", owner, other)
+    def set_union(self, owner, *others):
+        return self.set_operation("|", owner, others)
 
-    def set_difference(self, owner, other):
-        return self.set_operation("-", owner, other)
+    def set_intersection(self, owner, *others):
+        return self.set_operation("&", owner, others)
+
+    def set_difference(self, owner, *others):
+        return self.set_operation("-", owner, others)
+
+    def set_symmetric_difference(self, owner, other):
+        return self.set_operation("^", owner, [other])
 
     def set_issubset(self, owner, other):
-        return Constant(set(owner.items) <= {self.key(v) for v in self.expanded(other)})
+        return Constant(set(owner.items) <= set(self.keys_of(other)))
+
+    def set_issuperset(self, owner, other):
+        return Constant(set(owner.items) >= set(self.keys_of(other)))
+
+    def set_isdisjoint(self, owner, other):
+        return Constant(set(owner.items).isdisjoint(self.keys_of(other)))
 
     # --- making ---------------------------------------------------------------------------------------------------------------------------
     def make_container(self, kind, arguments, keywords):
@@ -555,6 +722,46 @@ class Containers:
         generator.started = True
         self.push_frame(frame)
 
+    def generator_send(self, owner, value):
+        return self.advance(owner, ("next", None), value)
+
+    def generator_throw(self, owner, error, *_):
+        error = self.force(error)
+        if self.is_class(error):
+            error = self.call(error, [], {})
+        if not isinstance(error, ExceptionValue):
+            raise Break("RB004", f"throwing a {self.describe(error)}")
+        return self.thrown(owner, error, ("next", None))
+
+    def generator_close(self, owner):
+        if not owner.started or owner.finished:
+            owner.finished = True
+            return Constant(None)
+        return self.thrown(owner, ExceptionValue(GeneratorExit, []), ("close", None))
+
+    def thrown(self, generator, error, resume):
+        """Goes on in a generator's body with an exception."""
+        if not generator.started or generator.finished:
+            generator.finished = True
+            raise Raised(error)
+        generator.frame.resume = resume
+        self.push_frame(generator.frame)
+        raise Raised(error, inside=True)
+
+    def left(self, frame, error):
+        """What an exception that left a generator's body is for its caller; None where ``close()`` takes it as the end."""
+        frame.generator.finished = True
+        cls = self.class_of(error)
+        if frame.resume[0] == "close" and issubclass(cls, (GeneratorExit, StopIteration)):
+            self.frames[-1].stack.append(Constant(None))
+            return None
+        if not issubclass(cls, StopIteration):
+            return error
+        made = ExceptionValue(RuntimeError, [Constant("generator raised StopIteration")])
+        made.cause = made.context = error
+        made.suppress = True
+        return made
+
     def exhaust(self, frame, value):
         """A generator's body returned."""
         frame.generator.finished = True
@@ -569,6 +776,8 @@ class Containers:
             frame.at = frame.listing.at[detail]
         elif kind == "send":
             self.end_send(frame, value, detail)
+        elif kind == "close":
+            frame.stack.append(Constant(None))
         elif detail is not None:
             frame.stack.append(detail)
         else:
@@ -581,15 +790,28 @@ class Containers:
         frame.stack.append(value)
         frame.at = frame.listing.at[target]
 
+    def step_of(self, iterator):
+        """The next item of an IteratorValue; None at its end."""
+        watched = iterator.watched
+        if watched is not None and len(watched.items) != iterator.size:
+            iterator.watched = None
+            iterator.position = len(iterator.sequence.items)
+            raise raised(RuntimeError, f"{'Set' if isinstance(watched, SetValue) else 'dictionary'} changed size during iteration")
+        if iterator.position >= len(iterator.sequence.items):
+            iterator.watched = None
+            return None
+        iterator.position += 1
+        return self.item(iterator.sequence, iterator.position - 1)
+
     def next(self, iterator, default=None):
         """``next(iterator[, default])``; None if a frame was pushed."""
         iterator = self.force(iterator)
         if isinstance(iterator, GeneratorValue):
             return self.advance(iterator, ("next", default))
         if isinstance(iterator, IteratorValue):
-            if iterator.position < len(iterator.sequence.items):
-                iterator.position += 1
-                return self.item(iterator.sequence, iterator.position - 1)
+            found = self.step_of(iterator)
+            if found is not None:
+                return found
             if default is None:
                 raise Raised(ExceptionValue(StopIteration, []))
             return default

@@ -14,7 +14,7 @@ from .attributes import DELETED
 from .errors import Again
 from .guards import guard_function
 from .instructions import Placeholder
-from .values import (NULL, Constant, Function, Mapping, Number, Object, Offset, Sequence, SetValue, TensorValue)
+from .values import (NULL, Constant, Function, Handled, Key, Mapping, Number, Object, Offset, Sequence, SetValue, TensorValue)
 
 END = object()
 
@@ -22,7 +22,8 @@ END = object()
 class Place(collections.namedtuple("Place", "code offset locals cells stack discard calling")):
     """Where a frame goes on, and which of its variables come along.
 
-    ``stack`` has for each slot "V" (a value comes along), "N" (CPython's NULL), or the offset of the instruction that raised.
+    ``stack`` has for each slot "V" (a value comes along), "H" (while an exception is handled: the one handled before
+    and this one come along), "N" (CPython's NULL), or the offset of the instruction that raised.
     """
 
 
@@ -85,9 +86,21 @@ def delete_item(owner, index):
 
 
 def refill(mapping, items):
-    """Gives a dict or set from outside its new contents."""
-    mapping.clear()
-    mapping.update(items)
+    """Gives a dict from outside its new contents."""
+    dict.clear(mapping)
+    dict.update(mapping, items)
+
+
+def reset(container, gone, new):
+    """Takes from and adds to a set from outside."""
+    container.difference_update(gone)
+    container.update(new)
+
+
+def remove_attribute(owner, name):
+    """Deletes an attribute that was there before the program ran."""
+    if hasattr(owner, name):
+        object.__delattr__(owner, name)
 
 
 def made(cls, new, attributes):
@@ -98,8 +111,9 @@ def made(cls, new, attributes):
 
 
 NAMES = {"FunctionType": types.FunctionType, "MethodType": types.MethodType, "CellType": types.CellType, "Partial": functools.partial,
-         "ITERATOR": iterator_at, "UNPACK": unpacked, "TRACED": traced, "SET": store_item, "DELETE": delete_item, "REFILL": refill, "INPLACE": INPLACE, "END": END,
-         "GRAD": GradMode, "SETATTR": object.__setattr__, "SPENT": spent}
+         "ITERATOR": iterator_at, "UNPACK": unpacked, "TRACED": traced, "SET": store_item, "DELETE": delete_item, "REFILL": refill, "RESET": reset,
+         "EVERY": slice(None), "DELATTR": remove_attribute, "INPLACE": INPLACE, "END": END, "GRAD": GradMode, "SETATTR": object.__setattr__,
+         "SPENT": spent}
 
 
 class Writer:
@@ -124,7 +138,7 @@ class Writer:
         if isinstance(value, Constant):
             return self.literal(value.value)
         if isinstance(value, Number):
-            return self.machine.text_of(value)
+            return self.early(self.machine.text_of(value))
         if value.source is not None:
             return self.load(value.source)
         if isinstance(value, TensorValue):
@@ -143,8 +157,11 @@ class Writer:
 
     def load(self, source) -> str:
         """What a source holds; read before the program changes anything."""
-        text = str(source)
-        if not self.storing or source.parent is None:
+        return str(source) if source.parent is None else self.early(str(source))
+
+    def early(self, text):
+        """An expression over the inputs, as they were when the segment began."""
+        if not self.storing:
             return text
         known = self.names.get(text)
         if known is None:
@@ -181,7 +198,10 @@ class Writer:
         return self.machine.constant_name(value)
 
     def pairs(self, items) -> str:
-        return f"{{{', '.join(f'{self.literal(k)}: {self.write(v)}' for k, v in items.items())}}}"
+        return f"{{{', '.join(f'{self.key(k)}: {self.write(v)}' for k, v in items.items())}}}"
+
+    def key(self, key) -> str:
+        return self.write(key.value) if isinstance(key, Key) else self.literal(key)
 
     def build_Mapping(self, value, name):
         kind = value.kind
@@ -190,7 +210,16 @@ class Writer:
         self.builds.append(f"{name}.update({self.pairs(value.items)})")
 
     def build_SetValue(self, value, name):
-        self.builds.append(f"{name} = {value.kind.__name__}([{self.all(value.items.values())}])")
+        self.builds.append(f"{name} = {value.kind.__name__}([{self.all(value.items[k] for k in value.order)}])")
+
+    def build_Identity(self, value, name):
+        self.builds.append(f"{name} = id({self.write(value.of)})")
+
+    def build_Namespace(self, value, name):
+        self.builds.append(f"{name} = {self.write(value.owner)}.__dict__")
+
+    def build_View(self, value, name):
+        self.builds.append(f"{name} = {self.write(value.mapping)}.{value.part}()")
 
     def build_Function(self, value, name):
         cells = self.tuple_of(value.closure)
@@ -241,7 +270,7 @@ class Writer:
         elif isinstance(payload, Mapping):
             store = f"{self.constant(payload.kind)}.__setitem__"
             for k, v in payload.items.items():
-                self.builds.append(f"{store}({name}, {self.literal(k)}, {self.write(v)})")
+                self.builds.append(f"{store}({name}, {self.key(k)}, {self.write(v)})")
         self.attributes_of(value, name)
 
     def attributes_of(self, value, name):
@@ -272,15 +301,16 @@ class Writer:
     def effects(self) -> list[str]:
         """Statements that change what is outside, in the state that the program left it."""
         machine, lines = self.machine, []
-        for container in machine.changed:
+        for container in filter(differs, machine.changed):
             place = self.load(container.source)
             if isinstance(container, Sequence):
                 items = f"[{self.all(container.items)}]"
-                lines.append(f"{place}[:] = {items}" if container.kind is list else f"{place}.clear(); {place}.extend({items})")
+                lines.append(f"list.__setitem__({place}, EVERY, {items})" if container.kind is list else f"{place}.clear(); {place}.extend({items})")
             elif isinstance(container, Mapping):
                 lines.append(f"REFILL({place}, {self.pairs(container.items)})")
             elif isinstance(container, SetValue):
-                lines.append(f"REFILL({place}, [{self.all(container.items.values())}])")
+                lines.append(f"RESET({place}, {self.constant(container.original - container.items.keys())}, "
+                             f"[{self.all(v for k, v in container.items.items() if k not in container.original)}])")
             else:
                 lines.append(f"{place}.cell_contents = {self.write(container.content)}")
         for (owner_id, name), value in machine.attributes.items():
@@ -289,6 +319,9 @@ class Writer:
                 lines.append(f"{self.machine.place_of(owner)}.gradient = {self.write(value)}")
             elif isinstance(owner, Object):
                 place = self.write(owner)
+                if value is DELETED:
+                    lines.append(f"DELATTR({place}, {name!r})")
+                    continue
                 lines.append(f"SETATTR({place}, {name!r}, {self.write(value)})" if raw and owner.value is not state else f"{place}.{name} = {self.write(value)}")
         for namespace, name, value in ((n, k[1], v) for k, (n, v) in machine.stores.items()):
             lines.append(f"{self.constant(namespace)}[{name!r}] = {self.write(value)}")
@@ -303,9 +336,9 @@ class Writer:
             if frame.generator is not None:
                 raise Again("generators")
             where = offset if last else frame.now.next
-            stack = tuple("N" if v is NULL else v.offset if isinstance(v, Offset) else "V" for v in frame.stack)
+            stack = tuple(map(kind_of, frame.stack))
             places.append(Place(frame.code, where, tuple(frame.locals), tuple(frame.cells), stack, frame.discard, None if last else frame.now.offset))
-            values += [*frame.locals.values(), *frame.cells.values(), *(v for v in frame.stack if v is not NULL and not isinstance(v, Offset))]
+            values += [*frame.locals.values(), *frame.cells.values(), *(v for slot in frame.stack for v in carried(slot))]
         found = self.machine.entry.owner.entry(tuple(places), tuple(f.namespace for f in frames), native)
         self.entries.append(found)
         written = "".join(self.write(v) + ", " for v in values)
@@ -326,8 +359,10 @@ class Writer:
         return None
 
     def guarded(self, statements) -> list[str]:
-        """Statements that run user code: an exception goes to its handler."""
-        handler = self.handler()
+        """Statements that run user code: an exception goes to its handler; the one that is being handled is seen there."""
+        handler, handling = self.handler(), self.machine.handling
+        if handling and statements:
+            statements = [f"try: raise {self.write(handling[-1])}", "except BaseException:", *(f"    {s}" for s in statements)]
         if handler is None:
             return statements
         return ["try:", *(f"    {s}" for s in statements), "except BaseException as caught:", "    error = caught", f"    return {handler}"]
@@ -423,6 +458,26 @@ class Writer:
         return [f"SPENT({name})" for over, (_, name) in zip(spent, carrying) if over]
 
 
+def kind_of(slot):
+    """How a slot of the value stack is passed on: see Place."""
+    if isinstance(slot, Offset):
+        return slot.offset
+    return "N" if slot is NULL else "H" if isinstance(slot, Handled) else "V"
+
+
+def carried(slot):
+    """The values that a slot of the value stack comes along as."""
+    kind = kind_of(slot)
+    return (slot,) if kind == "V" else (slot.before, slot.error) if kind == "H" else ()
+
+
+def differs(container) -> bool:
+    """Whether a container or cell from outside does not hold at the end just what it held at first."""
+    if not isinstance(container, Mapping) or container.original != list(container.items):
+        return True
+    return any(v.source is None or v.source.parent != container.source for v in container.items.values())
+
+
 def graph_symbol(machine, node):
     """The text of a symbol that is an input of the graph."""
     return next(text for symbol, text in machine.symbols.items() if symbol.arg[0] == node.name)
@@ -443,7 +498,9 @@ def write_segment(machine, ending) -> Segment:
     for condition, outcome in machine.facts.guards:
         machine.guard(f"({machine.expression(condition)}) is {outcome}")
     names = {f"k{k}": v for k, v in enumerate(machine.constants)}
-    namespace = {**NAMES, **names, "E": writer.entries, "graph": compiled}
+    frames = machine.frames
+    module = frames[-1].namespace.get("__name__") if frames else None  # classes made at a break say where they come from
+    namespace = {**NAMES, **names, "E": writer.entries, "graph": compiled, "__name__": module}
     exec(compile(source, "<capture>", "exec"), namespace)
     guards = list(machine.guards.values())
     guard, arming = guard_function(guards, *fetched, names)

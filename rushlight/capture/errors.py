@@ -20,15 +20,18 @@ REASONS = {
 
 
 class Break(Exception):
-    """Raised within capture: the instruction at hand has to run as Python.  ``native``: its whole frame has to."""
+    """Raised within capture: the instruction at hand has to run as Python.
 
-    def __init__(self, code: str, detail: str, native=False):
+    ``native``: its whole frame has to; ``noted``: users are told, since it is not the consequence of an earlier break.
+    """
+
+    def __init__(self, code: str, detail: str, native=False, noted=True):
         super().__init__(f"{code} ({REASONS[code][0]}): {detail}")
-        self.code, self.detail, self.native = code, detail, native
+        self.code, self.detail, self.native, self.noted = code, detail, native, noted
 
 
 class Again(Exception):
-    """Raised within capture: begin anew under one more rule ("handlers" or "generators" run natively; an instruction breaks)."""
+    """Raised within capture: begin anew under one more rule ("generators" run natively; sizes are "static"; an instruction breaks)."""
 
     def __init__(self, rule, value=True):
         super().__init__(rule)
@@ -36,11 +39,11 @@ class Again(Exception):
 
 
 class Raised(Exception):
-    """A Python exception of the program under capture."""
+    """A Python exception of the program under capture.  ``inside``: it is raised in the frame on top, which was just pushed."""
 
-    def __init__(self, value):
+    def __init__(self, value, inside=False):
         super().__init__(value)
-        self.value = value
+        self.value, self.inside = value, inside
 
 
 class CaptureError(RuntimeError):

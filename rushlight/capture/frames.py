@@ -116,7 +116,7 @@ def failed(segment, values) -> str:
     for guard in segment.guards:
         try:
             holds = eval(guard.check.format(*guard.sources), names)
-        except (AttributeError, KeyError, IndexError, ValueError, TypeError):
+        except (AttributeError, KeyError, IndexError, ValueError, TypeError, RuntimeError):
             holds = False
         if not holds:
             return str(guard)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import builtins
+import collections.abc
 import importlib.util
 import sys
 import types
@@ -10,10 +11,11 @@ from .attributes import is_framework
 from .bytecode import NULL_FIRST
 from .errors import Break, Raised
 from .polyfills import as_pairs
-from .values import (NULL, Constant, ExceptionValue, Function, GeneratorValue, IteratorValue, Mapping, Number, Object, Sequence, SetValue, Super,
+from .values import (NULL, Constant, ExceptionValue, Function, GeneratorValue, Handled, IteratorValue, Mapping, Number, Object, Sequence, SetValue, Super,
                      TensorValue)
 
 CONVERSIONS = [None, str, repr, ascii]
+MATCHED_WHOLE = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)  # whose one positional pattern is the object itself
 
 
 class Placeholder(str):
@@ -292,7 +294,8 @@ class Instructions:
     def do_SET_UPDATE(self, frame, one):
         items = self.expanded(frame.stack[-1])
         frame.stack.pop()
-        frame.stack[-one.arg].items.update({self.key(v): v for v in items})
+        for item in items:
+            self.set_add(frame.stack[-one.arg], item)
 
     def append_target(self, frame, depth):
         """The container that a comprehension fills; after a break it is one from outside."""
@@ -306,7 +309,8 @@ class Instructions:
 
     def do_SET_ADD(self, frame, one):
         value = frame.stack.pop()
-        self.append_target(frame, one.arg)[self.key(value)] = value
+        target = frame.stack[-one.arg] = self.force(frame.stack[-one.arg])
+        self.set_add(target, value)
 
     def do_MAP_ADD(self, frame, one):
         value, key = frame.stack.pop(), self.key(frame.stack.pop())
@@ -339,6 +343,52 @@ class Instructions:
         middle = Sequence(list, items[before:len(items) - after])
         frame.stack.extend(reversed([*items[:before], middle, *items[len(items) - after:]]))
 
+    # --- match ------------------------------------------------------------------------------------------------------------------------------------
+    def do_GET_LEN(self, frame, one):
+        length = self.length(frame.stack[-1])
+        if length is None:
+            raise Break("RB004", "matching an object with a __len__ of its own")
+        frame.stack.append(length)
+
+    def do_MATCH_SEQUENCE(self, frame, one):
+        self.match_kind(frame, collections.abc.Sequence, (str, bytes, bytearray))
+
+    def do_MATCH_MAPPING(self, frame, one):
+        self.match_kind(frame, collections.abc.Mapping, ())
+
+    def match_kind(self, frame, kind, but):
+        cls = self.class_of(frame.stack[-1])
+        frame.stack.append(Constant(issubclass(cls, kind) and not issubclass(cls, but)))
+
+    def do_MATCH_KEYS(self, frame, one):
+        keys, subject = self.expanded(frame.stack[-1]), frame.stack[-2]
+        owner = self.as_container(subject)
+        if not isinstance(owner, Mapping):
+            raise Break("RB004", f"matching the keys of a {self.describe(subject)}")
+        found = [self.lookup(owner, self.key(k)) for k in keys if self.key(k) in owner.items]
+        frame.stack.append(Sequence(tuple, found) if len(found) == len(keys) else Constant(None))
+
+    def do_MATCH_CLASS(self, frame, one):
+        names, cls, subject = self.known(frame.stack.pop()), self.force(frame.stack.pop()), self.force(frame.stack.pop())
+        frame.stack.append(self.matched(subject, cls.value, one.arg, names))
+
+    def matched(self, subject, cls, count, names):
+        """The attributes that a class pattern takes apart, as a tuple; None where it does not match."""
+        if not self.truth(self.builtin_isinstance(subject, self.from_python(cls))):
+            return Constant(None)
+        if count == 1 and cls in MATCHED_WHOLE and not hasattr(cls, "__match_args__"):
+            places, itself = (), [subject]
+        else:
+            places, itself = getattr(cls, "__match_args__", ())[:count], []
+            if len(places) < count:
+                raise Break("RB007", f"a pattern of {cls.__name__} with {count} positions")
+        try:
+            return Sequence(tuple, itself + [self.attribute_now(subject, n) for n in (*places, *names)])
+        except Raised as error:
+            if not issubclass(error.value.cls, AttributeError):
+                raise
+            return Constant(None)
+
     # --- iteration ----------------------------------------------------------------------------------------------------------------------------
     def do_GET_ITER(self, frame, one):
         self.give(frame, self.iterator(frame.stack.pop()))
@@ -351,9 +401,9 @@ class Instructions:
         if isinstance(iterator, GeneratorValue):
             self.advance(iterator, ("for", one.target))
         elif isinstance(iterator, IteratorValue):
-            if iterator.position < len(iterator.sequence.items):
-                iterator.position += 1
-                frame.stack.append(self.item(iterator.sequence, iterator.position - 1))
+            found = self.step_of(iterator)
+            if found is not None:
+                frame.stack.append(found)
             else:
                 frame.stack.pop()
                 frame.at = frame.listing.at[one.target]
@@ -364,7 +414,7 @@ class Instructions:
         """An iterator of a user's class."""
         found = self.user_class(iterator) and self.class_attribute(self.class_of(iterator), "__next__")
         if not found:
-            raise Break("RB004", f"iteration over a {self.describe(iterator)}")
+            raise Break("RB004", f"iteration over a {self.describe(iterator)}", noted=False)  # an iterator that an earlier break left
         try:
             frame.stack.append(self.now(found, [iterator]))
         except Raised as stop:
@@ -379,6 +429,8 @@ class Instructions:
     def do_YIELD_VALUE(self, frame, one):
         value = frame.stack.pop()
         self.frames.pop()
+        if frame.resume[0] == "close":
+            raise Raised(ExceptionValue(RuntimeError, [Constant("generator ignored GeneratorExit")]))
         self.frames[-1].stack.append(value)
 
     def do_SEND(self, frame, one):
@@ -386,9 +438,9 @@ class Instructions:
         if isinstance(iterator, GeneratorValue):
             self.advance(iterator, ("send", one.target), sent)
         elif isinstance(iterator, IteratorValue):
-            if iterator.position < len(iterator.sequence.items):
-                iterator.position += 1
-                frame.stack.append(self.item(iterator.sequence, iterator.position - 1))
+            found = self.step_of(iterator)
+            if found is not None:
+                frame.stack.append(found)
             else:
                 self.end_send(frame, Constant(None), one.target)
         else:
@@ -516,7 +568,7 @@ class Instructions:
 
     def do_PUSH_EXC_INFO(self, frame, one):
         error = frame.stack.pop()
-        frame.stack += [self.handling[-1] if self.handling else Constant(None), error]
+        frame.stack += [Handled(self.handling[-1] if self.handling else Constant(None), error), error]
         self.handling.append(error)
 
     def do_POP_EXCEPT(self, frame, one):

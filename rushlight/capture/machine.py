@@ -1,6 +1,8 @@
 """The machine: executes bytecode on Values, records tensor operations, and notes every assumption as a guard."""
 from __future__ import annotations
 
+import enum
+import re
 import types
 
 from ..core import overriding
@@ -19,7 +21,8 @@ from .guards import Guard, TensorCheck
 from .instructions import Instructions
 from .record import Fake, Recorder
 from .training import Training
-from .values import (IDENTITIES, NULL, PLAIN, Cell, Constant, ExceptionValue, GeneratorValue, Lazy, Mapping, Number, Object, Offset, Sequence, SetValue, Source,
+from .values import (IDENTITIES, NULL, NUMBERS_AND_TEXT, PLAIN, Cell, Constant, ExceptionValue, GeneratorValue, Handled, Key, Lazy, Mapping, Number, Object,
+                     Offset, Sequence, SetValue, Source,
                      TensorValue, Value)
 
 SIMPLE = frozenset(("NOP", "POP_TOP", "PUSH_NULL", "COPY", "SWAP", "STORE_FAST", "JUMP", "LOAD_CLOSURE", "LOAD_CONST"))  # cannot fail
@@ -50,6 +53,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Training)
         self.constant_at: dict = {}
         self.attributes: dict = {}  # (id of a Value, name) -> Value set there; DELETED where deleted
         self.owners: dict = {}
+        self.class_stores: set = set()  # names of attributes that were set on classes
         self.changed: list = []  # containers and cells from outside that were changed
         self.stores: dict = {}  # (id of a namespace, name) -> (namespace, Value)
         self.handling: list = []  # exceptions whose handlers are running
@@ -157,6 +161,9 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Training)
             self.guard(f"type({{0}}) is {self.constant_name(kind)}", source)
             return self.bound_method(value, source)
         self.guard(f"type({{0}}) is {self.constant_name(kind)}", source)
+        if isinstance(value, NUMBERS_AND_TEXT) and not immutable(value):
+            base = next(b for b in NUMBERS_AND_TEXT if isinstance(value, b))
+            self.guard(f"{base.__name__}({{0}}) == {self.literal(base(value))}", source)
         return Object(value, source)
 
     def wrap_cell(self, value, source):
@@ -238,6 +245,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Training)
         kind = type(value)
         if kind in PLAIN or kind is slice:
             return Constant(value)
+        if kind is Key:
+            return value.value
         if kind is Expr:
             return Number(evaluate(value, self.facts.hints), value)
         if isinstance(value, Fake):
@@ -269,7 +278,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Training)
                 return self.facts.integer(value.expr)
             self.guard(self.equality(value.text, value.hint))
             return value.hint
-        if isinstance(value, Object) and (isinstance(value.value, IDENTITIES) or immutable(value.value)):
+        if isinstance(value, Object) and (isinstance(value.value, (*IDENTITIES, *NUMBERS_AND_TEXT)) or immutable(value.value)):
             return value.value
         if isinstance(value, Sequence) and value.kind in (list, tuple, Size):
             return value.kind([self.known(self.item(value, k)) for k in range(len(value.items))])
@@ -277,6 +286,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Training)
             return {k: self.known(self.lookup(value, k)) for k in value.items}
         if isinstance(value, SetValue):
             return value.kind(value.items)
+        if isinstance(value, ExceptionValue) and not self.python_class(value.cls):
+            return value.cls(*map(self.known, value.arguments))
         raise Break("RB004", f"a {self.describe(value)} where a known value is needed")
 
     def describe(self, value) -> str:
@@ -322,7 +333,11 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Training)
             for name in place.cells:
                 frame.cells[name] = self.wrap(*value())
             for kind in place.stack:
-                frame.stack.append(NULL if kind == "N" else Lazy(*value()) if kind == "V" else Offset(kind))
+                slot = NULL if kind == "N" else Lazy(*value()) if kind in ("V", "H") else Offset(kind)
+                if kind == "H":
+                    slot = Handled(slot, self.force(Lazy(*value())))
+                    self.handling.append(slot.error)
+                frame.stack.append(slot)
             frame.at = frame.listing.at[place.offset]
             if place.calling is not None:
                 frame.now = frame.listing.instructions[frame.listing.at[place.calling]]
@@ -357,8 +372,6 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Training)
         if one.op in SIMPLE:
             getattr(self, one.rule)(frame, one)
             return None
-        if "handlers" in self.rules and one.op == "PUSH_EXC_INFO":
-            return self.emit(self, ("native", one.offset))
         depth = len(self.frames)
         self.nested = False
         before = list(frame.stack), dict(frame.locals), len(self.recorder.nodes), len(self.recorder.inputs), (self.stream, self.drawn)
@@ -370,7 +383,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Training)
                 raise known
             self.execute(frame, one)
         except Raised as raised:
-            del self.frames[depth:]
+            if not raised.inside:
+                del self.frames[depth:]
             return None if self.find_handler(raised.value) else self.emit(self, ("raise", raised.value))
         except Break as stop:
             return self.stop(stop, frame, one, depth, before)
@@ -420,8 +434,6 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Training)
 
     def stop(self, stop: Break, frame, one, depth, before):
         """Ends the segment before the instruction at hand, which then runs as Python."""
-        if self.handling and "handlers" not in self.rules:
-            raise Again("handlers")
         if self.nested and (frame.code, one.offset) not in self.rules:
             raise Again((frame.code, one.offset), stop)  # what ran within the instruction may have changed state: break before it
         del self.frames[depth:]
@@ -434,7 +446,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Training)
         del self.recorder.inputs[before[3]:]
         self.stream, self.drawn = before[4]
         file, line = self.where()
-        self.entry.owner.note(GraphBreak(stop.code, stop.detail, file, line, frame.code.co_name))
+        if stop.noted or self.entry.owner.fullgraph:
+            self.entry.owner.note(GraphBreak(stop.code, stop.detail, file, line, frame.code.co_name))
         if not stop.native:
             snapshot = list(frame.stack)
             ending = self.break_ending(frame, one)
@@ -445,8 +458,10 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Training)
 
     def find_handler(self, value, floor=0) -> bool:
         """Goes to the handler of an exception, dropping frames down to ``floor``; whether there is one."""
-        value.raised = True
+        if isinstance(value, ExceptionValue):
+            value.raised = True
         while len(self.frames) > floor:
+            value.raised = True
             frame = self.frames[-1]
             found = frame.listing.handler(frame.now.offset)
             if found:
@@ -457,9 +472,11 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Training)
                 frame.stack.append(value)
                 frame.at = frame.listing.at[target]
                 return True
-            if frame.generator is not None:
-                frame.generator.finished = True
             self.frames.pop()
+            if frame.generator is not None:
+                value = self.left(frame, value)
+                if value is None:
+                    return True
         return False
 
     def new_frame(self, code, namespace):
@@ -487,4 +504,6 @@ def immutable(value) -> bool:
     """Whether an object's identity says all about it: enum members, layouts, memory formats."""
     import enum
     kind = type(value)
-    return isinstance(value, enum.Enum) or kind.__module__ == f"{FRAMEWORK}.core.convert" or value is NotImplemented
+    if isinstance(value, (enum.Enum, types.UnionType, types.GenericAlias, re.Pattern)):
+        return True
+    return kind.__module__ == f"{FRAMEWORK}.core.convert" or value is NotImplemented

@@ -61,11 +61,31 @@ def zip_(*iterables, strict=False):
         for one in iterators:
             x = next(one, end)
             if x is end:
-                if strict and row:
-                    raise ValueError(f"zip() argument {len(row) + 1} is shorter than argument 1")
+                if strict:
+                    strictly(iterators, row, end)
                 return
             row.append(x)
         yield tuple(row)
+
+
+def strictly(iterators, row, end):
+    """Refuses iterables of different lengths: one ended after the row so far."""
+    k = len(row)
+    others = "argument 1" if k == 1 else f"arguments 1-{k}"
+    if k:
+        raise ValueError(f"zip() argument {k + 1} is shorter than {others}")
+    for k, one in enumerate(iterators):
+        if k and next(one, end) is not end:
+            raise ValueError(f"zip() argument {k + 1} is longer than " + ("argument 1" if k == 1 else f"arguments 1-{k}"))
+
+
+def zip_longest(*iterables, fillvalue=None):
+    iterators, end = [iter(x) for x in iterables], object()
+    while iterators:
+        row = [next(one, end) for one in iterators]
+        if all(x is end for x in row):
+            return
+        yield tuple([fillvalue if x is end else x for x in row])
 
 
 def list_(iterable):
@@ -216,6 +236,209 @@ def combinations(iterable, r):
         yield tuple([pool[k] for k in row])
 
 
+def permutations(iterable, r=None):
+    pool = list(iterable)
+    rows = [()]
+    for _ in range(len(pool) if r is None else r):
+        rows = [row + (k,) for row in rows for k in range(len(pool)) if k not in row]
+    for row in rows:
+        yield tuple([pool[k] for k in row])
+
+
+def combinations_with_replacement(iterable, r):
+    pool = list(iterable)
+    rows = [()]
+    for _ in range(r):
+        rows = [row + (k,) for row in rows for k in range(row[-1] if row else 0, len(pool))]
+    for row in rows:
+        yield tuple([pool[k] for k in row])
+
+
+def cycle(iterable):
+    seen = []
+    for x in iterable:
+        yield x
+        seen.append(x)
+    while seen:
+        for x in seen:
+            yield x
+
+
+def compress(data, selectors):
+    for x, chosen in zip(data, selectors):
+        if chosen:
+            yield x
+
+
+def filterfalse(predicate, iterable):
+    for x in iterable:
+        if not (x if predicate is None else predicate(x)):
+            yield x
+
+
+def groupby(iterable, key=None):
+    group, before = None, MISSING
+    for x in iterable:
+        k = x if key is None else key(x)
+        if group is not None and k == before:
+            group.append(x)
+            continue
+        if group is not None:
+            yield before, iter(group)
+        group, before = [x], k
+    if group is not None:
+        yield before, iter(group)
+
+
+def tee(iterable, n=2):
+    source, seen = iter(iterable), []
+
+    def one():
+        k = 0
+        while True:
+            if k == len(seen):
+                x = next(source, MISSING)
+                if x is MISSING:
+                    return
+                seen.append(x)
+            yield seen[k]
+            k += 1
+
+    return tuple([one() for _ in range(n)])
+
+
+def iter_(function, sentinel):
+    while True:
+        x = function()
+        if x == sentinel:
+            return
+        yield x
+
+
+def by_index(items):
+    k = 0
+    while True:
+        try:
+            x = items[k]
+        except (IndexError, StopIteration):
+            return
+        yield x
+        k += 1
+
+
+def attribute_or(owner, name, default):
+    try:
+        return getattr(owner, name)
+    except AttributeError:
+        return default
+
+
+def has_attribute(owner, name):
+    try:
+        getattr(owner, name)
+    except AttributeError:
+        return False
+    return True
+
+
+def intercepted(hook, fallback, owner, name):
+    try:
+        return hook(owner, name)
+    except AttributeError:
+        return fallback(owner, name)
+
+
+IMMUTABLE = (int, float, complex, bool, str, bytes, type(None), type(...), range, type, type(len), type(lambda: 0))
+
+
+def copied(x):
+    kind = type(x)
+    if kind in IMMUTABLE or kind is tuple or kind is frozenset:
+        return x
+    if kind is list or kind is dict or kind is set:
+        return x.copy()
+    return reconstructed(x, None)
+
+
+def deeply_copied(x, memo):
+    kind = type(x)
+    if kind in IMMUTABLE or isinstance(x, type):
+        return x
+    memo = {} if memo is None else memo
+    if id(x) in memo:
+        return memo[id(x)]
+    if kind is list:
+        made = memo[id(x)] = []
+        for y in x:
+            made.append(deeply_copied(y, memo))
+        return made
+    if kind is tuple:
+        made = memo[id(x)] = tuple([deeply_copied(y, memo) for y in x])
+        return made
+    if kind is dict:
+        made = memo[id(x)] = {}
+        for k, v in x.items():
+            made[deeply_copied(k, memo)] = deeply_copied(v, memo)
+        return made
+    return reconstructed(x, memo)
+
+
+def check_plain(kind):
+    """Breaks where a class says itself how its objects are copied; answered by the machine."""
+
+
+def reconstructed(x, memo):
+    kind = type(x)
+    check_plain(kind)
+    made = kind.__new__(kind)
+    if memo is not None:
+        memo[id(x)] = made
+    for name, value in x.__dict__.items():
+        made.__dict__[name] = value if memo is None else deeply_copied(value, memo)
+    return made
+
+
+UNSUPPORTED = "unsupported "
+
+
+def operated(first, second, a, b, otherwise):
+    for method, x, y in ((first, a, b), (second, b, a)):
+        if method is not None:
+            result = method(x, y)
+            if result is not NotImplemented:
+                return result
+    return without_method(a, b, otherwise)
+
+
+def operated_reflected(first, second, a, b, otherwise):
+    for method, x, y in ((second, b, a), (first, a, b)):
+        if method is not None:
+            result = method(x, y)
+            if result is not NotImplemented:
+                return result
+    return without_method(a, b, otherwise)
+
+
+def without_method(a, b, symbol):
+    if symbol == "==":
+        return a is b
+    if symbol == "!=":
+        return a is not b
+    names = type(a).__name__, type(b).__name__
+    if symbol.startswith(UNSUPPORTED):
+        raise TypeError(f"unsupported operand type(s) for {symbol.removeprefix(UNSUPPORTED)}: {names[0]!r} and {names[1]!r}")
+    raise TypeError(f"{symbol!r} not supported between instances of {names[0]!r} and {names[1]!r}")
+
+
+def differing(a, b):
+    return not a == b
+
+
+def count_elements(mapping, iterable):
+    for x in iterable:
+        mapping[x] = mapping.get(x, 0) + 1
+
+
 def equal_sequences(a, b):
     if len(a) != len(b):
         return False
@@ -239,7 +462,9 @@ def contains(items, x):
 POLYFILLS = {all: all_, any: any_, sum: sum_, map: map_, filter: filter_, max: max_, min: min_, sorted: sorted_, functools.reduce: reduce_,
              itertools.chain: chain, itertools.islice: islice, itertools.product: product, itertools.repeat: repeat, itertools.count: count,
              itertools.accumulate: accumulate, itertools.pairwise: pairwise, itertools.starmap: starmap, itertools.takewhile: takewhile,
-             itertools.dropwhile: dropwhile, itertools.combinations: combinations, zip: zip_, enumerate: enumerate_}
+             itertools.dropwhile: dropwhile, itertools.zip_longest: zip_longest, itertools.permutations: permutations, itertools.cycle: cycle,
+             itertools.combinations_with_replacement: combinations_with_replacement, itertools.compress: compress, itertools.filterfalse: filterfalse,
+             itertools.groupby: groupby, itertools.tee: tee, itertools.combinations: combinations, zip: zip_, enumerate: enumerate_}
 
 
 def cached(instance, name, function):

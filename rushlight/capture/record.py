@@ -27,6 +27,7 @@ class Fake(Tensor):
     weak = False
     like = Tensor
 
+    concrete = needs_data("reading elements to decide a size", "RB012")
     item, tolist, numpy, __array__ = map(needs_data, ("item()", "tolist()", "numpy()", "__array__()"))
     __int__, __float__, __complex__, __index__ = map(needs_data, ("int()", "float()", "complex()", "an index"))
     __bool__ = needs_data("bool() of a tensor", "RB002")
@@ -233,9 +234,10 @@ class Recorder(Interpreter):
 
     def call(self, op, args, kwargs):
         if "out" in kwargs:
-            if kwargs["out"] is not None:
-                raise Break("RB001", f"{op.name}() with out=")
+            out = kwargs["out"]
             kwargs = {k: v for k, v in kwargs.items() if k != "out"}
+            if out is not None:
+                return self.into(out, op, args, kwargs)
         if op.name in FORBIDDEN_INPLACE:
             raise Break("RB011", f"{op.name}() changes what a tensor is")
         if op.facts.get("composite"):
@@ -244,6 +246,13 @@ class Recorder(Interpreter):
         if otherwise is not None and (other := otherwise(*args[1:])) is not None:
             return other(args[0])
         return self.record(op, tuple(map(self.entered, args)), {k: self.entered(v) for k, v in kwargs.items()})
+
+    def into(self, out, op, args, kwargs):
+        """A call with ``out=``: the result is copied there, if it has that shape."""
+        result = self.call(op, args, kwargs)
+        if not isinstance(out, Fake) or not isinstance(result, Fake) or out.meta.shape != result.meta.shape or out.needs_grad or result.needs_grad:
+            raise Break("RB001", f"{op.name}() with out=")
+        return OPS["copy_"](out, result)
 
     def entered(self, value):
         """An argument as it is recorded: tensors from outside lifted, history cut where recording is off."""

@@ -114,7 +114,41 @@ _resumed: dict = {}
 
 
 def size(place: Place) -> int:
-    return len(place.locals) + len(place.cells) + place.stack.count("V")
+    return len(place.locals) + len(place.cells) + carried(place.stack)
+
+
+def carried(stack) -> int:
+    """How many slots of a value stack come along as values."""
+    return stack.count("V") + 2 * stack.count("H")
+
+
+def handled(entry, values):
+    """The exception that is being handled where an entry goes on, or None."""
+    found, at = None, 0
+    for place in entry.places:
+        at += len(place.locals) + len(place.cells)
+        for kind in place.stack:
+            found = values[at + 1] if kind == "H" else found
+            at += carried((kind,))
+    return found
+
+
+def slot_value(kind, given, shift):
+    """What CPython has in a slot of the value stack."""
+    if kind == "H":
+        before, _ = next(given), next(given)
+        return before
+    return next(given) if kind == "V" else (kind + shift) // 2
+
+
+def called(function, values, error):
+    """``function(values)`` where an exception is being handled."""
+    if error is None:
+        return function(values)
+    try:
+        raise error
+    except BaseException:
+        return function(values)
 
 
 def run_native(entry, values):
@@ -129,12 +163,13 @@ def run_native(entry, values):
     variables = own[:len(place.locals)]
     cell_values = dict(zip(place.cells, own[len(place.locals):]))
     given = iter(own[len(place.locals) + len(place.cells):])
-    stack = tuple(next(given) if kind == "V" else (kind + shift) // 2 for kind in place.stack if kind != "N")
+    stack = tuple(slot_value(kind, given, shift) for kind in place.stack if kind != "N")
     function = types.FunctionType(code, entry.namespaces[-1], place.code.co_name, None, tuple(cell_values[c] for c in cells) or None)
+    error = handled(entry, values)
     if len(entry.places) == 1:
-        return None, function(variables + stack[::-1])
+        return None, called(function, variables + stack[::-1], error)
     try:
-        result = function(variables + stack[::-1])
+        result = called(function, variables + stack[::-1], error)
     except BaseException as error:
         return handle(entry, outer, error)
     caller, above = entry.places[-2], entry.places[:-2]
@@ -156,7 +191,7 @@ def handle(entry, values, error):
             target, depth, push = found
             fixed = len(place.locals) + len(place.cells)
             kept = place.stack[:depth]
-            count = kept.count("V")
+            count = carried(kept)
             stack = kept + (place.calling,) * push + ("V",)
             there = place._replace(offset=target, stack=stack, calling=None)
             return entry.owner.entry((*entry.places[:k], there), entry.namespaces[:k + 1]), (*values, *own[:fixed + count], error)

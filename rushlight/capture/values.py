@@ -7,6 +7,7 @@ from .._ops import Callable
 from ..core.devices import device
 from ..core.dtypes import dtype
 
+NUMBERS_AND_TEXT = (int, float, str, bytes)  # immutable classes that users extend
 PLAIN = (int, float, str, bytes, bool, complex, type(None), type(...), type(NotImplemented), types.CodeType, range)
 IDENTITIES = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
               types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, dtype, device, Callable)
@@ -67,6 +68,13 @@ class Offset(Value):
         self.offset = offset
 
 
+class Handled(Value):
+    """The slot for the exception that was handled ``before``, while a handler of ``error`` runs."""
+
+    def __init__(self, before, error):
+        self.before, self.error = before, error
+
+
 class Number(Value):
     """A number that varies from call to call; ``hint`` is what it is now.
 
@@ -78,10 +86,10 @@ class Number(Value):
 
 
 class Object(Value):
-    """An object that exists outside the program."""
+    """An object that exists outside the program; ``payload`` is the container it extends, for subclasses of list and dict."""
 
     def __init__(self, value, source=None):
-        self.value, self.source = value, source
+        self.value, self.source, self.payload = value, source, None
 
 
 class Lazy(Value):
@@ -111,13 +119,54 @@ class Mapping(Value):
 
     def __init__(self, items, source=None, kind=dict, factory=None):
         self.items, self.source, self.kind, self.factory, self.changed = items, source, kind, factory, False
+        self.original = list(items)  # its keys when it was met
+
+
+class Identity(Value):
+    """``id()`` of a Value."""
+
+    def __init__(self, of):
+        self.of = of
+
+
+class Key:
+    """What stands in a dict for a key that Python cannot hash now: an object by its identity, or by the hash that its class computes.
+
+    ``same(a, b)`` says whether two Values are equal.
+    """
+
+    def __init__(self, value, number, same):
+        self.value, self.number, self.same = value, number, same
+
+    def __hash__(self):
+        return self.number
+
+    def __eq__(self, other):
+        return self is other or isinstance(other, Key) and self.number == other.number and self.same(self.value, other.value)
+
+
+class Namespace(Mapping):
+    """The ``__dict__`` of an object, as it is now."""
+
+    def __init__(self, items, owner):
+        super().__init__(items)
+        self.owner = owner
+
+
+class View(Value):
+    """What ``keys()``, ``values()`` or ``items()`` of a dict shows."""
+
+    def __init__(self, mapping, part):
+        self.mapping, self.part = mapping, part
 
 
 class SetValue(Value):
-    """A set: the items of a dict by their Python keys."""
+    """A set: the items of a dict by their Python keys; ``order`` is a set with the same history, which knows the order of iteration."""
 
-    def __init__(self, items, source=None, kind=set):
+    def __init__(self, items, source=None, kind=set, order=None):
         self.items, self.source, self.kind, self.changed = items, source, kind, False
+        self.order = set(items) if order is None else order
+        self.original = frozenset(items)  # what it held when it was met
 
 
 class Function(Value):
@@ -151,7 +200,9 @@ class Cell(Value):
 
 
 class IteratorValue(Value):
-    """An iterator over a known sequence."""
+    """An iterator over a known sequence; ``watched`` is the dict or set that must not change its size meanwhile."""
+
+    watched, size = None, 0
 
     def __init__(self, sequence, position=0):
         self.sequence, self.position = sequence, position

@@ -229,6 +229,11 @@ def __setitem__(self, key, value):
         from ..core.exchange import tensor as make
         value = make(value, dtype=self.dtype)
     value = value.to(self.dtype)
+    if len(entries) == 1 and entries[0].dtype.name == "bool" and value.numel() == 1:
+        mask = entries[0]
+        if mask.shape == self.shape[:mask.dim()]:  # no positions have to be found
+            self.masked_fill_(mask.reshape((*mask.shape, *(1,) * (self.dim() - mask.dim()))), value.reshape(()))
+            return
     x, indices = prepared(self, entries)
     x.copy_(put_rows(x, tuple(indices), value, False))
 

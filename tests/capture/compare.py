@@ -1,19 +1,38 @@
 """Runs a function plainly and compiled, several times, and holds results, errors and output against each other."""
+import collections
 import contextlib
 import io
 
 import rushlight as torch
 
 
-def shown(value):
-    """A value in a form that compares by content."""
+def shown(value, seen=()):
+    """A value in a form that compares by content: tensors with their gradients, containers, objects by their attributes."""
     if isinstance(value, torch.Tensor):
-        return "tensor", tuple(value.shape), str(value.dtype), bool(value.requires_grad), [round(v, 4) if isinstance(v, float) else v for v in value.detach().flatten().tolist()]
-    if isinstance(value, (list, tuple)):
-        return type(value).__name__, [shown(v) for v in value]
+        grad = None if value.grad_fn is not None or value.grad is None else shown(value.grad)
+        return "tensor", tuple(value.shape), str(value.dtype), bool(value.requires_grad), rounded(value.detach().tolist()), grad
+    if id(value) in seen:
+        return "again", type(value).__name__
+    seen = (*seen, id(value))
+    if isinstance(value, (list, tuple, collections.deque)):
+        return type(value).__name__, [shown(v, seen) for v in value]
+    if isinstance(value, (set, frozenset)):
+        return type(value).__name__, sorted(map(repr, value))  # equal sets may iterate in different orders
     if isinstance(value, dict):
-        return type(value).__name__, {k: shown(v) for k, v in value.items()}
-    return "callable" if callable(value) and not isinstance(value, type) else repr(value)
+        return type(value).__name__, [(k, shown(v, seen)) for k, v in value.items()]
+    if isinstance(value, torch.nn.Module):
+        return type(value).__name__, shown(dict(value.named_parameters()), seen), shown(dict(value.named_buffers()), seen), attributes(value, seen)
+    if callable(value) and not isinstance(value, type):
+        return "callable"
+    return attributes(value, seen) if type(value).__repr__ is object.__repr__ else repr(value)
+
+
+def rounded(value):
+    return [rounded(v) for v in value] if isinstance(value, list) else round(value, 4) if isinstance(value, float) else value
+
+
+def attributes(value, seen):
+    return type(value).__name__, {k: shown(v, seen) for k, v in getattr(value, "__dict__", {}).items() if not k.startswith("_")}
 
 
 def outcome(function, args):

@@ -245,15 +245,6 @@ def shared_iterator(x):
     return out
 
 
-@case("RB005")
-def match(x):
-    match {"a": 1, "b": [1, 2]}:
-        case {"a": 1, "b": [p, q]}:
-            return x + p + q
-        case _:
-            return 0
-
-
 @case("RB013")
 def deep_recursion(x):
     def go(n, y):

@@ -1,0 +1,580 @@
+"""Lists, tuples, dicts, sets, deques and their kin: read, made, and changed, also where they come from outside."""
+import collections
+import dataclasses
+import enum
+import types
+import typing
+from collections.abc import MutableMapping
+
+import rushlight as torch
+
+from .table import case
+
+
+@case()
+def list_methods(x):
+    a = [3, 1, 2]
+    a.append(9)
+    a.extend((4, 5))
+    a.insert(1, 7)
+    a.remove(9)
+    b = a.pop(), a.pop(0), a.index(2), a.count(1)
+    a.reverse()
+    return x, a, b, a.copy(), len(a)
+
+
+@case()
+def list_slices(x):
+    a = list(range(6))
+    a[1:3] = [10]
+    a[::2] = [0, 0, 0]
+    del a[-1]
+    del a[:1]
+    return x, a, a[::-1], a[-2:], a[10:]
+
+
+@case()
+def list_sort(x):
+    a = [3, 1, 2]
+    a.sort(key=lambda v: -v)
+    b = sorted(["bb", "a", "ccc"], key=len, reverse=True)
+    return x, a, b, sorted((3, 1)), sorted({"z": 1, "y": 2})
+
+
+@case()
+def sort_is_stable(x):
+    rows = [("b", 1), ("a", 1), ("c", 0)]
+    return sorted(rows, key=lambda r: r[1]), sorted(rows, key=lambda r: r[1], reverse=True), x
+
+
+@case()
+def list_of_lists_shares(x):
+    row = [0]
+    grid = [row] * 2
+    grid[0].append(x)
+    return grid, grid[0] is grid[1]
+
+
+@case()
+def list_multiplied(x):
+    return [x] * 3, 2 * [1, 2], (1,) * 2, [1] * 0
+
+
+@case()
+def list_compare(x):
+    return x, [1, 2] < [1, 3], [1] == [1.0], (1, 2) >= (1,), [1] != [2], [] == ()
+
+
+@case(given=lambda: ([1, 2],))
+def list_from_outside(x, items):
+    items.append(x + 1)
+    items[0] = 5
+    return len(items)
+
+
+@case(given=lambda: ([1, 2, 3],))
+def list_cleared_outside(x, items):
+    items.clear()
+    items += [x.shape[0], "new"]
+    return x
+
+
+@case(given=lambda: ([3, 1, 2],))
+def list_sorted_in_place_outside(x, items):
+    items.sort()
+    items.reverse()
+    return x
+
+
+@case(given=lambda: ([[1], [2]],))
+def inner_list_outside(x, items):
+    items[1].append(x)
+    items[0], items[1] = items[1], items[0]
+    return items[0]
+
+
+@case(given=lambda: ((lambda a: (a, a))([1]),))
+def aliased_lists_outside(x, pair):
+    pair[0].append(2)
+    return pair[1], pair[0] is pair[1], x
+
+
+@case()
+def tuple_methods(x):
+    t = (1, 2, 1)
+    return t.count(1), t.index(2), t + (x,), t[1:], 1 in t, hash(t) == hash((1, 2, 1))
+
+
+@case()
+def dict_methods(x):
+    d = {"a": 1, "b": x}
+    d.update(c=3)
+    d.update({"d": 4})
+    d.update([("e", 5)])
+    gone = d.pop("a"), d.pop("zz", None), d.popitem()
+    d.setdefault("f", []).append(1)
+    return d, gone, d.get("q"), d.get("q", 2), list(d.items()), list(d.values()), "b" in d
+
+
+@case()
+def dict_iteration(x):
+    d = {"a": x, "b": x + 1}
+    total = 0
+    for k in d:
+        total = total + d[k]
+    for k, v in d.items():
+        total = total + v * len(k)
+    return total, sum(d.values()), [*d], dict(reversed(list(d.items())))
+
+
+@case()
+def dict_views(x):
+    d = {"a": 1, "b": 2}
+    keys = d.keys()
+    d["c"] = 3
+    return list(keys), len(keys), "c" in keys, d.keys() & {"a", "c"}, x
+
+
+@case()
+def dict_operators(x):
+    a = {"a": 1, "b": 2}
+    b = a | {"b": 3}
+    a |= {"z": 0}
+    return a, b, a == b, {"a": 1} == {"a": 1}, x
+
+
+@case()
+def dict_delete_and_order(x):
+    d = dict(a=1, b=2, c=3)
+    del d["a"]
+    d["a"] = 4
+    return d, list(d), x
+
+
+@case()
+def dict_fromkeys_and_zip(x):
+    return dict.fromkeys("ab", 1), dict(zip("ab", (x, 1))), dict([("k", 2)], m=3)
+
+
+@case()
+def dict_with_tuple_keys(x):
+    d = {(0, 1): x}
+    d[1, 2] = x + 1
+    return d[0, 1] + d[(1, 2)], 3 in d
+
+
+@case()
+def dict_missing_key(x):
+    return {"a": x}["b"]
+
+
+@case(given=lambda: ({"n": 0},))
+def dict_outside_counts(x, state):
+    state["n"] += 1
+    state["last"] = x * 2
+    return x + 1
+
+
+@case(given=lambda: ({"a": 1, "b": 2},))
+def dict_outside_shrinks(x, state):
+    removed = state.pop("a")
+    del state["b"]
+    return x + removed, len(state)
+
+
+@case(given=lambda: ({"k": {"deep": [1]}},))
+def nested_outside(x, state):
+    state["k"]["deep"].append(2)
+    state["k"]["new"] = state["k"]["deep"]
+    return x * len(state["k"]["new"])
+
+
+@case()
+def set_methods(x):
+    s = {1, 2, 3}
+    s.add(4)
+    s.discard(9)
+    s.remove(1)
+    s.update([7, 8])
+    return s, s | {0}, s & {2, 3}, s - {2}, s ^ {2, 99}, s.union([5]), s.intersection({2}), s.difference([2]), s.issubset(range(10)), 2 in s, x
+
+
+@case()
+def set_compare(x):
+    return {1} < {1, 2}, {1, 2} >= {2}, {1} == frozenset([1]), {1, 2}.issuperset({1}), {1}.isdisjoint({2}), {1}.symmetric_difference({2}), x
+
+
+@case(given=lambda: ({1, 2},))
+def set_outside(x, seen):
+    seen.add(5)
+    seen.discard(1)
+    return x * len(seen)
+
+
+@case()
+def set_pop_and_clear(x):
+    s = {5}
+    v = s.pop()
+    s.add(2)
+    s.clear()
+    return v, s, x
+
+
+@case()
+def frozen_set(x):
+    f = frozenset([1, 2])
+    return f | {3}, {f: x}[frozenset([2, 1])], len(f)
+
+
+@case()
+def deque_methods(x):
+    d = collections.deque([1, 2, 3], maxlen=3)
+    d.append(4)
+    d.appendleft(0)
+    d.rotate(1)
+    d.extend([7])
+    d.extendleft([8])
+    return d, d.pop(), d.popleft(), len(d), d.maxlen, x, 7 in d
+
+
+@case(given=lambda: (collections.deque([1, 2], maxlen=2),))
+def deque_outside(x, d):
+    d.append(x)
+    return d[0]
+
+
+@case()
+def ordered_dict(x):
+    d = collections.OrderedDict(a=x, b=2)
+    d.move_to_end("a")
+    d["c"] = 3
+    return d, d.popitem(last=False), list(d)
+
+
+@case()
+def default_dict(x):
+    d = collections.defaultdict(list)
+    d["a"].append(x)
+    d["b"]
+    return d["a"], dict(d), len(d), "z" in d
+
+
+@case()
+def default_dict_of_lambda(x):
+    d = collections.defaultdict(lambda: 5)
+    d["a"] += 1
+    return x * d["a"] + d["b"]
+
+
+@case()
+def counter(x):
+    c = collections.Counter("aabc")
+    c["a"] += 1
+    return c["a"], c["zz"], dict(c), x
+
+
+@case()
+def chain_map(x):
+    c = collections.ChainMap({"a": 1}, {"a": 2, "b": 3})
+    return c["a"], c["b"], x + len(c)
+
+
+Pair = collections.namedtuple("Pair", "first second", defaults=[4])
+
+
+class Typed(typing.NamedTuple):
+    value: object
+    scale: int = 2
+
+    def scaled(self):
+        return self.value * self.scale
+
+    @property
+    def half(self):
+        return self.value / 2
+
+
+@case()
+def named_tuple(x):
+    p = Pair(x)
+    q = p._replace(second=1)
+    return p.first + q.second, p, q._asdict(), Pair._make([1, 2]), p._fields, p[1]
+
+
+@case()
+def typed_named_tuple(x):
+    t = Typed(x)
+    value, scale = t
+    return t.scaled() + t.half, scale, isinstance(t, tuple), t.scale
+
+
+@case()
+def named_tuple_compare(x):
+    return Pair(1, 2) == (1, 2), Pair(1, 2) < Pair(1, 3), x
+
+
+@dataclasses.dataclass
+class Config:
+    width: int = 4
+    names: list = dataclasses.field(default_factory=list)
+    scale: float = 1.5
+
+    def __post_init__(self):
+        self.double = self.width * 2
+
+    def apply(self, x):
+        return x * self.scale + self.double
+
+
+@dataclasses.dataclass(frozen=True)
+class Fixed:
+    a: object
+    b: int = 1
+
+
+@dataclasses.dataclass(order=True)
+class Ordered:
+    rank: int
+    name: str = "n"
+
+
+@dataclasses.dataclass(slots=True)
+class Slotted:
+    a: object
+    b: int = 3
+
+
+@case()
+def dataclass_made(x):
+    c = Config(names=["a"])
+    c.names.append("b")
+    c.width = 7
+    return c.apply(x), c.names, c.width, c.double
+
+
+@case(given=lambda: (Config(),))
+def dataclass_outside(x, c):
+    c.scale = c.scale + 1
+    c.names.append("seen")
+    return c.apply(x)
+
+
+@case()
+def dataclass_frozen(x):
+    f = Fixed(x, 2)
+    try:
+        f.b = 3
+    except dataclasses.FrozenInstanceError as error:
+        return f.a * f.b, str(error)
+
+
+@case()
+def dataclass_compare(x):
+    return Ordered(1) < Ordered(2), Ordered(1) == Ordered(1), sorted([Ordered(3), Ordered(1)])[0].rank, x
+
+
+@case()
+def dataclass_replace_fields(x):
+    c = dataclasses.replace(Fixed(x, 1), b=5)
+    return c.a * c.b, [f.name for f in dataclasses.fields(Fixed)]
+
+
+@case()
+def dataclass_slots(x):
+    s = Slotted(x)
+    s.b += 1
+    return s.a * s.b
+
+
+@case()
+def dataclass_returned(x):
+    return Fixed(x + 1), Config(2)
+
+
+@case()
+def dataclass_repr(x):
+    return repr(Ordered(1, "z")), x
+
+
+class Color(enum.Enum):
+    RED = 1
+    GREEN = "g"
+
+    def describe(self):
+        return f"{self.name}={self.value}"
+
+    @classmethod
+    def first(cls):
+        return cls.RED
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 10
+
+
+class Access(enum.Flag):
+    READ = enum.auto()
+    WRITE = enum.auto()
+
+
+@case()
+def enum_members(x):
+    return Color.RED.describe(), Color("g").name, Color["RED"].value, Color.first() is Color.RED, [c.name for c in Color], len(Color), x
+
+
+@case(given=lambda: (Color.GREEN,))
+def enum_branch(x, c):
+    return x + 1 if c == Color.GREEN else x - 1, {Color.RED: 1, Color.GREEN: 2}[c], c in (Color.RED,)
+
+
+@case()
+def int_enum(x):
+    return x * Level.HIGH, Level.LOW < Level.HIGH, Level(10).name, Level.LOW + 1
+
+
+@case()
+def flags(x):
+    both = Access.READ | Access.WRITE
+    return Access.READ in both, bool(both & Access.WRITE), x
+
+
+class Answers(MutableMapping):
+    """A mapping by the abstract base class."""
+
+    def __init__(self, **items):
+        self.items_, self.reads = dict(items), 0
+
+    def __getitem__(self, key):
+        self.reads += 1
+        return self.items_[key]
+
+    def __setitem__(self, key, value):
+        self.items_[key] = value
+
+    def __delitem__(self, key):
+        del self.items_[key]
+
+    def __iter__(self):
+        return iter(self.items_)
+
+    def __len__(self):
+        return len(self.items_)
+
+
+@case()
+def mutable_mapping(x):
+    m = Answers(a=x)
+    m["b"] = 2
+    m.update(c=3)
+    return m["a"] * m["b"], len(m), list(m), m.get("zz", 4), "a" in m, m.pop("c"), m.reads, m.setdefault("d", 5)
+
+
+@case(given=lambda: (Answers(a=1, b=2),))
+def mutable_mapping_outside(x, m):
+    m["c"] = x
+    del m["a"]
+    return x + m["b"], [k for k, v in m.items()]
+
+
+class Stack(list):
+    """A list with more."""
+
+    def push(self, v):
+        self.append(v)
+        return self
+
+    def top(self):
+        return self[-1]
+
+
+class Table(dict):
+    """A dict with attributes."""
+
+    def __getattr__(self, name):
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __missing__(self, key):
+        return f"no {key}"
+
+
+@case()
+def list_subclass(x):
+    s = Stack([1])
+    s.push(x).push(3)
+    return s.top(), len(s), s, isinstance(s, list), [type(v).__name__ for v in s]
+
+
+@case()
+def dict_subclass(x):
+    t = Table(a=x)
+    t["b"] = 2
+    return t.a * t.b, t["zz"], hasattr(t, "q"), sorted(t)
+
+
+@case(given=lambda: (Stack([1, 2]),))
+def list_subclass_outside(x, s):
+    s.push(5)
+    return x * s.top(), len(s)
+
+
+@case(given=lambda: (Table(a=1),))
+def dict_subclass_outside(x, t):
+    t["b"] = t.a + 1
+    return x * t.b
+
+
+@case()
+def simple_namespace(x):
+    n = types.SimpleNamespace(a=x, b=2)
+    n.c = 3
+    return n.a * n.b + n.c
+
+
+@case(given=lambda: (types.SimpleNamespace(a=1),))
+def simple_namespace_outside(x, n):
+    n.a += 1
+    n.last = x
+    return x * n.a
+
+
+@case()
+def typed_dict_and_generic(x):
+    class_ = typing.Dict[str, int]
+    values: typing.List[int] = [1, 2]
+    return x * sum(values), str(class_)
+
+
+@case()
+def memory_of_loops(x):
+    out = []
+    for k in range(3):
+        out.append({"k": k, "x": x + k})
+    return out, out[1]["x"] - out[0]["x"]
+
+
+@case()
+def list_contains_tensor_identity(x):
+    items = [x, 1]
+    return x in [x], items[0] is x, 1 in items[1:]
+
+
+@case()
+def size_is_a_tuple(x):
+    s = x.view(2, 2).shape
+    return s == (2, 2), s[0] * x, isinstance(s, tuple), s.numel(), len(s), [*s], s + (1,), list(s), torch.Size([1, 2])
+
+
+@case()
+def slices_as_objects(x):
+    s = slice(1, 3)
+    return x[s], [1, 2, 3, 4][s], s.start, s.indices(10), x.view(2, 2)[:, s.start]
+
+
+@case()
+def bytes_items(x):
+    b = b"abc"
+    return b[0], b.decode(), bytes([1, 2]), x
