@@ -543,7 +543,7 @@ def simple_namespace_outside(x, n):
 
 @case()
 def typed_dict_and_generic(x):
-    class_ = typing.Dict[str, int]
+    class_ = dict[str, int]
     values: typing.List[int] = [1, 2]
     return x * sum(values), str(class_)
 
