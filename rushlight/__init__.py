@@ -47,7 +47,10 @@ from .compiling import compile  # noqa: E402
 from ._ops import ops  # noqa: E402  (users find operators by namespace here; the package of declarations stays importable)
 
 
-LAZY = ("func", "_C", "_dynamo", "distributions", "library", "overrides")
+LAZY = ("amp", "cpu", "func", "_C", "_dynamo", "distributions", "library", "overrides")
+AUTOCAST = frozenset(("autocast", "is_autocast_available", "is_autocast_enabled", "set_autocast_enabled", "get_autocast_dtype", "set_autocast_dtype", "is_autocast_cpu_enabled",
+                      "set_autocast_cpu_enabled", "get_autocast_cpu_dtype", "set_autocast_cpu_dtype", "is_autocast_cache_enabled", "set_autocast_cache_enabled",
+                      "clear_autocast_cache"))
 
 
 def __getattr__(name):
@@ -56,6 +59,8 @@ def __getattr__(name):
 
     if name == "vmap":
         return import_module(".func", __name__).vmap
+    if name in AUTOCAST:
+        return getattr(import_module(".amp.autocast", __name__), name)
     if name in LAZY:
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

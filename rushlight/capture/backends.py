@@ -4,10 +4,10 @@ from __future__ import annotations
 import inspect
 
 from ..core.expr import Expr
-from ..core.interpret import recording
+from ..core.interpret import precision, recording
 from ..core.log import logger
 from ..core.meta import Size
-from ..core.native import Tensor
+from ..core.native import Tensor, state
 from ..core.op import make
 from ..graph.graph import Graph, Node
 
@@ -104,6 +104,9 @@ class CompiledGraph:
     graph = property(lambda self: self.module.graph)
 
     def __call__(self, *inputs):
+        if state.autocast:  # what it does to precision is written in the graph
+            with precision(0):
+                return self(*inputs)
         if self.writes and shared(inputs):
             return self.module.forward(*inputs)
         if self.call is None:

@@ -346,7 +346,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Training)
         """Runs until the segment ends; ``emit(machine, ending)`` makes the Segment."""
         self.emit = emit
         with own:
-            before = state.grad, state.inference
+            before = state.grad, state.inference, state.autocast
         try:
             with self.recorder, self.facts:
                 self.load_entry()
@@ -357,11 +357,11 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Training)
                         return done
         finally:
             with own:
-                state.grad, state.inference = before
+                state.grad, state.inference, state.autocast = before
 
     def guard_modes(self):
         source = Source(None, self.constant_name(state))
-        self.modes = {name: getattr(state, name) for name in ("grad", "inference")}
+        self.modes = {name: getattr(state, name) for name in ("grad", "inference", "autocast")}
         for name, value in self.modes.items():
             self.guard(f"{{0}}.{name} == {value}", source)
 

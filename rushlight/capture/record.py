@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ..aot.alias import Recording
 from ..core.expr import Expr
-from ..core.interpret import Interpreter, Suspended
+from ..core.interpret import Interpreter, Suspended, precision
 from ..core.meta import Meta, Size
 from ..core.native import Tensor, state
 from ..core.op import OPS
@@ -148,7 +148,7 @@ def inference(op, args, kwargs) -> Inference:
     positional = [enter(a) for a in args]
     keywords = {k: enter(v) for k, v in kwargs.items()}
     nodes = [e.node for e in entered]
-    with trace:
+    with trace, precision(0):
         results = op.body(*positional, **keywords) if op.kind is None else trace.call(op, positional, keywords)
     several = isinstance(results, (tuple, list))
     results = list(results) if several else [results]

@@ -28,8 +28,8 @@ def switch(thread: int) -> None:
     with turn:
         owner, state.thread = state.thread, NOBODY  # who looks now, waits
         if owner != thread:
-            elsewhere[owner] = state.grad, state.inference, list(stack), list(modes)
-            state.grad, state.inference, stack[:], modes[:] = elsewhere.pop(thread, (1, 0, (), ()))
+            elsewhere[owner] = state.grad, state.inference, state.autocast, list(stack), list(modes)
+            state.grad, state.inference, state.autocast, stack[:], modes[:] = elsewhere.pop(thread, (1, 0, 0, (), ()))
             count()
         state.thread = thread
 
@@ -81,6 +81,22 @@ class recording:
     def __exit__(self, *exception):
         sync()
         state.grad = self.before
+
+
+class precision:
+    """A block with another autocast precision (0: operators compute in the dtypes they are given)."""
+
+    def __init__(self, code):
+        self.code = code
+
+    def __enter__(self):
+        sync()
+        self.before = state.autocast
+        state.autocast = self.code
+
+    def __exit__(self, *exception):
+        sync()
+        state.autocast = self.before
 
 
 class unwound:

@@ -15,6 +15,9 @@ MACHINE_BITS = (1 << 62) - 1
 SCALAR = "Scalar"  # annotation of a parameter whose number is a run-time value, not part of the plan
 
 
+AUTOCAST = {None: 0, "half": 1, "float32": 2}  # an operator's precision under autocast: said by it, or by the file it is in
+
+
 class Scalar:
     """Annotation: a Python number or 0-dim tensor that varies from call to call without a new plan."""
 
@@ -76,6 +79,7 @@ def make(name, body=None, kind=None, signature=None, scalars=0, **facts) -> Op:
     made.name, made.body, made.kind = name, body, kind
     made.signature, made.scalars = signature, scalars & MACHINE_BITS
     made.rules = {}
+    made.autocast = AUTOCAST[facts.get("autocast", getattr(body, "__globals__", {}).get("AUTOCAST"))]
     made.facts = facts if scalars <= MACHINE_BITS else {**facts, "all_scalars": scalars}
     if signature is not None and "seed" in signature.parameters:
         made.facts["random"] = True

@@ -82,7 +82,7 @@ def keyword_mask(op: Op, names) -> int:
 
 def plan_for(op: Op, args, names, key, mask) -> Plan:
     """Makes and remembers the plan of a call that was not seen before."""
-    with planning, interpret.unwound():
+    with planning, interpret.unwound(), interpret.precision(0):
         made = make_plan(op, args, names, mask)
     if len(op.plans) >= MOST_PLANS:
         op.plans.clear()

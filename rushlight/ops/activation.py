@@ -208,7 +208,7 @@ def softsign(input):
     return P.div(x, as_dtype(P.add(P.abs(x), 1.0), x.dtype))
 
 
-@op(namespace=F)
+@op(namespace=F, autocast="half")
 def prelu(input, weight):
     """x where positive, else weight * x, one weight for all or for each channel (dimension 1)."""
     if not input.shape and weight.shape and weight.shape[0] != 1:

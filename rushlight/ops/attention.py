@@ -26,7 +26,7 @@ class Kernels(threading.local):
 kernels = Kernels()
 
 
-@op(composite=True, namespace=F)
+@op(composite=True, namespace=F, autocast="half")
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     """softmax(query key^T * scale + mask) value.  [*, l, e], [*, s, e], [*, s, v] -> [*, l, v] (Vaswani et al. 2017)."""
     if query.dim() < 2 or key.dim() < 2 or value.dim() < 2:
@@ -234,7 +234,7 @@ def tensordot(a, b, dims=2, out=None):
     return (x @ y).reshape([a.size(d) for d in keep_a] + [b.size(d) for d in keep_b])
 
 
-@op(composite=True, method=False)
+@op(composite=True, method=False, autocast="float32")
 def cdist(x1, x2, p=2.0, compute_mode=None):
     """The p-norm distance between every row of x1 and every row of x2."""
     if x1.dim() < 2 or x2.dim() < 2 or x1.size(-1) != x2.size(-1):

@@ -4,6 +4,8 @@ from __future__ import annotations
 from ..core.kinds import P
 from ..core.op import OPS, op, sample
 
+AUTOCAST = "half"  # products are worth it
+
 F = "nn.functional"
 
 
@@ -129,7 +131,7 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
     return OPS[f"{F}.conv{rank}d"](input, weight, bias, stride, padding, dilation, groups)
 
 
-@op(namespace=F)
+@op(namespace=F, autocast=None)
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     """Columns of every window: [n, c, h, w] -> [n, c * kernel, windows]."""
     x, single = unbatched(input, 2, "unfold")
@@ -157,7 +159,7 @@ def all_windows(x, kernel, stride, dilation):
     return x
 
 
-@op(namespace=F)
+@op(namespace=F, autocast=None)
 def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     """The transpose of unfold: [n, c * kernel, windows] -> [n, c, *output_size], overlaps added."""
     single = len(input.shape) == 2

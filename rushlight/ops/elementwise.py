@@ -674,7 +674,7 @@ def complex(real, imag):
     return P.complex(real, imag)
 
 
-@op(method=False, out_exact=True)
+@op(method=False, out_exact=True, autocast="float32")
 def polar(abs, angle):
     """abs * exp(i angle).  abs, angle: [*] of one floating dtype -> [*] complex."""
     parts_of_complex("polar", abs, angle)
@@ -727,7 +727,7 @@ def ldexp(input, other):
     return P.mul(x, P.exp2(y))
 
 
-@op
+@op(autocast="float32")
 def trace(input):
     """The sum of a matrix's diagonal."""
     if len(input.shape) != 2:

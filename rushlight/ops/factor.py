@@ -15,6 +15,8 @@ from . import lapack
 from .lapack import LinAlgError
 from .prims import primitive as declared
 
+AUTOCAST = "float32"  # sensitive to rounding
+
 primitive = partial(declared, leading=True)  # maps over leading dimensions, equal ones for all arguments, by itself
 
 

@@ -12,6 +12,8 @@ from ..core.op import OPS, op, sample
 from ..core.tensor import wrapped
 from .prims import primitive
 
+AUTOCAST = "float32"  # sensitive to rounding
+
 NAMESPACE = "fft"
 
 

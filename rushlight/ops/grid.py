@@ -155,7 +155,7 @@ def sampled(input, grid, mode, padding_mode, align_corners):
     return back(linear_sample(image, places), input)
 
 
-@op(composite=True, namespace=F)
+@op(composite=True, namespace=F, autocast="float32")
 def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
     """input [n, c, (d,) h, w] read at points of grid [n, (do,) ho, wo, 2 or 3], (x, y[, z]) in [-1, 1], between its elements."""
     if mode not in MODES:

@@ -11,6 +11,8 @@ from ..core.tensor import Tensor, anywhere
 from .activation import log_softmax, soft
 from .promotion import promoted, wide
 
+AUTOCAST = "float32"  # sensitive to rounding
+
 F = "nn.functional"
 
 
@@ -307,7 +309,7 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
     return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
 
 
-@op(composite=True, namespace=F)
+@op(composite=True, namespace=F, autocast=None)
 def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weight=None, reduction="mean", ignore_index=None, label_smoothing=0.0, options=None):
     """The cross entropy of linearly transformed input.  input: [*, in], linear_weight: [c, *out, in], target: [*, *out] classes or [*, c, *out] probabilities."""
     if options is not None:
@@ -367,7 +369,7 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
     return finish(near + far, chosen(reduction, size_average, reduce))
 
 
-@op(composite=True, namespace=F)
+@op(composite=True, namespace=F, autocast=None)
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """The cosine of the angle between vectors along a dimension."""
     dtype = OPS["add"](x1, x2).dtype if x1.dtype is not x2.dtype else x1.dtype
@@ -404,7 +406,7 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
     return finish((-target * (input1 - input2) + margin).clamp_min(0), chosen(reduction, size_average, reduce))
 
 
-@op(composite=True, namespace=F)
+@op(composite=True, namespace=F, autocast=None)
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     """The p-norm of x1 - x2 + eps over the last dimension."""
     return OPS["norm"](x1 - x2 + eps, p, max(x1.dim(), x2.dim()) - 1, keepdim)

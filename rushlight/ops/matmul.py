@@ -9,6 +9,8 @@ from ..core.op import Scalar, op, sample
 from ..core.tensor import Tensor
 from .promotion import as_dtype, wide
 
+AUTOCAST = "half"  # products are worth it
+
 
 def one_dtype(name, *tensors):
     if any(x.dtype is not tensors[0].dtype for x in tensors):
@@ -68,7 +70,7 @@ def of_rank(name, first, second):
     return op(body)
 
 
-@op
+@op(autocast=None)
 def _int_mm(input, mat2):
     """The product of two int8 matrices, exactly, as int32.  [m, k], [k, n] -> [m, n]."""
     for x in (input, mat2):
@@ -84,7 +86,7 @@ def _int_mm(input, mat2):
 mm, mv, bmm = of_rank("mm", 2, 2), of_rank("mv", 2, 1), of_rank("bmm", 3, 3)
 
 
-@op(samples=(sample((4,), (4,)),))
+@op(samples=(sample((4,), (4,)),), autocast=None)
 def dot(input, tensor):
     """The dot product of vectors."""
     if len(input.shape) != 1 or len(tensor.shape) != 1:
@@ -96,13 +98,13 @@ def dot(input, tensor):
     return P.reshape(P.sum(P.mul(input, tensor), (0,)), shape=())
 
 
-@op
+@op(autocast=None)
 def vdot(input, other):
     """The dot product, the first vector conjugated."""
     return dot.body(P.conj(input) if input.dtype.is_complex else input, other)
 
 
-@op
+@op(autocast=None)
 def inner(input, other):
     """Sums of products over the last dimensions."""
     if not input.shape or not other.shape:
@@ -114,7 +116,7 @@ def inner(input, other):
     return P.reshape(P.matmul(a, P.permute(b, dims=(1, 0))), shape=(*input.shape[:-1], *other.shape[:-1]))
 
 
-@op
+@op(autocast=None)
 def outer(input, vec2):
     """All products of two vectors' elements."""
     if len(input.shape) != 1 or len(vec2.shape) != 1:
@@ -124,7 +126,7 @@ def outer(input, vec2):
     return P.mul(P.reshape(a, shape=(*a.shape, 1)), P.reshape(b, shape=(1, *b.shape)))
 
 
-ger = op(lambda input, vec2: outer.body(input, vec2), name="ger")
+ger = op(lambda input, vec2: outer.body(input, vec2), name="ger", autocast=None)
 
 
 def plus(name, product_of, ranks):

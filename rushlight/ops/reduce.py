@@ -77,7 +77,7 @@ def nanmean(input, dim=None, keepdim=False, *, dtype=None):
     return nansum(input, dim, keepdim, dtype=dtype) / present.sum(dim, keepdim)
 
 
-@op(samples=SAMPLES[:2])
+@op(samples=SAMPLES[:2], autocast="float32")
 def prod(input, dim=None, keepdim=False, *, dtype=None):
     """The product over a dimension (default: all)."""
     dtype = dtype or (int64 if input.dtype.category < FLOATING else input.dtype)

@@ -322,13 +322,13 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False):
     return from_numpy(np.asarray(np.isin(a, b, invert=invert)))
 
 
-@op(composite=True)
+@op(composite=True, autocast="float32")
 def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
     """Quantiles along a dimension, interpolated between neighbours."""
     return quantiles(input, q, dim, keepdim, interpolation, False)
 
 
-@op(composite=True)
+@op(composite=True, autocast="float32")
 def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
     """Quantiles of what is not NaN."""
     return quantiles(input, q, dim, keepdim, interpolation, True)

@@ -19,6 +19,7 @@ class Op:
     body: object  # the decomposition, or None for a primitive
     kind: object  # the kind of a primitive, or None
     signature: object
+    autocast: i64  # what it does to its arguments' precision under autocast: 0 nothing, 1 lowers it, 2 raises it
     scalars: i64  # bit k: parameter k, where a number, is a run-time value
     masks: dict  # names of keyword arguments -> bits, as in ``scalars``
     plans: dict
@@ -32,13 +33,17 @@ class Op:
         thread = thread_id()
         grad = 0
         interpreters = 0
+        autocast = 0
         while True:  # as plain Python another thread may come between any two lines
             if thread != state.thread:
                 state.switch(thread)
             interpreters = state.interpreters
             grad = state.grad
+            autocast = state.autocast
             if thread == state.thread:
                 break
+        if autocast != 0 and self.autocast != 0:
+            return state.cast(self, collect(args), names)
         if interpreters != 0:
             return state.slow(self, collect(args), names)
         count = len(args)

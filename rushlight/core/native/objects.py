@@ -14,6 +14,8 @@ class State:
     interpreters: i64  # how many interpreters are active: 0 means "just run"
     grad: i64  # whether results record how they were made
     inference: i64
+    autocast: i64  # 0, or the precision that operators of a class of their own compute in
+    cast: object  # (op, args, names): the call of such an operator
     sequence: i64  # number of the next backward step
     search: i64  # number of the last search for storages
     anomaly: i64  # whether ``watch`` is told of every backward step

@@ -1,0 +1,207 @@
+"""Blocks in which products compute in half precision and what is sensitive to rounding in float32."""
+from __future__ import annotations
+
+import functools
+import warnings
+
+from ..core.dtypes import bfloat16, float16, float32
+from ..core.interpret import sync
+from ..core.native import Tensor, state
+from ..eager.casts import PRECISIONS, forget, keep, keeps, ready
+
+DEVICES = ("cpu", "cuda", "xpu", "hpu", "mps", "mtia", "maia", "xla", "ipu", "privateuseone")
+CODES = {dtype: code for code, dtype in PRECISIONS.items()}
+
+
+class Chosen:
+    """What ``set_autocast_dtype`` chose."""
+
+    dtype = bfloat16
+
+
+def check_device(device_type):
+    if not isinstance(device_type, str):
+        raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+    if device_type not in DEVICES:
+        raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}': wanted one of {', '.join(DEVICES)}")
+
+
+def is_autocast_available(device_type) -> bool:
+    """Whether autocast does anything on a kind of device.  RuntimeError for an unknown kind."""
+    check_device(device_type)
+    return device_type == "cpu"
+
+
+class autocast:
+    """A block, or a decorated function, in which each operator computes in the precision that suits it.
+
+    ``device_type`` is "cpu" (others do nothing here, with a warning); ``dtype`` bfloat16 (the default) or float16.  ValueError and RuntimeError for
+    device types that are not strings or not known.
+
+    >>> import rushlight as torch
+    >>> with torch.autocast("cpu"):
+    ...     (torch.ones(2, 3) @ torch.ones(3, 2)).dtype
+    torch.bfloat16
+    """
+
+    def __init__(self, device_type, dtype=None, enabled=True, cache_enabled=None):
+        check_device(device_type)
+        self.device, self.fast_dtype = device_type, Chosen.dtype if dtype is None else dtype
+        if device_type != "cpu":
+            if enabled:
+                warnings.warn(f"User provided device_type of '{device_type}', but it is not available. Disabling", stacklevel=2)
+            enabled = None
+        elif enabled and self.fast_dtype not in CODES:
+            warnings.warn(f"In CPU autocast, but the target dtype {self.fast_dtype} is not supported. Disabling autocast. CPU Autocast only supports dtype of "
+                          f"{', '.join(map(str, CODES))} currently.", stacklevel=2)
+            enabled = False
+        self.enabled, self.cache = enabled, cache_enabled
+        self.code = 0 if not enabled else CODES[self.fast_dtype]
+        self.before = []
+
+    def __enter__(self):
+        ready()
+        self.before.append((state.autocast, keeps()))
+        if self.enabled is not None:
+            keep(self.cache)
+            state.autocast = self.code
+        return self
+
+    def __exit__(self, *exception):
+        code, on = self.before.pop()
+        keep(on)
+        if code == 0:
+            forget()
+        ready()
+        state.autocast = code
+        return False
+
+    def __call__(self, function):
+        @functools.wraps(function)
+        def run(*args, **kwargs):
+            with self:
+                return function(*args, **kwargs)
+
+        return run
+
+
+# --- functions of one's own --------------------------------------------------------------------------------------------------------
+def custom_fwd(fwd=None, *, device_type, cast_inputs=None):
+    """Decorates the ``forward`` of an autograd.Function: its backward will run in the same precision.
+
+    With ``cast_inputs`` floating tensors arrive in that dtype, and autocast is off within.
+    """
+    check_device(device_type)
+    if fwd is None:
+        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+
+    @functools.wraps(fwd)
+    def run(*args, **kwargs):
+        ctx = args[0]
+        ctx._dtype = get_autocast_dtype(device_type)
+        active = is_autocast_enabled(device_type)
+        ctx._fwd_used_autocast = active if cast_inputs is None else False
+        if cast_inputs is None or not active:
+            return fwd(*args, **kwargs)
+        with autocast(device_type, enabled=False):
+            return fwd(*as_inputs(args, cast_inputs), **as_inputs(kwargs, cast_inputs))
+
+    return run
+
+
+def custom_bwd(bwd=None, *, device_type):
+    """Decorates the ``backward`` of an autograd.Function: it runs in the precision of its forward."""
+    check_device(device_type)
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+
+    @functools.wraps(bwd)
+    def run(*args, **kwargs):
+        with autocast(device_type, enabled=args[0]._fwd_used_autocast, dtype=args[0]._dtype):
+            return bwd(*args, **kwargs)
+
+    return run
+
+
+def as_inputs(value, dtype):
+    """Floating tensors other than float64 in ``dtype``, within containers."""
+    if isinstance(value, Tensor):
+        return value.to(dtype) if value.dtype.is_half or value.dtype is float32 else value
+    if isinstance(value, dict):
+        return {as_inputs(k, dtype): as_inputs(v, dtype) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        made = [as_inputs(v, dtype) for v in value]
+        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+    return value
+
+
+# --- questions and switches ----------------------------------------------------------------------------------------------------------
+def is_autocast_enabled(device_type="cuda") -> bool:
+    """Whether autocast is on for a kind of device (asked without one: for CUDA, as in PyTorch)."""
+    check_device(device_type)
+    sync()
+    return device_type == "cpu" and state.autocast != 0
+
+
+def set_autocast_enabled(device_type, enabled=None):
+    """Turns autocast on or off for a kind of device."""
+    if enabled is None:
+        device_type, enabled = "cuda", device_type
+    check_device(device_type)
+    if device_type == "cpu":
+        ready()
+        state.autocast = CODES[Chosen.dtype] if enabled else 0
+
+
+def get_autocast_dtype(device_type):
+    """The dtype that products compute in under autocast."""
+    check_device(device_type)
+    sync()
+    return PRECISIONS.get(state.autocast, Chosen.dtype) if device_type == "cpu" else float16
+
+
+def set_autocast_dtype(device_type, dtype):
+    """Chooses the dtype that products compute in under autocast.  RuntimeError for one that is not supported."""
+    check_device(device_type)
+    if dtype not in CODES:
+        raise RuntimeError(f"CPU autocast computes in {' or '.join(map(str, CODES))}, not in {dtype}")
+    if device_type == "cpu":
+        Chosen.dtype = dtype
+        ready()
+        if state.autocast:
+            state.autocast = CODES[dtype]
+
+
+def is_autocast_cpu_enabled() -> bool:
+    """Whether autocast is on."""
+    return is_autocast_enabled("cpu")
+
+
+def set_autocast_cpu_enabled(enabled):
+    """Turns autocast on or off."""
+    set_autocast_enabled("cpu", enabled)
+
+
+def get_autocast_cpu_dtype():
+    """The dtype that products compute in under autocast."""
+    return get_autocast_dtype("cpu")
+
+
+def set_autocast_cpu_dtype(dtype):
+    """Chooses the dtype that products compute in under autocast."""
+    set_autocast_dtype("cpu", dtype)
+
+
+def is_autocast_cache_enabled() -> bool:
+    """Whether copies of parameters are kept for the length of a block."""
+    return keeps()
+
+
+def set_autocast_cache_enabled(enabled):
+    """Sets whether copies of parameters are kept for the length of a block."""
+    keep(bool(enabled))
+
+
+def clear_autocast_cache():
+    """Drops the kept copies of parameters."""
+    forget()

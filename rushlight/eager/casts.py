@@ -1,0 +1,81 @@
+"""Operators under autocast: those with a precision of their own (``Op.autocast``) get their arguments in it."""
+from __future__ import annotations
+
+import weakref
+
+from ..core import interpret
+from ..core.dtypes import bfloat16, float16, float32
+from ..core.interpret import precision, sync
+from ..core.native import Op, Tensor, state
+
+PRECISIONS = {1: bfloat16, 2: float16}  # what ``state.autocast`` stands for
+LOWERED = 1  # the class of operators that compute in half precision; others compute in float32
+copies: dict = {}  # id of a leaf: (weak reference to it, its version, whether recorded, its copy in half precision)
+
+
+class Keep:
+    """Whether copies of leaves are kept for the length of a block."""
+
+    on = True
+
+
+def cast(op: Op, args, names):
+    """The call of an operator whose arguments have to be in its precision; what it calls in turn computes as it is told."""
+    target = PRECISIONS[state.autocast] if op.autocast == LOWERED else float32
+    positional = len(args) - len(names or ())
+    named = dict(zip(names or (), args[positional:]))
+    with precision(0):
+        if named.get("out") is not None:
+            return op(*args[:positional], **named)
+        return op(*(converted(a, target) for a in args[:positional]), **{k: converted(a, target) for k, a in named.items()})
+
+
+def converted(value, target):
+    """A floating tensor in the target dtype (float64 stays), also within lists."""
+    if type(value) in (list, tuple):
+        return type(value)(converted(v, target) for v in value)
+    if not isinstance(value, Tensor) or value.dtype is target or not (value.dtype.is_half or value.dtype is float32):
+        return value
+    if target is float32 or not kept(value):
+        return value.to(target)
+    return copy_of(value, target)
+
+
+def kept(value) -> bool:
+    """Whether an argument's copy is worth keeping: parameters are used again."""
+    return Keep.on and value.needs_grad and value.step is None and value.base is None and interpret.top() is None
+
+
+def copy_of(leaf, target):
+    """A leaf in half precision, made once as long as it does not change and its history was not used up."""
+    found = copies.get(id(leaf))
+    if found is not None:
+        reference, version, recorded, copy = found
+        fresh = copy.step is None or copy.step.saved is not None
+        if reference() is leaf and version == leaf._version and recorded == state.grad and fresh and copy.dtype is target:
+            return copy
+    copy = leaf.to(target)
+    copies[id(leaf)] = weakref.ref(leaf), leaf._version, state.grad, copy
+    return copy
+
+
+def forget():
+    """Drops the copies."""
+    copies.clear()
+
+
+def keep(on):
+    """Sets whether copies of leaves are kept; None leaves it."""
+    if on is not None:
+        Keep.on = bool(on)
+
+
+def keeps() -> bool:
+    """Whether copies of leaves are kept."""
+    return Keep.on
+
+
+def ready():
+    """Makes sure that ``state.autocast`` is the calling thread's, and that operators find ``cast``."""
+    state.cast = cast
+    sync()
