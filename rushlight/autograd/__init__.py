@@ -13,7 +13,7 @@ def __getattr__(name):
     """Rooms that few programs enter are imported when they are first asked for."""
     from importlib import import_module
 
-    if name in ("anomaly", "forward_ad", "functional"):
+    if name in ("anomaly", "forward_ad", "functional", "graph"):
         return import_module(f".{name}", __name__)
     if name in ("detect_anomaly", "is_anomaly_enabled", "set_detect_anomaly"):
         return getattr(import_module(".anomaly", __name__), name)

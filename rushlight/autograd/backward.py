@@ -11,10 +11,13 @@ from ..core.native import Plan, Step, Tensor, calls, engine, state
 from ..core.native.objects import ACCUMULATE, FUNCTION
 from ..core.op import OPS
 from ..core.tensor import alias, attach, empty_of
+from .node import GradientEdge
 
 
 def starting_gradient(tensor, gradient, create_graph):
     if gradient is None:
+        if isinstance(tensor, GradientEdge):
+            raise RuntimeError("grad can be implicitly created only for scalar outputs: give a gradient for a GradientEdge")
         if tensor.numel() != 1:
             raise NotScalarError(f"grad can be implicitly created only for scalar outputs, not for one of shape {list(tensor.shape)}", "a single element, or weights",
                                  "call .sum() or .mean() first, or give backward() a gradient of that shape")
@@ -23,6 +26,8 @@ def starting_gradient(tensor, gradient, create_graph):
         return full_of(tensor.meta, 1)
     if not isinstance(gradient, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
+    if isinstance(tensor, GradientEdge):
+        return gradient
     if tuple(gradient.shape) != tuple(tensor.shape):
         raise RuntimeError(f"Mismatch in shape: grad_output[0] has a shape of {list(gradient.shape)} and output[0] has a shape of {list(tensor.shape)}.")
     if gradient.is_complex() != tensor.is_complex():
@@ -35,24 +40,31 @@ def full_of(meta: Meta, value):
     return OPS["_filled"](value, tuple(meta.shape), meta.dtype)
 
 
+def edge_of(tensor):
+    """The step that a gradient of this tensor (or GradientEdge) goes to, None if it wants none, and which result of the step it is."""
+    if isinstance(tensor, GradientEdge):
+        return tensor.node.step, tensor.output_nr
+    return calls.edge(tensor), tensor.output if tensor.step is not None else 0
+
+
 def launch(tensors, gradients, retain, create, inputs, accumulate):
     """One run of the engine; returns the gradients captured for ``inputs``."""
     roots = []
     for tensor, gradient in zip(tensors, gradients):
-        step = calls.edge(tensor)
+        step, slot = edge_of(tensor)
         if step is None:
             raise NoHistoryError("element 0 of tensors does not require grad and does not have a grad_fn", "a result computed from tensors that require gradients",
                                  "set requires_grad=True on the inputs, and compute outside no_grad()")
-        roots.append((step, tensor.output if tensor.step is not None else 0, gradient))
+        roots.append((step, slot, gradient))
     run = engine.Run()
     run.retain, run.create, run.accumulate, run.queue = int(retain), int(create), int(accumulate), []
     if inputs is not None:
         run.captures, run.captured = {}, [None] * len(inputs)
         for place, tensor in enumerate(inputs):
-            step = calls.edge(tensor)
+            step, slot = edge_of(tensor)
             if step is None:
                 raise RuntimeError("One of the differentiated Tensors does not require grad")
-            run.captures.setdefault(step, []).append((tensor.output if tensor.step is not None else 0, place))
+            run.captures.setdefault(step, []).append((slot, place))
         run.needed = reaching([r[0] for r in roots], set(run.captures))
     steps = [step for step, _, _ in roots]
     engine.count_pending(steps)
@@ -95,6 +107,8 @@ def reaching(roots, targets) -> set:
 def as_tuple(value):
     if value is None:
         return None
+    if isinstance(value, GradientEdge):
+        return (value,)
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
@@ -223,12 +237,21 @@ def stale(step, k):
 def derive_recorded(step: Step, gradients, retain):
     """A backward step under ``create_graph``: its own operators are recorded, and intermediate values are computed anew
     from inputs, so that gradients flow through them too."""
+    for k, value in enumerate(step.saved):
+        if isinstance(value, Tensor) and value.storage.version != step.versions[k]:
+            stale(step, k)
+    saved = step.saved
+    if not retain:
+        step.saved = None
+    return recorded_gradients(step, saved, gradients)
+
+
+def recorded_gradients(step: Step, saved, gradients):
+    """The gradients of a step's arguments as functions of what it saved and of the gradients it gets."""
     plan: Plan = step.plan
     values = []
-    for k, value in enumerate(step.saved):
+    for k, value in enumerate(saved):
         if isinstance(value, Tensor):
-            if value.storage.version != step.versions[k]:
-                stale(step, k)
             code = plan.saves[k]
             if code < 0 and ~code in plan.cotangents:
                 linked = alias(value)
@@ -242,8 +265,6 @@ def derive_recorded(step: Step, gradients, retain):
         results = operator(*[values[k] for k in chosen], *cotangents)
     else:
         results = plan.derived(*values, *cotangents)
-    if not retain:
-        step.saved = None
     return results if isinstance(results, tuple) else (results,)
 
 
@@ -270,6 +291,7 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
     version = target.storage.version
     before = OPS["clone"](alias(target)) if plan.source in plan.saves else None
     calls.launch(plan, args, values, at)
+    packing, state.packing = state.packing, 0
     target.storage.version = version  # what is saved of the arguments is as they were before
     if plan.wanted:
         calls.record(plan, args, (shadow, *extras), values)
@@ -279,6 +301,9 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
         if any(code == -1 for code in plan.saves) and shadow.step is not None:
             shadow.step.versions = tuple(v + 1 if code == -1 else v for v, code in zip(shadow.step.versions, plan.saves))
     target.storage.version = version + 1
+    state.packing = packing
+    if packing and shadow.step is not None:
+        state.pack(shadow.step)
     if shadow.step is None:
         shadow.step = constant_step(target)
     target.step, target.output, target.needs_grad = shadow.step, shadow.output, int(shadow.step is not None)

@@ -31,7 +31,10 @@ class Context:
 
     def remember_versions(self):
         """Notes what version the saved tensors have now."""
-        self._versions = tuple(None if t is None else t._version for t in self._saved)
+        if state.packing and self._saved:
+            from .saved import packed
+            self._saved = tuple(t if t is None else packed(t) for t in self._saved)
+        self._versions = tuple(t._version if isinstance(t, Tensor) else None for t in self._saved)
 
     @property
     def saved_tensors(self):
@@ -40,10 +43,10 @@ class Context:
             from .backward import freed
             freed(None)
         for tensor, version in zip(self._saved, self._versions):
-            if tensor is not None and tensor._version != version:
+            if isinstance(tensor, Tensor) and tensor._version != version:
                 raise RuntimeError(f"one of the variables needed for gradient computation has been modified by an inplace operation: "
                                    f"[{tensor.dtype} {list(tensor.shape)}] is at version {tensor._version}; expected version {version} instead.")
-        return tuple(self._saved)
+        return tuple(t if t is None or isinstance(t, Tensor) else t.unpacked() for t in self._saved)
 
     def mark_dirty(self, *tensors):
         """Names inputs that ``forward`` modified in place."""

@@ -1,6 +1,7 @@
 """What users see of a backward step: ``tensor.grad_fn``."""
 from __future__ import annotations
 
+import collections
 import itertools
 
 from ..core.native import Step, Tensor, calls
@@ -65,6 +66,12 @@ class Node:
 
     def __repr__(self):
         return f"<{class_name(self.step)} object at {hex(id(self.step))}>"
+
+
+class GradientEdge(collections.namedtuple("GradientEdge", "node output_nr")):
+    """One result of a node: what gradients are asked for, where its tensor is gone."""
+
+    ownership_token = None
 
 
 def class_name(step: Step) -> str:

@@ -419,6 +419,8 @@ def record(plan: Plan, args: Args, results: tuple, values: i64) -> None:
         result.output = slot
         result.needs_grad = 1
     keep(step, plan, args, results, values)
+    if state.packing != 0:
+        state.pack(step)
 
 
 @native

@@ -19,6 +19,8 @@ class State:
     sequence: i64  # number of the next backward step
     search: i64  # number of the last search for storages
     anomaly: i64  # whether ``watch`` is told of every backward step
+    packing: i64  # whether ``pack`` is told of every backward step that saved something
+    pack: object  # (step): what it saved goes through the user's hooks
     watch: object  # (step, results): None when the step is made or begins, then what it gave
     tensor: object  # the classes whose instances take the fast path
     parameter: object

@@ -1,0 +1,109 @@
+"""What backward steps keep, as it goes through the user's hooks: packed in the forward pass, unpacked in the backward pass."""
+from __future__ import annotations
+
+from ..core.interpret import recording, sync
+from ..core.native import Step, Tensor, calls, state
+from ..core.native.objects import ACCUMULATE, FUNCTION
+from ..core.op import OPS
+from ..core.tensor import alias
+from .backward import full_of, recorded_gradients
+from .node import class_name
+
+hooks: list = []  # (pack, unpack) of the active blocks, the innermost last; a text where hooks are refused
+
+
+class Packed:
+    """A saved tensor as the pack hook left it."""
+
+    __slots__ = ("value", "unpack")
+
+    def __init__(self, value, unpack):
+        self.value, self.unpack = value, unpack
+
+    def unpacked(self) -> Tensor:
+        """The tensor again.  TypeError where the hook gives something else."""
+        with quiet():
+            found = self.unpack(self.value)
+        if not isinstance(found, Tensor):
+            raise TypeError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(found).__name__}")
+        return found
+
+
+class quiet:
+    """A block in which no hook is called: hooks compute, too."""
+
+    def __enter__(self):
+        sync()
+        self.before = state.packing
+        state.packing = 0
+
+    def __exit__(self, *exception):
+        sync()
+        state.packing = self.before
+
+
+def packed(tensor: Tensor) -> Packed:
+    """What the innermost pack hook makes of a tensor.  RuntimeError where it changes the tensor."""
+    pack, unpack = hooks[-1]
+    version = tensor._version
+    with quiet(), recording(False):
+        value = pack(tensor)
+    if tensor._version != version:
+        raise RuntimeError("A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not be modified by in-place operations: clone() first.")
+    return Packed(value, unpack)
+
+
+def pack(step: Step) -> None:
+    """A derived step becomes one that unpacks what it saved before it computes its gradients."""
+    if not any(isinstance(value, Tensor) for value in step.saved):
+        return
+    saved = tuple(packed(handed(value, step, code)) if isinstance(value, Tensor) else value for value, code in zip(step.saved, step.plan.saves))
+    links = [(calls.edge(v), v.output) if isinstance(v, Tensor) and code >= 0 and v.needs_grad else None for v, code in zip(step.saved, step.plan.saves)]
+    plan, step.extra = step.plan, class_name(step)
+    step.kind, step.outputs, step.saved = FUNCTION, plan.outputs, None
+
+    def function(*gradients):
+        values = [v.unpacked() if isinstance(v, Packed) else v for v in saved]
+        sync()
+        if state.grad:
+            return recorded_gradients(step, [v if link is None else linked(v, *link) for v, link in zip(values, links)], gradients)
+        cotangents = [gradients[k] if k < len(gradients) and gradients[k] is not None else full_of(plan.outputs[k], 0) for k in plan.cotangents]
+        results = plan.derived(*values, *plan.constants, *cotangents)
+        return results if isinstance(results, tuple) else (results,)
+
+    step.function = function
+
+
+def linked(value: Tensor, edge: Step, output: int) -> Tensor:
+    """A tensor that was unpacked, with the history of the one that was packed."""
+    made = alias(value)
+    made.needs_grad = 1
+    if edge.kind == ACCUMULATE:
+        made.accumulator = state.weak(edge)
+    else:
+        made.step, made.output = edge, output
+    return made
+
+
+def handed(value: Tensor, step: Step, code: int) -> Tensor:
+    """A saved tensor as a hook gets it: results without the step that saves them, which would keep itself alive."""
+    return OPS["detach"](value) if code < 0 or value.step is step else value
+
+
+def enter(pair):
+    """Makes hooks the innermost.  RuntimeError where hooks are refused."""
+    if hooks and isinstance(hooks[-1], str) and not isinstance(pair, str):
+        raise RuntimeError(hooks[-1])
+    hooks.append(pair)
+    refresh()
+
+
+def leave():
+    hooks.pop()
+    refresh()
+
+
+def refresh():
+    sync()
+    state.pack = pack
+    state.packing = int(bool(hooks) and not isinstance(hooks[-1], str))
