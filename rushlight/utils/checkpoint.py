@@ -1,0 +1,317 @@
+"""Activation checkpointing: what a function keeps for the backward pass is computed again there instead."""
+from __future__ import annotations
+
+import contextlib
+import enum
+import warnings
+
+from ..amp.autocast import autocast
+from ..autograd.function import Function
+from ..autograd.mode import enable_grad, no_grad
+from ..autograd.saved import enter, hooks, leave
+from ..core.interpret import is_recording, sync
+from ..core.native import Tensor, state
+from ..core.pytree import tree_leaves
+from ..core.random import default_generator
+from ..eager.casts import PRECISIONS
+
+__all__ = ["CheckpointPolicy", "checkpoint", "checkpoint_sequential", "create_selective_checkpoint_contexts", "noop_context_fn", "set_checkpoint_early_stop"]
+
+
+class CheckpointError(RuntimeError):
+    """What is computed again is not what the forward pass computed."""
+
+
+class Done(BaseException):
+    """Ends computing again, once all that was kept is there."""
+
+
+class EarlyStop:
+    """Whether computing again ends as soon as all that was kept is there."""
+
+    on = True
+
+
+class set_checkpoint_early_stop:
+    """A block whose checkpoints stop early (or do not) when they compute again."""
+
+    def __init__(self, enable: bool):
+        self.enable = enable
+
+    def __enter__(self):
+        self.before, EarlyStop.on = EarlyStop.on, self.enable
+
+    def __exit__(self, *exception):
+        EarlyStop.on = self.before
+
+
+def noop_context_fn():
+    """Contexts that do nothing, around the forward pass and around computing again."""
+    return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+class Surroundings:
+    """The place in the random stream and the precision that a function ran in, to run it in again."""
+
+    def __init__(self, keep_random):
+        sync()
+        self.place, self.code = default_generator.place if keep_random else None, state.autocast
+
+    @contextlib.contextmanager
+    def again(self):
+        """A block like the first: afterwards the random stream is where it was."""
+        before = default_generator.place
+        precision = autocast("cpu", PRECISIONS[self.code]) if self.code else autocast("cpu", enabled=False)
+        try:
+            if self.place is not None:
+                default_generator._place(*self.place)
+            with precision:
+                yield
+        finally:
+            if self.place is not None:
+                default_generator._place(*before)
+
+
+def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn, determinism_check="default", debug=False, early_stop=True, preserve_rng_state=True, **kwargs):
+    """``function(*args, **kwargs)``, keeping only its arguments for the backward pass (Chen et al. 2016).
+
+    ``use_reentrant=False`` is the better way: it works with keyword arguments, nested checkpoints, ``autograd.grad`` and double backward.
+    ValueError for arguments that the chosen way does not take; CheckpointError where computing again gives something else.
+
+    >>> import rushlight as torch
+    >>> from rushlight.utils.checkpoint import checkpoint
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> checkpoint(lambda x: x.exp().exp(), x, use_reentrant=False).sum().backward()
+    >>> x.grad
+    tensor([41.1936, 41.1936])
+    """
+    if use_reentrant is None:
+        warnings.warn("torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is recommended; True is assumed.", stacklevel=2)
+        use_reentrant = True
+    if not use_reentrant:
+        return Frame(function, args, kwargs, context_fn, determinism_check, early_stop and EarlyStop.on, preserve_rng_state).run()
+    if kwargs:
+        raise ValueError(f"Unexpected keyword arguments: {', '.join(kwargs)}; use_reentrant=False takes them")
+    if context_fn is not noop_context_fn or debug:
+        raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+    if not any(isinstance(a, Tensor) and a.requires_grad for a in args):
+        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+    return Reentrant.apply(function, preserve_rng_state, *args)
+
+
+# --- without reentrance: saved tensors are places in a list that computing again fills ---------------------------------------------
+class Place:
+    """What stands for a tensor that was not kept."""
+
+    __slots__ = ("frame", "number", "shape", "dtype")
+
+    def __init__(self, frame, number, tensor):
+        self.frame, self.number, self.shape, self.dtype = frame, number, tuple(tensor.shape), tensor.dtype
+
+
+class Frame:
+    """One checkpointed call."""
+
+    def __init__(self, function, args, kwargs, context_fn, determinism_check, early_stop, keep_random):
+        self.function, self.args, self.kwargs = function, args, kwargs
+        self.contexts, self.check, self.early_stop = context_fn(), determinism_check, early_stop
+        self.surroundings = Surroundings(keep_random)
+        self.count, self.found = 0, {}
+
+    def run(self):
+        if not is_recording():
+            return self.function(*self.args, **self.kwargs)
+        enter((self.pack, unpack))
+        try:
+            with self.contexts[0]:
+                return self.function(*self.args, **self.kwargs)
+        finally:
+            leave()
+
+    def pack(self, tensor):
+        self.count += 1
+        return Place(self, self.count - 1, tensor)
+
+    def value(self, place):
+        """The tensor of a place; what was computed again is given away once."""
+        if place.number not in self.found:
+            self.compute_again()
+        tensor = self.found.pop(place.number)
+        if self.check != "none" and (tuple(tensor.shape) != place.shape or tensor.dtype is not place.dtype):
+            raise CheckpointError(f"torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the forward pass: tensor at position "
+                                  f"{place.number} was {place.dtype} {list(place.shape)}, and is {tensor.dtype} {list(tensor.shape)} now")
+        return tensor
+
+    def compute_again(self):
+        self.found, number = {}, 0
+
+        def collect(tensor):
+            nonlocal number
+            self.found[number] = tensor.detach()
+            number += 1
+            if number == self.count and self.early_stop:
+                raise Done(self)
+            return tensor.detach()
+
+        enter((collect, lambda tensor: tensor))
+        try:
+            with self.surroundings.again(), self.contexts[1], enable_grad():
+                self.function(*self.args, **self.kwargs)
+        except Done as done:
+            if done.args[0] is not self:
+                raise
+        finally:
+            leave()
+        if number != self.count:
+            raise CheckpointError(f"torch.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation: {self.count} and {number}")
+
+
+def unpack(place):
+    return place.frame.value(place)
+
+
+# --- with reentrance: a function whose backward runs a backward pass of its own ------------------------------------------------------
+class Reentrant(Function):
+    """Runs a function unrecorded; its backward runs it again, recorded, and differentiates that."""
+
+    @staticmethod
+    def forward(ctx, function, keep_random, *args):
+        ctx.function, ctx.surroundings = function, Surroundings(keep_random)
+        ctx.places = [k for k, a in enumerate(args) if isinstance(a, Tensor)]
+        ctx.rest = [None if isinstance(a, Tensor) else a for a in args]
+        ctx.save_for_backward(*(args[k] for k in ctx.places))
+        with no_grad():
+            return function(*args)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        from ..autograd.backward import backward
+        args = list(ctx.rest)
+        for k, tensor in zip(ctx.places, ctx.saved_tensors):
+            args[k] = tensor.detach().requires_grad_(tensor.requires_grad)
+        with ctx.surroundings.again(), enable_grad():
+            results = ctx.function(*args)
+        results = (results,) if isinstance(results, Tensor) else results
+        wanted = [(r, g) for r, g in zip(results, gradients) if isinstance(r, Tensor) and r.requires_grad]
+        if not wanted:
+            raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
+        backward(*map(list, zip(*wanted)))
+        return (None, None, *(a.grad if isinstance(a, Tensor) else None for a in args))
+
+
+def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs):
+    """The functions (or modules of a Sequential) one after the other, in so many checkpointed segments; the last is not checkpointed."""
+    if use_reentrant is None:
+        warnings.warn("torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly; True is assumed.", stacklevel=2)
+        use_reentrant = True
+    keep_random = kwargs.pop("preserve_rng_state", True)
+    if kwargs:
+        raise ValueError(f"Unexpected keyword arguments: {', '.join(kwargs)}")
+    functions = list(functions.children()) if hasattr(functions, "children") else list(functions)
+    size = len(functions) // segments
+
+    def segment(first, last):
+        def run(value):
+            for function in functions[first:last]:
+                value = function(value)
+            return value
+        return run
+
+    for k in range(segments - 1):
+        input = checkpoint(segment(k * size, (k + 1) * size), input, use_reentrant=use_reentrant, preserve_rng_state=keep_random)
+    return segment((segments - 1) * size, len(functions))(input)
+
+
+# --- selective checkpoints: some operators' results are kept --------------------------------------------------------------------------
+class CheckpointPolicy(enum.Enum):
+    """Whether an operator's results are kept or computed again."""
+
+    MUST_SAVE = 0
+    PREFER_SAVE = 1
+    MUST_RECOMPUTE = 2
+    PREFER_RECOMPUTE = 3
+    MUST_CPU_OFFLOAD = 4
+
+
+KEPT = (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE, CheckpointPolicy.MUST_CPU_OFFLOAD)
+
+
+class SelectiveCheckpointContext:
+    """What a policy is told: whether the function is computed again."""
+
+    def __init__(self, *, is_recompute):
+        self.is_recompute = is_recompute
+
+
+class Selective:
+    """What the two contexts of a selective checkpoint share: for each operator, in order, the results that were kept."""
+
+    def __init__(self, policy):
+        self.policy, self.kept = policy, {}
+
+
+def selective_mode(shared, again):
+    """The mode that keeps chosen results, or (``again``) gives them back instead of computing them."""
+    from ._python_dispatch import TorchDispatchMode
+
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            kwargs = kwargs or {}
+            chosen = shared.policy(SelectiveCheckpointContext(is_recompute=again), func, *args, **kwargs)
+            wanted = chosen in KEPT if isinstance(chosen, CheckpointPolicy) else bool(chosen)
+            if not wanted:
+                return func(*args, **kwargs)
+            return given_back(shared, func, args) if again else keep_results(shared, func, args, kwargs)
+
+    return Mode()
+
+
+def keep_results(shared, func, args, kwargs):
+    """Runs an operator and keeps its results, and what its backward step saved, as places among arguments and results."""
+    seen = []
+    pack, unpack_again = hooks[-1]
+    enter((lambda tensor: seen.append(tensor) or pack(tensor), unpack_again))
+    try:
+        result = func(*args, **kwargs)
+    finally:
+        leave()
+    results = list(result) if isinstance(result, (tuple, list)) else [result]
+    known = [t for t in tree_leaves((args, results)) if isinstance(t, Tensor)]
+    places = [next(k for k, t in enumerate(known) if same_memory(t, s)) for s in seen]
+    shared.kept.setdefault(func, []).append(([(r.detach(), r.requires_grad) for r in results], places, type(result)))
+    return result
+
+
+def given_back(shared, func, args):
+    """The kept results of an operator; what its backward step had saved is saved again."""
+    if not shared.kept.get(func):
+        raise CheckpointError(f"{func} ran more often when computed again than in the forward pass")
+    results, places, kind = shared.kept[func].pop(0)
+    known = [t for t in tree_leaves((args, [r for r, _ in results])) if isinstance(t, Tensor)]
+    for place in places:
+        with no_grad():
+            hooks[-1][0](known[place])
+    made = [r.detach().requires_grad_(wanted) for r, wanted in results]
+    return made[0] if not issubclass(kind, (tuple, list)) else kind(made)
+
+
+def same_memory(a, b) -> bool:
+    """Whether two tensors show the same elements."""
+    return a.storage is b.storage and a.offset == b.offset and a.meta is b.meta
+
+
+def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mutation=False):
+    """The contexts of a checkpoint that keeps the results of some operators: those of a list, or those for which ``policy(ctx, op, *args)`` says so.
+
+    TypeError for anything else.  Use as ``checkpoint(..., use_reentrant=False, context_fn=lambda: create_selective_checkpoint_contexts(policy))``.
+    """
+    policy = policy_fn_or_list
+    if isinstance(policy, (list, tuple)):
+        chosen = list(policy)
+
+        def policy(ctx, op, *args, **kwargs):
+            return CheckpointPolicy.MUST_SAVE if op in chosen else CheckpointPolicy.PREFER_RECOMPUTE
+    elif not callable(policy):
+        raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
+    shared = Selective(policy)
+    return selective_mode(shared, False), selective_mode(shared, True)

@@ -1,0 +1,165 @@
+"""Activation checkpointing: the same gradients, with less kept; beside torch's where it has an opinion."""
+import gc
+import warnings
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.utils import checkpoint as C
+
+torch = pytest.importorskip("torch")
+from torch.utils import checkpoint as TC  # noqa: E402
+
+
+def block(t, scale=1.0):
+    w = t.linspace(-1, 1, 16).reshape(4, 4).requires_grad_()
+    return w, lambda x, **k: t.tanh(x @ w).exp() * k.get("scale", scale)
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_gradients_are_the_same(reentrant):
+    w, f = block(rl)
+    x = rl.linspace(0, 1, 8).reshape(2, 4).requires_grad_()
+    f(f(x)).sum().backward()
+    plain = x.grad.tolist(), w.grad.tolist()
+    x.grad = w.grad = None
+    y = C.checkpoint(f, C.checkpoint(f, x, use_reentrant=reentrant), use_reentrant=reentrant)
+    y.sum().backward()
+    assert np.allclose(x.grad.tolist(), plain[0], rtol=1e-5) and np.allclose(w.grad.tolist(), plain[1], rtol=1e-5)
+
+
+def test_nothing_within_is_kept_and_it_is_computed_once_more():
+    calls = []
+
+    def f(x):
+        calls.append(1)
+        return x.exp().exp().exp()
+
+    x = rl.ones(4, requires_grad=True)
+    y = C.checkpoint(f, x, use_reentrant=False)
+    alive = [o for o in gc.get_objects() if type(o).__name__ == "Place"]
+    assert alive and len(calls) == 1
+    y.sum().backward()
+    assert len(calls) == 2
+    assert np.allclose(x.grad.tolist(), [np.exp(1) * np.exp(np.exp(1)) * np.exp(np.exp(np.exp(1)))] * 4,
+                       rtol=1e-4)
+
+
+def test_it_stops_early_unless_told_not_to():
+    ends = []
+
+    def f(x):
+        y = x.exp().exp()
+        ends.append(1)
+        return y + 1
+
+    for early, count in ((True, 1), (False, 2)):
+        ends.clear()
+        x = rl.ones(2, requires_grad=True)
+        with C.set_checkpoint_early_stop(early):
+            y = C.checkpoint(f, x, use_reentrant=False)
+        y.sum().backward()
+        assert len(ends) == count
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize("keep", [True, False])
+def test_random_numbers_are_the_same(reentrant, keep):
+    x = rl.ones(1000, requires_grad=True)
+    rl.manual_seed(0)
+    y = C.checkpoint(lambda x: rl.nn.functional.dropout(x * x, 0.5) * x, x, use_reentrant=reentrant, preserve_rng_state=keep)
+    after = rl.rand(1).item()
+    y.sum().backward()
+    rl.manual_seed(0)
+    rl.nn.functional.dropout(x * x, 0.5)
+    assert after == rl.rand(1).item()
+    assert ((x.grad != 0) == (y != 0)).all().item() == keep
+
+
+def test_double_backward_nested_calls_and_retained_graphs():
+    def run(t, checkpoint):
+        w, f = block(t)
+        x = t.linspace(0, 1, 8).reshape(2, 4).requires_grad_()
+
+        def outer(x):
+            return checkpoint(f, x, use_reentrant=False).sin()
+        y = checkpoint(outer, x, use_reentrant=False).sum()
+        slope, = t.autograd.grad(y, x, create_graph=True)
+        slope.square().sum().backward()
+        return x.grad.tolist(), w.grad.tolist()
+    for ours, theirs in zip(run(rl, C.checkpoint), run(torch, lambda f, x, use_reentrant: f(x))):
+        assert np.allclose(ours, theirs, rtol=1e-3, atol=1e-5)
+    x = rl.ones(2, requires_grad=True)
+    y = C.checkpoint(lambda x: x.exp() * x, x, use_reentrant=False).sum()
+    y.backward(retain_graph=True)
+    y.backward()
+    assert np.allclose(x.grad.tolist(), [4 * np.e] * 2)
+
+
+def test_autocast_is_as_it_was():
+    w, _ = block(rl)
+    seen = []
+
+    def f(x):
+        y = x @ w
+        seen.append(y.dtype)
+        return y.float().exp()
+    x = rl.ones(2, 4, requires_grad=True)
+    with rl.autocast("cpu"):
+        y = C.checkpoint(f, x, use_reentrant=False)
+    y.sum().backward()
+    assert seen == [rl.bfloat16] * 2
+
+
+def test_what_differs_is_an_error():
+    for module, t in ((C, rl), (TC, torch)):
+        sizes = [3, 2]
+
+        def f(x):
+            return (x * t.ones(sizes.pop(), 1)).exp().sum()
+        y = module.checkpoint(f, t.ones(1, 2, requires_grad=True), use_reentrant=False)
+        with pytest.raises(RuntimeError):
+            y.backward()
+        with pytest.raises(ValueError):
+            module.checkpoint(lambda x, k: x, t.ones(1, requires_grad=True), k=1, use_reentrant=True)
+        with pytest.warns(UserWarning):
+            module.checkpoint(lambda x: x * 1, t.ones(1), use_reentrant=True)
+
+
+@pytest.mark.parametrize("segments", [1, 2, 3])
+def test_sequences(segments):
+    rl.manual_seed(0)
+    model = rl.nn.Sequential(*[rl.nn.Sequential(rl.nn.Linear(4, 4), rl.nn.Tanh()) for _ in range(5)])
+    x = rl.randn(2, 4, requires_grad=True)
+    plain = rl.autograd.grad(model(x).sum(), list(model.parameters()))
+    C.checkpoint_sequential(model, segments, x, use_reentrant=False).sum().backward()
+    for p, g in zip(model.parameters(), plain):
+        assert rl.allclose(p.grad, g, atol=1e-6)
+
+
+@pytest.mark.parametrize("as_list", [True, False])
+def test_selective(as_list, monkeypatch):
+    w, f = block(rl)
+    given = []
+    original = C.given_back
+    monkeypatch.setattr(C, "given_back", lambda shared, func, args: given.append(str(func)) or original(shared, func, args))
+    chosen = []
+
+    def policy(ctx, op, *args, **kwargs):
+        chosen.append(op)
+        return C.CheckpointPolicy.MUST_SAVE if "mm" in str(op) or "matmul" in str(op) else C.CheckpointPolicy.PREFER_RECOMPUTE
+
+    x = rl.linspace(0, 1, 8).reshape(2, 4).requires_grad_()
+    f(x).sin().sum().backward()
+    plain = x.grad.tolist(), w.grad.tolist()
+    C.checkpoint(lambda x: f(x).sin(), x, use_reentrant=False, context_fn=lambda: C.create_selective_checkpoint_contexts(policy))
+    products = [op for op in set(chosen) if "mm" in str(op) or "matmul" in str(op)]
+    assert products
+    x.grad = w.grad = None
+    y = C.checkpoint(lambda x: f(x).sin(), x, use_reentrant=False, context_fn=lambda: C.create_selective_checkpoint_contexts(products if as_list else policy))
+    y.sum().backward()
+    assert np.allclose(x.grad.tolist(), plain[0], rtol=1e-5) and np.allclose(w.grad.tolist(), plain[1], rtol=1e-5)
+    assert given == [str(products[0])]
+    with pytest.raises(TypeError):
+        C.create_selective_checkpoint_contexts(3)
