@@ -6,7 +6,7 @@ import math
 from ..core.dtypes import int64
 from ..core.kinds import P
 from ..core.meta import product
-from ..core.op import OPS, op, sample
+from ..core.op import OPS, op, rule, sample
 from .activation import back
 from .conv import all_windows, rebatched, spread, unbatched
 from .promotion import wide
@@ -71,13 +71,20 @@ def max_pool_of(rank):
             at = position if at is None else P.add(P.mul(at, x.shape[2 + k]), position)
         shape = (*x.shape[:2], *out)
         at = rebatched(P.reshape(at, shape=shape), single)  # a result, so that the backward reads it instead of finding it again
-        flat = P.reshape(x, shape=(*x.shape[:2], product(x.shape[2:])))
-        value = P.gather(flat, P.reshape(at, shape=(*x.shape[:2], product(out))), dim=2)
-        return rebatched(P.reshape(value, shape=shape), single), at
+        return rebatched(P.reshape(P.amax(seen, (rank + 2,)), shape=shape), single), at
 
     core_body.__name__ = f"_max_pool{rank}d"
     core_body.__doc__ = "The maximum of every window, and its position in the flattened plane."
     core = op(core_body, method=False)
+
+    @rule(core)
+    def vjp(g, y, input, kernel_size, stride, padding, dilation, ceil_mode):
+        """The whole gradient of a window goes to the first of its largest elements."""
+        planes, places, source = tuple(input.shape[:-rank]), y[1], wide(g[0])
+        flat = P.full(shape=(*planes, product(input.shape[-rank:])), value=0, dtype=source.dtype)
+        lined = (*planes, product(places.shape[-rank:]))
+        found = P.scatter(flat, P.reshape(places, shape=lined), P.reshape(source, shape=lined), dim=len(planes), combine="add")
+        return [back(P.reshape(found, shape=tuple(input.shape)), input)]
 
     def body(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
         values, indices = core(input, kernel_size, stride, padding, dilation, bool(ceil_mode))
