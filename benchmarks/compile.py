@@ -14,6 +14,7 @@ import math
 import os
 import pathlib
 import platform
+import resource
 import statistics
 import subprocess
 import sys
@@ -34,16 +35,22 @@ def caches(folder):
 def fresh(case, system, threads, environment, *flags):
     """What a process of its own reports."""
     command = [sys.executable, str(pathlib.Path(__file__).with_name("stepping.py")), case, system, "--threads", str(threads), *flags]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run([*command, "--began", str(time.monotonic())], capture_output=True, text=True, env={**os.environ, **environment})
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
         raise SystemExit(f"{case} on {system} failed:\n{done.stderr}")
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(done.stdout.splitlines()[-1]) | {"cpu": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime}
 
 
 def measure_start(case, system, threads, folder):
-    """Seconds to the end of the first step: with empty caches, then with what that left."""
-    environment = caches(folder)
-    return {"cold": fresh(case, system, threads, environment)["start"], "warm": fresh(case, system, threads, environment)["start"]}
+    """Seconds to the end of the first step, and processor seconds of it and of the processes it started: with empty caches, then with
+    what that left."""
+    found = {}
+    for state in ("cold", "warm"):
+        one = fresh(case, system, threads, caches(folder))
+        found.update({state: one["start"], f"{state} cpu": one["cpu"]})
+    return found
 
 
 def measure_memory(case, system, threads, folder):
@@ -132,7 +139,7 @@ def measure(case, options, before, folder):
         for part, what, run in (("start", "cold", measure_start), ("memory", "memory", measure_memory)):
             if part not in options.parts:
                 continue
-            reused = {k: v for k, v in before.get(system, {}).items() if k in ("cold", "warm", "memory")}
+            reused = {k: v for k, v in before.get(system, {}).items() if k not in ("step", "least")}
             if system.startswith("torch") and what in reused:
                 row[system].update(reused)
             else:
