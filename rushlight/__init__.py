@@ -47,7 +47,7 @@ from .compiling import compile  # noqa: E402
 from ._ops import ops  # noqa: E402  (users find operators by namespace here; the package of declarations stays importable)
 
 
-LAZY = ("amp", "cpu", "func", "_C", "_dynamo", "distributions", "library", "overrides")
+LAZY = ("amp", "_C", "cpu", "distributions", "_dynamo", "func", "fx", "library", "overrides")
 AUTOCAST = frozenset(("autocast", "is_autocast_available", "is_autocast_enabled", "set_autocast_enabled", "get_autocast_dtype", "set_autocast_dtype", "is_autocast_cpu_enabled",
                       "set_autocast_cpu_enabled", "get_autocast_cpu_dtype", "set_autocast_cpu_dtype", "is_autocast_cache_enabled", "set_autocast_cache_enabled",
                       "clear_autocast_cache"))
