@@ -7,6 +7,7 @@ import sys
 
 from ..core.native import Op, Tensor
 from ..core.pytree import tree_map
+from . import traceback
 from .code import MAGIC, REFLECTABLE, INPLACE
 from .graph import Graph
 from .node import Node, map_aggregate
@@ -32,6 +33,8 @@ class TracerBase:
         node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
         if self.module_stack:
             node.meta["nn_module_stack"] = dict(self.module_stack)
+        if (notes := traceback.get_current_meta()):
+            node.meta["custom"] = notes
         if self.record_stack_traces:
             node.stack_trace = users_line()
         return node
@@ -100,11 +103,11 @@ class GraphAppendingTracer(TracerBase):
 
 def users_line() -> str:
     """The innermost line outside this package."""
-    import traceback
+    from traceback import extract_stack, format_list, walk_stack
     here = __name__.split(".")[0]
-    for frame, line in traceback.walk_stack(None):
+    for frame, line in walk_stack(None):
         if frame.f_globals.get("__name__", "").split(".")[0] != here:
-            return "".join(traceback.format_list([traceback.extract_stack(frame, 1)[0]]))
+            return "".join(format_list([extract_stack(frame, 1)[0]]))
     return ""
 
 
