@@ -47,7 +47,6 @@ from .compiling import compile  # noqa: E402
 from ._ops import ops  # noqa: E402  (users find operators by namespace here; the package of declarations stays importable)
 
 
-LAZY = ("amp", "_C", "cpu", "distributions", "_dynamo", "func", "fx", "library", "overrides")
 AUTOCAST = frozenset(("autocast", "is_autocast_available", "is_autocast_enabled", "set_autocast_enabled", "get_autocast_dtype", "set_autocast_dtype", "is_autocast_cpu_enabled",
                       "set_autocast_cpu_enabled", "get_autocast_cpu_dtype", "set_autocast_cpu_dtype", "is_autocast_cache_enabled", "set_autocast_cache_enabled",
                       "clear_autocast_cache"))
@@ -56,11 +55,12 @@ AUTOCAST = frozenset(("autocast", "is_autocast_available", "is_autocast_enabled"
 def __getattr__(name):
     """Rooms that few programs enter are imported when they are first asked for."""
     from importlib import import_module
+    from importlib.util import find_spec
 
     if name == "vmap":
         return import_module(".func", __name__).vmap
     if name in AUTOCAST:
         return getattr(import_module(".amp.autocast", __name__), name)
-    if name in LAZY:
+    if not name.startswith("__") and find_spec(f"{__name__}.{name}"):
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -218,11 +218,12 @@ class Explanation:
     """What ``explain`` found: graphs, breaks and guards."""
 
     def __init__(self, owner, result):
+        from .fx.convert import module_of
         stats = owner.stats
-        self.graphs = [g.module for g in stats.graphs]
+        self.graphs = [module_of(g.graph) for g in stats.graphs]
         self.graph_count, self.break_reasons = len(stats.graphs), list(stats.breaks)
         self.graph_break_count = len(stats.breaks)
-        self.ops_per_graph = [[n.op for n in g.graph.nodes] for g in self.graphs]
+        self.ops_per_graph = [[n.op for n in g.graph.nodes] for g in stats.graphs]
         self.op_count = sum(map(len, self.ops_per_graph))
         self.out_guards = [guard for entry in owner.entries.values() for segment in entry.segments for guard in segment.guards]
         self.result = result

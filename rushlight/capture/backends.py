@@ -76,16 +76,45 @@ def rushlight(module: GraphModule, example_inputs):
     return call
 
 
-BACKENDS = {"rushlight": rushlight, "inductor": rushlight, "eager": eager, "aot_eager": eager}
+def aot_eager(module: GraphModule, example_inputs):
+    """Forward and backward programs as they are derived for compiled code, run operator by operator."""
+    from ..fx.aot import eagerly
+    return eagerly(module.graph)
+
+
+class Users:
+    """A user's backend: it gets the graph as ``torch.fx`` shows it."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, module: GraphModule, example_inputs, **options):
+        from ..fx.convert import module_of
+        call = self.function(module_of(module.graph), example_inputs, **options)
+        if not callable(call):
+            raise TypeError(f"the backend {getattr(self.function, '__name__', self.function)!r} returned {type(call).__name__}, which cannot be called: "
+                            "it takes (graph_module, example_inputs) and returns a function of the inputs, such as graph_module.forward")
+        return call
+
+
+OWN = {"rushlight": rushlight, "inductor": rushlight, "eager": eager, "aot_eager": aot_eager}
+BACKENDS = dict(OWN)
 
 
 def find(backend):
     """The function of a backend, by name or as it is.  ValueError for a name that is not registered."""
     if callable(backend):
-        return backend
+        return backend if isinstance(backend, Users) or backend in OWN.values() else Users(backend)
     if backend not in BACKENDS:
-        raise ValueError(f"there is no backend {backend!r}: choose one of {', '.join(BACKENDS)}, or pass a function")
+        raise ValueError(f"there is no backend {backend!r}: choose one of {', '.join(sorted(BACKENDS))}, or pass a function")
     return BACKENDS[backend]
+
+
+def register(function, name: str):
+    """Makes a user's backend known under a name."""
+    if name in OWN:
+        raise ValueError(f"the backend {name!r} is built in: choose another name")
+    BACKENDS[name] = Users(function)
 
 
 def shared(inputs) -> bool:

@@ -8,6 +8,7 @@ import operator
 import re
 
 from ..core.native import Op
+from ..core.random import default_generator
 from .node import Node
 
 MAGIC = {"eq": "{} == {}", "ne": "{} != {}", "lt": "{} < {}", "gt": "{} > {}", "le": "{} <= {}", "ge": "{} >= {}", "pos": "+{}", "neg": "-{}", "invert": "~{}"}
@@ -65,6 +66,8 @@ def public_path(op: Op) -> str | None:
 
 def qualified_name(function) -> str:
     """The name under which Python code reaches a function."""
+    if function == default_generator.reserve:
+        return "torch.default_generator.reserve"
     if isinstance(function, Op):
         return public_path(function) or f"torch.{function.name}"
     kind = type(function).__name__

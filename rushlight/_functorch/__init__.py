@@ -1,0 +1,1 @@
+"""PyTorch's ``torch._functorch`` names that programs use."""

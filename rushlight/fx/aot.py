@@ -1,0 +1,212 @@
+"""Forward and backward of a program as two graphs, each given to a compiler of the user's."""
+from __future__ import annotations
+
+from ..aot.alias import Recording
+from ..aot.joint import active_nodes, carries_gradient, differentiate
+from ..aot.partition import partition
+from ..autograd.function import Function
+from ..capture.backends import run
+from ..compiler.schedule import bytes_of_work
+from ..compiler.simplify import simplify
+from ..core.interpret import is_recording
+from ..core.native import Tensor
+from ..core.pytree import tree_flatten, tree_unflatten
+from ..core.random import default_generator
+from ..core.tensor import empty
+from ..eager.plan import NUMBER_METAS, alias_of, dense, own
+from ..func.modules import functional_call
+from ..graph import graph as house
+from ..nn import Module
+from .convert import module_of
+
+
+class Aliased(RuntimeError):
+    """A result shares memory with an input, which a pair of graphs without views cannot say."""
+
+
+class Derived:
+    """The programs of a body for inputs like these: ``forward`` and (if any input is wanted) ``backward``, and what passes between them.
+
+    ``wanted``: positions of the inputs that get gradients; ``carrying``: positions of results that carry them; ``drawn``: blocks of random numbers.
+    """
+
+    def __init__(self, body, inputs, wanted):
+        trace = self.trace = Recording()
+        given = [trace.input(x.meta) if isinstance(x, Tensor) else trace.input(NUMBER_METAS[type(x)], "s", weak=True) for x in inputs]
+        nodes = [g.node for g in given]
+        with trace:
+            self.outputs = [r.node for r in body(*given)]
+            self.stores = [house.Store(own(value), node) for node, value in trace.written()]
+            for node in self.outputs:
+                if alias_of(node, nodes)[0] is not None:
+                    raise Aliased("a result of the function is one of its inputs, or a view of one: return a clone of it")
+            self.differentiated(nodes, [k for k in wanted if carries_gradient(nodes[k].meta)])
+        self.drawn = trace.drawn
+
+    def differentiated(self, nodes, wanted):
+        """Derives the backward program, and cuts the two apart."""
+        trace, sources = self.trace, [nodes[k] for k in wanted]
+        before = list(trace.inputs)
+        active = active_nodes(list(trace.nodes), sources)
+        self.carrying = [k for k, node in enumerate(self.outputs) if node in active]
+        cotangents = [trace.input(dense(self.outputs[k].meta), "g") for k in self.carrying]
+        gradients = differentiate(list(trace.nodes), [self.outputs[k] for k in self.carrying], cotangents, sources) if cotangents else []
+        found = [(k, g.node) for k, g in zip(wanted, gradients) if g is not None]
+        self.wanted = [k for k, _ in found]
+        count, stored = len(self.outputs), len(self.stores)
+        joint = simplify(house.splice(house.Graph(trace.inputs, trace.nodes, [*self.outputs, *self.stores, *(g for _, g in found)])), count)
+        first = [n for n in joint.inputs if n in set(before) or n in getattr(trace, "stream", ())]
+        if not found:
+            self.forward, self.backward, self.residuals = house.Graph(first, joint.nodes, joint.outputs).prune(), None, []
+            return
+        results = joint.outputs[:count]
+        cut = partition(joint, results, [c.node for c in cotangents], joint.outputs[count + stored:], joint.outputs[count:count + stored], bytes_of_work)
+        self.forward, self.backward = cut.forward, cut.backward
+        made = {node: len(cut.forward.inputs) + k for k, node in reversed(list(enumerate([*results, *cut.extras])))}
+        place = {**{node: k for k, node in enumerate(cut.forward.inputs)}, **made}
+        self.residuals = [place[node] for node in cut.residuals]  # positions among inputs, results and extras
+
+
+def example(node):
+    """A tensor without data, or a number, like an input of a program."""
+    if node.weak:
+        return 0 if node.dtype.category < 2 else 0.0
+    return empty(tuple(node.shape), node.dtype, node.meta.strides, "meta")
+
+
+class Compiled:
+    """A body for inputs of one kind: its programs, compiled."""
+
+    def __init__(self, body, inputs, wanted, fw_compiler, bw_compiler):
+        self.derived = derived = Derived(body, inputs, wanted)
+        self.count = len(derived.outputs)
+        drawn = list(default_generator.place) if derived.drawn else []
+        self.forward = fw_compiler(module_of(derived.forward), [*inputs, *drawn])
+        self.backward = bw_compiler(module_of(derived.backward), [example(n) for n in derived.backward.inputs]) if derived.backward is not None else None
+        self.function = type("CompiledFunction", (Function,), {"forward": staticmethod(self.run_forward), "backward": staticmethod(self.run_backward)})
+
+    def __call__(self, *inputs):
+        if self.backward is None or not is_recording():
+            return list(self.values(inputs)[1][:self.count])
+        results = self.function.apply(*inputs)
+        return list(results) if isinstance(results, tuple) else [results]
+
+    def values(self, inputs):
+        """The inputs of the forward program, and what it returns."""
+        given = [*inputs, *(default_generator.reserve(self.derived.drawn) if self.derived.drawn else ())]
+        return given, tuple(self.forward(*given))
+
+    def run_forward(self, ctx, *inputs):
+        given, results = self.values(inputs)
+        every = [*given, *results]
+        kept = [every[k] for k in self.derived.residuals]
+        ctx.numbers = {k: value for k, value in enumerate(kept) if not isinstance(value, Tensor)}
+        ctx.save_for_backward(*(value for value in kept if isinstance(value, Tensor)))
+        ctx.mark_non_differentiable(*(r for k, r in enumerate(results[:self.count]) if k not in self.derived.carrying))
+        ctx.inputs = len(inputs)
+        return results[:self.count] if self.count != 1 else results[0]
+
+    def run_backward(self, ctx, *gradients):
+        tensors = iter(ctx.saved_tensors)
+        kept = [ctx.numbers[k] if k in ctx.numbers else next(tensors) for k in range(len(self.derived.residuals))]
+        found = self.backward(*kept, *(gradients[k].contiguous() for k in self.derived.carrying))
+        out = [None] * ctx.inputs
+        for k, gradient in zip(self.derived.wanted, found):
+            out[k] = gradient
+        return tuple(out)
+
+
+def kind_of(inputs) -> tuple:
+    """What programs are made for: metadata of the inputs, and which want gradients."""
+    recording = is_recording()
+    return tuple((x.meta, bool(recording and x.requires_grad)) if isinstance(x, Tensor) else type(x) for x in inputs)
+
+
+def nop(module, example_inputs):
+    """Runs a graph as it is."""
+    return module.forward
+
+
+def aot_function(fn, fw_compiler, bw_compiler=None, partition_fn=None, decompositions=None, num_params_lifted=0, **_):
+    """A function whose forward and backward are compiled ahead: each ``compiler(graph_module, example_inputs)`` gets a graph of primitives.
+
+    RuntimeError for a function that returns its input, or a view of it.
+
+    >>> import rushlight as torch
+    >>> from rushlight._functorch.aot_autograd import aot_function
+    >>> seen = []
+    >>> f = aot_function(lambda x: x.sin().sum(), lambda module, inputs: seen.append(module) or module)
+    >>> x = torch.zeros(2, requires_grad=True)
+    >>> f(x).backward()
+    >>> x.grad, len(seen)
+    (tensor([1., 1.]), 2)
+    """
+    known: dict = {}
+
+    def run_compiled(*args, **kwargs):
+        leaves, spec = tree_flatten((args, kwargs))
+        key = kind_of(leaves), repr(spec), tuple(x for x in leaves if not isinstance(x, Tensor))
+        if key not in known:
+            known[key] = specialised(fn, leaves, spec, fw_compiler, bw_compiler or fw_compiler)
+        compiled, shape = known[key]
+        return tree_unflatten(compiled(*(x for x in leaves if isinstance(x, Tensor))), shape[0])
+
+    return run_compiled
+
+
+def specialised(fn, leaves, spec, fw_compiler, bw_compiler):
+    """``fn`` compiled for arguments like these; and how its results are nested."""
+    shape, tensors = [], [x for x in leaves if isinstance(x, Tensor)]
+
+    def body(*values):
+        values = iter(values)
+        args, kwargs = tree_unflatten([next(values) if isinstance(x, Tensor) else x for x in leaves], spec)
+        results, nesting = tree_flatten(fn(*args, **kwargs))
+        shape[:] = [nesting]
+        return results
+
+    wanted = [k for k, (_, wants) in enumerate(kind_of(tensors)) if wants]
+    return Compiled(body, tensors, wanted, fw_compiler, bw_compiler), shape
+
+
+def aot_module(mod: Module, *args, **kwargs):
+    """As ``aot_function``, for a module: a module with the same parameters."""
+    run = aot_function(lambda state, given, keywords: functional_call(mod, state, given, keywords), *args, **kwargs)
+
+    class AOTModule(Module):
+        """A module whose forward and backward were compiled ahead."""
+
+        def __init__(self):
+            super().__init__()
+            self.orig_module = mod
+
+        def forward(self, *given, **keywords):
+            return run({**dict(mod.named_parameters()), **dict(mod.named_buffers())}, given, keywords)
+
+    return AOTModule()
+
+
+def aot_module_simplified(mod, args, fw_compiler, bw_compiler=None, **options):
+    """As ``aot_function``, for a graph module that takes its parameters as inputs: how backends are written."""
+    return aot_function(lambda *inputs: mod(*inputs), fw_compiler, bw_compiler)
+
+
+def eagerly(graph: house.Graph):
+    """A captured program as its forward and backward programs, run operator by operator; as it is, where it writes into inputs or returns views of them."""
+    known: dict = {}
+
+    def call(*inputs):
+        key = kind_of(inputs)
+        if key not in known:
+            known[key] = compiled(key, inputs)
+        return tuple(known[key](*inputs))
+
+    def compiled(key, inputs):
+        wanted = [k for k, kind in enumerate(key) if isinstance(kind, tuple) and kind[1]]
+        try:
+            made = Compiled(lambda *values: run(graph, values), inputs, wanted, nop, nop)
+        except Aliased:
+            made = None
+        return made if made is not None and not made.derived.stores else lambda *values: run(graph, values)
+
+    return call

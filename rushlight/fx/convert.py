@@ -1,0 +1,176 @@
+"""Between captured programs (``graph.Graph``) and the graphs that users see (``fx.Graph``)."""
+from __future__ import annotations
+
+import operator
+
+from ..capture.record import PICK, SHIFT
+from ..core.expr import ARITHMETIC, LEAVES, Expr
+from ..core.meta import Meta, Size
+from ..core.op import OPS
+from ..core.pytree import tree_unflatten
+from ..core.random import default_generator
+from ..core.tensor import empty
+from ..graph import graph as house
+from .._ops import ops
+from .code import base_name, public_path, snake_case
+from .graph import Graph
+from .graph_module import GraphModule
+
+
+def module_of(captured: house.Graph, targets=None, name="GraphModule") -> GraphModule:
+    """A captured program as a module that takes its inputs and returns its outputs in a tuple.
+
+    ``targets``: what stands for the operator of a node (default: the operator).  Values have ``meta["val"]`` and ``meta["example_value"]``.
+    """
+    return GraphModule({}, View(captured, targets or {}).graph, name)
+
+
+class View:
+    """Writes the fx graph of one captured program."""
+
+    def __init__(self, captured: house.Graph, targets):
+        self.graph, self.targets, self.made, self.sizes = Graph(), targets, {}, {}
+        self.enter(captured.inputs)
+        for node in captured.nodes:
+            self.node(node)
+        for store in (o for o in captured.outputs if isinstance(o, house.Store)):
+            self.graph.call_function(OPS["copy_"], (self.value(store.into), self.value(store.node)))
+        self.finish([o for o in captured.outputs if not isinstance(o, house.Store)])
+
+    def enter(self, inputs):
+        """Inputs as placeholders."""
+        for node in inputs:
+            self.placeholder(node)
+
+    def placeholder(self, node):
+        made = self.made[node] = self.graph.placeholder(node.name)
+        self.note(made, node)
+        if node.weak:
+            self.sizes[node.name] = made
+
+    def finish(self, outputs):
+        self.graph.output(tuple(map(self.value, outputs)))
+
+    def node(self, node):
+        """One captured node."""
+        if node.op is PICK:
+            made = self.graph.call_function(operator.getitem, self.value(node.args))
+        elif node.op is SHIFT:
+            made = self.graph.call_function(operator.add, self.value(node.args), name="position")
+        elif node.op.name == "prims.item" and isinstance(node.args[0].meta, tuple):
+            made = self.graph.call_function(operator.getitem, (self.value(node.args[0]), node.params["index"]))
+        else:
+            target = self.targets.get(node) or users_target(node.op)
+            kwargs = {k: self.value(v) for k, v in node.params.items()}
+            made = self.graph.call_function(target, self.value(tuple(node.args)), kwargs, name=snake_case(base_name(node.op)))
+        self.made[node] = made
+        self.note(made, node)
+
+    def note(self, made, node):
+        """What is known of a node's value, and where it comes from."""
+        if not node.weak:
+            made.meta["val"] = made.meta["example_value"] = seen(node.meta)
+        if node.where is not None:
+            made.meta["stack_trace"] = location(node.where)
+
+    def value(self, value):
+        """An argument in terms of fx nodes; arithmetic on sizes becomes nodes too."""
+        if isinstance(value, house.Node):
+            return self.made[value]
+        if type(value) is Expr:
+            return self.size(value)
+        if type(value) in (tuple, list, Size):
+            items = [self.value(v) for v in value]
+            return items if type(value) is list else tuple(items)
+        return value
+
+    def size(self, e):
+        if not isinstance(e, Expr):
+            return e
+        found = self.sizes.get(e) if e.op not in LEAVES else self.sizes.get(e.arg[0])
+        if found is None:
+            found = self.sizes[e] = self.computed(e)
+        return found
+
+    def computed(self, e: Expr):
+        """Nodes that compute an expression over sizes."""
+        call = self.graph.call_function
+        if e.op in ("const", "number"):
+            return e.arg
+        if e.op == "product":
+            return self.folded(operator.mul, map(self.size, e.args))
+        if e.op == "sum":
+            coefficients, constant = e.arg
+            parts = [self.size(a) if c == 1 else call(operator.mul, (self.size(a), c)) for a, c in zip(e.args, coefficients)]
+            return self.folded(operator.add, [*parts, *([constant] if constant else [])])
+        return call(ARITHMETIC[e.op], tuple(map(self.size, e.args)))
+
+    def folded(self, function, values):
+        values = list(values)
+        found = values[0]
+        for value in values[1:]:
+            found = self.graph.call_function(function, (found, value))
+        return found
+
+
+class RecordedView(View):
+    """Writes the fx graph of a recorded function: its tensors are inputs, those from outside attributes, random numbers drawn when it runs."""
+
+    def __init__(self, recorded, named):
+        self.recorded, self.attributes, self.named = recorded, {}, named
+        super().__init__(recorded.graph, recorded.overloads)
+
+    def enter(self, inputs):
+        for k, node in enumerate(self.recorded.arguments):
+            self.made[node] = self.graph.create_node("placeholder", self.named[k], name=self.named[k])
+            self.note(self.made[node], node)
+        for k, (node, tensor) in enumerate(self.recorded.lifted.items()):
+            name = f"_tensor_constant{k}"
+            self.attributes[name] = tensor
+            self.made[node] = self.graph.get_attr(name)
+            self.note(self.made[node], node)
+        for symbol, (node, dim) in self.recorded.sizes.items():
+            self.sizes[symbol.arg[0]] = self.graph.call_method("size", (self.made[node], dim))
+        if self.recorded.stream:
+            self.made.update(zip(self.recorded.stream, draw(self.graph, self.size(self.recorded.drawn))))
+
+    def finish(self, outputs):
+        self.graph.output(tree_unflatten([self.value(o) for o in outputs], self.recorded.spec))
+        for node in reversed(self.graph.nodes):
+            if not node.users and node.op == "call_method":
+                self.graph.erase_node(node)  # sizes that nothing needs
+
+
+def draw(graph: Graph, blocks):
+    """Nodes that take the next blocks of the random stream: the seed, and the first block."""
+    stream = graph.call_function(default_generator.reserve, (blocks,), name="stream")
+    return [graph.call_function(operator.getitem, (stream, k), name=name) for k, name in enumerate(("seed", "position"))]
+
+
+def recorded_module(recorded, named, name="GraphModule") -> GraphModule:
+    """A recorded function as a module."""
+    view = RecordedView(recorded, named)
+    return GraphModule(view.attributes, view.graph, name)
+
+
+def users_target(op):
+    """How users call an operator: by itself where it has a public name, else as an overload of ``torch.ops``."""
+    if OPS.get(op.name) is not op or public_path(op) is not None:
+        return op
+    where, _, last = op.name.rpartition(".")
+    return (ops.prims if where == "prims" else ops.aten).packet(last, op).overload("default")
+
+
+def seen(meta):
+    """A value's metadata as tensors without data; as they are where sizes are symbols."""
+    if isinstance(meta, tuple):
+        return tuple(map(seen, meta))
+    if not isinstance(meta, Meta) or any(isinstance(s, Expr) for s in (*meta.shape, *meta.strides)):
+        return meta
+    return empty(tuple(meta.shape), meta.dtype, meta.strides, "meta")
+
+
+def location(where) -> str:
+    """A node's place in the user's program, as tracebacks show it."""
+    file, _, line = str(where).rpartition(":") if not isinstance(where, tuple) else (where[0], "", where[1])
+    return f'File "{file}", line {line}'

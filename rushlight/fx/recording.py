@@ -1,0 +1,102 @@
+"""Functions of tensors run once without data, and what they do written down."""
+from __future__ import annotations
+
+from ..capture.record import Recorder
+from ..core.expr import Facts, size
+from ..core.meta import Meta
+from ..core.native import Tensor
+from ..core.pytree import tree_flatten, tree_map
+from ..graph.graph import Graph, Node
+from .._ops import overload_of
+
+
+class Overloads(Recorder):
+    """A Recorder that also notes the overload (``torch.ops.aten.add.Tensor``) of each call."""
+
+    def __init__(self, *hooks):
+        super().__init__(*hooks)
+        self.overloads = {}
+
+    def record(self, op, args, kwargs):
+        before = len(self.nodes)
+        result = super().record(op, args, kwargs)
+        for node in self.nodes[before:]:
+            if node.op is op:
+                self.overloads[node] = overload_of(op, args, kwargs)
+        return result
+
+
+class Recorded:
+    """What ``record`` found: ``graph``; ``arguments``, its inputs that stand for the function's tensors, in order; ``lifted``, inputs that stand for
+    tensors from outside (node: tensor); ``stream`` and ``drawn``, the inputs that place random numbers and how many blocks are drawn;
+    ``sizes``, symbols as (argument's node, dimension); ``spec``, how the results are nested; ``overloads`` of the nodes."""
+
+    def __init__(self, graph, arguments, lifted, stream, drawn, sizes, spec, overloads):
+        self.graph, self.arguments, self.lifted, self.stream, self.drawn = graph, arguments, lifted, stream, drawn
+        self.sizes, self.spec, self.overloads = sizes, spec, overloads
+
+
+def users_place():
+    """The innermost file and line outside this package."""
+    from traceback import walk_stack
+    here = __name__.split(".")[0]
+    return next(((f.f_code.co_filename, line) for f, line in walk_stack(None) if f.f_globals.get("__name__", "").split(".")[0] != here), None)
+
+
+def record(function, args, kwargs=None, symbolic=False) -> Recorded:
+    """Runs a function on tensors like these, without data, and writes down what it does.
+
+    Other arguments keep their values.  ``symbolic``: sizes above 1 are symbols, equal ones the same.  RuntimeError for what needs data.
+    """
+    from ..capture.errors import Break
+    lifted, known, stream, drawn, sizes, hints = {}, {}, [], [0], {}, {}
+    recorder = Overloads(lambda tensor: lift(tensor), lambda blocks: draw(blocks), users_place)
+    recorder.symbolic = symbolic
+
+    def lift(tensor):
+        if id(tensor) not in known:
+            fake = recorder.input(tensor.meta, tensor.needs_grad, type(tensor))
+            known[id(tensor)] = fake
+            lifted[fake.node] = tensor
+        return known[id(tensor)]
+
+    def draw(blocks):
+        if not stream:
+            stream.extend((recorder.number(), recorder.number()))
+        seed, position = stream
+        if drawn[0]:
+            position = recorder.shifted(position, drawn[0])
+        drawn[0] += blocks
+        return seed, position
+
+    def symbols(tensor):
+        if not symbolic or not tensor.meta.contiguous:
+            return tensor.meta
+        shape = [n if n < 2 else hints.setdefault(n, size(f"s{len(hints)}", 2)) for n in tensor.meta.shape]
+        return Meta.of(shape, tensor.dtype, tensor.meta.device)
+
+    def enter(value):
+        if not isinstance(value, Tensor):
+            return value
+        meta = symbols(value)
+        fake = recorder.input(meta, value.needs_grad, type(value))
+        for k, n in enumerate(meta.shape):
+            if not isinstance(n, int):
+                sizes.setdefault(n, (fake.node, k))
+        arguments.append(fake.node)
+        return fake
+
+    arguments: list = []
+    args, kwargs = tree_map(enter, (tuple(args), kwargs or {}))
+    with Facts({symbol: n for n, symbol in hints.items()}), recorder:
+        try:
+            leaves, spec = tree_flatten(function(*args, **kwargs))
+        except Break as found:
+            raise RuntimeError(f"the function needs the data of its tensors, which tracing without data does not have: {found}. Trace it in the mode 'real'.") from None
+        results = [recorder.entered(leaf).node if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+    graph = recorder.graph([r for r in results if isinstance(r, Node)])
+    kept = set(graph.inputs)
+    extra = [f.node for f in stream]
+    inputs = [*arguments, *(n for n in lifted if n in kept), *extra]
+    return Recorded(Graph(inputs, graph.nodes, results), arguments, {n: t for n, t in lifted.items() if n in kept}, extra, drawn[0], sizes, spec, recorder.overloads)
+
