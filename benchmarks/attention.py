@@ -1,76 +1,115 @@
-"""Time of our attention over torch's, forward and backward, interleaved in one process: below 1 we are faster.
+"""Attention beside torch's, taken in turns in one process: milliseconds and ratios, below 1 where ours is faster.
 
-    python benchmarks/attention.py [float32] [bfloat16]
+    python benchmarks/attention.py [sdpa] [decode] [flex] [window]
 
-Clocks and threads are as in benchmarks/contract.py.
+OMP_NUM_THREADS (2 unless set) threads each. torch computes FlexAttention on the CPU only under torch.compile and forward; ours is compared with our
+own scaled_dot_product_attention.
 """
-
 import math
+import os
+import statistics
 import sys
+import time
 
+os.environ.setdefault("OMP_NUM_THREADS", "2")
+
+import numpy as np
 import torch
+import torch.nn.functional as TF
 
-from benchmarks.contract import THREADS, interleaved, report
-from rushlight.compiler.llvm import pool
-from rushlight.compiler.templates.attention import Attention, plan_attention, plan_attention_backward
-from tests.compiler.contractions import Runner
+import rushlight
+import rushlight.nn.functional as F
+from rushlight.nn.attention.flex_attention import create_block_mask, flex_attention
 
-# name, batch, heads, heads that share keys, queries, keys, size, causal, mask
-SHAPES = [
-    ("full", 4, 12, 1, 1024, 1024, 64, False, ""), ("causal", 4, 12, 1, 1024, 1024, 64, True, ""),
-    ("gpt", 8, 6, 1, 256, 256, 64, True, ""), ("bert", 4, 12, 1, 128, 128, 64, False, ""),
-    ("bert, padded", 4, 12, 1, 128, 128, 64, False, "bool"), ("vit", 8, 6, 1, 197, 197, 64, False, ""),
-    ("llama", 1, 16, 4, 512, 512, 128, True, ""), ("unet", 2, 8, 1, 1024, 77, 40, False, ""),
-    ("added mask", 2, 8, 1, 512, 512, 64, False, "float"), ("decode", 4, 12, 1, 1, 2048, 64, False, ""),
-    ("tiny", 2, 4, 1, 16, 16, 16, True, ""),
-]
+SHAPES = [(4, 12, 1024, 64), (8, 6, 256, 64), (1, 16, 2048, 128), (16, 12, 197, 64), (4, 8, 512, 32)]
 
 
-def attention(dtype):
-    forward, backward = [], []
-    kind = getattr(torch, dtype)
-    for name, batch, heads, sharing, queries, keys, size, causal, mask in SHAPES:
-        q, grad = (torch.randn(batch, heads, queries, size).to(kind) for _ in range(2))
-        k, v = (torch.randn(batch, heads // sharing, keys, size).to(kind) for _ in range(2))
-        bias = torch.rand(batch, 1, 1, keys) > 0.2 if mask == "bool" else torch.randn(queries, keys).to(kind) if mask else None
-        bias_strides = (0, 0, 0, 1) if bias is None else bias.expand(batch, heads, queries, keys).stride()
-        problem = Attention(batch, heads, sharing, queries, keys, size, size, q.stride(), k.stride(), v.stride(), q.stride(), dtype,
-                            1 / math.sqrt(size), causal, dtype if mask == "float" else mask, bias_strides,
-                            grad.stride(), q.stride(), k.stride(), v.stride())
-        out, lse = torch.empty_like(q), torch.empty(batch, heads, queries)
-        gradients = {f"grad_{name}": torch.empty_like(x) for name, x in (("q", q), ("k", k), ("v", v))}
-        operands = {"q": q, "k": k, "v": v, "out": out, "lse": lse, **({} if bias is None else {"mask": bias})}
-        addresses = {name: x.data_ptr() for name, x in {**operands, **gradients, "grad": grad}.items()}
-        ours = Runner(plan_attention(problem), **{name: addresses[name] for name in operands})
-        leaves = [x.clone().requires_grad_() for x in (q, k, v)]
-
-        def theirs(leaves=(q, k, v)):
-            return torch.nn.functional.scaled_dot_product_attention(*leaves, bias, is_causal=causal, enable_gqa=sharing > 1)
-
-        label = f"{name} {batch}x{heads}x{queries}x{keys}x{size}" + (f" shared by {sharing}" if sharing > 1 else "")
-        flops = 4 * batch * heads * queries * keys * size // (2 if causal else 1)
-        forward.append((label, flops, *interleaved(ours, theirs)))
-        wanted = theirs(leaves)
-        check(label, out, wanted)
-        ours = Runner(plan_attention_backward(problem), **addresses)
-        backward.append((label, flops * 5 // 2, *interleaved(ours, lambda: torch.autograd.grad(wanted, leaves, grad, retain_graph=True))))
-        for (name, got), expected in zip(gradients.items(), torch.autograd.grad(wanted, leaves, grad)):
-            check(f"{label} {name}", got, expected)
-    report(forward, f"Attention forward, {dtype}")
-    report(backward, f"Attention backward, {dtype}")
+def interleaved(calls, budget=1.5):
+    """Median seconds of each call, taken in turn."""
+    times = [[] for _ in calls]
+    for call in calls:
+        call()
+    started = time.perf_counter()
+    while len(times[0]) < 5 or time.perf_counter() - started < budget:
+        for call, taken in zip(calls, times):
+            t = time.perf_counter()
+            call()
+            taken.append(time.perf_counter() - t)
+    return [statistics.median(t) for t in times]
 
 
-def check(label, got, wanted):
-    error = (got.float() - wanted.float()).abs().max() / wanted.float().abs().max()
-    if not error < (3e-2 if got.dtype is torch.bfloat16 else 1e-4):
-        print(f"wrong result for {label}: relative error {error:.2g}")
+def tensors(library, dtype, shapes, recorded=False):
+    rng = np.random.default_rng(0)
+    made = [library.from_numpy(rng.standard_normal(s).astype(np.float32)).to(getattr(library, dtype)) for s in shapes]
+    return [x.requires_grad_() for x in made] if recorded else made
+
+
+def report(name, ours, theirs, ratios):
+    ratios.append(ours / theirs)
+    print(f"{name:58} {ours * 1e3:9.2f} ms  torch {theirs * 1e3:9.2f} ms  ratio {ours / theirs:.2f}", flush=True)
+
+
+def both_ways(call, given):
+    """A call that computes the result and the gradients."""
+    def run():
+        call(*given).sum().backward()
+        for x in given:
+            x.grad = None
+    return run
+
+
+def sdpa(ratios):
+    for dtype in ("float32", "bfloat16"):
+        for b, h, s, d in SHAPES:
+            for causal in (False, True):
+                for train in (False, True):
+                    pair = []
+                    for library, functional in ((rushlight, F), (torch, TF)):
+                        given = tensors(library, dtype, [(b, h, s, d)] * 3, train)
+                        call = lambda *x, f=functional: f.scaled_dot_product_attention(*x, is_causal=causal)
+                        pair.append(both_ways(call, given) if train else lambda call=call, given=given: call(*given))
+                    name = f"{dtype} {b}x{h}x{s}x{d}{' causal' if causal else ''}{' and gradients' if train else ''}"
+                    report(name, *interleaved(pair), ratios)
+
+
+def decode(ratios):
+    for dtype in ("float32", "bfloat16"):
+        for b, h, d in ((1, 12, 64), (4, 32, 128)):
+            shapes = [(b, h, 1, d), (b, h, 4096, d), (b, h, 4096, d)]
+            pair = [lambda x=tensors(library, dtype, shapes), f=f: f.scaled_dot_product_attention(*x) for library, f in ((rushlight, F), (torch, TF))]
+            report(f"{dtype} decode {b}x{h}x{d}, 4096 keys", *interleaved(pair), ratios)
+
+
+def flex(ratios):
+    b, h, s, d = 4, 12, 1024, 64
+    mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, s, s)
+    for dtype in ("float32", "bfloat16"):
+        for train in (False, True):
+            given = tensors(rushlight, dtype, [(b, h, s, d)] * 3, train)
+            calls = [lambda *x: flex_attention(*x, block_mask=mask), lambda *x: F.scaled_dot_product_attention(*x, is_causal=True)]
+            pair = [both_ways(c, given) if train else lambda c=c: c(*given) for c in calls]
+            ours, plain = interleaved(pair)
+            print(f"{dtype} flex causal{' and gradients' if train else '':15} {ours * 1e3:9.2f} ms, our sdpa {plain * 1e3:9.2f} ms, ratio {ours / plain:.2f}", flush=True)
+
+
+def window(ratios):
+    s, width = 8192, 256
+    shape = (1, 8, s, 64)
+    mask = create_block_mask(lambda b, h, q, k: (q >= k) & (q - k < width), None, None, s, s)
+    given, theirs = tensors(rushlight, "float32", [shape] * 3), tensors(torch, "float32", [shape] * 3)
+    at = torch.arange(s)
+    dense = (at[:, None] >= at) & (at[:, None] - at < width)
+    ours, reference = interleaved([lambda: flex_attention(*given, block_mask=mask), lambda: TF.scaled_dot_product_attention(*theirs, attn_mask=dense)], 3)
+    print(f"sliding window {width} of {s}: {ours * 1e3:.1f} ms, torch's masked sdpa {reference * 1e3:.1f} ms, {reference / ours:.1f} times faster", flush=True)
 
 
 def main():
-    torch.set_num_threads(THREADS)
-    pool.set_num_threads(THREADS)
-    for dtype in sys.argv[1:] or ["float32", "bfloat16"]:
-        attention(dtype)
+    chosen, ratios = sys.argv[1:] or ["sdpa", "decode", "flex", "window"], []
+    for name in chosen:
+        {"sdpa": sdpa, "decode": decode, "flex": flex, "window": window}[name](ratios)
+    if ratios:
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        print(f"{len(ratios)} cases beside torch: geometric mean {mean:.2f}, worst {max(ratios):.2f}")
 
 
 if __name__ == "__main__":
