@@ -35,6 +35,7 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="rushlight", m
 
 def compiled(target, owner):
     """``target`` under an Owner's options."""
+    from .capture.attributes import is_framework
     from .capture.frames import wrap
     if isinstance(target, Module):
         return OptimizedModule(target, owner)
@@ -43,6 +44,8 @@ def compiled(target, owner):
     if isinstance(target, types.MethodType):
         return types.MethodType(compiled(target.__func__, owner), target.__self__)
     if isinstance(target, types.FunctionType):
+        if is_framework(target.__module__):  # it is called as user's code calls it
+            return wrap(lambda *args, **kwargs: target(*args, **kwargs), owner)
         mark = marks.of(target)
         return wrap(mark.original if isinstance(mark, marks.Compiled) else target, owner)
     if isinstance(target, type):

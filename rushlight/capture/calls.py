@@ -33,6 +33,7 @@ from .values import (IDENTITIES, NUMBERS_AND_TEXT, Cell, Constant, ContainerMeth
 APPLY = CustomFunction.__dict__["apply"].__func__
 INLINED = tuple(f"{FRAMEWORK}.{room}" for room in ("nn.modules", "nn.utils", "func.modules", "autograd.mode", "amp", "capture.polyfills", "utils", "optim", "fx", "distributions"))
 RUN = tuple(f"{FRAMEWORK}.{room}" for room in ("ops", "core", "nn.functional", "nn.init", "api", "special", "linalg", "fft", "capture", "eager", "compiler"))
+CALLING = (f"{FRAMEWORK}.nn.attention.flex_attention",)  # framework code that calls functions of the user
 FORBIDDEN = {f"{FRAMEWORK}.api": ("set_",), f"{FRAMEWORK}.core.random": ("manual_seed", "seed", "set_rng_state", "get_rng_state", "fork_rng"),
              f"{FRAMEWORK}.core.printing": ("set_",)}
 OUTPUT = frozenset(("print", "input", "open", "exec", "eval", "breakpoint", "warn"))
@@ -143,6 +144,8 @@ class Calls:
         if is_framework(module):
             if any(target.__name__.startswith(n) for n in FORBIDDEN.get(module, ())):
                 raise Break("RB001", f"{target.__name__}() changes global state")
+            if module.startswith(CALLING):
+                return self.run_framework(target, arguments, keywords, self.for_framework)
             if module.startswith(RUN) and not module.startswith(INLINED):
                 return self.run_framework(target, arguments, keywords)
             if not module.startswith(INLINED):
@@ -195,10 +198,11 @@ class Calls:
         return got[0] if len(got) == 1 else Sequence(tuple, got)
 
     # --- the framework ------------------------------------------------------------------------------------------------------------------
-    def run_framework(self, function, arguments, keywords):
-        """Runs framework code on fakes; the operators it calls are recorded."""
-        given = [self.concrete(a) for a in arguments]
-        named = {k: self.concrete(v) for k, v in keywords.items()}
+    def run_framework(self, function, arguments, keywords, concrete=None):
+        """Runs framework code on fakes, which ``concrete`` makes of arguments; the operators it calls are recorded."""
+        concrete = concrete or self.concrete
+        given = [concrete(a) for a in arguments]
+        named = {k: concrete(v) for k, v in keywords.items()}
         try:
             return self.from_python(function(*given, **named))
         except Break:

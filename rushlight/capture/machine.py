@@ -20,6 +20,7 @@ from .errors import Again, Break, GraphBreak, Raised
 from .guards import Guard, TensorCheck
 from .instructions import Instructions
 from .record import Fake, Recorder
+from .callables import Callables
 from .training import Training
 from .values import (IDENTITIES, NULL, NUMBERS_AND_TEXT, PLAIN, Cell, Constant, ExceptionValue, GeneratorValue, Handled, Key, Lazy, Mapping, Number, Object,
                      Offset, Sequence, SetValue, Source,
@@ -41,12 +42,13 @@ class Frame:
         self.generator = self.resume = None
 
 
-class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Training):
+class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables, Training):
     """Captures one segment: from an entry to a return, a raise or a break."""
 
     def __init__(self, entry, values, rules=()):
         self.entry, self.values, self.rules = entry, values, dict(rules)
         self.guards: dict = {}
+        self.callables: dict = {}  # id of a Function -> (what framework code calls, it)
         self.wrapped: dict = {}  # id of an outside object -> its Value
         self.alive: list = []
         self.constants: list = []  # what the segment refers to

@@ -185,3 +185,40 @@ def test_kernels_are_chosen_by_input_and_by_the_user():
         assert F.scaled_dot_product_attention(q, k, v, dropout_p=0.5).shape == q.shape
     with pytest.raises(AssertionError):
         sdpa_kernel("math").__enter__()
+
+
+def test_compiled_with_functions_and_masks_that_change():
+    bias = rushlight.randn(H, 400)
+    graphs = []
+
+    def counted(module, inputs):
+        graphs.append(module)
+        return module.forward
+
+    @rushlight.compile(fullgraph=True, backend=counted)
+    def run(q, k, v, mask, strength):
+        def score(s, b, h, i, j):
+            return s * strength + bias[h, i - j + 200]
+        return flex.flex_attention(q * 1.5, k, v, score, mask)
+
+    def plain(q, k, v, mask, strength):
+        return flex.flex_attention(q * 1.5, k, v, lambda s, b, h, i, j: s * strength + bias[h, i - j + 200], mask)
+
+    arrays, strength = operands(), rushlight.tensor(0.5)
+    for make in (causal, prefix, causal):
+        mask = mask_of(flex, rushlight, make)
+        found, wanted = (with_gradients(ours(arrays), lambda *x: f(*x, mask, strength)) for f in (run, plain))
+        for a, b in zip(found, wanted):
+            np.testing.assert_allclose(a, b, atol=1e-4)
+    bias.mul_(2)
+    strength.fill_(0.25)
+    found, wanted = (f(*(x.detach() for x in ours(arrays)), mask, strength) for f in (run, plain))
+    np.testing.assert_allclose(found.numpy(), wanted.numpy(), atol=1e-4)
+    assert len(graphs) <= 4
+
+
+def test_the_function_itself_compiled():
+    q, k, v = (x.detach() for x in ours(operands()))
+    mask, score = mask_of(flex, rushlight, causal), soft_cap(rushlight)
+    found = rushlight.compile(flex.flex_attention)(q, k, v, score, block_mask=mask)
+    np.testing.assert_allclose(found.numpy(), flex.flex_attention(q, k, v, score, mask).numpy(), atol=1e-5)

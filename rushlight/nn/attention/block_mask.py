@@ -65,7 +65,7 @@ class BlockMask:
         self.full_q_num_blocks, self.full_q_indices = full_q_num_blocks, full_q_indices
         self.BLOCK_SIZE = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
         self.mask_mod = mask_mod or noop_mask
-        self._states = None
+        self.states = states_of(kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices)
 
     @classmethod
     def from_kv_blocks(cls, kv_num_blocks, kv_indices, full_kv_num_blocks=None, full_kv_indices=None, BLOCK_SIZE=BLOCK, mask_mod=None,
@@ -85,6 +85,7 @@ class BlockMask:
                 across[2:] = listed(visited(full_kv_num_blocks, full_kv_indices).transpose(-2, -1))
         return cls(seq_lengths, kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices, *across, size, mask_mod)
 
+    captured_attributes = ("seq_lengths", "BLOCK_SIZE", "mask_mod", "states", "full_kv_num_blocks")  # what compiled attention reads
     TENSORS = ("kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices", "q_num_blocks", "q_indices", "full_q_num_blocks",
                "full_q_indices")
 
@@ -96,17 +97,7 @@ class BlockMask:
     @property
     def shape(self):
         """[b, h, queries, keys]."""
-        return (*self.kv_indices.shape[:-2], *self.seq_lengths)
-
-    @property
-    def states(self) -> Tensor:
-        """[b, h, rows, columns] uint8: 0, nobody may look; 1, the mask decides; 2, everybody may."""
-        if self._states is None:
-            states = visited(self.kv_num_blocks, self.kv_indices).to(uint8)
-            if self.full_kv_num_blocks is not None:
-                states = states.maximum(visited(self.full_kv_num_blocks, self.full_kv_indices).to(uint8) * 2)
-            self._states = states.reshape(*([1] * (4 - states.dim())), *states.shape).contiguous()
-        return self._states
+        return (*self.states.shape[:2], *self.seq_lengths)
 
     def to_dense(self) -> Tensor:
         """[b, h, rows, columns] int32: 1 for blocks that are visited."""
@@ -168,6 +159,14 @@ def picture(states, high, wide):
         part = states[i * rows // high:max((i + 1) * rows // high, i * rows // high + 1)]
         cells = (part[:, j * columns // wide:max((j + 1) * columns // wide, j * columns // wide + 1)] for j in range(wide))
         yield "".join("██" if cell.min() == 2 else "░░" if cell.max() > 0 else "  " for cell in cells).rstrip()
+
+
+def states_of(kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices) -> Tensor:
+    """[b, h, rows, columns] uint8: 0, nobody may look; 1, the mask decides; 2, everybody may."""
+    states = visited(kv_num_blocks, kv_indices).to(uint8)
+    if full_kv_num_blocks is not None:
+        states = states.maximum(visited(full_kv_num_blocks, full_kv_indices).to(uint8) * 2)
+    return states.reshape(*([1] * (4 - states.dim())), *states.shape).contiguous()
 
 
 def listed(visits):
