@@ -33,6 +33,23 @@ def plan(lives: list[Life]) -> tuple[list[int], int]:
     return offsets, total
 
 
+def within(lives: list[Life], spent, room: int) -> dict:
+    """Offsets, by number, of those that find a place in another block of ``room`` bytes beside what is alive there; ``spent`` are
+    (Life, offset) of that.
+
+    >>> within([Life(64, 2, 3), Life(64, 1, 3)], [(Life(64, 0, 1), 0)], 64)
+    {0: 0}
+    """
+    taken, found = [(life, offset, offset + life.size) for life, offset in spent], {}
+    for k in sorted(range(len(lives)), key=lambda k: (-lives[k].size, lives[k].first)):
+        size = -(-lives[k].size // ALIGNMENT) * ALIGNMENT
+        at = tightest_gap(sorted((begin, end) for life, begin, end in taken if life.meets(lives[k])) + [(room, room)], size)
+        if at + size <= room:
+            found[k] = at
+            taken.append((lives[k], at, at + size))
+    return found
+
+
 def tightest_gap(taken, size: int) -> int:
     """The offset of the smallest gap between ``taken`` ranges that is large enough, else behind them all."""
     best, room, at = None, None, 0

@@ -10,6 +10,7 @@ import inspect
 import threading
 
 from ..aot.alias import Recording
+from ..aot.block import Block, dense, worthwhile
 from ..aot.joint import active_nodes, carries_gradient, differentiate
 from ..aot.partition import partition
 from ..compiler.schedule import bytes_of_work
@@ -19,7 +20,7 @@ from ..core.dtypes import bool_, float64, int64
 from ..core.errors import OutOfMemoryError
 from ..core.kinds import P
 from ..core.log import logger
-from ..core.meta import Meta, dense_strides
+from ..core.meta import Meta
 from ..core.native import Op, Plan, Tensor, calls, state
 from ..core.native.objects import FLOAT_VALUE, INTEGER_VALUE, INTO, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, VIEW
 from ..core.op import OPS, bind, make
@@ -198,11 +199,6 @@ def own(node: Node) -> Node:
     return node
 
 
-def dense(meta: Meta) -> Meta:
-    """The metadata a result gets in memory of its own."""
-    return meta if meta.contiguous or dense_strides(meta.shape, meta.strides) is not None else meta.like(tuple(meta.shape))
-
-
 def same_plan(op, arguments, node) -> Plan:
     plan = blank_plan(op, SAME)
     plan.source = arguments.tensors.index(node)
@@ -227,7 +223,7 @@ def alias_of(node: Node, tensors):
     """The input that a chain of views starts from, and the element offset; (None, 0) where a copy is needed."""
     offset = 0
     while node.op is not None:
-        if node.op.kind is None or node.op.kind.name != "view":
+        if node.op.kind is None or node.op.kind.name != "view" or node.op is P.part:
             return None, 0
         found = node.op.kind.strided(node.op, node.args[0].meta, **node.params)
         if found is None:
@@ -265,16 +261,18 @@ def passing_plan(op, trace, arguments, outputs, several) -> Plan:
 
 def run_plan(op, trace, arguments, outputs, several, mask, stores=()) -> Plan:
     plan = blank_plan(op, RUN)
-    given, graph = list(trace.inputs), None
+    given, graph, block = list(trace.inputs), None, Block()
     if mask and not op.facts.get("detaches"):
-        graph = attach_backward(plan, op, trace, arguments, outputs, mask, stores)
+        graph, block = attach_backward(plan, op, trace, arguments, outputs, mask, stores)
     if graph is None:
         graph = Graph(given, trace.nodes, [*outputs, *stores]).prune()
     fresh = [o for o in graph.outputs if not isinstance(o, Store)]
-    plan.extra = len(fresh) - len(outputs)
+    metas = [dense(n.meta) for n in fresh[:len(fresh) - len(block.nodes)]] + [block.meta] * bool(block)
+    plan.extra = len(metas) - len(outputs)
     plan.several, plan.random = int(several), trace.drawn
     graph_log.debug("%s\n%s", op.name, graph)
-    install(plan, assemble(simplify(splice(graph)), op.name, [dense(n.meta) for n in fresh], trace.stream))
+    spent = op.facts.get("spends")
+    install(plan, assemble(simplify(splice(graph)), op.name, metas, trace.stream, block.offsets, None if spent is None else given[spent]))
     return plan
 
 
@@ -373,7 +371,7 @@ def into_plan(op, trace, arguments, result, target, mask) -> Plan:
         stored = P.convert(result, dtype=target.dtype).node
     given, graph = list(trace.inputs), None
     if mask:
-        graph = attach_backward(plan, op, trace, arguments, [stored], mask, overwritten=target)
+        graph, _ = attach_backward(plan, op, trace, arguments, [stored], mask, overwritten=target)
     if graph is None:
         graph = Graph(given, trace.nodes, [stored]).prune()
     extras = graph.outputs[1:]
@@ -387,18 +385,19 @@ def into_plan(op, trace, arguments, result, target, mask) -> Plan:
 # --- the derived backward -------------------------------------------------------------------------------------------------------
 def attach_backward(plan: Plan, op: Op, trace: Trace, arguments: Arguments, outputs, mask, stores=(), overwritten=None):
     """Derives the backward operator of a traced call.  Returns the forward program with what the backward needs as extra
-    outputs, or None where no result carries a gradient.  ``overwritten``: the argument that the result replaces."""
+    outputs (None where no result carries a gradient), the last of them those of a Block.  ``overwritten``: the argument that
+    the result replaces."""
     sources = [n for k, n in enumerate(arguments.tensors) if mask & gradient_bit(k) and carries_gradient(n.meta)]
     forward_nodes, forward_inputs = list(trace.nodes), list(trace.inputs)
     active = active_nodes(forward_nodes, sources)
     carrying = [k for k, n in enumerate(outputs) if n in active]
     if not carrying:
-        return None
+        return None, Block()
     cotangents = [trace.input(dense(outputs[k].meta), "g") for k in carrying]
     gradients = differentiate(forward_nodes, [outputs[k] for k in carrying], cotangents, sources)
     found = [(s, g.node) for s, g in zip(sources, gradients) if g is not None]
     if not found:
-        return None
+        return None, Block()
     cot_nodes = [c.node for c in cotangents]
     whole = Graph(trace.inputs, trace.nodes, [*outputs, *stores, *(g for _, g in found)])
     joint = simplify(splice(whole), len(outputs))
@@ -407,11 +406,15 @@ def attach_backward(plan: Plan, op: Op, trace: Trace, arguments: Arguments, outp
     gone = () if overwritten is None else (overwritten,)
     work = None if plan.kind == VIEW else bytes_of_work  # a view runs no program that could compute more for later
     cut = partition(joint, results, cot_nodes, grads, joint.outputs[len(outputs):first], work, gone)
+    block = worthwhile(cut.extras) if plan.kind == RUN else Block()
+    extras = [n for n in cut.extras if n not in set(block.nodes)]
     plan.wanted = tuple(arguments.tensors.index(s) for s, _ in found)
     plan.cotangents = tuple(carrying)
     stream = getattr(trace, "stream", ())
     values = {n: k for k, n in enumerate(forward_inputs)}
-    made = {n: k for k, n in reversed(list(enumerate([*results, *cut.extras])))}
+    made = {n: k for k, n in reversed(list(enumerate([*results, *extras])))}
+    backward, at = (cut.backward, None) if not block else block.opened(cut.backward)
+    residuals = [n for n in cut.residuals if n not in set(block.nodes)]
 
     def code(node):
         if node in made:
@@ -422,10 +425,14 @@ def attach_backward(plan: Plan, op: Op, trace: Trace, arguments: Arguments, outp
             return (FLOAT_VALUE if node.dtype is float64 else INTEGER_VALUE) + values[node]
         return arguments.tensors.index(node)
 
-    plan.saves = tuple(map(code, cut.residuals))
-    plan.derived = backward_operator(f"{op.name}.backward", cut.backward)
-    aot_log.debug("%s keeps (%s); its backward:\n%s", op.name, ", ".join(n.name for n in cut.residuals), cut.backward)
+    saves = [*map(code, residuals)]
     forward = cut.forward
+    if block:
+        saves.insert(at, ~(len(results) + len(extras)))
+        forward = Graph(forward.inputs, forward.nodes, [*forward.outputs[:len(joint.outputs) - len(grads)], *extras, *block.nodes])
+    plan.saves, used = tuple(saves), len(saves)
+    plan.derived = backward_operator(f"{op.name}.backward", backward)
+    aot_log.debug("%s keeps (%s); its backward:\n%s", op.name, ", ".join(n.name for n in cut.residuals), backward)
     if cut.extras or not gone and any(n.inside is not None for n in trace.nodes):  # gradients of gradients: from the inputs, by the rules of operators
         pure = partition(whole, outputs, cot_nodes, whole.outputs[first:])
         if overwritten in pure.residuals and overwritten not in made:
@@ -434,10 +441,12 @@ def attach_backward(plan: Plan, op: Op, trace: Trace, arguments: Arguments, outp
         plan.saves += tuple(c for c in map(code, pure.residuals) if c not in plan.saves)
         saved = list(plan.saves)
         plan.derived.facts["recorded"] = backward_operator(f"{op.name}.backward", pure.backward), [saved.index(code(n)) for n in pure.residuals]
-        plan.derived.facts["residuals"] = len(cut.residuals)
-        if len(saved) > len(cut.residuals):
-            plan.derived = taking(plan.derived, saved, len(cut.residuals))
-    return forward
+        plan.derived.facts["residuals"] = used
+        if len(saved) > used:
+            plan.derived = taking(plan.derived, saved, used)
+    if block:
+        plan.spending = make(plan.derived.name, plan.derived.body, None, plan.derived.signature, plan.derived.scalars, **plan.derived.facts, spends=at)
+    return forward, block
 
 
 def taking(operator: Op, saves, used: int) -> Op:

@@ -4,8 +4,10 @@ The values of a program are its inputs, its fresh outputs, its temporaries, and 
 """
 from __future__ import annotations
 
+import bisect
 import ctypes
 
+from ..aot.block import dense
 from ..compiler import memory
 from ..compiler.llvm import pool
 from ..compiler.lower import NotLowerable, obstacle
@@ -69,9 +71,12 @@ class Temporary:
         self.nbytes = max(int(nbytes), 64)
 
 
-def assemble(graph: Graph, name: str, outputs: list[Meta], stream=()) -> Code:
-    """Code for a program whose fresh outputs have these Metas; ``stream``: the inputs that are the random stream's seed and position."""
-    return Assembler(graph, name, outputs, stream).assemble()
+def assemble(graph: Graph, name: str, outputs: list[Meta], stream=(), block=(), spent: Node | None = None) -> Code:
+    """Code for a program whose fresh outputs have these Metas; ``stream``: the inputs that are the random stream's seed and position.
+
+    The last outputs lie at the byte offsets ``block`` of one output.  ``spent`` is an input that nobody reads afterwards.
+    """
+    return Assembler(graph, name, outputs, stream, block, spent).assemble()
 
 
 class Assembler:
@@ -80,8 +85,8 @@ class Assembler:
     ``homes`` tells where a value is to lie, ``places`` where it lies already.
     """
 
-    def __init__(self, graph: Graph, name: str, outputs: list[Meta], stream):
-        self.graph, self.name, self.outputs, self.stream = graph, name, outputs, stream
+    def __init__(self, graph: Graph, name: str, outputs: list[Meta], stream, block=(), spent=None):
+        self.graph, self.name, self.outputs, self.stream, self.spent = graph, name, outputs, stream, spent
         self.steps, self.labels, self.keep, self.long = [], [], [], False  # a step: (kernel, extent, grain, [(value, number)])
         self.given = [n for n in graph.inputs if n not in stream]
         self.places = {node: Place(k, node.meta) for k, node in enumerate(self.given)}
@@ -91,7 +96,10 @@ class Assembler:
             for used in nodes_in(node.args):
                 self.users.setdefault(used, []).append(node)
         fresh = [o for o in graph.outputs if not isinstance(o, Store)]
-        self.targets = [(node, Place(len(self.given) + k, outputs[k])) for k, node in enumerate(fresh)]
+        alone = len(fresh) - len(block)
+        self.targets = [(node, Place(len(self.given) + k, outputs[k])) for k, node in enumerate(fresh[:alone])]
+        self.targets += [(node, Place(len(self.given) + alone, dense(node.meta), offset)) for node, offset in zip(fresh[alone:], block)]
+        self.places.update((node, self.seen(node)) for node in graph.nodes if node.op is P.part)
         self.stores = [o for o in graph.outputs if isinstance(o, Store)]
         self.results = set(graph.result_nodes())
         self.order = {node: k for k, node in enumerate(graph.nodes)}
@@ -319,19 +327,40 @@ class Assembler:
             for value, _ in slots:
                 if isinstance(value, Temporary):
                     lives.setdefault(value, memory.Life(value.nbytes, k, k)).last = k
-        offsets, size = memory.plan(list(lives.values()))
-        at = dict(zip(lives, offsets))
-        if size:
-            memory_log.debug("%s: %d temporaries of %d bytes in an arena of %d", self.name, len(lives), sum(t.nbytes for t in lives), size)
+        spent = self.in_spent(lives)
+        own = [t for t in lives if t not in spent]
+        offsets, size = memory.plan([lives[t] for t in own])
         arena = len(self.given) + len(self.outputs)
+        at = {**spent, **{t: (arena, offset) for t, offset in zip(own, offsets)}}
+        if lives:
+            memory_log.debug("%s: %d temporaries of %d bytes in an arena of %d, %d of them where residuals lay; results of %d bytes", self.name,
+                             len(lives), sum(t.nbytes for t in lives), size, len(spent), sum(m.nbytes for m in self.outputs))
         numbers = {node: arena + bool(size) + k for k, node in enumerate(self.stream)}
         numbers[FLAG] = arena + bool(size) + len(self.stream)
         words = [len(self.steps)]
         for kernel, extent, grain, slots in self.steps:
             words += (kernel, extent, grain, len(slots))
             for value, number in slots:
-                words += (arena, number + at[value]) if isinstance(value, Temporary) else (numbers.get(value, value), number)
+                place, offset = at[value] if isinstance(value, Temporary) else (numbers.get(value, value), 0)
+                words += place, number + offset
         return Code(words, self.outputs, [size] if size else [], self.keep, self.long, self.labels)
+
+
+    def in_spent(self, lives: dict) -> dict:
+        """(value, offset) of temporaries that lie in the spent input, where what a program has read already lay."""
+        if self.spent is None:
+            return {}
+        block = self.given.index(self.spent)
+        parts = [p for p in self.graph.nodes if p.op is P.part and p.args[0] is self.spent]
+        starts = [p.params["offset"] for p in parts]
+        spent = [memory.Life(p.meta.nbytes, -1, -1) for p in parts]
+        for k, (*_, slots) in enumerate(self.steps):
+            for value, offset in slots:
+                if type(value) is int and value == block:
+                    spent[bisect.bisect_right(starts, offset) - 1].last = k
+        found = memory.within(list(lives.values()), list(zip(spent, starts)), self.spent.meta.nbytes)
+        order = list(lives)
+        return {order[k]: (block, offset) for k, offset in found.items()}
 
 
 def reads_nothing(node: Node) -> bool:

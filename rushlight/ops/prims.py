@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.dtypes import bool_, float32, float64, int32, int64
 from ..core.kinds import (Contract, Convert, Create, Elementwise, Foreign, Gather, Join, P, Reduce, Scatter, View, is_tensor, sum_to)
-from ..core.meta import is_one, product, reshaped_strides, row_major, span
+from ..core.meta import Meta, is_one, product, reshaped_strides, row_major, span
 from ..core.op import declare
 
 
@@ -454,6 +454,22 @@ def strided_source(index, s, shape, strides, offset):
 # the element at `offset + sum(index * strides)` of x in row-major order; on memory: relative to x's first element
 strided = view("strided", Strided(strided_numpy, lambda s, shape, strides, offset: tuple(shape), strided_source, None, strided_shared),
                lambda x, shape, strides, offset: 0)
+
+
+class Part(View):
+    """A tensor of any dtype in a block of bytes."""
+
+    def strided(self, op, x, shape, strides, dtype, offset):
+        return Meta(shape, strides, dtype, x.device), offset // dtype.itemsize
+
+
+def part_numpy(x, shape, strides, dtype, offset):
+    return np.lib.stride_tricks.as_strided(x[offset:].view(np.uint8)[:(len(x) - offset) // dtype.itemsize * dtype.itemsize].view(dtype.numpy), shape,
+                                           tuple(s * dtype.itemsize for s in strides))
+
+
+part = view("part", Part(part_numpy, None, None, None), lambda x, shape, strides, dtype, offset: 0)
+
 
 def diagonal_alias(meta, row, column, length):
     a, b = meta.strides[-2:]

@@ -187,9 +187,11 @@ def derive(run: Run, step: Step, gradients: list) -> tuple:
             gradient = state.zeros(plan.outputs[slot])
         tuple_set(arguments, at, gradient)
         at += 1
+    derived = plan.derived
     if run.retain == 0:
         step.saved = None
-    derived = plan.derived
+        if plan.spending is not None:
+            derived = plan.spending
     results = derived(*filled(arguments))
     if type(results) is tuple:
         return results

@@ -96,6 +96,7 @@ class Plan:
     cotangents: tuple  # the results that carry gradients
     saves: tuple  # what the backward keeps: tensor argument k, ~k for result k, or a value (see below)
     derived: object  # the backward operator: (*saved, *constants, *gradients) -> gradients of the wanted arguments
+    spending: object  # the same operator for values that nobody reads again: it overwrites what it has read; None if there is none
     constants: tuple
     op: object
 
