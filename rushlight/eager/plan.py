@@ -13,6 +13,7 @@ from ..aot.alias import Recording
 from ..aot.block import Block, dense, worthwhile
 from ..aot.joint import active_nodes, carries_gradient, differentiate
 from ..aot.partition import partition
+from ..compiler.products import joined_products
 from ..compiler.schedule import bytes_of_work
 from ..compiler.simplify import simplify
 from ..core import interpret
@@ -272,7 +273,7 @@ def run_plan(op, trace, arguments, outputs, several, mask, stores=()) -> Plan:
     plan.several, plan.random = int(several), trace.drawn
     graph_log.debug("%s\n%s", op.name, graph)
     spent = op.facts.get("spends")
-    install(plan, assemble(simplify(splice(graph)), op.name, metas, trace.stream, block.offsets, None if spent is None else given[spent]))
+    install(plan, assemble(joined_products(simplify(splice(graph))), op.name, metas, trace.stream, block.offsets, None if spent is None else given[spent]))
     return plan
 
 

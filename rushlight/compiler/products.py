@@ -1,0 +1,101 @@
+"""Sums of products as one product: A B + C D = [A C] [B; D].
+
+The gradient of a weight that is used again and again, as by the steps of a recurrent layer, is a sum of products that are large beside
+their operands.  Joining the operands moves fewer bytes than writing every product and reading it again.
+"""
+from __future__ import annotations
+
+from ..core.kinds import P
+from ..core.meta import Meta
+from ..graph.graph import Graph, Node, Store, map_nodes, nodes_in
+
+EXACT_ENOUGH = ("float32", "float64")  # halves round once for every product
+
+
+def joined_products(graph: Graph) -> Graph:
+    """The same program, in which sums of products are one where that moves fewer bytes."""
+    users = count_users(graph)
+    inner = {n for node in graph.nodes if is_sum(node) for n in node.args if is_sum(n) and users[n] == 1 and n.meta is node.meta}
+    made, nodes = {n: n for n in graph.inputs}, []
+
+    def add(op, args, name, meta, params=None):
+        nodes.append(Node(name, op, args, params, meta))
+        return nodes[-1]
+
+    for node in graph.nodes:
+        groups = alike(terms(node, inner), users) if is_sum(node) and node not in inner else []
+        if groups:
+            made[node] = total(node, groups, made, add)
+        else:
+            made[node] = add(node.op, map_nodes(node.args, made.__getitem__), node.name, node.meta, node.params)
+            made[node].where = node.where
+    outputs = [Store(made[o.node], o.into) if isinstance(o, Store) else made[o] for o in graph.outputs]
+    return Graph(graph.inputs, nodes, outputs).prune()
+
+
+def count_users(graph: Graph) -> dict:
+    """How often each value is read or returned."""
+    users = dict.fromkeys((*graph.inputs, *graph.nodes), 0)
+    for node in graph.nodes:
+        for used in nodes_in(node.args):
+            users[used] += 1
+    for node in graph.result_nodes():
+        users[node] += 1
+    return users
+
+
+def is_sum(node: Node) -> bool:
+    return node.op is P.add and all(isinstance(a, Node) for a in node.args)
+
+
+def terms(node: Node, inner: set) -> list:
+    """What a sum adds up, through the sums that only it reads."""
+    found, stack = [], [node]
+    while stack:
+        node = stack.pop()
+        for n in node.args:
+            (stack if n in inner else found).append(n)
+    return found
+
+
+def alike(found, users: dict) -> list:
+    """Groups of terms that are products of equal shape, each worth joining; the terms of no group last."""
+    groups, rest = {}, []
+    for term in found:
+        if term.op is P.matmul and len(term.shape) == 2 and users[term] == 1 and term.dtype.name in EXACT_ENOUGH:
+            groups.setdefault((tuple(term.shape), term.dtype), []).append(term)
+        else:
+            rest.append(term)
+    kept = [group for group in groups.values() if worth_joining(group)]
+    rest += [term for group in groups.values() if not worth_joining(group) for term in group]
+    return [*kept, rest] if kept else []
+
+
+def worth_joining(group) -> bool:
+    """Whether copying the operands moves fewer bytes than writing, reading and adding up the products."""
+    rows, columns = group[0].shape
+    depth = sum(term.args[0].shape[-1] for term in group)
+    return 2 * depth * (rows + columns) < 3 * (len(group) - 1) * rows * columns
+
+
+def total(node: Node, groups, made: dict, add):
+    """The sum of one product for each group and of the other terms."""
+    *products, rest = groups
+    parts = [made[term] for term in rest]
+    for k, group in enumerate(products):
+        left, right = (join([made[term.args[side]] for term in group], 1 - side, f"{node.name}_{k}{'lr'[side]}", add) for side in (0, 1))
+        parts.append(add(P.matmul, (left, right), f"{node.name}_{k}", group[0].meta))
+    result = parts[0]
+    for k, part in enumerate(parts[1:]):
+        result = add(P.add, (result, part), f"{node.name}_sum{k}", node.meta)
+    return result
+
+
+def join(pieces, dim: int, name: str, add):
+    """Pieces one after another; transposed ones are joined the way they lie."""
+    if all(piece.op is P.permute for piece in pieces):
+        whole = join([piece.args[0] for piece in pieces], 1 - dim, f"{name}_t", add)
+        return add(P.permute, (whole,), name, P.permute.kind.meta(P.permute, whole.meta, dims=(1, 0)), {"dims": (1, 0)})
+    shape = list(pieces[0].shape)
+    shape[dim] = sum(piece.shape[dim] for piece in pieces)
+    return add(P.cat, (tuple(pieces),), name, Meta.of(tuple(shape), pieces[0].dtype), {"dim": dim})
