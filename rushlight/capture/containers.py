@@ -460,7 +460,7 @@ class Containers:
         if len(bounds) == 1:
             low, high = range(len(owner.items))[self.known(bounds[0]):].start, len(owner.items)
         for k, one in list(enumerate(self.items_of(owner)))[low:high]:
-            if self.identical(one, item) or not isinstance(one, TensorValue) and self.truth(self.compare("==", one, item)):
+            if self.identical(one, item) or self.truth(self.compare("==", one, item)):
                 return Constant(k)
         item = self.force(item)
         raise raised(ValueError, f"{item.value!r} is not in {owner.kind.__name__}") if isinstance(item, Constant) else Break("RB007", "index() of what is not there")
@@ -470,7 +470,7 @@ class Containers:
 
     def list_remove(self, owner, item):
         for at, one in enumerate(self.items_of(owner)):
-            if self.identical(one, item) or not isinstance(one, TensorValue) and self.truth(self.compare("==", one, item)):
+            if self.identical(one, item) or self.truth(self.compare("==", one, item)):
                 self.mark(owner)
                 del owner.items[at]
                 return Constant(None)
@@ -725,11 +725,13 @@ class Containers:
     def generator_send(self, owner, value):
         return self.advance(owner, ("next", None), value)
 
-    def generator_throw(self, owner, error, *_):
-        error = self.force(error)
+    def generator_throw(self, owner, error, value=Constant(None), traceback=Constant(None)):
+        error, value = self.force(error), self.force(value)
+        if self.is_class(error) and issubclass(self.class_of(value), BaseException):
+            error = value
         if self.is_class(error):
             error = self.call(error, [], {})
-        if not isinstance(error, ExceptionValue):
+        if not issubclass(self.class_of(error), BaseException):
             raise Break("RB004", f"throwing a {self.describe(error)}")
         return self.thrown(owner, error, ("next", None))
 

@@ -312,7 +312,7 @@ class Writer:
                 lines.append(f"RESET({place}, {self.constant(container.original - container.items.keys())}, "
                              f"[{self.all(v for k, v in container.items.items() if k not in container.original)}])")
             else:
-                lines.append(f"{place}.cell_contents = {self.write(container.content)}")
+                lines.append(f"{place}.cell_contents = {self.write(container.content)}" if container.content is not None else f"del {place}.cell_contents")
         for (owner_id, name), value in machine.attributes.items():
             owner, raw = machine.owners[owner_id, name]
             if isinstance(owner, TensorValue):
@@ -475,7 +475,7 @@ def differs(container) -> bool:
     """Whether a container or cell from outside does not hold at the end just what it held at first."""
     if not isinstance(container, Mapping) or container.original != list(container.items):
         return True
-    return any(v.source is None or v.source.parent != container.source for v in container.items.values())
+    return any(str(v.source) != f"{container.source}[{k!r}]" for k, v in container.items.items())
 
 
 def graph_symbol(machine, node):

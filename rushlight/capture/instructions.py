@@ -68,8 +68,8 @@ class Instructions:
         value = frame.locals[name] = self.force(frame.locals[name])
         frame.stack.append(value)
 
-    def unbound(self, name, kind=UnboundLocalError):
-        return Raised(ExceptionValue(kind, [Constant(f"cannot access local variable '{name}' where it is not associated with a value")]))
+    def unbound(self, name):
+        return Raised(ExceptionValue(UnboundLocalError, [Constant(f"cannot access local variable '{name}' where it is not associated with a value")]))
 
     def do_LOAD_FAST_AND_CLEAR(self, frame, one):
         frame.stack.append(frame.locals.pop(one.arg, NULL))
@@ -89,11 +89,24 @@ class Instructions:
         frame.stack.append(frame.cells[one.arg])
 
     def do_LOAD_DEREF(self, frame, one):
-        cell = frame.cells[one.arg]
-        if cell.content is None:
-            raise self.unbound(one.arg, NameError)
+        cell = self.full_cell(frame, one.arg)
         cell.content = self.force(cell.content)
         frame.stack.append(cell.content)
+
+    def full_cell(self, frame, name):
+        """The cell of a variable that has a value."""
+        cell = frame.cells[name]
+        if cell.content is None:
+            if name in frame.code.co_freevars:
+                raise Raised(ExceptionValue(NameError, [Constant(f"cannot access free variable '{name}' where it is not associated with a value in "
+                                                                 "enclosing scope")]))
+            raise self.unbound(name)
+        return cell
+
+    def do_DELETE_DEREF(self, frame, one):
+        cell = self.full_cell(frame, one.arg)
+        cell.content = None
+        self.mark(cell)
 
     def do_STORE_DEREF(self, frame, one):
         cell = frame.cells[one.arg]

@@ -210,7 +210,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
         """Python text over the inputs that computes a Number or Constant."""
         if isinstance(value, Constant):
             return self.literal(value.value)
-        return self.expression(value.expr) if value.expr is not None else value.text
+        return f"({self.expression(value.expr)})" if value.expr is not None else value.text
 
     def expression(self, expr) -> str:
         return Printer(self.symbols).text(expr)

@@ -1,0 +1,23 @@
+"""Random programs do the same compiled as plain; see ``programs`` for longer runs."""
+import pytest
+
+from . import programs
+
+
+@pytest.mark.parametrize("first", range(0, 200, 50))
+def test_random_programs(first):
+    for seed in range(first, first + 50):
+        report = programs.check(seed)
+        assert report is None, report
+
+
+def test_random_programs_in_kernels():
+    for seed in range(2000, 2012):
+        report = programs.check(seed, "rushlight")
+        assert report is None, report
+
+
+def test_differences_are_found_and_made_smaller(monkeypatch):
+    program = programs.START + ["a = x * 2", programs.Block(("if n > -1:", ["b = a + 1", "out.append(wrong)"])), "return a"]
+    monkeypatch.setattr(programs, "difference", lambda source, seed, backend, calls=4: "differs" if "wrong" in source else None)
+    assert programs.source_of(programs.shrunk(program, 0, "eager")).split("\n")[1].strip() == "out.append(wrong)"
