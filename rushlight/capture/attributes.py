@@ -59,7 +59,7 @@ class Attributes:
         if isinstance(value, Number):
             return type(value.hint)
         if isinstance(value, TensorValue):
-            return value.fake.like
+            return getattr(value.fake, "like", Tensor)
         if isinstance(value, (Sequence, Mapping, SetValue)):
             return value.kind
         if isinstance(value, (Instance, ExceptionValue)):
@@ -402,7 +402,7 @@ class Attributes:
         if name in ("shape", "size", "ndim", "dim", "numel") and owner.source is not None and name == "shape":
             return self.shape_of(owner)
         if name == "__class__":
-            return self.from_python(fake.like)
+            return self.from_python(self.class_of(owner))
         if name == "grad" and owner.source is not None:
             return self.wrap(owner.real.grad, self.place_of(owner).attribute("grad"))
         if name == "backward":

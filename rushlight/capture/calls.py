@@ -26,6 +26,7 @@ from .bytecode import COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
 from .containers import raised
 from .errors import Again, Break, Raised
 from .training import HANDLERS as TRAINING
+from .transforms import ROOMS, kind_of
 from .values import (IDENTITIES, NUMBERS_AND_TEXT, Cell, Constant, ContainerMethod, ExceptionValue, Function, GeneratorValue, Identity, Instance,
                      IteratorValue, Key, Lazy, Mapping, Method, Number,
                      Object, Partial, Sequence, SetValue, Super, TensorValue)
@@ -133,7 +134,7 @@ class Calls:
 
     def call_python_function(self, function, arguments, keywords):
         target = function.value
-        module = target.__module__ or ""
+        module = target.__globals__.get("__name__") or ""
         if target in FRAMES:
             raise Break("RB008", f"{target.__name__}()", native=True)
         if target is APPLY:
@@ -146,6 +147,8 @@ class Calls:
                 raise Break("RB001", f"{target.__name__}() changes global state")
             if module.startswith(CALLING):
                 return self.run_framework(target, arguments, keywords, self.for_framework)
+            if module.startswith(ROOMS):
+                return self.transform(function, arguments, keywords)
             if module.startswith(RUN) and not module.startswith(INLINED):
                 return self.run_framework(target, arguments, keywords)
             if not module.startswith(INLINED):
@@ -205,7 +208,7 @@ class Calls:
         named = {k: concrete(v) for k, v in keywords.items()}
         try:
             return self.from_python(function(*given, **named))
-        except Break:
+        except (Break, Raised):
             raise
         except Exception as error:
             if self.symbols and "static" not in self.rules:
@@ -387,7 +390,7 @@ class Calls:
         if isinstance(value, Object):
             return Constant(isinstance(value.value, wanted))
         if isinstance(value, TensorValue):
-            kind = value.fake.like
+            kind = kind_of(value.fake)
             return Constant(isinstance(value.real, wanted) if value.source is not None else issubclass(kind, wanted))
         return Constant(issubclass(self.class_of(value), wanted))
 

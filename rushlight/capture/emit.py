@@ -14,6 +14,7 @@ from .attributes import DELETED
 from .errors import Again
 from .guards import guard_function
 from .instructions import Placeholder
+from .transforms import outlives
 from .values import (NULL, Constant, Function, Handled, Key, Mapping, Number, Object, Offset, Sequence, SetValue, TensorValue)
 
 END = object()
@@ -293,6 +294,9 @@ class Writer:
 
     def build_Object(self, value, name):
         self.builds.append(f"{name} = {self.constant(value.value)}")
+
+    def build_Transformed(self, value, name):
+        outlives(value)
 
     def build_Super(self, value, name):
         self.builds.append(f"{name} = super({self.constant(value.cls)}, {self.write(value.owner)})")

@@ -219,7 +219,7 @@ class Owner:
         known = self.functions.get(function)
         if known is None:
             compilable = isinstance(marks.of(function), (type(None), marks.Compiled)) and not function.__code__.co_flags & (GENERATOR | COROUTINE)
-            inlinable = not function.__module__ or function.__module__.split(".")[0] != __name__.split(".")[0]
+            inlinable = str(function.__globals__.get("__name__")).split(".")[0] != __name__.split(".")[0]
             known = self.functions[function] = wrap(function, self) if compilable and inlinable else function
         return known
 

@@ -11,6 +11,7 @@ from ..core.interpret import own
 from ..core.meta import Meta, Size
 from ..core.native import Tensor, state
 from ..nn.modules.module import Module
+from ..transforms.level import Wrapped
 from .arithmetic import Arithmetic
 from .attributes import Attributes
 from .bytecode import listing
@@ -22,6 +23,7 @@ from .instructions import Instructions
 from .record import Fake, Recorder
 from .callables import Callables
 from .training import Training
+from .transforms import Transforms
 from .values import (IDENTITIES, NULL, NUMBERS_AND_TEXT, PLAIN, Cell, Constant, ExceptionValue, GeneratorValue, Handled, Key, Lazy, Mapping, Number, Object,
                      Offset, Sequence, SetValue, Source,
                      TensorValue, Value)
@@ -42,7 +44,11 @@ class Frame:
         self.generator = self.resume = None
 
 
+<<<<<<< HEAD
 class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables, Training):
+=======
+class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Training, Transforms):
+>>>>>>> fa85417 (torch.func inside compiled functions: transforms run, and what they call is followed like other code)
     """Captures one segment: from an entry to a return, a raise or a break."""
 
     def __init__(self, entry, values, rules=()):
@@ -256,6 +262,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
             if made is None:
                 made = value.value = TensorValue(value)
             return made
+        if isinstance(value, Wrapped):
+            return self.of_level(value)
         if isinstance(value, Tensor):
             return self.from_python(self.lift(value))
         if kind in (list, tuple, Size) or isinstance(value, tuple) and hasattr(kind, "_fields"):

@@ -1,6 +1,8 @@
 """Trace: runs a body on values without data and writes down the operators it calls."""
 from __future__ import annotations
 
+import numpy as np
+
 from ..core.interpret import Interpreter, Suspended, is_recording
 from ..core.kinds import P
 from ..core.meta import Meta
@@ -68,7 +70,7 @@ class Trace(Interpreter):
             bound = bind(op, args, kwargs)
             names, count = list(bound), op.facts["arity"]
             if op.kind.name == "elementwise" and all(isinstance(bound[k], NUMBERS) for k in names[:count]):
-                return op.kind.numpy(*(bound[k] for k in names[:count])).item()
+                return op.kind.numpy(*(np.asarray(bound[k]) for k in names[:count]), **{k: bound[k] for k in names[count:]}).item()
             return self.emit(op, tuple(bound[k] for k in names[:count]), {k: freeze(bound[k]) for k in names[count:]})
         before = len(self.nodes)
         results = self.closed(op, args, kwargs) if "vjp" in op.rules else op.body(*args, **kwargs)

@@ -394,33 +394,122 @@ def grad_inside(x, w):
     return g * 2
 
 
-@case(2, "RB001")
+@case()
 def func_grad(x):
     return torch.func.grad(lambda v: (v * v).sum())(x)
 
 
-@case(2, "RB001")
+@case()
 def func_grad_and_value(x):
     g, v = torch.func.grad_and_value(lambda v: (v ** 3).sum())(x)
     return g + 1, v
 
 
-@case(2, "RB001")
+@case()
 def func_vmap(x):
     return torch.func.vmap(lambda row: row.sum() * row)(x.view(2, 2))
 
 
-@case(2, "RB001")
+@case()
 def func_jvp(x):
     return torch.func.jvp(torch.sin, (x,), (torch.ones(4),))
 
 
-@case(2, "RB001")
+@case()
 def func_jacrev_of_closure(x):
     k = 3
     return torch.func.jacrev(lambda v: v * v * k)(x)
 
 
-@case(2, "RB001")
+@case()
 def func_vmap_of_grad(x):
     return torch.func.vmap(torch.func.grad(lambda r: (r * r).sum()))(x.view(2, 2))
+
+
+SCALE = 2.0
+
+
+def scaled_square(v):
+    return (v * v * SCALE).sum()
+
+
+slope = torch.func.grad(scaled_square)
+
+
+@case()
+def func_made_outside(x):
+    return slope(x) + 1
+
+
+@case()
+def func_with_effects(x):
+    seen = []
+
+    def f(v):
+        seen.append(len(seen))
+        return (v * v).sum()
+
+    return torch.func.grad(f)(x), seen
+
+
+@case()
+def func_hessian(x):
+    return torch.func.hessian(lambda v: (v ** 3).sum())(x)
+
+
+@case()
+def func_vjp(x):
+    y, pull = torch.func.vjp(lambda v: v * v, x)
+    return y, pull(torch.ones(4))
+
+
+@case()
+def func_of_module(x):
+    torch.nn.functional.relu(x)
+    weights = {"weight": torch.eye(4), "bias": torch.zeros(4)}
+    layer = LAYER
+    return torch.func.grad(lambda w: torch.func.functional_call(layer, w, (x,)).sum())(weights)
+
+
+LAYER = nn.Linear(4, 4)
+
+
+@case()
+def func_under_no_grad(x):
+    with torch.no_grad():
+        g = torch.func.grad(lambda v: (v * v).sum())(x)
+        inside = torch.is_grad_enabled()
+    return g, inside, torch.is_grad_enabled()
+
+
+@case(2, ("RB001", "RB006"))
+def func_with_a_break_inside(x):
+    def f(v):
+        torch.compiler.graph_break()
+        return (v * v).sum()
+
+    return torch.func.grad(f)(x + 1) * 2
+
+
+@case(2, ("RB001", "RB006"))
+def func_kept_across_a_break(x):
+    g = torch.func.grad(lambda v: (v * v).sum())
+    y = x + 1
+    torch.compiler.graph_break()
+    return g(y)
+
+
+@case(breaks=("RB001", "RB007"))
+def func_that_raises(x):
+    return torch.func.grad(lambda v: v * v)(x)
+
+
+@case()
+def func_raising_inside(x):
+    def f(v):
+        raise KeyError("inside")
+
+    try:
+        return torch.func.grad(f)(x)
+    except KeyError as error:
+        return str(error), x + 1

@@ -1,0 +1,116 @@
+"""Function transforms (``torch.func``): the framework's code runs, and what it calls of the program is followed like any other code.
+
+Transforms are interpreters, so while one is active operators go through it to the recorder.
+"""
+from __future__ import annotations
+
+import types
+
+from ..core.native import Op, Tensor, state
+from ..transforms.level import Wrapped
+from .attributes import FRAMEWORK
+from .errors import Again, Break
+from .values import ContainerMethod, Function, Instance, Method, Object, Partial, Sequence, TensorValue
+
+ROOMS = tuple(f"{FRAMEWORK}.func.{room}" for room in ("derivatives", "jacobians", "batching"))
+
+
+class Transformed(Object):
+    """A function that a transform made here; it knows what it calls only while this segment is captured."""
+
+    def __init__(self, value, place):
+        super().__init__(value)
+        self.place = place
+
+
+class Transforms:
+    """How the machine runs framework code that calls back."""
+
+    def transform(self, function, arguments, keywords):
+        """A call of a transform, or of a function that one made."""
+        self.nested = True
+        frame = self.frames[-1]
+        target = function.value if isinstance(function, Transformed) else self.rebuilt(function)
+        modes = self.modes_set()
+        try:
+            made = self.run_framework(target, arguments, keywords, self.passed)
+        finally:
+            self.restore_modes(modes)
+        if isinstance(made, Object) and isinstance(made.value, types.FunctionType):
+            return Transformed(made.value, (frame.code, frame.now.offset))
+        if isinstance(made, Sequence):
+            made.items = [Transformed(v.value, (frame.code, frame.now.offset)) if isinstance(v, Object) and isinstance(v.value, types.FunctionType) else v
+                          for v in made.items]
+        return made
+
+    def modes_set(self) -> dict:
+        """The modes that the program has set, of all attributes."""
+        return {key: value for key, value in self.attributes.items() if isinstance(self.owners[key][0], Object) and self.owners[key][0].value is state}
+
+    def restore_modes(self, before):
+        """Forgets what was set since: a transform has put the modes back."""
+        for key in self.modes_set():
+            if key in before:
+                self.attributes[key] = before[key]
+            else:
+                del self.attributes[key], self.owners[key]
+
+    def passed(self, value):
+        """A Value as a transform gets it: functions of the program as callbacks into the machine."""
+        value = self.force(value)
+        if isinstance(value, Transformed):
+            return value.value
+        if isinstance(value, Object) and isinstance(value.value, types.FunctionType) and value.value.__globals__.get("__name__", "").startswith(ROOMS):
+            return self.rebuilt(value)
+        if isinstance(value, (Function, Method, Partial, ContainerMethod)) or isinstance(value, (Object, Instance)) and self.calls_back(value):
+            return self.callback(value)
+        if isinstance(value, Sequence) and value.kind in (tuple, list):
+            return value.kind(self.passed(self.item(value, k)) for k in range(len(value.items)))
+        return self.concrete(value)
+
+    def calls_back(self, value) -> bool:
+        """Whether an object is called by running code of the program."""
+        if isinstance(value, Instance):
+            return self.class_attribute(value.cls, "__call__") is not None
+        return callable(value.value) and not isinstance(value.value, (Op, type))
+
+    def callback(self, value):
+        """A Python function that has the machine run a function of the program."""
+        def run(*args, **kwargs):
+            result = self.now(value, [self.from_python(a) for a in args], {k: self.from_python(v) for k, v in kwargs.items()})
+            return self.passed(result)
+
+        run.__name__ = run.__qualname__ = self.describe(value)
+        return run
+
+    def rebuilt(self, function):
+        """A function that a transform made outside, around callbacks instead of the program's functions."""
+        target = function.value
+        if not target.__closure__:
+            return target
+        cells = []
+        for name, cell in zip(target.__code__.co_freevars, self.as_function(function).closure):
+            if cell.content is None:
+                raise Break("RB004", f"a transform whose variable {name!r} has no value")
+            cells.append(types.CellType(self.passed(cell.content)))
+        made = types.FunctionType(target.__code__, target.__globals__, target.__name__, target.__defaults__, tuple(cells))
+        made.__kwdefaults__ = target.__kwdefaults__
+        return made
+
+    def of_level(self, tensor: Wrapped):
+        """A tensor of a transform that is active as a Value."""
+        known = self.wrapped.get(id(tensor))
+        if known is None:
+            known = self.wrapped[id(tensor)] = TensorValue(tensor)
+            self.alive.append(tensor)
+        return known
+
+
+def outlives(value):
+    """What emission does where a transform's function or tensor is to live on: the call that made it becomes a break."""
+    raise Again(value.place, Break("RB001", "a function made by a transform, which is kept"))
+
+
+def kind_of(fake):
+    """The class that a tensor without data, or of a transform, stands for."""
+    return getattr(fake, "like", Tensor)
