@@ -169,6 +169,42 @@ def list_backends(exclude_tags=()) -> list:
     return sorted(BACKENDS)
 
 
+def register_backend(compiler_fn=None, name=None, tags=()):
+    """Makes ``backend(graph_module, example_inputs)`` known by its name, so that ``compile(backend="name")`` finds it; usable as a decorator.
+
+    ValueError for the name of a built-in backend.
+
+    >>> import rushlight as torch
+    >>> @torch._dynamo.register_backend
+    ... def as_it_is(graph_module, example_inputs):
+    ...     return graph_module.forward
+    >>> torch.compile(lambda x: x + 1, backend="as_it_is")(torch.zeros(1))
+    tensor([1.])
+    """
+    if compiler_fn is None:
+        return lambda function: register_backend(function, name, tags)
+    from .capture.backends import register
+    register(compiler_fn, name or compiler_fn.__name__)
+    return compiler_fn
+
+
+def lookup_backend(compiler_fn):
+    """A backend by name, as a function of (graph module, example inputs)."""
+    if not isinstance(compiler_fn, str):
+        return compiler_fn
+    from .capture.backends import Users, find
+    found = find(compiler_fn)
+    if isinstance(found, Users):
+        return found.function
+    if compiler_fn == "eager":
+        return lambda module, example_inputs: module.forward
+    if compiler_fn == "aot_eager":
+        from .fx.aot import aot_module_simplified, nop
+        return lambda module, example_inputs: aot_module_simplified(module, example_inputs, nop)
+    from ._inductor.compile_fx import compile_fx
+    return compile_fx
+
+
 def mark_dynamic(tensor, index=None, *, min=None, max=None, **_):
     """Says that sizes of a tensor (all, or those of some dimensions) vary from call to call."""
     chosen = range(tensor.dim()) if index is None else (index,) if isinstance(index, int) else index

@@ -14,6 +14,7 @@ from ..core.pytree import tree_flatten, tree_unflatten
 from ..nn import Module, Parameter
 from .graph import CodeGen, Graph
 from .graph_module import GraphModule
+from .node import has_side_effect
 from .proxy import ParameterProxy, Proxy, TracerBase
 
 HAS_VARSTUFF = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -220,18 +221,24 @@ class Tracer(TracerBase):
         unknown = set(concrete_args or ()) - set(names)
         if unknown:
             raise RuntimeError(f"concrete_args names {sorted(unknown)}, but the parameters are {names}")
+        self.fixed: list = []
         for name in names:
-            arguments.append(self._argument(signature.parameters[name], annotations.get(name), concrete_args or {}, arguments))
+            arguments.append(self._argument(signature.parameters[name], annotations.get(name), concrete_args or {}))
+        for proxy, value in self.fixed:
+            self.create_proxy("call_function", _assert, (proxy == value, f"{proxy.node.name} has been specialized to have value {value} but got another value"), {}, name="_assert")
         special = any(p.kind in (p.KEYWORD_ONLY, p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in signature.parameters.values())
         return positional(function, len(arguments)) if special else root_fn, arguments
 
-    def _argument(self, parameter, annotation, concrete, before):
+    def _argument(self, parameter, annotation, concrete):
         name = parameter.name
         if name in concrete:
             leaves, spec = tree_flatten(concrete[name])
             made = [self._placeholder(f"{name}_{k}" if len(leaves) > 1 else name, (), annotation) if leaf is PH else leaf for k, leaf in enumerate(leaves)]
             if not any(leaf is PH for leaf in leaves):
-                self._placeholder(name, (concrete[name],) if constant_like(concrete[name]) else (), annotation)
+                value = concrete[name]
+                proxy = self._placeholder(name, (value,) if constant_like(value) else (), annotation)
+                if constant_like(value):
+                    self.fixed.append((proxy, value))
             return tree_unflatten(made, spec)
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             return self._placeholder(("*" if parameter.kind is parameter.VAR_POSITIONAL else "**") + name, (), None)
@@ -293,6 +300,12 @@ def containers():
     """Modules that only hold others: their calls are traced through."""
     from ..nn import Sequential
     return (Sequential,)
+
+
+@has_side_effect
+def _assert(condition, message: str):
+    """AssertionError for an argument that the trace was not made for."""
+    assert condition, message
 
 
 class Patches:

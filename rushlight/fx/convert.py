@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import operator
 
-from ..capture.record import PICK, SHIFT
+from ..capture.record import PICK, SHIFT, expressions_in
 from ..core.expr import ARITHMETIC, LEAVES, Expr
 from ..core.meta import Meta, Size
 from ..core.op import OPS
@@ -30,6 +30,8 @@ class View:
 
     def __init__(self, captured: house.Graph, targets):
         self.graph, self.targets, self.made, self.sizes = Graph(), targets, {}, {}
+        found = (expressions_in((n.args, tuple(n.params.values()))) for n in captured.nodes)
+        self.symbols = {symbol.arg[0] for each in found for e in each for symbol in e.free}
         self.enter(captured.inputs)
         for node in captured.nodes:
             self.node(node)
@@ -45,8 +47,12 @@ class View:
     def placeholder(self, node):
         made = self.made[node] = self.graph.placeholder(node.name)
         self.note(made, node)
-        if node.weak:
+        if self.is_number(node):
             self.sizes[node.name] = made
+
+    def is_number(self, node) -> bool:
+        """Whether an input is a Python number: those that stand for symbols are named after them."""
+        return node.weak or node.op is None and node.name in self.symbols
 
     def finish(self, outputs):
         self.graph.output(tuple(map(self.value, outputs)))
@@ -68,7 +74,7 @@ class View:
 
     def note(self, made, node):
         """What is known of a node's value, and where it comes from."""
-        if not node.weak:
+        if not self.is_number(node):
             made.meta["val"] = made.meta["example_value"] = seen(node.meta)
         if node.where is not None:
             made.meta["stack_trace"] = location(node.where)

@@ -45,7 +45,7 @@ class Table:
     def code_at(self, address):
         """The program at an address; it was made before it runs, so all are looked up again when one is new."""
         if address not in self.codes:
-            self.codes = {c.address: c for c in gc.get_objects() if isinstance(c, Code)}
+            self.codes = {c.address: c for c in gc.get_objects() if type(c) is Code}
         return self.codes[address]
 
     def run(self, address, values):

@@ -1,0 +1,38 @@
+"""PyTorch's ``torch._dynamo`` names over capture."""
+from __future__ import annotations
+
+from ..compiling import (allow_in_graph, assume_constant_result, disable, explain, graph_break, is_compiling, list_backends, lookup_backend, mark_dynamic,  # noqa: F401
+                         mark_static, maybe_mark_dynamic, register_backend, reset)
+from ..compiling import compile as optimize_function
+from . import backends, config, testing, utils  # noqa: F401
+
+
+def optimize(backend="rushlight", *, nopython=False, dynamic=None, disable=False, **_):
+    """``optimize(backend)(function)``: another spelling of ``compile``."""
+    return lambda function: optimize_function(function, backend=backend, fullgraph=nopython, dynamic=dynamic, disable=disable)
+
+
+def optimize_assert(backend="rushlight", *, dynamic=None, **_):
+    """As ``optimize(backend, nopython=True)``."""
+    return optimize(backend, nopython=True, dynamic=dynamic)
+
+
+def export(f, *extra_args, aten_graph=False, **options):
+    """``export(f)(*args)``: (graph module, guards) of a function that fits one graph; CaptureError if it does not.
+
+    >>> import rushlight as torch
+    >>> module, guards = torch._dynamo.export(lambda x: x.sin() + 1)(torch.zeros(2))
+    >>> module(torch.zeros(2))
+    (tensor([1., 1.]),)
+    """
+    def run(*args, **kwargs):
+        from ..export.capturing import captured
+        found = captured(f, args, kwargs)
+        return found.module, found.guards
+
+    return run(*extra_args) if extra_args else run
+
+
+def is_dynamo_supported() -> bool:
+    """Whether functions can be captured: always."""
+    return True

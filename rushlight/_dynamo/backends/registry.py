@@ -1,0 +1,4 @@
+"""The table of backends."""
+from ...compiling import list_backends, lookup_backend, register_backend
+
+__all__ = ["list_backends", "lookup_backend", "register_backend"]

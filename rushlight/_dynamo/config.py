@@ -1,0 +1,59 @@
+"""What ``torch._dynamo.config`` steers, over the table of settings: assign to its names, or ``patch`` them for a block."""
+from __future__ import annotations
+
+import contextlib
+import sys
+import types
+
+from ..core.settings import settings
+
+ALIASES = {"cache_size_limit": "recompile_limit"}
+INERT = {"suppress_errors": False, "verbose": False, "assume_static_by_default": True, "automatic_dynamic_shapes": True, "inline_inbuilt_nn_modules": True,
+         "capture_scalar_outputs": False, "capture_dynamic_output_shape_ops": False, "accumulated_recompile_limit": 256, "cache_size_limit_static": 8,
+         "error_on_recompile": False, "specialize_int": False, "force_parameter_static_shapes": True, "optimize_ddp": True, "guard_nn_modules": True,
+         "allow_rnn": True, "skip_nnmodule_hook_guards": True, "compiled_autograd": False}  # names that programs set, and that change nothing here
+
+
+class Config(types.ModuleType):
+    """The module itself: some names are settings."""
+
+    @property
+    def recompile_limit(self):
+        return settings.recompile_limit
+
+    @recompile_limit.setter
+    def recompile_limit(self, value):
+        settings.recompile_limit = value
+
+    cache_size_limit = recompile_limit
+
+    def __setattr__(self, name, value):
+        if name not in INERT and name != "recompile_limit" and name not in ALIASES and not name.startswith("__"):
+            raise AttributeError(f"torch._dynamo.config has no setting {name!r}: there are recompile_limit and, without effect, {', '.join(INERT)}")
+        super().__setattr__(name, value)
+
+    def patch(self, changes=None, value=None, **more):
+        """Changes settings for a ``with`` block, or for the calls of a decorated function."""
+        changes = {changes: value} if isinstance(changes, str) else dict(changes or {})
+        return Patched(self, {**changes, **more})
+
+
+class Patched(contextlib.ContextDecorator):
+    """Settings changed for a block."""
+
+    def __init__(self, config, changes):
+        self.config, self.changes, self.before = config, changes, []
+
+    def __enter__(self):
+        self.before.append({name: getattr(self.config, name) for name in self.changes})
+        for name, value in self.changes.items():
+            setattr(self.config, name, value)
+        return self
+
+    def __exit__(self, *exception):
+        for name, value in self.before.pop().items():
+            setattr(self.config, name, value)
+
+
+globals().update(INERT)
+sys.modules[__name__].__class__ = Config

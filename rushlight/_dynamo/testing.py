@@ -1,0 +1,79 @@
+"""Backends for tests: they count what they get and run it as it is."""
+from __future__ import annotations
+
+
+class CompileCounter:
+    """A backend that counts graphs (``frame_count``) and their operators (``op_count``).
+
+    >>> import rushlight as torch
+    >>> counter = torch._dynamo.testing.CompileCounter()
+    >>> _ = torch.compile(lambda x: x.sin() + 1, backend=counter)(torch.zeros(2))
+    >>> counter.frame_count, counter.op_count
+    (1, 2)
+    """
+
+    def __init__(self):
+        self.frame_count = self.op_count = 0
+
+    def __call__(self, gm, example_inputs):
+        self.frame_count += 1
+        self.op_count += sum(node.op.startswith("call_") for node in gm.graph.nodes)
+        return gm.forward
+
+    def clear(self):
+        self.frame_count = self.op_count = 0
+
+
+class CompileCounterWithBackend(CompileCounter):
+    """Counts, keeps the graphs, and compiles them by another backend."""
+
+    def __init__(self, backend):
+        super().__init__()
+        self.backend, self.graphs = backend, []
+
+    def __call__(self, gm, example_inputs):
+        from ..compiling import lookup_backend
+        super().__call__(gm, example_inputs)
+        self.graphs.append(gm)
+        return lookup_backend(self.backend)(gm, example_inputs)
+
+
+class EagerAndRecordGraphs:
+    """A backend that keeps the graphs it gets."""
+
+    def __init__(self):
+        self.graphs = []
+
+    def __call__(self, gm, example_inputs):
+        self.graphs.append(gm)
+        return gm.forward
+
+
+class AotEagerAndRecordGraphs(EagerAndRecordGraphs):
+    """A backend that keeps the graphs it gets, and their forward and backward programs."""
+
+    def __init__(self):
+        super().__init__()
+        self.fw_graphs, self.bw_graphs = [], []
+
+    def __call__(self, gm, example_inputs):
+        from ..fx.aot import aot_module_simplified
+
+        def keep(where):
+            return lambda module, inputs: where.append(module) or module.forward
+
+        super().__call__(gm, example_inputs)
+        return aot_module_simplified(gm, example_inputs, keep(self.fw_graphs), keep(self.bw_graphs))
+
+
+def same(a, b, tol=1e-4, **_) -> bool:
+    """Whether two results hold the same values, nested alike."""
+    from ..core.native import Tensor
+    from ..core.op import OPS
+    if isinstance(a, Tensor):
+        return isinstance(b, Tensor) and a.shape == b.shape and bool(OPS["allclose"](a, b, rtol=tol, atol=tol, equal_nan=True))
+    if isinstance(a, (tuple, list)):
+        return type(a) is type(b) and len(a) == len(b) and all(same(x, y, tol) for x, y in zip(a, b))
+    if isinstance(a, dict):
+        return isinstance(b, dict) and a.keys() == b.keys() and all(same(a[k], b[k], tol) for k in a)
+    return a == b

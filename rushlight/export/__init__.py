@@ -1,0 +1,168 @@
+"""Programs without the Python around them: ``export(module, args)``; PyTorch's ``torch.export``."""
+from __future__ import annotations
+
+from ..core.native import Tensor
+from ..core.pytree import tree_flatten
+from ..fx import GraphModule
+from ..fx.convert import draw
+from ..nn import Module, Parameter
+from .capturing import captured
+from .dims import Dim, dims, varying
+from .exported_program import ExportedModule, ExportedProgram
+from .graph_signature import (ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument)
+
+__all__ = ["export", "save", "load", "Dim", "dims", "ExportedProgram", "ExportedModule", "ExportGraphSignature"]
+
+
+def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserve_module_call_signature=()) -> ExportedProgram:
+    """The program of a module for arguments like these, as one graph of tensor operators.
+
+    ``dynamic_shapes``: for each argument the dimensions whose sizes vary, ``{"x": {0: Dim("batch")}}`` or in order; None elsewhere.
+    TypeError if ``mod`` is no module or ``args`` no tuple; CaptureError, with line and remedy, for a module that does not fit one graph.
+
+    >>> import rushlight as torch
+    >>> program = torch.export.export(torch.nn.Linear(3, 2), (torch.ones(4, 3),))
+    >>> program.graph_signature.parameters
+    ('weight', 'bias')
+    >>> program.module()(torch.ones(4, 3)).shape
+    torch.Size([4, 2])
+    """
+    if not isinstance(mod, Module):
+        raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}. Put a function into a module's forward.")
+    if not isinstance(args, tuple):
+        raise ValueError(f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}")
+    return Exporting(mod, args, dict(kwargs or {}), dynamic_shapes).program()
+
+
+def for_signature(mod, args, kwargs, dynamic_shapes):
+    """``dynamic_shapes`` for each argument, by position and name."""
+    import inspect
+    if dynamic_shapes is None:
+        return [None] * len(args), {}
+    if isinstance(dynamic_shapes, dict):
+        names = list(inspect.signature(mod.forward).parameters)
+        unknown = set(dynamic_shapes) - set(names)
+        if unknown:
+            raise ValueError(f"dynamic_shapes names {sorted(unknown)}, but forward takes {names}")
+        return [dynamic_shapes.get(n) for n in names[:len(args)]], {k: dynamic_shapes.get(k) for k in kwargs}
+    return list(dynamic_shapes), {}
+
+
+class Exporting:
+    """One export: the capture, and its graph rewritten to take state and inputs by name."""
+
+    def __init__(self, mod, args, kwargs, dynamic_shapes):
+        self.mod, self.args, self.kwargs = mod, args, kwargs
+        self.leaves, self.in_spec = tree_flatten((args, kwargs))
+        self.expected = self.expectations(*for_signature(mod, args, kwargs, dynamic_shapes))
+        marked = [leaf for leaf, (_, _, free) in zip(self.leaves, self.expected) if isinstance(leaf, Tensor) and free]
+        self.marks = [(leaf, getattr(leaf, "_dynamic_sizes", None)) for leaf in marked]
+        for leaf, (_, _, free) in zip(self.leaves, self.expected):
+            if isinstance(leaf, Tensor) and free:
+                leaf._dynamic_sizes = frozenset(free)
+        try:
+            self.found = captured(mod, args, kwargs, dynamic=None if marked else False)
+        finally:
+            for leaf, before in self.marks:
+                leaf._dynamic_sizes = before or frozenset()
+
+    def expectations(self, positional, named):
+        """(shape, dtype, varying dimensions) of each input leaf; (None, value, {}) where it is no tensor."""
+        wanted = []
+        for value, entry in [*zip(self.args, positional), *((v, named.get(k)) for k, v in self.kwargs.items())]:
+            leaves = tree_flatten(value)[0]
+            entries = [entry] if isinstance(value, Tensor) else list(entry.values() if isinstance(entry, dict) else entry or [None] * len(leaves))
+            wanted += entries if len(entries) == len(leaves) else [None] * len(leaves)
+        return [(tuple(leaf.shape), leaf.dtype, varying(leaf.shape, entry)) if isinstance(leaf, Tensor) else (None, leaf, {})
+                for leaf, entry in zip(self.leaves, wanted)]
+
+    def program(self) -> ExportedProgram:
+        self.state = {**dict(self.mod.named_parameters(remove_duplicate=False)), **dict(self.mod.named_buffers(remove_duplicate=False))}
+        persistent = set(self.mod.state_dict())
+        self.constants: dict = {}
+        graph, specs = self.rewritten(persistent)
+        state = {k: v for k, v in self.state.items() if k in persistent}
+        self.constants.update((k, v) for k, v in self.state.items() if k not in persistent)
+        signature = ExportGraphSignature(specs, [OutputSpec(OutputKind.USER_OUTPUT, self.argument(n)) for n in graph.output_node().args[0]])
+        module = GraphModule({}, graph, "GraphModule")
+        return ExportedProgram(module, signature, state, self.constants, self.in_spec, self.found.spec, self.expected, (self.args, self.kwargs))
+
+    @staticmethod
+    def argument(value):
+        return TensorArgument(value.name) if hasattr(value, "name") else ConstantArgument("", value)
+
+    def rewritten(self, persistent):
+        """The captured graph behind placeholders for state and inputs, in that order; and what they are."""
+        from ..fx import Graph
+        old, made, specs, values = self.found.module.graph, Graph(), [], {}
+        placeholders = old.find_nodes(op="placeholder")
+        by_id = {id(value): node for node, value in zip(placeholders, self.found.inputs) if isinstance(value, Tensor)}
+        nodes: dict = {}  # id of a tensor -> its placeholder
+        wanted = {**by_id, **{id(v): None for kind, v in self.found.outputs if kind == "input"}}
+        for name, value in self.state.items():
+            if id(value) in wanted and id(value) not in nodes:
+                kind, prefix = (InputKind.PARAMETER, "p") if isinstance(value, Parameter) else (InputKind.BUFFER, "b")
+                nodes[id(value)] = made.placeholder(f"{prefix}_{name.replace('.', '_')}")
+                specs.append(InputSpec(kind, TensorArgument(nodes[id(value)].name), name, None if kind is InputKind.PARAMETER else name in persistent))
+        inputs = {id(leaf) for leaf in self.leaves}
+        for node, value in zip(placeholders, self.found.inputs):
+            if isinstance(value, Tensor) and id(value) not in nodes and id(value) not in inputs:
+                name = f"lifted_tensor_{len(self.constants)}"
+                self.constants[name] = value
+                nodes[id(value)] = made.placeholder(f"c_{name}")
+                specs.append(InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(nodes[id(value)].name), name))
+        for name, leaf in zip(self.input_names(), self.leaves):
+            node = made.placeholder(name)
+            nodes.setdefault(id(leaf), node) if isinstance(leaf, Tensor) else None
+            specs.append(InputSpec(InputKind.USER_INPUT, TensorArgument(node.name) if isinstance(leaf, Tensor) else ConstantArgument(node.name, leaf)))
+        values.update((node, nodes[key]) for key, node in by_id.items())
+        for key, node in by_id.items():
+            nodes[key].meta.update(node.meta)
+        self.numbers(made, placeholders, values, nodes)
+        result = made.graph_copy(old, values)
+        made.output(tuple(result[v] if kind == "output" else nodes[id(v)] if kind == "input" else v for kind, v in self.found.outputs))
+        made.eliminate_dead_code()
+        return made, specs
+
+    def numbers(self, made, placeholders, values, nodes):
+        """Placeholders that are numbers: sizes of inputs, and places in the random stream."""
+        rest = []
+        symbols = self.found.symbols()
+        for node, value in zip(placeholders, self.found.inputs):
+            if isinstance(value, Tensor):
+                continue
+            if node in symbols:
+                tensor, dim = symbols[node]
+                values[node] = made.call_method("size", (nodes[id(tensor)], dim))
+            else:
+                rest.append(node)
+        if rest:
+            if not self.found.drawn or len(rest) != 2:
+                raise RuntimeError(f"a size that varies does not belong to an input of the graph: {[n.name for n in rest]}. Pass the tensor itself to the operators that use it.")
+            if symbols:
+                raise RuntimeError("random numbers are drawn for sizes that vary: export without dynamic_shapes, or in eval() if dropout draws them")
+            values.update(zip(rest, draw(made, self.found.drawn)))
+
+    def input_names(self):
+        """Names of the input leaves, after the parameters of ``forward``."""
+        import inspect
+        names = list(inspect.signature(self.mod.forward).parameters)
+        found = []
+        for name, value in [*zip(names, self.args), *self.kwargs.items()]:
+            leaves = tree_flatten(value)[0]
+            found += [name] if len(leaves) == 1 and leaves[0] is value else [f"{name}_{k}" for k in range(len(leaves))]
+        return found + [f"args_{k}" for k in range(len(found), len(self.leaves))]
+
+
+def save(ep: ExportedProgram, f, *, extra_files=None, opset_version=None, pickle_protocol=2):
+    """Writes a program to a file or path.  TypeError for anything but an ExportedProgram."""
+    from ..serialization import save as write
+    if not isinstance(ep, ExportedProgram):
+        raise TypeError(f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead.")
+    write(ep, f)
+
+
+def load(f, *, extra_files=None, expected_opset_version=None) -> ExportedProgram:
+    """Reads what ``save`` wrote.  It is unpickled: load only files that you trust."""
+    from ..serialization import load as read
+    return read(f, weights_only=False)

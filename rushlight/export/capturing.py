@@ -1,0 +1,66 @@
+"""One run of a function under capture: its single graph, and what its inputs and outputs are to the function."""
+from __future__ import annotations
+
+import ast
+
+from ..capture.emit import Segment
+from ..capture.frames import Owner
+from ..compiling import compiled
+from ..core.native import Tensor
+from ..core.pytree import tree_flatten
+from ..core.random import default_generator
+from ..fx import Graph, GraphModule
+
+
+class Captured:
+    """``module``: a GraphModule of the function's graph; ``inputs``: for each of its placeholders the tensor or number that it was;
+    ``outputs``: for each leaf of the result ("output", k), ("input", tensor) or ("constant", value); ``spec``: how results are nested."""
+
+    def __init__(self, module, inputs, outputs, spec, drawn, segment: Segment):
+        self.module, self.inputs, self.outputs, self.spec, self.drawn, self.segment = module, inputs, outputs, spec, drawn, segment
+        self.guards = list(segment.guards)
+
+    def symbols(self) -> dict:
+        """For each placeholder that is a size: (the tensor, the dimension)."""
+        texts, found = argument_texts(self.segment.source), {}
+        tensors = {text: value for text, value in zip(texts, self.inputs) if isinstance(value, Tensor)}
+        for node, text in zip(self.module.graph.find_nodes(op="placeholder"), texts):
+            owner, _, rest = text.rpartition(".shape[")
+            if rest and owner in tensors:
+                found[node] = tensors[owner], int(rest[:-1])
+        return found
+
+
+def argument_texts(source: str) -> list:
+    """What a segment passes to its graph, as text."""
+    calls = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "graph"]
+    return [ast.unparse(a) for a in calls[0].args] if calls else []
+
+
+def empty_module() -> GraphModule:
+    graph = Graph()
+    graph.output(())
+    return GraphModule({}, graph)
+
+
+def captured(function, args, kwargs=None, dynamic=False) -> Captured:
+    """Runs a function or module for these arguments in one graph.  CaptureError, with line and remedy, where it does not fit one."""
+    seen = []
+
+    def keep(module, inputs):
+        def call(*values):
+            results = module.forward(*values)
+            seen.append((module, list(values), list(results)))
+            return results
+        return call
+
+    owner = Owner(keep, fullgraph=True, dynamic=dynamic)
+    before = default_generator.place[1]
+    result = compiled(function, owner)(*args, **(kwargs or {}))
+    drawn = default_generator.place[1] - before
+    module, inputs, results = seen[-1] if seen else (empty_module(), [], [])
+    leaves, spec = tree_flatten(result)
+    places = {id(value): ("output", k) for k, value in enumerate(results)}
+    outputs = [places.get(id(leaf), ("input", leaf) if isinstance(leaf, Tensor) else ("constant", leaf)) for leaf in leaves]
+    segment = next(s for entry in owner.entries.values() for s in entry.segments)
+    return Captured(module, inputs, outputs, spec, drawn, segment)

@@ -1,0 +1,46 @@
+"""Sizes that vary: ``Dim("batch")`` in ``dynamic_shapes``."""
+from __future__ import annotations
+
+
+class Dim:
+    """A size that varies between ``min`` and ``max``; the same Dim at two places says that they are equal."""
+
+    def __init__(self, name: str, *, min=None, max=None):
+        if not name.isidentifier():
+            raise ValueError(f"a Dim's name must be an identifier, not {name!r}")
+        low, high = 0 if min is None else min, None if max is None else max
+        if high is not None and high <= low:
+            raise AssertionError(f"Cannot create Dim with inconsistent min={min}, max={max}")
+        self.__name__, self.min, self.max = name, low, high
+
+    def __repr__(self):
+        return f"Dim({self.__name__!r}, min={self.min}, max={self.max})"
+
+
+class Hint:
+    """A varying size without a name."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def __repr__(self):
+        return f"Dim.{self.text}"
+
+
+Dim.AUTO, Dim.DYNAMIC, Dim.STATIC = Hint("AUTO"), Hint("DYNAMIC"), Hint("STATIC")
+
+
+def dims(*names: str, min=None, max=None):
+    """Several Dims at once."""
+    return tuple(Dim(name, min=min, max=max) for name in names)
+
+
+def varying(shape, wanted) -> dict:
+    """{dimension: Dim} of one tensor's entry in ``dynamic_shapes``: a dict by dimension, or a sequence with an entry for each."""
+    if wanted is None:
+        return {}
+    entries = dict(wanted) if isinstance(wanted, dict) else dict(enumerate(wanted))
+    bad = [k for k in entries if not -len(shape) <= k < len(shape)]
+    if bad:
+        raise ValueError(f"dynamic_shapes names dimension {bad[0]} of a tensor with {len(shape)} dimensions")
+    return {k % len(shape): d for k, d in entries.items() if d is not None and d is not Dim.STATIC and not isinstance(d, int)}

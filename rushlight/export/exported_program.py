@@ -1,0 +1,166 @@
+"""ExportedProgram: a program without the Python around it."""
+from __future__ import annotations
+
+import copy
+
+from ..aot.alias import Recording
+from ..core.native import Tensor
+from ..core.pytree import tree_flatten, tree_unflatten
+from ..fx import CodeGen, Graph, GraphModule
+from ..fx.code import PythonCode, Writer
+from ..fx.convert import module_of
+from ..graph import graph as house
+from .dims import Hint
+from .graph_signature import ExportGraphSignature, InputKind
+
+
+class Nested(CodeGen):
+    """Writes a graph of flat inputs and outputs as a function of nested ones."""
+
+    def __init__(self, out_spec):
+        self.out_spec = out_spec
+
+    def _gen_python_code(self, graph, root_module, verbose=False) -> PythonCode:
+        made = Writer(graph, root_module, verbose).write()
+        _, _, body = made.src.partition(":\n")
+        inputs = [node.name for node in graph.nodes if node.op == "placeholder"]
+        renamed = [f"    {node.name} = {node.target}\n" for node in graph.nodes if node.op == "placeholder" and node.name != node.target]
+        for line in renamed:
+            body = body.replace(line, "", 1)
+        lines, result = body.rstrip().rsplit("return ", 1)
+        unpack = f"    {', '.join(inputs)}{',' if inputs else ''} = {root_module}._inputs(args, kwargs)\n" if inputs else ""
+        made.src = f"\n\n\ndef forward({root_module}, *args, **kwargs):\n{unpack}{lines}return {root_module}._outputs({result})\n    "
+        return made
+
+    def process_inputs(self, *args):
+        return tree_flatten((args, {}))[0]
+
+    def process_outputs(self, outputs):
+        return tree_unflatten(list(outputs), self.out_spec)
+
+
+class ExportedModule(GraphModule):
+    """What ``ExportedProgram.module()`` gives: called like the original, with the same state."""
+
+    def _inputs(self, args, kwargs):
+        leaves, spec = tree_flatten((args, kwargs))
+        if spec != self.in_spec:
+            raise ValueError(f"the exported program takes arguments nested as {self.in_spec}, not as {spec}")
+        self.check(leaves)
+        return leaves
+
+    def _outputs(self, results):
+        return tree_unflatten(list(results), self.out_spec)
+
+    def check(self, leaves):
+        """RuntimeError for an input that the program was not exported for."""
+        sizes: dict = {}
+        for k, (leaf, (shape, dtype, varying)) in enumerate(zip(leaves, self.expected)):
+            if shape is None:
+                if leaf != dtype:
+                    raise RuntimeError(f"Guard failed: input {k} is {leaf!r}; the program was exported for {dtype!r} only")
+                continue
+            if not isinstance(leaf, Tensor) or leaf.dim() != len(shape) or leaf.dtype != dtype:
+                raise RuntimeError(f"Guard failed: input {k} must be a tensor of {len(shape)} dimensions and {dtype}")
+            for dim, (size, wanted) in enumerate(zip(leaf.shape, shape)):
+                self.check_size(k, dim, size, wanted, varying.get(dim), sizes)
+
+    def check_size(self, k, dim, size, wanted, free, sizes):
+        if free is None:
+            if size != wanted:
+                raise RuntimeError(f"Guard failed: input {k} has size {size} in dimension {dim}; the program was exported for {wanted}. "
+                                   "Name that dimension in dynamic_shapes when you export.")
+        elif not isinstance(free, Hint):
+            if size < free.min or free.max is not None and size > free.max:
+                raise RuntimeError(f"Guard failed: input {k} has size {size} in dimension {dim}; {free} allows {free.min} to {free.max}")
+            if sizes.setdefault(free.__name__, size) != size:
+                raise RuntimeError(f"Guard failed: sizes named {free.__name__!r} differ: {sizes[free.__name__]} and {size}")
+
+    def train(self, mode: bool = True):
+        raise NotImplementedError("Calling train() is not supported: an exported program has fixed whether it trains. Export the module again.")
+
+    def eval(self):
+        raise NotImplementedError("Calling eval() is not supported: an exported program has fixed whether it trains. Export the module again.")
+
+
+class ExportedProgram:
+    """A graph of tensor operators with the state that it reads: ``graph``, ``graph_signature``, ``state_dict``; ``module()`` runs it."""
+
+    def __init__(self, graph_module, signature: ExportGraphSignature, state_dict, constants, in_spec, out_spec, expected, example_inputs):
+        self.graph_module, self.graph_signature, self.state_dict, self.constants = graph_module, signature, state_dict, constants
+        self.in_spec, self.out_spec, self.expected, self.example_inputs = in_spec, out_spec, expected, example_inputs
+
+    graph: Graph = property(lambda self: self.graph_module.graph)
+
+    def __call__(self, *args, **kwargs):
+        raise RuntimeError("Unable to call ExportedProgram directly. You should use `exported_program.module()` instead.")
+
+    def named_parameters(self):
+        for name in self.graph_signature.parameters:
+            yield name, self.state_dict[name]
+
+    def parameters(self):
+        for _, value in self.named_parameters():
+            yield value
+
+    def named_buffers(self):
+        for name in self.graph_signature.buffers:
+            yield name, self.state_dict.get(name, self.constants.get(name))
+
+    def buffers(self):
+        for _, value in self.named_buffers():
+            yield value
+
+    def module(self, check_guards=True) -> ExportedModule:
+        """A module that is called like the original.  RuntimeError for inputs of other shapes than it was exported for."""
+        graph, values = Graph(), {}
+        for spec, node in zip(self.graph_signature.input_specs, self.graph.find_nodes(op="placeholder")):
+            values[node] = graph.placeholder(node.target) if spec.kind is InputKind.USER_INPUT else graph.get_attr(spec.target)
+        graph.output(graph.graph_copy(self.graph, values))
+        graph.set_codegen(Nested(self.out_spec))
+        made = ExportedModule({**self.constants, **self.state_dict}, graph, "ExportedModule")
+        for name in ("in_spec", "out_spec", "expected"):
+            object.__setattr__(made, name, getattr(self, name))
+        return made
+
+    def run_decompositions(self, decomp_table=None) -> "ExportedProgram":
+        """The same program in primitives; with a table (overload: function), in the operators that the table leaves."""
+        made = copy.copy(self)
+        made.graph_module = self.decomposed(decomp_table)
+        names = [n.name for n in made.graph.find_nodes(op="placeholder")]
+        old = [n.name for n in self.graph.find_nodes(op="placeholder")]
+        made.graph_signature = copy.deepcopy(self.graph_signature)
+        renamed = dict(zip(old, names))
+        for spec in made.graph_signature.input_specs:
+            spec.arg.name = renamed.get(spec.arg.name, spec.arg.name)
+        for spec, node in zip(made.graph_signature.output_specs, made.graph.output_node().args[0]):
+            spec.arg.name = getattr(node, "name", spec.arg.name)
+        return made
+
+    def decomposed(self, table):
+        named = {**self.constants, **self.state_dict}
+        leaves = iter(tree_flatten(self.example_inputs)[0])
+        given = [next(leaves) if s.kind is InputKind.USER_INPUT else named[s.target] for s in self.graph_signature.input_specs]
+        if table:
+            from ..fx.experimental.proxy_tensor import make_fx
+            return make_fx(self.graph_module.forward, table)(*given)
+        trace = Recording()
+        with trace:
+            results = self.graph_module(*(trace.input(value.meta) if isinstance(value, Tensor) else value for value in given))
+            stores = [house.Store(value, node) for node, value in trace.written()]
+        if trace.drawn or any(isinstance(d, dict) and d for _, _, d in self.expected):
+            raise RuntimeError("a program that draws random numbers, or with sizes that vary, cannot be written in primitives: pass a decomposition table")
+        whole = house.Graph(trace.inputs, trace.nodes, [*(r.node for r in results if isinstance(r, Tensor)), *stores])
+        module = module_of(house.splice(whole).prune())
+        output = module.graph.output_node()
+        made = iter(output.args[0])
+        output.args = (tuple(next(made) if isinstance(r, Tensor) else r for r in results),)
+        module.recompile()
+        return module
+
+    def __str__(self):
+        body = self.graph_module.print_readable(False).rstrip()
+        inputs = "\n".join(f"    {s.arg.name}: {s.kind.name}" + (f" target={s.target!r}" if s.target else "") for s in self.graph_signature.input_specs)
+        outputs = "\n".join(f"    {s.arg.name}: {s.kind.name}" for s in self.graph_signature.output_specs)
+        text = "\n".join("    " + line for line in body.splitlines())
+        return f"ExportedProgram:\n{text}\n\nGraph signature:\n    # inputs\n{inputs}\n    # outputs\n{outputs}\n"

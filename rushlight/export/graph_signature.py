@@ -1,0 +1,77 @@
+"""What the inputs and outputs of an exported graph are."""
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import Any, Optional
+
+
+class InputKind(enum.Enum):
+    USER_INPUT = 1
+    PARAMETER = 2
+    BUFFER = 3
+    CONSTANT_TENSOR = 4
+
+
+class OutputKind(enum.Enum):
+    USER_OUTPUT = 1
+    BUFFER_MUTATION = 3
+
+
+@dataclasses.dataclass
+class TensorArgument:
+    """A tensor, by the name of its node."""
+
+    name: str
+
+
+@dataclasses.dataclass
+class ConstantArgument:
+    """A value that is fixed."""
+
+    name: str
+    value: Any
+
+
+@dataclasses.dataclass
+class InputSpec:
+    """One input: what it is, its node, and the name of the parameter, buffer or constant that it stands for."""
+
+    kind: InputKind
+    arg: Any
+    target: Optional[str] = None
+    persistent: Optional[bool] = None
+
+
+@dataclasses.dataclass
+class OutputSpec:
+    """One output: what it is, and its node."""
+
+    kind: OutputKind
+    arg: Any
+    target: Optional[str] = None
+
+
+@dataclasses.dataclass
+class ExportGraphSignature:
+    """``input_specs`` and ``output_specs``, in the order of the graph's placeholders and results."""
+
+    input_specs: list
+    output_specs: list
+
+    def _targets(self, kind):
+        return tuple(s.target for s in self.input_specs if s.kind is kind)
+
+    def _names(self, kind):
+        return {s.arg.name: s.target for s in self.input_specs if s.kind is kind}
+
+    parameters = property(lambda self: self._targets(InputKind.PARAMETER))
+    buffers = property(lambda self: self._targets(InputKind.BUFFER))
+    lifted_tensor_constants = property(lambda self: self._targets(InputKind.CONSTANT_TENSOR))
+    inputs_to_parameters = property(lambda self: self._names(InputKind.PARAMETER))
+    inputs_to_buffers = property(lambda self: self._names(InputKind.BUFFER))
+    inputs_to_lifted_tensor_constants = property(lambda self: self._names(InputKind.CONSTANT_TENSOR))
+    non_persistent_buffers = property(lambda self: {s.target for s in self.input_specs if s.kind is InputKind.BUFFER and s.persistent is False})
+    user_inputs = property(lambda self: tuple(s.arg.name if isinstance(s.arg, TensorArgument) else s.arg.value for s in self.input_specs if s.kind is InputKind.USER_INPUT))
+    user_outputs = property(lambda self: tuple(s.arg.name if isinstance(s.arg, TensorArgument) else s.arg.value for s in self.output_specs))
+    buffers_to_mutate = property(lambda self: {s.arg.name: s.target for s in self.output_specs if s.kind is OutputKind.BUFFER_MUTATION})

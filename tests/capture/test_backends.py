@@ -1,0 +1,106 @@
+"""Backends: by name, registered, as functions of graph modules; and the names around them."""
+import pytest
+
+import rushlight as torch
+import rushlight._dynamo.config
+from rushlight._dynamo.backends.common import aot_autograd
+from rushlight._dynamo.testing import AotEagerAndRecordGraphs, CompileCounter, CompileCounterWithBackend, EagerAndRecordGraphs, same
+from tests.fx.test_operators import close, step, training
+
+
+def replacing(module, inputs):
+    """Turns sin into cos, and compiles what comes out."""
+    for node in module.graph.find_nodes(op="call_function", target=torch.sin):
+        node.target = torch.cos
+    module.recompile()
+    return torch._inductor.compile_fx.compile_fx(module, inputs)
+
+
+BACKENDS = ["eager", "aot_eager", "rushlight", "inductor", lambda module, inputs: module, lambda module, inputs: module.forward,
+            CompileCounterWithBackend("inductor"), CompileCounterWithBackend("aot_eager"), EagerAndRecordGraphs(), AotEagerAndRecordGraphs(),
+            aot_autograd(fw_compiler=lambda module, inputs: module), torch._inductor.compile_fx.compile_fx]
+
+
+@pytest.mark.parametrize("backend", BACKENDS, ids=str)
+def test_training_under_every_backend(backend):
+    model, x = training()
+    wanted = step(model, model, x)
+    assert close(step(torch.compile(model, backend=backend), model, x), wanted)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "rushlight", lambda module, inputs: module], ids=str)
+def test_writes_and_views_under_every_backend(backend):
+    def f(x, y):
+        x.add_(y)
+        z = x.t()
+        return z, x, (x * 2).sum()
+
+    x, y = torch.ones(2, 3), torch.ones(3)
+    z, same_x, total = torch.compile(f, backend=backend)(x, y)
+    assert same_x is x and x.tolist() == [[2.0] * 3] * 2 and total.item() == 24
+    z[0, 0] = 7
+    assert x[0, 0].item() == 7
+
+
+def test_a_backend_changes_the_program():
+    f = torch.compile(lambda x: torch.sin(x) + 1, backend=replacing)
+    assert torch.allclose(f(torch.zeros(3)), torch.full((3,), 2.0))
+
+
+def test_the_graph_that_backends_get():
+    kept = EagerAndRecordGraphs()
+    torch.compile(lambda x, y: torch.relu(x @ y) * 2, backend=kept)(torch.ones(2, 3), torch.ones(3, 2))
+    graph = kept.graphs[0].graph
+    graph.lint()
+    assert [n.op for n in graph.nodes] == ["placeholder"] * 2 + ["call_function"] * 3 + ["output"]
+    relu = graph.find_nodes(op="call_function", target=torch.relu)[0]
+    assert tuple(relu.meta["example_value"].shape) == (2, 2) and "test_backends.py" in relu.stack_trace
+    assert 'x0: "float32[2, 3]"' in kept.graphs[0].print_readable(print_output=False)
+
+
+def test_a_graph_with_varying_sizes():
+    kept = EagerAndRecordGraphs()
+    f = torch.compile(lambda x: x.reshape(x.shape[0] * 2, -1) + x.shape[0], backend=kept, dynamic=True)
+    for n in (4, 6):
+        assert f(torch.zeros(n, 2)).tolist() == [[float(n)]] * (2 * n)
+    assert len(kept.graphs) == 1
+
+
+def test_counters_and_registration():
+    counter = CompileCounter()
+    f = torch.compile(lambda x: (x.sin() + 1).sum(), backend=counter)
+    f(torch.ones(2)), f(torch.ones(2))
+    assert (counter.frame_count, counter.op_count) == (1, 3)
+
+    @torch._dynamo.register_backend
+    def mine_for_test(module, inputs):
+        return module.forward
+
+    assert "mine_for_test" in torch.compiler.list_backends() and torch.compile(lambda x: x + 1, backend="mine_for_test")(torch.ones(1)).item() == 2
+    with pytest.raises(ValueError, match="built in"):
+        torch._dynamo.register_backend(mine_for_test, "eager")
+
+
+def test_a_backend_that_returns_nothing():
+    with pytest.raises(TypeError, match="cannot be called"):
+        torch.compile(lambda x: x + 1, backend=lambda module, inputs: None)(torch.ones(1))
+
+
+def test_config_is_patched_for_a_block():
+    config = torch._dynamo.config
+    before = config.recompile_limit
+    with config.patch(cache_size_limit=3, verbose=True):
+        assert config.recompile_limit == 3 and config.verbose
+    assert config.recompile_limit == before and not config.verbose
+    with pytest.raises(AttributeError, match="no setting 'nothing'"):
+        config.nothing = 1
+
+
+def test_same():
+    x = torch.ones(2)
+    assert same([x, {"a": x}], [x + 1e-7, {"a": x}]) and not same(x, x + 1) and not same((x,), [x]) and not same(x, torch.ones(3))
+
+
+def test_dynamo_export():
+    module, guards = torch._dynamo.export(lambda x: x.sin() + 1)(torch.zeros(2))
+    assert module(torch.zeros(2))[0].tolist() == [1.0, 1.0] and guards

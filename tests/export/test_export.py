@@ -1,0 +1,133 @@
+"""Exported programs: their graphs and signatures, running, checking inputs, varying sizes, saving."""
+import io
+
+import pytest
+
+import rushlight as torch
+from rushlight import nn
+from rushlight.export import Dim, export, load, save
+from rushlight.export.graph_signature import InputKind
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 3)
+        self.register_buffer("shift", torch.ones(3))
+        self.register_buffer("hidden", torch.ones(3), persistent=False)
+        self.outside = torch.full((3,), 2.0)
+
+    def forward(self, x, more, flag=True):
+        y = self.linear(x) * self.shift + self.outside * self.hidden + more["y"]
+        if flag:
+            y = y.relu()
+        return {"y": y.reshape(-1, x.shape[0]), "n": 3, "x": x}
+
+
+@pytest.fixture
+def case():
+    model = Model()
+    return model, (torch.randn(5, 4), {"y": torch.randn(3)})
+
+
+def test_signature_and_state(case):
+    model, args = case
+    program = export(model, args)
+    signature = program.graph_signature
+    assert signature.parameters == ("linear.weight", "linear.bias") and signature.buffers == ("shift", "hidden")
+    assert signature.non_persistent_buffers == {"hidden"} and len(signature.lifted_tensor_constants) == 1 and signature.user_inputs == ("x", "more_0")
+    assert set(program.state_dict) == {"linear.weight", "linear.bias", "shift"} and dict(program.named_parameters())["linear.weight"] is model.linear.weight
+    assert [s.kind for s in signature.input_specs] == [InputKind.PARAMETER] * 2 + [InputKind.BUFFER] * 2 + [InputKind.CONSTANT_TENSOR] + [InputKind.USER_INPUT] * 2
+    program.graph.lint()
+    assert "p_linear_weight: PARAMETER target='linear.weight'" in str(program)
+
+
+def test_it_runs_also_decomposed_and_loaded(case):
+    model, args = case
+    program = export(model, args)
+    wanted = model(*args)
+    buffer = io.BytesIO()
+    save(program, buffer)
+    buffer.seek(0)
+    for one in (program, program.run_decompositions(), load(buffer), program.run_decompositions({torch.ops.aten.relu.default: lambda x: x.clamp(min=0)})):
+        found = one.module()(*args)
+        assert torch.allclose(found["y"], wanted["y"]) and found["n"] == 3 and torch.equal(found["x"], args[0])
+    prims = program.run_decompositions().graph
+    assert all(n.target.namespace == "prims" for n in prims.nodes if n.op == "call_function")
+
+
+def test_gradients_reach_the_state(case):
+    model, args = case
+    export(model, args).module()(*args)["y"].sum().backward()
+    assert model.linear.weight.grad is not None
+
+
+def test_inputs_are_checked(case):
+    model, (x, more) = case
+    module = export(model, (x, more)).module()
+    with pytest.raises(RuntimeError, match="exported for 5"):
+        module(x[:2], more)
+    with pytest.raises(RuntimeError, match="torch.float32"):
+        module(x.double(), more)
+    with pytest.raises(ValueError, match="nested as"):
+        module(x)
+    with pytest.raises(NotImplementedError):
+        module.train()
+    with pytest.raises(RuntimeError, match="Unable to call ExportedProgram directly"):
+        export(model, (x, more))(x, more)
+
+
+@pytest.mark.parametrize("shapes", [{"x": {0: Dim("batch", max=8)}, "more": {"y": None}}, ((Dim("batch", max=8), None), {"y": None})])
+def test_sizes_vary(case, shapes):
+    model, (x, more) = case
+    module = export(model, (x, more), dynamic_shapes=shapes).module()
+    assert torch.allclose(module(x[:2], more)["y"], model(x[:2], more)["y"])
+    with pytest.raises(RuntimeError, match="allows 0 to 8"):
+        module(torch.ones(9, 4), more)
+
+
+def test_equal_names_are_equal_sizes():
+    class Sum(nn.Module):
+        def forward(self, a, b):
+            return a + b
+
+    batch = Dim("batch")
+    module = export(Sum(), (torch.ones(3), torch.ones(3)), dynamic_shapes={"a": {0: batch}, "b": {0: batch}}).module()
+    assert module(torch.ones(4), torch.ones(4)).tolist() == [2.0] * 4
+    with pytest.raises(RuntimeError, match="'batch' differ"):
+        module(torch.ones(4), torch.ones(1))
+
+
+def test_random_numbers_are_drawn_anew():
+    model, x = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)), torch.ones(5, 4)
+    module = export(model, (x,)).module()
+    torch.manual_seed(0)
+    wanted = model(x), model(x)
+    torch.manual_seed(0)
+    assert torch.equal(module(x), wanted[0]) and torch.equal(module(x), wanted[1])
+
+
+def test_buffers_are_updated():
+    model, x = nn.BatchNorm1d(4), torch.randn(5, 4)
+    program = export(model, (x,))
+    before = model.running_mean.clone()
+    other = nn.BatchNorm1d(4)
+    other.load_state_dict(model.state_dict())
+    assert torch.allclose(program.module()(x), other(x)) and torch.allclose(model.running_mean, other.running_mean) and not torch.equal(before, model.running_mean)
+
+
+def test_refusals():
+    class Branch(nn.Module):
+        def forward(self, x):
+            return x if x.sum() > 0 else -x
+
+    with pytest.raises(Exception, match="RB002"):
+        export(Branch(), (torch.ones(2),))
+    with pytest.raises(ValueError, match="nn.Module"):
+        export(lambda x: x, (torch.ones(2),))
+    with pytest.raises(ValueError, match="tuple"):
+        export(nn.Linear(1, 1), torch.ones(1))
+    with pytest.raises(ValueError, match="names \\['z'\\]"):
+        export(nn.Linear(1, 1), (torch.ones(1),), dynamic_shapes={"z": None})
+    with pytest.raises(TypeError, match="ExportedProgram"):
+        save(nn.Linear(1, 1), io.BytesIO())
