@@ -50,6 +50,9 @@ from ._ops import ops  # noqa: E402  (users find operators by namespace here; th
 AUTOCAST = frozenset(("autocast", "is_autocast_available", "is_autocast_enabled", "set_autocast_enabled", "get_autocast_dtype", "set_autocast_dtype", "is_autocast_cpu_enabled",
                       "set_autocast_cpu_enabled", "get_autocast_cpu_dtype", "set_autocast_cpu_dtype", "is_autocast_cache_enabled", "set_autocast_cache_enabled",
                       "clear_autocast_cache"))
+DETERMINISM = frozenset(("use_deterministic_algorithms", "are_deterministic_algorithms_enabled", "is_deterministic_algorithms_warn_only_enabled",
+                         "set_deterministic_debug_mode", "get_deterministic_debug_mode"))
+ANOMALY = frozenset(("is_anomaly_enabled", "is_anomaly_check_nan_enabled"))
 
 
 def __getattr__(name):
@@ -59,6 +62,10 @@ def __getattr__(name):
 
     if name == "vmap":
         return import_module(".func", __name__).vmap
+    if name in DETERMINISM:
+        return getattr(import_module(".determinism", __name__), name)
+    if name in ANOMALY:
+        return getattr(import_module(".autograd.anomaly", __name__), name)
     if name in AUTOCAST:
         return getattr(import_module(".amp.autocast", __name__), name)
     if not name.startswith("__") and find_spec(f"{__name__}.{name}"):

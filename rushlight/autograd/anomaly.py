@@ -83,3 +83,8 @@ def set_mode(mode, check_nan):
 def is_anomaly_enabled() -> bool:
     """Whether anomaly detection is on."""
     return state.anomaly != 0
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether anomaly detection makes nan gradients errors."""
+    return bool(detect_anomaly.check_nan)
