@@ -183,5 +183,12 @@ class CorruptFileError(Numbered, RuntimeError):
     number = 601
 
 
+# --- 700: layouts ----------------------------------------------------------------------------------------------------------------
+class UnsupportedLayoutError(Numbered, NotImplementedError):
+    """An operator that has no meaning yet for sparse or jagged tensors."""
+
+    number = 701
+
+
 class NotSupported(NotImplementedError):
     """Something that is understood and not yet built; the message says what to use instead."""

@@ -1,0 +1,75 @@
+"""Sparse tensors under PyTorch's names: ``sparse.mm``, ``sparse.addmm``, ``sparse.sampled_addmm``, ``sparse.sum``, ``sparse.softmax``."""
+from __future__ import annotations
+
+from ..core.op import OPS
+from ..core.tensor import wrapped
+from .rules import addmm, mm, total
+from .tensor import Coo, Csr, Sparse, made
+
+__all__ = ["addmm", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "sum"]
+
+
+def need_sparse(name, input):
+    if not isinstance(input, Sparse):
+        raise RuntimeError(f"sparse.{name}: expected a sparse tensor, got the layout {input.layout}. Convert it with to_sparse() first.")
+
+
+def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None):
+    """beta * input + alpha * (mat1 @ mat2) at the places that input (CSR) keeps.  input: [m, n], mat1: [m, k], mat2: [k, n]."""
+    if not isinstance(input, Csr):
+        raise RuntimeError(f"sampled_addmm: Expected self to have sparse csr layout, but got {input.layout}")
+    if mat1.dim() != 2 or mat2.dim() != 2 or mat1.shape[1] != mat2.shape[0] or tuple(input.shape) != (mat1.shape[0], mat2.shape[1]):
+        raise RuntimeError(f"sampled_addmm: sizes do not fit: input {list(input.shape)}, mat1 {list(mat1.shape)}, mat2 {list(mat2.shape)}")
+    rows, columns = input.coo().positions
+    products = (mat1[rows] * mat2.t()[columns]).sum(-1)
+    return input.with_elements(input.elements * beta + products * alpha)
+
+
+def sum(input, dim=None, dtype=None):
+    """The sum of all elements, or over dimensions: sparse while a sparse dimension is left."""
+    need_sparse("sum", input)
+    return total(input, dim, dtype=dtype)
+
+
+def softmax(input, dim, *, dtype=None):
+    """Softmax along a dimension of the elements that are kept; the others count as minus infinity."""
+    need_sparse("softmax", input)
+    x = input.coo().coalesce()
+    elements = x.elements if dtype is None else x.elements.to(dtype)
+    at = wrapped(dim, x.dim())
+    if at >= x.sparse_dim():
+        return x.with_elements(OPS["softmax"](elements, at - x.sparse_dim() + 1))
+    return x.with_elements(OPS["exp"](in_groups(x, elements, at)))
+
+
+def log_softmax(input, dim, *, dtype=None):
+    """The logarithm of ``softmax``."""
+    need_sparse("log_softmax", input)
+    x = input.coo().coalesce()
+    elements = x.elements if dtype is None else x.elements.to(dtype)
+    at = wrapped(dim, x.dim())
+    return x.with_elements(OPS["log_softmax"](elements, at - x.sparse_dim() + 1) if at >= x.sparse_dim() else in_groups(x, elements, at))
+
+
+def in_groups(x, elements, at):
+    """Logarithms of shares within the elements that differ in dimension ``at`` alone."""
+    others = [k for k in range(x.sparse_dim()) if k != at]
+    group = made(Coo, [x.shape[k] for k in others], elements, positions=x.positions[others], coalesced=False).flat()
+    group = OPS["unique"](group, return_inverse=True)[1] if group.numel() else group
+    count = int(group.max()) + 1 if group.numel() else 0
+    empty = elements.detach().new_zeros((count, *elements.shape[1:]))
+    high = empty.index_reduce(0, group, elements.detach(), "amax", include_self=False)
+    away = elements - high[group]
+    return away - empty.index_add(0, group, away.exp()).log()[group]
+
+
+def spdiags(diagonals, offsets, shape, layout=None):
+    """A sparse matrix from rows of ``diagonals`` [n, length], each on the diagonal with its offset (0 the main one, positive above)."""
+    rows, columns, kept = [], [], []
+    length = diagonals.shape[-1]
+    for row, offset in zip(diagonals.reshape(-1, length), offsets.reshape(-1).tolist()):
+        first, last = max(offset, 0), min(shape[1], shape[0] + offset, length)
+        column = OPS["arange"](first, max(last, first))
+        rows, columns, kept = [*rows, column - offset], [*columns, column], [*kept, row[column]]
+    out = made(Coo, shape, OPS["cat"](kept), positions=OPS["stack"]([OPS["cat"](rows), OPS["cat"](columns)]), coalesced=False)
+    return out.to_sparse(layout=layout) if layout is not None else out

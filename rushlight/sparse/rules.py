@@ -1,0 +1,285 @@
+"""What operators do with sparse tensors.
+
+An operator whose program is elementwise, and which takes 0 to 0, acts on the elements that are kept: that covers most.  The others have a
+rule here; what has none raises, and says how to go on.
+"""
+from __future__ import annotations
+
+from ..core.errors import UnsupportedLayoutError
+from ..core.native import Op, Tensor
+from ..core.op import OPS
+from ..core.overriding import DisableTorchFunctionSubclass
+from ..core.tensor import wrapped
+from ..transforms.trace import Trace
+from .tensor import Coo, Csr, Sparse, made, masked
+
+RULES: dict = {}
+WITHOUT_ELEMENTS = frozenset((  # members of tensors that ask for sizes and types only, or call ``to``
+    "shape", "dtype", "device", "ndim", "dim", "size", "numel", "element_size", "is_floating_point", "is_complex", "float", "double", "half", "bfloat16", "long", "int",
+    "type_as", "cpu", "__len__"))
+
+
+def rule(*names):
+    """Enters a function as what these operators do with sparse arguments."""
+    def enter(function):
+        for name in names:
+            RULES[OPS[name]] = function
+        return function
+    return enter
+
+
+def answer(func, args, kwargs):
+    """The result of a call with sparse arguments."""
+    found = RULES.get(func)
+    if found is not None:
+        return found(*args, **kwargs)
+    name = func.name if isinstance(func, Op) else member(func)
+    if name in WITHOUT_ELEMENTS:
+        with DisableTorchFunctionSubclass():
+            return func(*args, **kwargs)
+    if isinstance(func, Op) and isinstance(args[0], Sparse) and not any(isinstance(a, Tensor) for a in (*args[1:], *kwargs.values())) and keeps_zeros(func, args, kwargs):
+        own = args[0].coalesce() if isinstance(args[0], Coo) else args[0]
+        return own.with_elements(func(own.elements, *args[1:], **kwargs))
+    layouts = " and ".join(sorted({str(a.layout) for a in args if isinstance(a, Sparse)}))
+    raise UnsupportedLayoutError(f"{name}: not implemented for the layout {layouts or 'torch.sparse_coo'}", "dense tensors", "convert with to_dense() first")
+
+
+def member(func) -> str:
+    """The name of a member of Tensor, be it a method or what a property reads."""
+    return getattr(getattr(func, "__self__", None), "fget", func).__name__
+
+
+def keeps_zeros(operator, args, kwargs) -> bool:
+    """Whether an operator is elementwise and takes 0 to 0, for these other arguments."""
+    zero = OPS["zeros"]((2,), dtype=args[0].dtype)
+    if operator.facts.get("composite") or operator.facts.get("view"):
+        return False
+    trace = Trace()
+    given = trace.input(zero.meta)
+    with trace:
+        result = operator.body(given, *args[1:], **kwargs) if operator.kind is None else trace.call(operator, (given, *args[1:]), kwargs)
+    if not isinstance(result, Tensor) or tuple(result.shape) != (2,) or not all_elementwise(trace.nodes):
+        return False
+    return not bool((operator(zero, *args[1:], **kwargs) != 0).any())
+
+
+def all_elementwise(nodes) -> bool:
+    return all(all_elementwise(n.inside.nodes) if n.inside is not None else n.op.kind.name in ("elementwise", "create") for n in nodes)
+
+
+# --- sums ------------------------------------------------------------------------------------------------------------------------
+@rule("add")
+def add(a, b, *, alpha=1):
+    """Sparse and sparse give sparse, sparse and dense give dense."""
+    if isinstance(a, Sparse) and isinstance(b, Sparse):
+        x, y = a.coo(), b.coo()
+        if tuple(a.shape) != tuple(b.shape):
+            raise RuntimeError(f"add: expected sparse tensors of one size, got {list(a.shape)} and {list(b.shape)}")
+        if x.sparse_dim() != y.sparse_dim():
+            raise RuntimeError(f"add: expected as many sparse dimensions, got {x.sparse_dim()} and {y.sparse_dim()}")
+        both = made(Coo, a.shape, OPS["cat"]([x.elements, y.elements * alpha]), positions=OPS["cat"]([x.positions, y.positions], 1), coalesced=False)
+        return both.to_sparse_csr() if isinstance(a, Csr) else both.coalesce() if x.coalesced and y.coalesced else both
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return OPS["add"](dense(a), dense(b), alpha=alpha)
+    raise UnsupportedLayoutError("add: a number cannot be added to a sparse tensor, where it would fill every place", "tensors", "convert with to_dense() first")
+
+
+@rule("sub")
+def sub(a, b, *, alpha=1):
+    return add(a, b, alpha=-alpha)
+
+
+def dense(x):
+    return x.to_dense() if isinstance(x, Sparse) else x
+
+
+@rule("sum")
+def total(input, dim=None, keepdim=False, *, dtype=None):
+    """The sum of all elements, or over dimensions: sparse while a sparse dimension is left."""
+    x = input.coo()
+    elements = x.elements if dtype is None else x.elements.to(dtype)
+    if dim is None or dim == ():
+        return elements.sum()
+    if keepdim:
+        raise UnsupportedLayoutError("sum: keepdim is not implemented for sparse tensors", "keepdim=False", "unsqueeze the result")
+    dims = {wrapped(d, x.dim()) for d in ((dim,) if isinstance(dim, int) else dim)}
+    count = x.sparse_dim()
+    inner = tuple(d - count + 1 for d in sorted(dims) if d >= count)
+    elements = elements.sum(inner) if inner else elements
+    left = [d for d in range(count) if d not in dims]
+    if not left:
+        return elements.sum(0)
+    shape = [size for d, size in enumerate(x.shape) if d not in dims]
+    out = made(Coo, shape, elements, positions=x.positions[left], coalesced=x.coalesced and len(left) == count)
+    return out.coalesce()
+
+
+# --- products ---------------------------------------------------------------------------------------------------------------------
+@rule("mul")
+def mul(a, b):
+    """Elements at places that both keep."""
+    if not isinstance(a, Sparse):
+        a, b = b, a
+    if not isinstance(b, Tensor) or not isinstance(b, Sparse) and not b.dim():
+        return a.with_elements(a.elements * b)
+    if isinstance(b, Sparse):
+        return meeting(a.coo().coalesce(), b.coo().coalesce())
+    own = a.coalesce() if isinstance(a, Coo) else a
+    return own.with_elements(own.elements * masked(b.expand(tuple(a.shape)), own).elements)
+
+
+def meeting(a, b):
+    if tuple(a.shape) != tuple(b.shape):
+        raise RuntimeError(f"mul: expected sparse tensors of one size, got {list(a.shape)} and {list(b.shape)}")
+    x, y = a.flat(), b.flat()
+    if not a._nnz() or not b._nnz():
+        return made(Coo, a.shape, a.elements[:0], positions=a.positions[:, :0], coalesced=True)
+    at = OPS["searchsorted"](y, x).clamp(max=y.size(0) - 1)
+    kept = (y[at] == x).nonzero().reshape(-1)
+    return made(Coo, a.shape, a.elements[kept] * b.elements[at[kept]], positions=a.positions[:, kept], coalesced=True)
+
+
+@rule("div")
+def div(a, b, *, rounding_mode=None):
+    if not isinstance(a, Sparse) or isinstance(b, Sparse) or isinstance(b, Tensor) and b.dim():
+        raise UnsupportedLayoutError("div: a sparse tensor is divided by a number or a tensor without dimensions", "a number", "convert with to_dense() first")
+    return a.with_elements(OPS["div"](a.elements, b, rounding_mode=rounding_mode))
+
+
+@rule("mm", "matmul", "mv")
+def mm(a, b, reduce=None):
+    """A matrix product of which one side, or both, are sparse; ``reduce`` combines products in another way than their sum."""
+    if reduce not in (None, "sum", "mean", "amax", "amin"):
+        raise ValueError(f"reduce is one of sum, mean, amax and amin, got {reduce!r}")
+    if a.dim() != 2 or b.dim() not in (1, 2) or a.shape[1] != b.shape[0]:
+        raise RuntimeError(f"mm: mat1 and mat2 shapes cannot be multiplied ({'x'.join(map(str, a.shape))} and {'x'.join(map(str, b.shape))})")
+    if not isinstance(a, Sparse):
+        return transposed_(mm(transpose(b, 0, 1), a.t() if a.dim() == 2 else a))
+    if isinstance(b, Sparse):
+        product = both_sparse(a.coo(), b.coo())
+        return product.to_sparse_csr() if isinstance(a, Csr) else product
+    return rows_combined(a.coo(), b, reduce)
+
+
+def transposed_(x):
+    return x.t() if x.dim() == 2 else x
+
+
+def rows_combined(a, b, reduce):
+    rows, columns = a.positions
+    weights = a.elements if b.dim() == 1 else a.elements.unsqueeze(1)
+    parts = weights * b[columns]
+    out = parts.new_zeros((a.shape[0], *b.shape[1:]))
+    if reduce in ("amax", "amin"):
+        return out.index_reduce(0, rows, parts, reduce, include_self=False)
+    out = out.index_add(0, rows, parts)
+    if reduce == "mean":
+        count = OPS["bincount"](rows, minlength=a.shape[0]).clamp(min=1).to(out.dtype)
+        out = out / (count if b.dim() == 1 else count.unsqueeze(1))
+    return out
+
+
+def both_sparse(a, b):
+    """Every element (i, k) of a meets the elements (k, j) of b."""
+    own = b.to_sparse_csr()
+    rows, inner = a.positions
+    counts = (own.starts[1:] - own.starts[:-1])[inner]
+    left = OPS["arange"](a._nnz()).repeat_interleave(counts)
+    ends = counts.cumsum(0)
+    right = OPS["arange"](left.size(0)) - (ends - counts)[left] + own.starts[inner][left]
+    at = OPS["stack"]([rows[left], own.columns[right]])
+    return made(Coo, (a.shape[0], b.shape[1]), a.elements[left] * own.elements[right], positions=at, coalesced=False).coalesce()
+
+
+@rule("addmm")
+def addmm(input, mat1, mat2, *, beta=1, alpha=1):
+    """beta * input + alpha * (mat1 @ mat2)."""
+    product = mm(mat1, mat2)
+    return add(input * beta, product * alpha) if isinstance(product, Sparse) or isinstance(input, Sparse) else input * beta + product * alpha
+
+
+# --- shapes -----------------------------------------------------------------------------------------------------------------------
+@rule("transpose")
+def transpose(input, dim0, dim1):
+    """Two sparse dimensions exchanged."""
+    x, order = input.coo(), list(range(input.dim()))
+    i, j = wrapped(dim0, x.dim()), wrapped(dim1, x.dim())
+    order[i], order[j] = order[j], order[i]
+    return permute(input, order)
+
+
+@rule("t")
+def t(input):
+    if input.dim() > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got {input.dim()} dimensions")
+    return transpose(input, 0, 1) if input.dim() == 2 else input
+
+
+@rule("permute")
+def permute(input, *dims):
+    """Sparse dimensions in another order, dense dimensions too, but not mixed."""
+    x = input.coo()
+    order = [wrapped(d, x.dim()) for d in (dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims)]
+    count = x.sparse_dim()
+    if sorted(order) != list(range(x.dim())) or any(d >= count for d in order[:count]):
+        raise RuntimeError(f"permute: expected an order of sparse dimensions, then of dense ones, got {order}")
+    inner = (0, *(d - count + 1 for d in order[count:]))
+    out = made(Coo, [x.shape[d] for d in order], x.elements.permute(inner), positions=x.positions[order[:count]], coalesced=order[:count] == list(range(count)) and x.coalesced)
+    return out.to_sparse_csr() if isinstance(input, Csr) else out
+
+
+@rule("cat")
+def cat(tensors, dim=0, **more):
+    """Sparse tensors side by side along a sparse dimension."""
+    parts = [x.coo() for x in tensors]
+    at = wrapped(dim, parts[0].dim())
+    if at >= parts[0].sparse_dim():
+        raise UnsupportedLayoutError(f"cat: dimension {at} is dense in these sparse tensors", "a sparse dimension", "convert with to_dense() first")
+    start, places = 0, []
+    for x in parts:
+        shift = x.positions.new_zeros((x.sparse_dim(), 1))
+        shift[at] = start
+        places.append(x.positions + shift)
+        start += x.shape[at]
+    shape = [start if k == at else size for k, size in enumerate(parts[0].shape)]
+    return made(Coo, shape, OPS["cat"]([x.elements for x in parts]), positions=OPS["cat"](places, 1), coalesced=False).coalesce()
+
+
+@rule("index_select")
+def index_select(input, dim, index):
+    """Rows, columns or further slices, chosen along a sparse dimension."""
+    x, at = input.coo().coalesce(), wrapped(dim, input.dim())
+    if at >= x.sparse_dim():
+        return x.with_elements(x.elements.index_select(at - x.sparse_dim() + 1, index))
+    chosen, kept = (index.unsqueeze(1) == x.positions[at]).nonzero().t()
+    places = x.positions[:, kept]
+    places[at] = chosen
+    shape = [index.numel() if k == at else size for k, size in enumerate(x.shape)]
+    return made(Coo, shape, x.elements[kept], positions=places, coalesced=False).coalesce()
+
+
+@rule("select")
+def select(input, dim, index):
+    """One slice along a sparse dimension: sparse, or dense where no sparse dimension is left."""
+    size = input.shape[wrapped(dim, input.dim())]
+    one = index_select(input, dim, OPS["full"]((1,), index % size))
+    return total(one, dim) if isinstance(one, Sparse) else one
+
+
+# --- copies -----------------------------------------------------------------------------------------------------------------------
+@rule("clone")
+def clone(input, *, memory_format=None):
+    return input.clone()
+
+
+@rule("detach")
+def detach(input):
+    return input.detach()
+
+
+@rule("zeros_like")
+def zeros_like(input, **options):
+    """No element kept."""
+    x = input.coo()
+    out = made(Coo, x.shape, x.elements.detach()[:0], positions=x.positions[:, :0], coalesced=True)
+    return out.to_sparse_csr() if isinstance(input, Csr) else out

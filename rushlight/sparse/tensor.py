@@ -1,0 +1,315 @@
+"""Sparse tensors: coordinates (COO) and compressed rows (CSR).  Their elements are an ordinary tensor, through which gradients flow."""
+from __future__ import annotations
+
+from ..core import convert
+from ..core.dtypes import INTEGER, int64
+from ..core.errors import UnsupportedLayoutError
+from ..core.exchange import as_tensor
+from ..core.meta import Meta, product, row_major
+from ..core.native import Tensor, allocate
+from ..core.op import OPS
+from ..core.tensor import blank
+
+
+class Sparse(Tensor):
+    """A tensor of which only some elements are kept.  It has the sizes of the whole, and no memory of its own."""
+
+    is_leaf = property(lambda self: self.elements.is_leaf)
+    grad_fn = property(lambda self: self.elements.grad_fn)
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        from .rules import answer
+        return answer(func, args, kwargs or {})
+
+    @property
+    def requires_grad(self):
+        return self.elements.requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value):
+        self.elements.requires_grad = value
+
+    def requires_grad_(self, requires_grad=True):
+        """Sets ``requires_grad`` in place."""
+        self.elements.requires_grad_(requires_grad)
+        return self
+
+    @property
+    def grad(self):
+        """The gradient of the elements that are kept, as a sparse tensor."""
+        found = self.elements.grad
+        return None if found is None else self.with_elements(found)
+
+    @grad.setter
+    def grad(self, value):
+        self.elements.grad = None if value is None else value.elements
+
+    def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+        """Backward from the elements; ``gradient`` is sparse, with elements at the same places."""
+        self.elements.backward(None if gradient is None else gradient.elements, retain_graph, create_graph, inputs)
+
+    def _nnz(self) -> int:
+        return self.elements.size(0)
+
+    def _values(self):
+        return self.elements
+
+    def dense_dim(self) -> int:
+        """How many of the last dimensions are kept whole for each element."""
+        return self.elements.dim() - 1
+
+    def __getitem__(self, key):
+        """A slice, by a number for each of the first dimensions."""
+        found = self
+        for index in key if isinstance(key, tuple) else (key,):
+            if not isinstance(index, int):
+                raise UnsupportedLayoutError("a sparse tensor is indexed by numbers", "ints", "use index_select, or to_dense() first")
+            found = OPS["select"](found, 0, index)
+        return found
+
+    def __deepcopy__(self, memo):
+        if not self.is_leaf:
+            raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment")
+        copied = memo[id(self)] = self.with_elements(self.elements.detach().clone()).requires_grad_(self.requires_grad)
+        return copied
+
+    def to_dense(self, dtype=None, *, masked_grad=None):
+        """The whole tensor, zero where nothing is kept."""
+        dense = self.coo().spread()
+        return dense if dtype is None else dense.to(dtype)
+
+    def detach(self):
+        return self.with_elements(self.elements.detach())
+
+    def clone(self, *, memory_format=None):
+        return self.with_elements(self.elements.clone())
+
+    def to(self, *args, **kwargs):
+        """This tensor with elements of another dtype."""
+        return self.with_elements(self.elements.to(*args, **kwargs))
+
+    def __repr__(self, *, tensor_contents=None):
+        parts = ",\n".join(f"       {name}={text}".replace("\n", "\n" + " " * (len(name) + 8)) for name, text in self.parts())
+        history = f", grad_fn={self.grad_fn}" if self.grad_fn is not None else ", requires_grad=True" if self.requires_grad else ""
+        return f"tensor({parts.strip()},{self.turn}size={tuple(self.shape)}, nnz={self._nnz()}, layout={self.layout}{history})"
+
+
+def made(kind, shape, elements, **fields):
+    """A sparse tensor; its metadata show one place in memory for all elements."""
+    shape = tuple(shape)
+    out = blank(kind)
+    out.meta = Meta(shape, (0,) * len(shape), elements.dtype)
+    out.storage, out.offset, out.itemsize = allocate(elements.dtype.itemsize), 0, elements.dtype.itemsize
+    out.elements = elements
+    for name, value in fields.items():
+        setattr(out, name, value)
+    return out
+
+
+class Coo(Sparse):
+    """Elements [n, *dense] at positions [sparse dimensions, n]; of several at one place the sum counts, until ``coalesce``."""
+
+    layout, is_sparse, turn = convert.sparse_coo, True, "\n       "  # turn: what stands before the size where it is printed
+
+    def coo(self):
+        return self
+
+    def with_elements(self, elements):
+        return made(Coo, self.shape, elements, positions=self.positions, coalesced=self.coalesced)
+
+    def parts(self):
+        return ("indices", repr(self.positions)), ("values", repr(self.elements.detach()))
+
+    def sparse_dim(self) -> int:
+        """How many dimensions positions have."""
+        return self.positions.size(0)
+
+    def is_coalesced(self) -> bool:
+        """Whether every place occurs once, in order."""
+        return self.coalesced
+
+    def indices(self):
+        """Positions [sparse dimensions, n] of a coalesced tensor."""
+        self.need_coalesced("indices")
+        return self.positions
+
+    def values(self):
+        """Elements [n, *dense] of a coalesced tensor."""
+        self.need_coalesced("values")
+        return self.elements
+
+    def _indices(self):
+        return self.positions
+
+    def need_coalesced(self, what):
+        if not self.coalesced:
+            raise RuntimeError(f"Cannot get {what} on an uncoalesced tensor, please call .coalesce() first")
+
+    def flat(self):
+        """Positions as numbers in row-major order of the sparse dimensions."""
+        at = self.positions.new_zeros(self._nnz())
+        for k, step in enumerate(row_major(self.shape[:self.sparse_dim()])):
+            at = at + self.positions[k] * step
+        return at
+
+    def spread(self):
+        """The dense tensor."""
+        sizes = tuple(self.shape)[:self.sparse_dim()]
+        rows = self.elements.new_zeros((product(sizes), *self.elements.shape[1:]))
+        return rows.index_add(0, self.flat(), self.elements).reshape(tuple(self.shape))
+
+    def coalesce(self):
+        """Elements at one place added up, places in order."""
+        if self.coalesced:
+            return self
+        places, at = OPS["unique"](self.flat(), return_inverse=True)
+        elements = self.elements.new_zeros((places.size(0), *self.elements.shape[1:])).index_add(0, at, self.elements)
+        return made(Coo, self.shape, elements, positions=unravelled(places, tuple(self.shape)[:self.sparse_dim()]), coalesced=True)
+
+    def to_sparse(self, sparse_dim=None, *, layout=None):
+        """Itself, or in compressed rows."""
+        return self.to_sparse_csr() if layout is convert.sparse_csr else self
+
+    def to_sparse_csr(self, dense_dim=None):
+        """A matrix in compressed rows."""
+        if self.sparse_dim() != 2 or self.dense_dim():
+            raise RuntimeError(f"to_sparse_csr() takes a matrix with two sparse dimensions, got sizes {list(self.shape)}")
+        own = self.coalesce()
+        rows, columns = own.positions
+        counts = OPS["bincount"](rows, minlength=self.shape[0])
+        starts = OPS["cat"]([counts.new_zeros(1), counts.cumsum(0)])
+        return made(Csr, self.shape, own.elements, starts=starts, columns=columns)
+
+    def sparse_mask(self, mask):
+        return masked(self.to_dense(), mask)
+
+
+def unravelled(places, sizes):
+    """Row-major numbers as positions [dimensions, n]."""
+    steps = row_major(sizes)
+    return OPS["stack"]([places // step % max(size, 1) for size, step in zip(sizes, steps)]) if sizes else places.new_zeros((0, places.size(0)))
+
+
+class Csr(Sparse):
+    """A matrix row by row: where each row starts among the elements, and their columns."""
+
+    layout, is_sparse_csr, turn = convert.sparse_csr, True, " "
+
+    def coo(self):
+        counts = self.starts[1:] - self.starts[:-1]
+        rows = OPS["arange"](self.shape[0]).repeat_interleave(counts)
+        return made(Coo, self.shape, self.elements, positions=OPS["stack"]([rows, self.columns.to(int64)]), coalesced=True)
+
+    def with_elements(self, elements):
+        return made(Csr, self.shape, elements, starts=self.starts, columns=self.columns)
+
+    def parts(self):
+        return ("crow_indices", repr(self.starts)), ("col_indices", repr(self.columns)), ("values", repr(self.elements.detach()))
+
+    def sparse_dim(self) -> int:
+        return 2
+
+    def crow_indices(self):
+        """Where each row starts among the elements: [rows + 1]."""
+        return self.starts
+
+    def col_indices(self):
+        """The column of each element."""
+        return self.columns
+
+    def values(self):
+        """The elements, row by row."""
+        return self.elements
+
+    def to_sparse(self, sparse_dim=None, *, layout=None):
+        """Itself, or by coordinates."""
+        return self if layout is convert.sparse_csr else self.coo()
+
+    def to_sparse_csr(self, dense_dim=None):
+        return self
+
+    def to_sparse_coo(self):
+        return self.coo()
+
+
+def given_size(size, needed):
+    """The size asked for; RuntimeError where positions lie beyond it."""
+    if size is None:
+        return needed
+    size = tuple(size)
+    if len(size) != len(needed):
+        raise RuntimeError(f"number of dimensions must be sparse_dim ({len(needed)} with the dense ones), but got size {list(size)}")
+    if any(n > s for n, s in zip(needed, size)):
+        raise RuntimeError(f"size {list(size)} is inconsistent with indices or values: at least {list(needed)} is needed")
+    return size
+
+
+def sparse_coo_tensor(indices, values=None, size=None, *, dtype=None, device=None, pin_memory=False, requires_grad=False, check_invariants=None, is_coalesced=None):
+    """A tensor of ``size`` with ``values`` [n, *dense] at ``indices`` [sparse dimensions, n], zero elsewhere.
+
+    RuntimeError for indices that are negative, beyond size, or not as many as values.
+    """
+    if values is None or isinstance(values, (tuple, list)) and size is None and not isinstance(indices, Tensor):
+        if values is None:
+            size, indices = tuple(indices), OPS["zeros"]((len(tuple(indices)), 0), dtype=int64)
+            values = OPS["zeros"]((0,), dtype=dtype)
+    at, elements = as_tensor(indices), as_tensor(values, dtype=dtype)
+    if at.dtype.category != INTEGER:
+        raise TypeError(f"indices must be integers, got {at.dtype}")
+    at = at.to(int64)
+    if at.dim() == 1 and elements.dim() <= 1:
+        at = at.reshape(1, -1) if elements.dim() else at.reshape(-1, 1)
+    elements = elements.reshape(1) if not elements.dim() else elements
+    if at.dim() != 2 or at.size(1) != elements.size(0):
+        raise RuntimeError(f"indices and values must have same nnz: indices have size {list(at.shape)}, values {list(elements.shape)}")
+    if at.numel() and int(at.min()) < 0:
+        raise RuntimeError(f"found negative index {int(at.min())}")
+    needed = (*(at.max(1).values + 1).tolist(),) if at.numel() else (0,) * at.size(0)
+    shape = given_size(size, (*needed, *elements.shape[1:]))
+    out = made(Coo, shape, elements if dtype is None else elements.to(dtype), positions=at, coalesced=bool(is_coalesced))
+    return out.requires_grad_() if requires_grad else out
+
+
+def sparse_csr_tensor(crow_indices, col_indices, values, size=None, *, dtype=None, device=None, pin_memory=False, requires_grad=False, check_invariants=None):
+    """A matrix by rows: row i has ``values[crow_indices[i]:crow_indices[i + 1]]`` in columns ``col_indices`` of these.
+
+    RuntimeError for starts that do not fit the values, and for columns beyond size.
+    """
+    starts, columns, elements = as_tensor(crow_indices).to(int64), as_tensor(col_indices).to(int64), as_tensor(values, dtype=dtype)
+    if starts.dim() != 1 or columns.dim() != 1 or columns.size(0) != elements.size(0):
+        raise RuntimeError(f"crow_indices and col_indices are vectors, and there is a column for each value; got sizes {list(starts.shape)}, {list(columns.shape)} and "
+                           f"{list(elements.shape)}")
+    ends = starts.tolist()
+    if not ends or ends[0] != 0 or ends[-1] != elements.size(0) or any(a > b for a, b in zip(ends, ends[1:])):
+        raise RuntimeError(f"crow_indices must rise from 0 to the number of values, {elements.size(0)}; got {ends[:8]}...")
+    if columns.numel() and int(columns.min()) < 0:
+        raise RuntimeError(f"found negative column {int(columns.min())}")
+    shape = given_size(size, (len(ends) - 1, int(columns.max()) + 1 if columns.numel() else 0))
+    if shape[0] != len(ends) - 1:
+        raise RuntimeError(f"size {list(shape)} has {shape[0]} rows, but crow_indices tell of {len(ends) - 1}")
+    out = made(Csr, shape, elements if dtype is None else elements.to(dtype), starts=starts, columns=columns)
+    return out.requires_grad_() if requires_grad else out
+
+
+def to_sparse(dense, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None):
+    """The elements that are not zero, by coordinates of the first ``sparse_dim`` dimensions (all), or in compressed rows."""
+    if layout is convert.sparse_csr:
+        return to_sparse(dense).to_sparse_csr()
+    if layout not in (None, convert.sparse_coo):
+        raise NotImplementedError(f"to_sparse: layouts are torch.sparse_coo and torch.sparse_csr, got {layout}")
+    count = dense.dim() if sparse_dim is None else sparse_dim
+    if not 0 < count <= max(dense.dim(), 1):
+        raise RuntimeError(f"sparse_dim must be in [1, {dense.dim()}], got {count}")
+    hit = dense.detach() != 0
+    hit = hit.flatten(count).any(-1) if count < dense.dim() else hit
+    at = hit.nonzero().t()
+    return made(Coo, dense.shape, dense[tuple(at)], positions=at, coalesced=True)
+
+
+def masked(dense, mask):
+    """The elements of a dense tensor at the places that a sparse one keeps."""
+    own = mask.coo()
+    kept = dense[tuple(own.positions)]
+    out = made(Coo, mask.shape, kept, positions=own.positions, coalesced=own.coalesced)
+    return mask.with_elements(out.elements) if isinstance(mask, Csr) else out

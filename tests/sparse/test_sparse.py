@@ -1,0 +1,159 @@
+"""Sparse tensors beside torch's: values, gradients, layouts, errors."""
+import warnings
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import rushlight  # noqa: E402
+
+warnings.filterwarnings("ignore")
+draw = np.random.default_rng(0)
+WHOLE = np.where(draw.random((5, 6)) < 0.4, draw.standard_normal((5, 6)), 0.0)
+OTHER = np.where(draw.random((5, 6)) < 0.4, draw.standard_normal((5, 6)), 0.0)
+TALL, SQUARE = draw.standard_normal((6, 3)), np.where(draw.random((6, 6)) < 0.4, draw.standard_normal((6, 6)), 0.0)
+
+
+def dense(x):
+    x = x.to_dense() if str(x.layout) != "torch.strided" else x
+    return x.detach().numpy()
+
+
+def both(call, *arrays, gradients=True):
+    """The same in both libraries: results, and gradients of the arrays."""
+    found = []
+    for lib in (rushlight, torch):
+        leaves = [lib.tensor(a, requires_grad=gradients) for a in arrays]
+        result = call(lib, *leaves)
+        if gradients:
+            whole = result.to_dense() if str(result.layout) != "torch.strided" else result
+            (whole * whole).sum().backward()
+        found.append((dense(result), str(result.layout), [None if x.grad is None else dense(x.grad) for x in leaves]))
+    ours, theirs = found
+    assert ours[1] == theirs[1]
+    np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-9, atol=1e-12)
+    for a, b in zip(ours[2], theirs[2]) if gradients else ():
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+CALLS = {
+    "there and back": lambda t, x: x.to_sparse(),
+    "mm": lambda t, x, y: t.sparse.mm(x.to_sparse(), y),
+    "addmm": lambda t, x, y: t.sparse.addmm(y[:5], x.to_sparse(), y, beta=0.5, alpha=2.0),
+    "times a number": lambda t, x: x.to_sparse() * 3.0,
+    "divided": lambda t, x: x.to_sparse() / 4.0,
+    "negative": lambda t, x: -x.to_sparse(),
+    "transpose": lambda t, x: x.to_sparse().t(),
+    "sum": lambda t, x: t.sparse.sum(x.to_sparse()),
+    "sum of rows": lambda t, x: t.sparse.sum(x.to_sparse(), 1),
+    "sum of columns": lambda t, x: t.sparse.sum(x.to_sparse(), 0),
+    "softmax": lambda t, x: t.sparse.softmax(x.to_sparse(), 1),
+    "log softmax of columns": lambda t, x: t.sparse.log_softmax(x.to_sparse(), 0),
+    "rows kept whole": lambda t, x: x.to_sparse(1),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_as_torch(name):
+    both(CALLS[name], *([WHOLE, TALL] if CALLS[name].__code__.co_argcount == 3 else [WHOLE]))
+
+
+PLAIN = {
+    "sparse + sparse": lambda t, x, y: x.to_sparse() + y.to_sparse(),
+    "sparse - sparse": lambda t, x, y: x.to_sparse() - y.to_sparse(),
+    "dense + sparse": lambda t, x, y: x + y.to_sparse(),
+    "sparse * sparse": lambda t, x, y: x.to_sparse() * y.to_sparse(),
+    "sparse * dense": lambda t, x, y: x.to_sparse() * y,
+    "sparse @ sparse": lambda t, x, y: t.sparse.mm(x.to_sparse(), y.t().to_sparse()),
+    "matmul": lambda t, x, y: x.to_sparse() @ y.t(),
+    "mv": lambda t, x, y: x.to_sparse() @ y[0],
+    "rows": lambda t, x, y: x.to_sparse().to_sparse_csr(),
+    "rows @ dense": lambda t, x, y: x.to_sparse_csr() @ y.t(),
+    "rows times a number": lambda t, x, y: x.to_sparse_csr() * 2.0,
+    "cat": lambda t, x, y: t.cat([x.to_sparse(), y.to_sparse()], 1),
+    "index_select": lambda t, x, y: x.to_sparse().index_select(0, t.tensor([3, 0, 3])),
+    "select": lambda t, x, y: x.to_sparse()[2],
+    "sparse_mask": lambda t, x, y: x.sparse_mask(y.to_sparse()),
+    "permute": lambda t, x, y: x.reshape(5, 2, 3).to_sparse().permute(2, 0, 1),
+    "zeros_like": lambda t, x, y: t.zeros_like(x.to_sparse()),
+    "to": lambda t, x, y: x.to_sparse().to(t.float32),
+    **{name: lambda t, x, y, name=name: getattr(x.to_sparse(), name)() for name in ("sin", "tanh", "sqrt", "abs", "expm1", "floor", "sign", "relu", "asin", "log1p", "square")},
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_values_as_torch(name):
+    both(PLAIN[name], np.abs(WHOLE) if name in ("sqrt", "log1p") else WHOLE, OTHER, gradients=False)
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean", "amax", "amin"])
+def test_products_combined(reduce):
+    both(lambda t, x, y: t.sparse.mm(x.to_sparse_csr(), y, reduce), WHOLE, TALL, gradients=False)
+    ours = rushlight.tensor(TALL, requires_grad=True)
+    rows = rushlight.tensor(WHOLE).to_sparse_csr().requires_grad_()
+    rushlight.autograd.gradcheck(lambda y: rushlight.sparse.mm(rows.detach(), y, reduce), (ours,))
+
+
+def test_sampled_products():
+    a, b = draw.standard_normal((5, 4)), draw.standard_normal((4, 6))
+    both(lambda t, x, y: t.sparse.sampled_addmm(t.tensor(WHOLE).to_sparse_csr(), x, y, beta=0.5, alpha=2.0), a, b, gradients=False)
+    rows = rushlight.tensor(WHOLE).to_sparse_csr()
+    leaves = [rushlight.tensor(v, requires_grad=True) for v in (a, b)]
+    assert rushlight.autograd.gradcheck(lambda x, y: rushlight.sparse.sampled_addmm(rows, x, y).values(), leaves)
+
+
+def test_several_at_one_place_count_together():
+    for lib in (rushlight, torch):
+        x = lib.sparse_coo_tensor([[0, 1, 0], [2, 1, 2]], [1.0, 2.0, 3.0], (2, 3))
+        assert not x.is_coalesced() and x._nnz() == 3
+        with pytest.raises(RuntimeError, match="coalesce"):
+            x.indices()
+        one = x.coalesce()
+        assert one.indices().tolist() == [[0, 1], [2, 1]] and one.values().tolist() == [4.0, 2.0] and one.is_coalesced()
+        assert x.to_dense().tolist() == [[0.0, 0.0, 4.0], [0.0, 2.0, 0.0]]
+
+
+def test_gradient_of_a_sparse_leaf_is_sparse():
+    for lib in (rushlight, torch):
+        x = lib.sparse_coo_tensor([[0, 1], [1, 0]], [2.0, 3.0], (2, 2), requires_grad=True)
+        lib.sparse.mm(x, lib.tensor([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
+        assert x.grad.layout is lib.sparse_coo and x.is_leaf and x.requires_grad
+        assert x.grad.to_dense().tolist() == [[0.0, 7.0], [3.0, 0.0]]
+
+
+def test_facts_and_text():
+    for lib in (rushlight, torch):
+        x = lib.tensor(WHOLE).to_sparse()
+        assert tuple(x.shape) == (5, 6) and x.dim() == 2 and x.sparse_dim() == 2 and x.dense_dim() == 0 and x.numel() == 30
+        assert x.is_sparse and not x.is_sparse_csr and x.layout is lib.sparse_coo and str(x.dtype) == "torch.float64"
+        rows = x.to_sparse_csr()
+        assert rows.crow_indices().tolist() == [0, *np.cumsum((WHOLE != 0).sum(1)).tolist()] and rows.is_sparse_csr and rows._nnz() == x._nnz()
+    ours, theirs = ([lib.sparse_coo_tensor([[0, 1], [1, 0]], [2.0, 3.0], (2, 2)), lib.eye(2).to_sparse_csr()] for lib in (rushlight, torch))
+    assert [repr(x) for x in ours] == [repr(x) for x in theirs]
+
+
+WRONG = {
+    "as many values as indices": lambda t: t.sparse_coo_tensor([[0, 1]], [1.0, 2.0, 3.0], (2,), check_invariants=True),
+    "a negative index": lambda t: t.sparse_coo_tensor([[0, -1]], [1.0, 2.0], (2,), check_invariants=True),
+    "an index beyond": lambda t: t.sparse_coo_tensor([[0, 5]], [1.0, 2.0], (2,), check_invariants=True),
+    "inner sizes": lambda t: t.sparse.mm(t.ones(2, 3).to_sparse(), t.ones(2, 3)),
+    "rows wanted": lambda t: t.sparse.sampled_addmm(t.eye(2).to_sparse(), t.ones(2, 2), t.ones(2, 2)),
+    "no zero stays": lambda t: t.eye(2).to_sparse().cos(),
+    "starts of rows": lambda t: t.sparse_csr_tensor([0, 3, 2], [0, 1], [1.0, 2.0], (2, 2), check_invariants=True),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_errors_as_torch(name):
+    for lib in (torch, rushlight):
+        with pytest.raises((RuntimeError, NotImplementedError)):
+            WRONG[name](lib)
+
+
+def test_a_sparse_tensor_is_never_read_as_a_dense_one():
+    x = rushlight.tensor(WHOLE).to_sparse()
+    for call in (lambda: x.numpy(), lambda: rushlight.linalg.inv(x), lambda: x.reshape(30), lambda: rushlight.fft.fft(x), lambda: x.cumsum(0), lambda: x[0, 1:3], lambda: x.mean(),
+                 lambda: x.view(30), lambda: rushlight.ones(5, 6).copy_(x), lambda: x.tolist(), lambda: rushlight.stack([x, x])):
+        with pytest.raises((RuntimeError, NotImplementedError, TypeError)):
+            call()
