@@ -74,9 +74,14 @@ def mish_(input):
     return back(P.mul(x, P.tanh(soft(x))), input)
 
 
+def below_zero(x):
+    """-|x|, with the slope of one side at 0, so that with the same side of a ``where`` the slope of the whole is right there."""
+    return P.where(P.lt(x, 0), x, P.neg(x))
+
+
 def soft(x):
     """log(1 + exp(x)), without overflow."""
-    return P.add(P.where(P.lt(x, 0), 0.0, x), P.log1p(P.exp(P.neg(P.abs(x)))))
+    return P.add(P.where(P.lt(x, 0), 0.0, x), P.log1p(P.exp(below_zero(x))))
 
 
 @op(samples=ONE, namespace=F)
@@ -91,7 +96,7 @@ def softplus(input, beta=1.0, threshold=20.0):
 def logsigmoid(input):
     """log(sigmoid(x)), without overflow."""
     x = wide(input)
-    return back(P.sub(P.where(P.lt(x, 0), x, 0.0), P.log1p(P.exp(P.neg(P.abs(x))))), input)
+    return back(P.sub(P.where(P.lt(x, 0), x, 0.0), P.log1p(P.exp(below_zero(x)))), input)
 
 
 @op(samples=ONE, namespace=F, name="_leaky_relu")

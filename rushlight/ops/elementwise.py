@@ -249,11 +249,18 @@ def logaddexp2(input, other):
 @op(samples=PAIR[:3], number_first=True, inplace_too=True)
 def xlogy(input, other: Scalar):
     """input * log(other), 0 where input is 0."""
-    x, y = promoted(input, other, floating=True)
-    product = P.mul(x, P.log(y)) if isinstance(y, Tensor) else P.mul(x, math.log(y) if y > 0 else -math.inf if y == 0 else math.nan)
-    zero = P.eq(x, 0) if isinstance(x, Tensor) else bool(x == 0)
-    nan = P.ne(y, y) if isinstance(y, Tensor) else bool(y != y)
-    return P.where(nan, math.nan, P.where(zero, 0.0, product))
+    return times_log(*promoted(input, other, floating=True), P.log, 0.0)
+
+
+def times_log(x, y, log, lowest):
+    """x * log(y), 0 where x is 0 unless y is NaN; there the slope in x is log(y) where that is finite (y above ``lowest``), else 0."""
+    if not isinstance(y, Tensor):
+        y = P.full(shape=(), value=y, dtype=x.dtype)
+    zero = P.eq(x, 0) if isinstance(x, Tensor) else P.full(shape=(), value=x == 0, dtype=bool_)
+    finite = P.logical_and(P.gt(y, lowest), P.lt(y, math.inf))
+    replaced = P.logical_and(zero, P.logical_and(P.eq(y, y), P.logical_not(finite)))
+    logarithm = log(P.where(replaced, lowest + 1.0, y))  # of which the logarithm is 0
+    return P.mul(x, logarithm) if isinstance(x, Tensor) else P.mul(logarithm, x)
 
 
 def logical(name):
@@ -714,10 +721,7 @@ def ndtr(input):
 @op(namespace="special", number_first=True)
 def xlog1py(input, other: Scalar):
     """input * log1p(other), 0 where input is 0."""
-    x, y = promoted(input, other, floating=True)
-    y = y if isinstance(y, Tensor) else P.full(shape=(), value=y, dtype=x.dtype)
-    zero = P.eq(x, 0) if isinstance(x, Tensor) else bool(x == 0)
-    return P.where(P.ne(y, y), math.nan, P.where(zero, 0.0, P.mul(x, P.log1p(y)) if isinstance(x, Tensor) else P.mul(P.log1p(y), x)))
+    return times_log(*promoted(input, other, floating=True), P.log1p, -1.0)
 
 
 @op(inplace_too=True)

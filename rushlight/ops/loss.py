@@ -135,7 +135,7 @@ def bce_logits_core(input, target, weight, pos_weight, reduction):
     """The cross entropy of logits, without overflow."""
     x, y = wide(input), wide(target)
     if pos_weight is None:
-        loss = P.sub(P.add(P.where(P.lt(x, 0), 0.0, x), P.log1p(P.exp(P.neg(P.abs(x))))), P.mul(x, y))
+        loss = P.sub(soft(x), P.mul(x, y))
     else:
         scale = P.add(P.mul(P.sub(pos_weight, 1.0), y), 1.0)
         loss = P.add(P.mul(P.sub(1.0, y), x), P.mul(scale, soft(P.neg(x))))

@@ -1,0 +1,23 @@
+"""Derivatives at exactly 0, where formulas without overflow switch sides, beside PyTorch's."""
+import pytest
+import torch
+
+import rushlight
+
+FUNCTIONS = {
+    "bce": lambda t, x: t.nn.functional.binary_cross_entropy_with_logits(x, t.tensor([0.9, 0.9, 0.9]), reduction="none"),
+    "bce weighted": lambda t, x: t.nn.functional.binary_cross_entropy_with_logits(x, t.tensor([0.9, 0.9, 0.9]), reduction="none", pos_weight=t.tensor([2.0])),
+    "softplus": lambda t, x: t.nn.functional.softplus(x), "logsigmoid": lambda t, x: t.nn.functional.logsigmoid(x), "mish": lambda t, x: t.nn.functional.mish(x),
+    "logaddexp": lambda t, x: t.logaddexp(x, t.zeros(3)), "logaddexp2": lambda t, x: t.logaddexp2(x, t.zeros(3)),
+    "xlogy": lambda t, x: t.xlogy(x, t.tensor([2.0, 0.0, -1.0])), "xlog1py": lambda t, x: t.special.xlog1py(x, t.tensor([2.0, 0.0, -1.0])),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_slope_is_right_at_zero(name):
+    found = []
+    for framework in (rushlight, torch):
+        x = framework.zeros(3, requires_grad=True)
+        y = FUNCTIONS[name](framework, x)
+        found.append((y.tolist(), framework.autograd.grad(y.sum(), x)[0].tolist()))
+    assert found[0][0] == pytest.approx(found[1][0]) and found[0][1] == pytest.approx(found[1][1])
