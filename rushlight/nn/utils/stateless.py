@@ -1,0 +1,13 @@
+"""Calling a module with other parameters than its own."""
+from __future__ import annotations
+
+from typing import Any
+
+from ...func.modules import functional_call as call
+
+__all__ = ["functional_call"]
+
+
+def functional_call(module, parameters_and_buffers: dict, args: Any = None, kwargs: dict | None = None, *, tie_weights=True, strict=False):
+    """``torch.func.functional_call`` by its older name."""
+    return call(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)
