@@ -140,7 +140,7 @@ class Attributes:
                 return None
         return None
 
-    def namespace_of(self, owner):
+    def dict_of(self, owner):
         """The ``__dict__`` of an object."""
         items = {}
         if isinstance(owner, Object):
@@ -254,7 +254,7 @@ class Attributes:
         if name == "__class__":
             return self.from_python(cls)
         if name == "__dict__":
-            return self.namespace_of(owner)
+            return self.dict_of(owner)
         raw = static(cls, name)
         if raw is not ABSENT and not isinstance(raw, types.MemberDescriptorType):
             return self.bound(raw, owner, name, cls)
@@ -345,7 +345,7 @@ class Attributes:
         if isinstance(value, enum.Enum) or is_framework(cls.__module__) and not cls.__flags__ & HEAP:
             return self.from_python(getattr(value, name))
         if name == "__dict__" and isinstance(getattr(value, "__dict__", None), dict):
-            return self.namespace_of(owner)
+            return self.dict_of(owner)
         if owner.payload is not None and not isinstance(static(cls, name), types.FunctionType) and hasattr(owner.payload.kind, name):
             return ContainerMethod(owner.payload, name)
         raw = static(cls, name)

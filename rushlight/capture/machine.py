@@ -44,11 +44,7 @@ class Frame:
         self.generator = self.resume = None
 
 
-<<<<<<< HEAD
-class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables, Training):
-=======
-class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Training, Transforms):
->>>>>>> fa85417 (torch.func inside compiled functions: transforms run, and what they call is followed like other code)
+class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables, Training, Transforms):
     """Captures one segment: from an entry to a return, a raise or a break."""
 
     def __init__(self, entry, values, rules=()):
