@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import inspect
 import threading
+from logging import DEBUG
 
 from ..aot.alias import Recording
 from ..aot.block import Block, dense, worthwhile
@@ -32,7 +33,7 @@ from ..transforms.trace import Trace, Traced, traced
 from .destination import check_cast, check_distinct, check_exact, check_shape, into_out, reads_apart, refuse_gradient, shared
 from .program import Code, assemble
 
-log, graph_log, aot_log = logger("plans"), logger("graph"), logger("aot")
+log, graph_log, aot_log, output_log = logger("plans"), logger("graph"), logger("aot"), logger("output")
 NUMBER_METAS = {float: Meta.of((), float64), int: Meta.of((), int64), bool: Meta.of((), bool_)}
 planning = threading.RLock()  # plans are made by one thread at a time
 MOST_PLANS = 8192  # of one operator: beyond this the oldest are dropped
@@ -355,6 +356,9 @@ def install(plan: Plan, code: Code):
     plan.itemsizes = tuple(m.itemsize for m in code.outputs)
     plan.temporaries = tuple(code.temporaries)
     plan.code, plan.code_owner, plan.long = code.address, code, int(code.long)
+    if output_log.isEnabledFor(DEBUG):
+        from .host import written
+        output_log.debug("%s\n%s", plan.op.name, written(code, plan.op.name))
     plan.large = int(calls.MOST + len(code.outputs) + len(code.temporaries) + 4 > calls.ROOM)
 
 

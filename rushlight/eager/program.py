@@ -35,10 +35,10 @@ LONG = 1 << 21  # multiplications from which other threads may run meanwhile
 
 class Code:
     """Native code with what it needs to stay alive.  ``outputs``: Metas of what it writes into fresh memory; ``labels``: what each step
-    does, for people."""
+    does, for people; ``names``: those of its inputs, and of the random stream's place."""
 
-    def __init__(self, words, outputs, temporaries=(), keep=(), long=False, labels=()):
-        self.labels = labels
+    def __init__(self, words, outputs, temporaries=(), keep=(), long=False, labels=(), names=((), ())):
+        self.labels, self.names = labels, names
         self.block = (ctypes.c_int64 * len(words))(*words)
         self.address = ctypes.addressof(self.block)
         self.outputs, self.temporaries, self.keep, self.long = list(outputs), list(temporaries), keep, long
@@ -343,8 +343,8 @@ class Assembler:
             for value, number in slots:
                 place, offset = at[value] if isinstance(value, Temporary) else (numbers.get(value, value), 0)
                 words += place, number + offset
-        return Code(words, self.outputs, [size] if size else [], self.keep, self.long, self.labels)
-
+        names = tuple(n.name for n in self.given), tuple(n.name for n in self.stream)
+        return Code(words, self.outputs, [size] if size else [], self.keep, self.long, self.labels, names)
 
     def in_spent(self, lives: dict) -> dict:
         """(value, offset) of temporaries that lie in the spent input, where what a program has read already lay."""
