@@ -48,12 +48,20 @@ from .compiling import compile  # noqa: E402
 from ._ops import ops  # noqa: E402  (users find operators by namespace here; the package of declarations stays importable)
 
 
-AUTOCAST = frozenset(("autocast", "is_autocast_available", "is_autocast_enabled", "set_autocast_enabled", "get_autocast_dtype", "set_autocast_dtype", "is_autocast_cpu_enabled",
-                      "set_autocast_cpu_enabled", "get_autocast_cpu_dtype", "set_autocast_cpu_dtype", "is_autocast_cache_enabled", "set_autocast_cache_enabled",
-                      "clear_autocast_cache"))
-DETERMINISM = frozenset(("use_deterministic_algorithms", "are_deterministic_algorithms_enabled", "is_deterministic_algorithms_warn_only_enabled",
-                         "set_deterministic_debug_mode", "get_deterministic_debug_mode"))
-ANOMALY = frozenset(("is_anomaly_enabled", "is_anomaly_check_nan_enabled"))
+ELSEWHERE = {  # names of rooms that few programs enter
+    "func": ("vmap",),
+    "determinism": ("use_deterministic_algorithms", "are_deterministic_algorithms_enabled", "is_deterministic_algorithms_warn_only_enabled",
+                    "set_deterministic_debug_mode", "get_deterministic_debug_mode"),
+    "autograd.anomaly": ("is_anomaly_enabled", "is_anomaly_check_nan_enabled"),
+    "amp.autocast": ("autocast", "is_autocast_available", "is_autocast_enabled", "set_autocast_enabled", "get_autocast_dtype", "set_autocast_dtype",
+                     "is_autocast_cpu_enabled", "set_autocast_cpu_enabled", "get_autocast_cpu_dtype", "set_autocast_cpu_dtype",
+                     "is_autocast_cache_enabled", "set_autocast_cache_enabled", "clear_autocast_cache"),
+    "legacy": ("BoolTensor", "ByteTensor", "CharTensor", "ShortTensor", "IntTensor", "LongTensor", "HalfTensor", "BFloat16Tensor", "FloatTensor",
+               "DoubleTensor", "SymInt", "SymFloat", "SymBool", "sym_int", "sym_float", "sym_not", "sym_max", "sym_min", "sym_ite"),
+    "checks": ("_assert", "_check", "_check_with", "_check_index", "_check_value", "_check_type", "_check_not_implemented", "_check_tensor_all",
+               "_check_tensor_all_with", "_check_is_size", "_is_all_true", "_is_any_true"),
+    "storage": ("UntypedStorage", "TypedStorage"),
+}
 
 
 def __getattr__(name):
@@ -61,14 +69,9 @@ def __getattr__(name):
     from importlib import import_module
     from importlib.util import find_spec
 
-    if name == "vmap":
-        return import_module(".func", __name__).vmap
-    if name in DETERMINISM:
-        return getattr(import_module(".determinism", __name__), name)
-    if name in ANOMALY:
-        return getattr(import_module(".autograd.anomaly", __name__), name)
-    if name in AUTOCAST:
-        return getattr(import_module(".amp.autocast", __name__), name)
+    for room, names in ELSEWHERE.items():
+        if name in names:
+            return getattr(import_module(f".{room}", __name__), name)
     if not name.startswith("__") and find_spec(f"{__name__}.{name}"):
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,14 @@
+"""How this build was made."""
+
+
+def show() -> str:
+    """A description, one fact a line."""
+    import llvmlite
+    import numpy
+    return f"Rushlight, in Python\n  - kernels generated with llvmlite {llvmlite.__version__}\n  - NumPy {numpy.__version__}\n  - no CUDA\n"
+
+
+def parallel_info() -> str:
+    """How many threads kernels run on."""
+    from .api import get_num_threads
+    return f"our own pool of threads\n\tget_num_threads() : {get_num_threads()}\n"

@@ -1,0 +1,67 @@
+"""Switches of CUDA libraries, which are not used, and of the kernels of attention."""
+from __future__ import annotations
+
+
+class Precision:
+    """Switches that are kept, and change nothing."""
+
+    allow_tf32 = False
+    allow_fp16_reduced_precision_reduction = True
+    allow_bf16_reduced_precision_reduction = True
+    allow_fp16_accumulation = False
+    fp32_precision = "none"
+
+
+class Plans(list):
+    """The cache of FFT plans: empty."""
+
+    size, max_size = 0, 0
+
+    def clear(self):
+        """Nothing to drop."""
+
+
+matmul, cufft_plan_cache = Precision(), Plans()
+
+
+def is_built() -> bool:
+    return False
+
+
+def preferred_linalg_library(backend=None):
+    """The library of linear algebra on CUDA devices: there is none to choose."""
+    return None
+
+
+preferred_blas_library = preferred_linalg_library
+
+
+class Kernels:
+    """Which kernels of attention may be chosen."""
+
+    allowed = {"flash": True, "mem_efficient": True, "math": True, "cudnn": True}
+
+
+def switch(name):
+    def enable(enabled: bool):
+        Kernels.allowed[name] = bool(enabled)
+    enable.__doc__ = f"Remembers whether {name} attention may be chosen; see nn.attention.sdpa_kernel for a choice that holds."
+    return enable
+
+
+def question(name):
+    def enabled() -> bool:
+        return Kernels.allowed[name]
+    enabled.__doc__ = f"Whether {name} attention may be chosen."
+    return enabled
+
+
+enable_flash_sdp, enable_mem_efficient_sdp, enable_math_sdp, enable_cudnn_sdp = map(switch, ("flash", "mem_efficient", "math", "cudnn"))
+flash_sdp_enabled, mem_efficient_sdp_enabled, math_sdp_enabled, cudnn_sdp_enabled = map(question, ("flash", "mem_efficient", "math", "cudnn"))
+
+
+def sdp_kernel(enable_flash=True, enable_math=True, enable_mem_efficient=True, enable_cudnn=True):
+    """A block in which only these kernels of attention may be chosen: ``nn.attention.sdpa_kernel`` by its older name."""
+    from ..nn.attention import SDPBackend, sdpa_kernel
+    chosen = [backend for backend, on in ((SDPBackend.FLASH_ATTENTION, enable_flash), (SDPBackend.MATH, enable_math), (SDPBackend.EFFICIENT_ATTENTION, enable_mem_efficient)) if on]
+    return sdpa_kernel(chosen)

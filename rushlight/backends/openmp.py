@@ -1,0 +1,18 @@
+"""Switches of OpenMP, which is not used: kernels run on our own pool of threads."""
+import contextlib
+
+enabled = verbose = False
+
+
+def is_available() -> bool:
+    return False
+
+
+def is_built() -> bool:
+    return False
+
+
+@contextlib.contextmanager
+def flags(*args, **kwargs):
+    """A block with other switches, which change nothing."""
+    yield

@@ -1,0 +1,70 @@
+"""Tensor types by dtype (``torch.FloatTensor``), and sizes as symbols: names of older programs."""
+from __future__ import annotations
+
+from .core.dtypes import BY_NAME, type_name
+from .core.exchange import tensor
+from .core.native import Tensor
+from .core.op import OPS
+
+NAMES = ("BoolTensor", "ByteTensor", "CharTensor", "ShortTensor", "IntTensor", "LongTensor", "HalfTensor", "BFloat16Tensor", "FloatTensor", "DoubleTensor")
+
+
+class TypeOfTensors(type):
+    """Classes whose instances are the tensors of one dtype."""
+
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, Tensor) and instance.dtype is cls.dtype
+
+    def __call__(cls, *args, device=None):
+        """A tensor of this dtype: of data, or of sizes with undefined contents."""
+        if len(args) == 1 and not isinstance(args[0], int):
+            return tensor(args[0], dtype=cls.dtype)
+        return OPS["empty"](*(args or (0,)), dtype=cls.dtype)
+
+
+def __getattr__(name):
+    found = next((d for d in BY_NAME.values() if f"{type_name(d)}Tensor" == name), None)
+    if found is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    made = globals()[name] = TypeOfTensors(name, (), {"dtype": found, "__module__": "torch", "__doc__": f"The tensors of {found}."})
+    return made
+
+
+class SymInt:
+    """An integer that is a symbol while a program is captured; sizes are plain ints everywhere else."""
+
+    def __new__(cls, *args):
+        raise NotImplementedError("torch.SymInt is made by capture alone: sizes are plain ints outside of it")
+
+
+class SymFloat(SymInt):
+    """A float that is a symbol while a program is captured."""
+
+
+class SymBool(SymInt):
+    """A truth that is a symbol while a program is captured."""
+
+
+def sym_int(a):
+    """int(a), for numbers and symbols."""
+    return int(a)
+
+
+def sym_float(a):
+    return float(a)
+
+
+def sym_not(a):
+    return not a
+
+
+def sym_max(a, b):
+    return max(a, b)
+
+
+def sym_min(a, b):
+    return min(a, b)
+
+
+def sym_ite(b, t, f):
+    return t if b else f

@@ -1,0 +1,4 @@
+"""``DistributedDataParallel``, by its module."""
+from . import DistributedDataParallel
+
+__all__ = ["DistributedDataParallel"]

@@ -1,0 +1,10 @@
+"""Comparing tensors in tests."""
+from .compare import assert_close
+from .make import make_tensor
+
+__all__ = ["assert_allclose", "assert_close", "make_tensor"]
+
+
+def assert_allclose(actual, expected, rtol=None, atol=None, equal_nan=True, msg=""):
+    """``assert_close`` by its older name, which does not compare dtypes."""
+    assert_close(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=False, check_device=True, check_stride=False, msg=msg or None)

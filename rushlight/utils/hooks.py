@@ -1,0 +1,18 @@
+"""Handles that remove hooks."""
+from ..nn.modules.module import RemovableHandle
+
+__all__ = ["RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
+
+
+def unserializable_hook(f):
+    """Marks a hook that pickling leaves out."""
+    f.__torch_unserializable__ = True
+    return f
+
+
+def warn_if_has_hooks(tensor):
+    """Warns of hooks that pickling leaves out."""
+    import warnings
+    for hook in (tensor.hooks or {}).values() if hasattr(tensor.hooks, "values") else ():
+        if not getattr(hook, "__torch_unserializable__", False):
+            warnings.warn(f"backward hook {hook!r} on tensor will not be serialized.", stacklevel=2)

@@ -1,0 +1,4 @@
+"""``load_url``: a state dict from a URL's file."""
+from ..hub import load_state_dict_from_url as load_url
+
+__all__ = ["load_url"]
