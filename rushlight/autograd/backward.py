@@ -154,7 +154,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
 
 def _tensor_backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
     """Accumulates into ``.grad`` of leaves the gradient of this tensor."""
-    if not self.needs_grad:
+    if not self.requires_grad:
         raise NoHistoryError("element 0 of tensors does not require grad and does not have a grad_fn", "a result computed from tensors that require gradients",
                                  "set requires_grad=True on the inputs, and compute outside no_grad()")
     backward(self, gradient, retain_graph, create_graph, inputs)

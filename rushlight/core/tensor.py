@@ -7,7 +7,7 @@ from .epoch import Epoch
 from .errors import DimensionError, NegativeSizeError, OutOfMemoryError
 from .interpret import top
 from .meta import Meta, Size
-from .native import Tensor, allocate, pool, state, wrap
+from .native import Tensor, allocate, calls, pool, state, wrap
 
 blank = Tensor.__new__  # makes an instance of Tensor or a subclass with empty fields
 
@@ -233,7 +233,7 @@ Tensor.__array_priority__ = 1000
 @property
 def requires_grad(self) -> bool:
     """Whether operators on this tensor are recorded for the backward pass."""
-    return bool(self.needs_grad)
+    return bool(self.needs_grad) or self.base is not None and calls.joins(self)
 
 
 def _set_requires_grad(self, value):

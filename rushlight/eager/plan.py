@@ -29,6 +29,7 @@ from ..core.op import OPS, bind, make
 from ..core.overriding import DISPATCH, FUNCTION, NOBODY, answered, overriding
 from ..core.tensor import check_size, empty_of
 from ..graph.graph import Graph, Node, Store, splice
+from ..ops.expanded import is_expanded, write_changes
 from ..transforms.trace import Trace, Traced, traced
 from .destination import check_cast, check_distinct, check_exact, check_shape, into_out, reads_apart, refuse_gradient, shared
 from .program import Code, assemble
@@ -366,6 +367,9 @@ def into_plan(op, trace, arguments, result, target, mask) -> Plan:
     """In place: the result goes into the memory of an argument."""
     check_shape(result.meta, target.meta)
     check_cast(result.meta, target.meta)
+    if op.facts.get("some") and not mask and is_expanded(target.meta):
+        whole = OPS[op.name.removesuffix("_")]
+        return python_plan(op, lambda args, names: write_changes(op.name, args[0], call_body(whole)(args, names)))
     if not op.facts.get("uniform"):  # a single value may go to one place many times
         check_distinct(op.name, target.meta)
     plan = blank_plan(op, INTO)
@@ -494,7 +498,7 @@ def slow(op: Op, args, names):
         nonlocal mask, tensors
         if isinstance(value, Tensor):
             numbers.append(address_bits(value))
-            if value.needs_grad:
+            if value.needs_grad or value.base is not None and calls.joins(value):
                 mask |= gradient_bit(tensors)
             tensors += 1
             return value.meta

@@ -11,6 +11,7 @@ from ..core.meta import broadcast, product, span
 from ..core.native import state
 from ..core.op import Scalar, op, sample
 from ..core.tensor import Tensor, attach, wrapped
+from .expanded import is_expanded, write_changes
 from .promotion import as_dtype, is_number
 from .shape import index_basic, narrow
 
@@ -207,7 +208,8 @@ def index_put(input, indices, values, accumulate=False):
 @op(composite=True, inplace=True)
 def index_put_(input, indices, values, accumulate=False):
     """In place: input[indices] = values (or +=)."""
-    return input.copy_(index_put(input, indices, values, accumulate))
+    changed = index_put(input, indices, values, accumulate)
+    return write_changes("index_put_", input, changed) if is_expanded(input.meta) else input.copy_(changed)
 
 
 @attach
@@ -235,7 +237,11 @@ def __setitem__(self, key, value):
             self.masked_fill_(mask.reshape((*mask.shape, *(1,) * (self.dim() - mask.dim()))), value.reshape(()))
             return
     x, indices = prepared(self, entries)
-    x.copy_(put_rows(x, tuple(indices), value, False))
+    changed = put_rows(x, tuple(indices), value, False)
+    if is_expanded(x.meta):
+        write_changes("index_put_", x, changed)
+    else:
+        x.copy_(changed)
 
 
 def as_scalar(value, target):
@@ -441,7 +447,7 @@ def index_reduce(input, dim, index, source, reduce, *, include_self=True):
     return P.reshape(out, shape=tuple(input.shape))
 
 
-@op(inplace_too=True)
+@op(inplace_too=True, some=True)
 def index_fill(input, dim, index, value: Scalar):
     """A copy of input with slices along a dimension set to one value."""
     at, index = index_of("index_fill", dim, input, index)

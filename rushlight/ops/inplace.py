@@ -22,7 +22,7 @@ def derive():
                 derive_composite(operator)
                 continue
             declare(operator.name + "_", operator.body, None, operator.signature, operator.scalars, into=0, method=True, namespace="",
-                    samples=(), doc=f"In-place {operator.name}.", moves=operator.facts.get("moves"))
+                    samples=(), doc=f"In-place {operator.name}.", moves=operator.facts.get("moves"), some=operator.facts.get("some"))
             OPS[operator.name + "_"].rules.update(operator.rules)
 
 
@@ -71,7 +71,7 @@ def copy_(input, src, non_blocking=False):
     return P.expand(x, shape=tuple(input.shape)) if tuple(x.shape) != tuple(input.shape) else x
 
 
-@op(into=0, inplace=True)
+@op(into=0, inplace=True, some=True)
 def masked_fill_(input, mask, value: Scalar):
     """``value`` written where mask holds."""
     return masked_fill.body(input, mask, value)

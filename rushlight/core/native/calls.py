@@ -69,6 +69,9 @@ class Op:
                 store_i64(values, used, tensor.storage.address + tensor.offset * tensor.itemsize)
                 if tensor.needs_grad:
                     mask |= bit
+                elif tensor.base is not None:
+                    if joins(tensor):
+                        mask |= bit
                 bit = bit << 1
                 used += 1
             elif kind is float:
@@ -142,6 +145,9 @@ def list_key(items: object, values: i64, used: i64, mask: i64, bit: i64) -> obje
             store_i64(values, used, tensor.storage.address + tensor.offset * tensor.itemsize)
             if tensor.needs_grad:
                 mask |= bit
+            elif tensor.base is not None:
+                if joins(tensor):
+                    mask |= bit
             bit = bit << 1
             used += 1
         elif kind is int or element is None or kind is str:
@@ -152,6 +158,16 @@ def list_key(items: object, values: i64, used: i64, mask: i64, bit: i64) -> obje
     store_i64(values, ROOM - 2, mask)
     store_i64(values, ROOM - 3, bit)
     return filled(key)
+
+
+@native
+def joins(view: Tensor) -> bool:
+    """Whether a view without history gains one, since its base was changed in place and has one now."""
+    base = cast(Tensor, view.base)
+    if base.needs_grad == 0 or view.seen == view.storage.version:
+        return False
+    state.refresh(view)
+    return view.needs_grad != 0
 
 
 @native

@@ -1,0 +1,26 @@
+"""Writing some elements of a tensor of which several elements are one place in memory: that place takes a value that was written to any of them."""
+from __future__ import annotations
+
+import warnings
+
+from ..core.meta import is_one
+from ..core.op import OPS
+
+
+def is_expanded(meta) -> bool:
+    """Whether several elements of such a tensor are one place in memory."""
+    return bool(meta.numel) and any(stride == 0 and not is_one(size) for size, stride in zip(meta.shape, meta.strides))
+
+
+def write_changes(name: str, target, value):
+    """Writes those elements of ``value`` that differ from the target's; warns that this is not to be relied on.  Returns the target."""
+    warnings.warn(f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing this operation. This also applies to advanced indexing "
+                  "e.g. tensor[indices] = tensor", stacklevel=4)
+    changed = value != target
+    for dim, (size, stride) in enumerate(zip(target.meta.shape, target.meta.strides)):
+        if stride == 0 and size > 1:
+            place = changed.int().argmax(dim, keepdim=True)
+            value, changed = value.gather(dim, place), changed.gather(dim, place)
+    memory = OPS["as_strided"](target, tuple(value.shape), target.meta.strides, target.offset)
+    memory.copy_(value.to(target.dtype))
+    return target

@@ -1,0 +1,87 @@
+"""Views of what is written in place, and writes through expanded views, beside torch's."""
+import warnings
+
+import pytest
+
+import rushlight as rl
+
+torch = pytest.importorskip("torch")
+
+
+def late_view(t):
+    x = t.zeros(4)
+    v, w = x[:2], t.ones(4, requires_grad=True)
+    x.add_(w * 2)
+    assert v.requires_grad and v.grad_fn is not None
+    (v * 3).sum().backward()
+    return w.grad
+
+
+def sibling(t):
+    x = t.zeros(4)
+    v, u, w = x[:2], x[1:3], t.ones(2, requires_grad=True)
+    v.mul_(0).add_(w * 2)
+    (u * 3).sum().backward()
+    return w.grad
+
+
+def in_a_list(t):
+    x = t.zeros(4)
+    v, w = x[:2].view(2, 1), t.ones(4, requires_grad=True)
+    x.add_(w * 2)
+    t.cat([v, v * 2]).sum().backward()
+    return w.grad
+
+
+def detached(t):
+    x = t.zeros(4)
+    d, w = x.detach(), t.ones(4, requires_grad=True)
+    x.add_(w)
+    return t.tensor(float(d.requires_grad))
+
+
+def backward_at_once(t):
+    x = t.zeros(1)
+    v, w = x.view(()), t.ones(1, requires_grad=True)
+    x.add_(w * 5)
+    v.backward()
+    return w.grad
+
+
+@pytest.mark.parametrize("program", [late_view, sibling, in_a_list, detached, backward_at_once])
+def test_a_view_gains_the_history_of_its_base(program):
+    assert program(rl).tolist() == program(torch).tolist()
+
+
+def expanded(t):
+    return t.zeros(3, 1).expand(3, 4)
+
+
+def mask(t):
+    found = t.zeros(3, 4, dtype=t.bool)
+    found[1, 2] = True
+    return found
+
+
+WRITES = {"masked_fill_": lambda t, x: x.masked_fill_(mask(t), 5.0), "number": lambda t, x: x.__setitem__(mask(t), 5.0), "tensor": lambda t, x: x.__setitem__(mask(t), t.tensor([7.0])),
+          "rows": lambda t, x: x.__setitem__(t.tensor([1]), 5.0), "index_fill_": lambda t, x: x.index_fill_(0, t.tensor([1]), 4.0),
+          "all": lambda t, x: x.masked_fill_(t.ones(3, 4, dtype=t.bool), t.tensor(3.0)), "index_put_": lambda t, x: x.index_put_((t.tensor([0]), t.tensor([1])), t.tensor(3.0))}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_some_elements_of_an_expanded_tensor(name):
+    results = []
+    for t in (rl, torch):
+        x = expanded(t)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            with pytest.warns(UserWarning, match="expanded tensors"):
+                WRITES[name](t, x)
+        results.append(x.tolist())
+    assert results[0] == results[1]
+
+
+def test_whole_writes_are_refused_still():
+    for t in (rl, torch):
+        with pytest.raises(RuntimeError, match="single memory location"):
+            expanded(t).add_(t.ones(3, 4))
