@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ..core.kinds import P
 from ..core.meta import Meta
-from ..graph.graph import Node, map_nodes, nodes_in
+from ..graph.graph import Node, map_nodes
 from ..transforms.trace import Several, traced
 
 
@@ -11,7 +11,7 @@ def active_nodes(nodes, sources) -> set:
     """The nodes through which a gradient can flow from an output to one of ``sources``."""
     active = set(sources)
     for node in nodes:
-        if not node.constant and carries_gradient(node.meta) and any(n in active for n in nodes_in(node.args)):
+        if not node.constant and carries_gradient(node.meta) and any(n in active for n in node.used):
             active.add(node)
     return active
 
@@ -59,7 +59,7 @@ def node_vjp(node: Node, g):
     y = value_of(node)
     if node.inside is not None:
         results = list(rule(g, y, *values))
-        arguments = list(nodes_in(node.args))
+        arguments = list(node.used)
         if len(results) != len(arguments):
             raise TypeError(f"{node.op.name}: vjp returned {len(results)} cotangents for {len(arguments)} tensor arguments")
         return zip(arguments, results)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..core.meta import product
-from ..graph.graph import Graph, Node, nodes_in
+from ..graph.graph import Graph, Node
 from ..graph.views import operands
 from .flow import ENDLESS, Network
 
@@ -48,7 +48,7 @@ def downstream(nodes, sources) -> set:
     """The nodes computed from any of ``sources``, and these."""
     found = set(sources)
     for node in nodes:
-        if any(n in found for n in nodes_in(node.args)):
+        if any(n in found for n in node.used):
             found.add(node)
     return found
 
@@ -58,8 +58,8 @@ def read_by(nodes, backward: set, gradients) -> set:
     live, found = set(gradients), {n for n in gradients if n not in backward}
     for node in reversed(nodes):
         if node in live and node in backward:
-            live.update(nodes_in(node.args))
-            found.update(n for n in nodes_in(node.args) if n not in backward)
+            live.update(node.used)
+            found.update(n for n in node.used if n not in backward)
     return found
 
 
@@ -68,7 +68,7 @@ def ancestors(nodes, targets) -> set:
     found = set(targets)
     for node in reversed(nodes):
         if node in found:
-            found.update(nodes_in(node.args))
+            found.update(node.used)
     return found
 
 
@@ -77,11 +77,11 @@ def crossroads(nodes) -> set:
     residual networks, layers with their biases."""
     users: dict = {}
     for node in nodes:
-        for used in set(nodes_in(node.args)):
+        for used in set(node.used):
             users[used] = users.get(used, 0) + 1
 
     def reads_much(node: Node) -> bool:
-        large = [n for n in nodes_in(node.args) if product(n.shape) == product(node.shape)]
+        large = [n for n in node.used if product(n.shape) == product(node.shape)]
         return len(large) > 1 or any(n.op is not None and n.op.kind.name in KEPT and users[n] == 1 for n in large)
 
     return {n for n in nodes if n.op.kind.name == "elementwise" and users.get(n, 0) > 1 and reads_much(n)}
@@ -126,7 +126,7 @@ class Costs:
         for node, at in point.items():
             network.edge(0, at, min(self.again(node), ENDLESS))
             network.edge(at, at + 1, min(self.keep(node), ENDLESS))
-            for used in dict.fromkeys(nodes_in(node.args)):
+            for used in dict.fromkeys(node.used):
                 network.edge(point[used] + 1, at, ENDLESS)
             if node in needed:
                 network.edge(at + 1, 1, ENDLESS)

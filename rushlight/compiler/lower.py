@@ -8,7 +8,7 @@ from ..core import expr
 from ..core.dtypes import bool_, float64, int64
 from ..core.expr import Expr, apply, convert, load, number
 from ..core.meta import Meta, is_one, row_major, same
-from ..graph.graph import Graph, Node, nodes_in
+from ..graph.graph import Graph, Node
 from . import math
 from .kernel import Buffer
 
@@ -61,7 +61,7 @@ def obstacle(node: Node) -> str:
     """Why kernels cannot compute a node from its arguments; empty if they can."""
     if node.op is None or node.op.kind.name not in (*READABLE, "reduce", "scan", "scatter"):
         return "no kernel form"
-    if any(n.dtype.is_complex for n in (node, *nodes_in(node.args))) or isinstance(node.params.get("value"), complex):
+    if any(n.dtype.is_complex for n in (node, *node.used)) or isinstance(node.params.get("value"), complex):
         return "complex numbers"
     if node.op.kind.name != "elementwise":
         return ""

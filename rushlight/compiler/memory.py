@@ -1,6 +1,8 @@
 """One arena for all temporaries of a program: each has a place while it is alive, and others have it before and after."""
 from __future__ import annotations
 
+import numpy as np
+
 ALIGNMENT = 64
 
 
@@ -23,13 +25,17 @@ def plan(lives: list[Life]) -> tuple[list[int], int]:
     >>> plan([Life(64, 0, 1), Life(64, 1, 2), Life(64, 2, 3)])
     ([0, 64, 0], 128)
     """
-    offsets, placed, total = [0] * len(lives), [], 0
+    offsets, total, count = [0] * len(lives), 0, 0
+    begins, ends, firsts, lasts = table = np.zeros((4, len(lives)), np.int64)  # of those placed, by offset
     for k in sorted(range(len(lives)), key=lambda k: (-lives[k].size, lives[k].first)):
         life = lives[k]
         size = -(-life.size // ALIGNMENT) * ALIGNMENT
-        offsets[k] = tightest_gap(sorted((offsets[j], end) for j, end in placed if life.meets(lives[j])), size)
-        placed.append((k, offsets[k] + size))
-        total = max(total, offsets[k] + size)
+        meets = (firsts[:count] <= life.last) & (lasts[:count] >= life.first)
+        offsets[k] = begin = tightest_gap(begins[:count][meets], ends[:count][meets], size)
+        at = np.searchsorted(begins[:count], begin)
+        table[:, at + 1:count + 1] = table[:, at:count].copy()
+        table[:, at] = begin, begin + size, life.first, life.last
+        total, count = max(total, begin + size), count + 1
     return offsets, total
 
 
@@ -43,21 +49,23 @@ def within(lives: list[Life], spent, room: int) -> dict:
     taken, found = [(life, offset, offset + life.size) for life, offset in spent], {}
     for k in sorted(range(len(lives)), key=lambda k: (-lives[k].size, lives[k].first)):
         size = -(-lives[k].size // ALIGNMENT) * ALIGNMENT
-        at = tightest_gap(sorted((begin, end) for life, begin, end in taken if life.meets(lives[k])) + [(room, room)], size)
+        ranges = sorted((begin, end) for life, begin, end in taken if life.meets(lives[k])) + [(room, room)]
+        at = tightest_gap(*np.array(ranges).T, size)
         if at + size <= room:
             found[k] = at
             taken.append((lives[k], at, at + size))
     return found
 
 
-def tightest_gap(taken, size: int) -> int:
-    """The offset of the smallest gap between ``taken`` ranges that is large enough, else behind them all."""
-    best, room, at = None, None, 0
-    for begin, end in taken:
-        if begin - at >= size and (room is None or begin - at < room):
-            best, room = at, begin - at
-        at = max(at, end)
-    return at if best is None else best
+def tightest_gap(begins, ends, size: int) -> int:
+    """The offset of the smallest gap between ranges, ordered by where they begin, that is large enough, else behind them all."""
+    if not len(begins):
+        return 0
+    reach = np.maximum.accumulate(ends)
+    open_from = np.concatenate(([0], reach[:-1]))
+    room = begins - open_from
+    fits = np.flatnonzero(room >= size)
+    return int(open_from[fits[room[fits].argmin()]] if len(fits) else reach[-1])
 
 
 def verify(lives: list[Life], offsets: list[int]):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..core.kinds import P
 from ..core.meta import Meta
-from ..graph.graph import Graph, Node, Store, map_nodes, nodes_in
+from ..graph.graph import Graph, Node, Store, map_nodes
 
 EXACT_ENOUGH = ("float32", "float64")  # halves round once for every product
 
@@ -37,7 +37,7 @@ def count_users(graph: Graph) -> dict:
     """How often each value is read or returned."""
     users = dict.fromkeys((*graph.inputs, *graph.nodes), 0)
     for node in graph.nodes:
-        for used in nodes_in(node.args):
+        for used in node.used:
             users[used] += 1
     for node in graph.result_nodes():
         users[node] += 1

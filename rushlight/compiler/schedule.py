@@ -7,7 +7,7 @@ everything not kept.
 from __future__ import annotations
 
 from ..core.meta import product
-from ..graph.graph import Graph, Node, Store, nodes_in
+from ..graph.graph import Graph, Node, Store
 from ..graph.views import is_part, through_views
 from .math import COSTLY
 
@@ -35,7 +35,7 @@ class Schedule:
         self.kept.update(n for n in graph.nodes if is_part(n))
         for node in graph.nodes:
             if node in landmarks:
-                self.kept.update(through_views(used) for used in nodes_in(node.args))
+                self.kept.update(through_views(used) for used in node.used)
             elif node.op.kind.name == "scan":
                 self.kept.add(node)
             elif node.op.kind.name == "scatter":
@@ -55,7 +55,7 @@ class Schedule:
             if node in self.inside:
                 continue
             own = {node} if node in self.kept else readers.get(node, set())
-            for used in nodes_in(node.args):
+            for used in node.used:
                 if used not in self.kept:
                     readers.setdefault(used, set()).update(own)
         work: dict = {}
@@ -72,7 +72,7 @@ class Schedule:
     def cost(self, node: Node, work: dict):
         """(elements read, operations) for each element of a node when it is computed from what is kept."""
         loads, operations, size = 0, own_work(node), max(1, product(node.shape))
-        for used in dict.fromkeys(nodes_in(node.args)):
+        for used in dict.fromkeys(node.used):
             if used in work:
                 loads, operations = loads + work[used][0], operations + work[used][1]
             else:
@@ -86,15 +86,15 @@ class Schedule:
         earliest, latest = {}, {}
         for node in self.graph.nodes:
             own = self.at[node] + 1 if node in self.at else 0
-            earliest[node] = max([own, *(earliest.get(n, 0) for n in nodes_in(node.args))])
+            earliest[node] = max([own, *(earliest.get(n, 0) for n in node.used)])
         for node in reversed(self.graph.nodes):
             limit = self.at.get(node, latest.get(node, last))
-            for used in nodes_in(node.args):
+            for used in node.used:
                 latest[used] = min(latest.get(used, last), limit)
         self.slot, self.slots = {}, [[] for _ in range(last + 1)]
         reach: dict = {}  # the latest slot among the kept values below
         for node in self.graph.nodes:
-            first = max((reach.get(n, 0) for n in nodes_in(node.args)), default=0)
+            first = max((reach.get(n, 0) for n in node.used), default=0)
             if node in self.at:
                 reach[node] = 0
             elif node in self.kept:
@@ -117,7 +117,7 @@ class Schedule:
                 self.kept.add(node)
                 found = True
             if own:
-                for used in nodes_in(node.args):
+                for used in node.used:
                     low, high = spans.get(used, own)
                     spans[used] = min(low, own[0]), max(high, own[1])
         return found
@@ -143,7 +143,7 @@ def below_views(node: Node) -> Node:
 def shrinks(node: Node) -> bool:
     """Whether a value is smaller than what it is computed from: sums of gradients, losses."""
     while node.op is not None and node.op.kind.name in ("elementwise", "view"):
-        node = next(nodes_in(node.args), None)
+        node = next(iter(node.used), None)
         if node is None:
             return False
     return node.op is not None and node.op.kind.name == "reduce"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from ..core.expr import Expr
 from ..core.kinds import P
 from ..core.meta import product
-from ..graph.graph import Graph, Node, nodes_in
+from ..graph.graph import Graph, Node
 from ..graph.views import in_memory, is_part, operands, through_views
 from .lower import Reader, obstacle
 from .templates.expression import Operand, Stored, expression_epilogue, leaf
@@ -53,7 +53,7 @@ class Tails:
         number = {node: k + 1 for k, node in enumerate(landmarks)}
         self.reach: dict = {}  # how many landmarks must have run before a value is there
         for node in graph.nodes:
-            self.reach[node] = number.get(node) or max((self.reach.get(n, 0) for n in nodes_in(node.args)), default=0)
+            self.reach[node] = number.get(node) or max((self.reach.get(n, 0) for n in node.used), default=0)
         self.wanted = operands(graph.nodes) | {through_views(o) for o in self.results}
         self.there = {n for n in graph.nodes if n in number or is_part(n) or n.op.kind.name in ("scan", "scatter", "reduce")} | set(graph.inputs)
 
@@ -77,7 +77,7 @@ class Tails:
         shaped = node.op is P.reshape or node.op.kind.name == "elementwise" and not obstacle(node)
         if not shaped or product(node.shape) != product(contraction.shape):
             return False
-        return all(n in inside or self.along(n, node, contraction) for n in nodes_in(node.args))
+        return all(n in inside or self.along(n, node, contraction) for n in node.used)
 
     def along(self, operand: Node, node: Node, contraction: Node) -> str:
         """What an operand of a node has an element for; empty where a template cannot read it."""
@@ -111,7 +111,7 @@ class Tails:
         whole = inside | absorbed
         reads = {}
         for node in sorted(whole - {contraction}, key=self.order.__getitem__):
-            for n in nodes_in(node.args):
+            for n in node.used:
                 if n not in whole:
                     reads[n] = self.along(n, node, contraction)
         if len(reads) > MOST_OPERANDS or any(along == "element" and not self.in_memory(n) for n, along in reads.items()):
@@ -121,7 +121,7 @@ class Tails:
     def absorbed(self, contraction: Node, inside: set) -> set:
         """Elementwise nodes that only a tail reads: computed there from what they are made of."""
         found: set = set()
-        queue = [n for node in inside - {contraction} for n in nodes_in(node.args)]
+        queue = [n for node in inside - {contraction} for n in node.used]
         while queue:
             node = max(queue, key=lambda n: self.order.get(n, -1))
             queue = [n for n in queue if n is not node]
@@ -129,9 +129,9 @@ class Tails:
                 continue
             if product(node.shape) != product(contraction.shape) or not all(u in inside or u in found for u in self.users[node]):
                 continue
-            if all(self.along(n, node, contraction) for n in nodes_in(node.args)):
+            if all(self.along(n, node, contraction) for n in node.used):
                 found.add(node)
-                queue += nodes_in(node.args)
+                queue += node.used
         return found
 
     def in_memory(self, node: Node) -> bool:

@@ -22,7 +22,7 @@ from ..core.log import logger
 from ..core.meta import Meta, product, row_major
 from ..core.native.memory import set_program_runner
 from ..core.settings import settings
-from ..graph.graph import Graph, Node, Store, nodes_in
+from ..graph.graph import Graph, Node, Store
 from ..graph.views import in_memory, is_part, through_views
 from ..ops import flash, prims  # noqa: F401 - declare the primitives named below
 from .reference import callback
@@ -93,7 +93,7 @@ class Assembler:
         self.places.update((node, Place(node, node.meta)) for node in stream)
         self.users: dict = {}
         for node in graph.nodes:
-            for used in nodes_in(node.args):
+            for used in node.used:
                 self.users.setdefault(used, []).append(node)
         fresh = [o for o in graph.outputs if not isinstance(o, Store)]
         alone = len(fresh) - len(block)
@@ -211,10 +211,10 @@ class Assembler:
         parts = [n for n in self.users.get(node, ()) if is_part(n)] if isinstance(node.meta, tuple) else [node]
         needed = {node, *parts}
         targets = [(n, self.home(n)) for n in parts]
-        for used in nodes_in(node.args):
+        for used in node.used:
             if used not in self.places:
                 self.places[used] = self.operand(used)
-        part = Graph(list(dict.fromkeys(nodes_in(node.args))), [n for n in self.graph.nodes if n in needed], parts)
+        part = Graph(list(dict.fromkeys(node.used)), [n for n in self.graph.nodes if n in needed], parts)
         self.by_numpy(part, targets)
         self.places.update(targets)
 
@@ -254,7 +254,7 @@ class Assembler:
                 else:
                     slots.append((operands[slot[1]].value, slot[2] + operands[slot[1]].offset))
             self.steps.append((step.kernel, step.extent, step.grain, slots))
-            self.labels.append(f"{node.op.name} {list(shape)} {[list(n.shape) for n in nodes_in(node.args)]}{more}")
+            self.labels.append(f"{node.op.name} {list(shape)} {[list(n.shape) for n in node.used]}{more}")
         self.keep.append(plan)
         log.debug("%s: %s by template, %d steps", self.name, node.op.name, len(plan.steps))
 
@@ -271,7 +271,7 @@ class Assembler:
                     frontier[node] = None
                 elif node not in needed:
                     needed.add(node)
-                    stack.extend(nodes_in(node.args))
+                    stack.extend(node.used)
             written = [self.input_at(place) for _, place in targets]  # inputs that results go into
             frontier.update(dict.fromkeys(n for n in written if n is not None))
             nodes = sorted(needed, key=self.order.__getitem__)
@@ -365,7 +365,7 @@ class Assembler:
 
 def reads_nothing(node: Node) -> bool:
     """Whether a node makes elements from a tensor without any; kernels read at least one."""
-    return product(node.shape) != 0 and node.op.kind.name != "join" and any(n.meta.numel == 0 for n in nodes_in(node.args))
+    return product(node.shape) != 0 and node.op.kind.name != "join" and any(n.meta.numel == 0 for n in node.used)
 
 
 FLOATS = ("float32", "float64", "bfloat16", "float16")
@@ -373,7 +373,7 @@ FLOATS = ("float32", "float64", "bfloat16", "float16")
 
 def plannable(node: Node) -> bool:
     """Whether a template covers this contraction."""
-    sizes = [s for n in (node, *nodes_in(node.args)) for s in n.shape]
+    sizes = [s for n in (node, *node.used) for s in n.shape]
     if node.op is P.conv_input and not windows_match(node.shape, node.args[1].shape, node.args[0].shape, node.params):
         return False
     if node.op is P.conv_weight and not windows_match(node.args[1].shape, node.shape, node.args[0].shape, node.params):

@@ -12,7 +12,7 @@ class Node:
     operator's own body where that was traced.  No gradient flows through a ``constant`` (detached, or made under no_grad).
     """
 
-    __slots__ = ("name", "op", "args", "params", "meta", "inside", "where", "weak", "constant")
+    __slots__ = ("name", "op", "args", "params", "meta", "inside", "where", "weak", "constant", "_used")
 
     def __init__(self, name, op, args=(), params=None, meta=None, inside=None, where=None, weak=False, constant=False):
         self.name, self.op, self.args, self.params, self.meta = name, op, args, params or {}, meta
@@ -21,6 +21,15 @@ class Node:
     shape = property(lambda self: self.meta.shape)
     dtype = property(lambda self: self.meta.dtype)
     is_scalar = property(lambda self: self.op is None and self.weak)
+
+    @property
+    def used(self) -> tuple:
+        """The Nodes among the arguments, in order, as often as they appear."""
+        try:
+            return self._used
+        except AttributeError:
+            self._used = tuple(nodes_in(self.args))
+            return self._used
 
     def __repr__(self):
         return f"%{self.name}"
@@ -32,7 +41,10 @@ def nodes_in(value):
         yield value
     elif isinstance(value, (tuple, list)):
         for item in value:
-            yield from nodes_in(item)
+            if isinstance(item, Node):
+                yield item
+            elif isinstance(item, (tuple, list)):
+                yield from nodes_in(item)
 
 
 def map_nodes(value, function):
@@ -76,7 +88,7 @@ class Graph:
         for node in reversed(self.nodes):
             if node in live:
                 kept.append(node)
-                live.update(nodes_in(node.args))
+                live.update(node.used)
         return Graph(self.inputs, reversed(kept), self.outputs)
 
     def run(self, values, call=None):
@@ -127,7 +139,7 @@ def splice(graph: Graph) -> Graph:
         for node in inner.nodes:
             args = map_nodes(node.args, env.__getitem__)
             if node.inside is not None:
-                flat = [env[n] for n in nodes_in(node.args)]
+                flat = [env[n] for n in node.used]
                 env.update(zip(node.inside.inputs, flat))
                 copy(node.inside, f"{prefix}{node.name}_")
                 results = [env[n] for n in node.inside.result_nodes()]

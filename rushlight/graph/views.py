@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..core.meta import Meta
-from .graph import Node, nodes_in
+from .graph import Node
 
 
 def through_views(node: Node) -> Node:
@@ -26,7 +26,7 @@ def in_memory(node: Node) -> Meta:
 def operands(nodes) -> set:
     """What contractions and library calls among these nodes read from memory."""
     readers = [node for node in nodes if node.op.kind.name in ("contract", "foreign") and not is_part(node)]
-    return {through_views(used) for node in readers for used in nodes_in(node.args)}
+    return {through_views(used) for node in readers for used in node.used}
 
 
 def is_part(node: Node) -> bool:
