@@ -31,6 +31,7 @@ from .autograd.backward import activate as _activate
 _activate()
 globals().update(_library.namespace(""))
 globals().update({("bool" if d.name == "bool" else d.name): d for d in _ALL})
+globals().update({d.name: d for d in _dtypes.NAMED})
 globals().update(_ALIASES)
 from .api import *  # noqa: F401,F403,E402
 
@@ -72,6 +73,6 @@ def __getattr__(name):
     for room, names in ELSEWHERE.items():
         if name in names:
             return getattr(import_module(f".{room}", __name__), name)
-    if not name.startswith("__") and find_spec(f"{__name__}.{name}"):
+    if (not name.startswith("__") or name == "__config__") and find_spec(f"{__name__}.{name}"):
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,6 +8,7 @@ import importlib.metadata
 import sys
 
 NAME, REAL = "torch", "rushlight"
+REALS = {NAME: REAL, "torchvision": "rushlight.compat.torchvision"}
 VERSION = "2.13.0+rushlight"
 
 
@@ -27,12 +28,13 @@ class Loader(importlib.abc.Loader):
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Answers for ``torch`` and everything below it."""
+    """Answers for ``torch``, ``torchvision`` and everything below them."""
 
     def find_spec(self, fullname, path=None, target=None):
-        if fullname != NAME and not fullname.startswith(NAME + "."):
+        name, _, rest = fullname.partition(".")
+        if name not in REALS:
             return None
-        real = REAL + fullname[len(NAME):]
+        real = f"{REALS[name]}.{rest}" if rest else REALS[name]
         try:
             found = importlib.util.find_spec(real)
         except ModuleNotFoundError:
@@ -73,3 +75,5 @@ def install():
     sys.meta_path.insert(0, Finder())
     sys.meta_path.append(MetadataFinder())
     sys.modules[NAME] = real
+    from ..torch_version import TorchVersion
+    real.__version__ = TorchVersion(VERSION)  # the version of PyTorch whose interface programs find

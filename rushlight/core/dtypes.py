@@ -51,6 +51,10 @@ float64 = dtype("float64", FLOATING, "float64", 7)
 complex64 = dtype("complex64", COMPLEX, "complex64", 8)
 complex128 = dtype("complex128", COMPLEX, "complex128", 9)
 
+NAMED = tuple(dtype(name, category, storage, rank, signed) for name, category, storage, rank, signed in (  # exist as names alone: no tensor has them
+    ("uint16", INTEGER, "uint16", 2, False), ("uint32", INTEGER, "uint32", 3, False), ("uint64", INTEGER, "uint64", 4, False),
+    *((name, FLOATING, "uint8", 5, True) for name in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2")),
+    ("complex32", COMPLEX, "uint32", 7, True)))
 ALL = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128)
 BY_NAME = {d.name: d for d in ALL}
 ALIASES = {"half": float16, "float": float32, "double": float64, "short": int16, "int": int32, "long": int64,

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from .devices import cpu, device
-from .dtypes import dtype
+from .dtypes import ALL, NAMED, dtype
 from .errors import BroadcastError
 
 
@@ -58,6 +58,8 @@ class Meta:
         key = (shape, strides, dtype, device)
         found = cls._table.get(key)
         if found is None:
+            if dtype in NAMED:
+                raise NotImplementedError(f"{dtype} exists here only as a name: no tensor can have it. Use one of {', '.join(d.name for d in ALL)}.")
             found = cls._table[key] = object.__new__(cls)
             found.shape, found.strides, found.dtype, found.device = Size(shape), strides, dtype, device
             found.numel = product(shape)

@@ -104,9 +104,13 @@ def check_fake(custom, args, kwargs):
 
 def check_compiled(custom, args, kwargs):
     from ..compiling import compile
-    compiled = compile(lambda args, kwargs: custom.op(*args, **kwargs), fullgraph=True)
+
+    def plain(args, kwargs):
+        return custom.op(*args, **kwargs)
+
+    plain.__module__ = "opcheck"  # so that capture takes it for a function of the user
     found = []
-    for call in (lambda a, k: custom.op(*a, **k), compiled):
+    for call in (plain, compile(plain, fullgraph=True)):
         a, k = fresh(args), fresh(kwargs)
         results = list(flat(call(a, k)))
         loss = [r.sum() for r in results if r.requires_grad]

@@ -1,0 +1,19 @@
+"""A stand-in for the parts of torchvision that model code imports, in our own operators; the real package is linked against another framework."""
+from . import datasets, io, models, ops, transforms
+
+__version__ = "0.28.0+rushlight"
+__all__ = ["datasets", "io", "models", "ops", "transforms"]
+
+
+def get_image_backend() -> str:
+    return "PIL"
+
+
+def set_image_backend(backend):
+    """ValueError for another than PIL."""
+    if backend != "PIL":
+        raise ValueError(f"Invalid backend '{backend}': images are read with PIL")
+
+
+def disable_beta_transforms_warning():
+    """There is no such warning."""
