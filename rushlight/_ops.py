@@ -15,6 +15,7 @@ OVERLOADS = frozenset((
     "self_Tensor", "Tensor_out", "Scalar_out", "int_Scalar", "int_Tensor", "int_out", "dtype", "dtype_layout", "device", "prim_Device", "other_layout", "value",
     "reduce", "src", "vec", "padding", "indices", "sections", "ScalarOpt_dim", "ScalarOpt_dim_dtype", "p", "sizes", "size", "generator", "from", "to", "float",
     "dim_max", "dim_min", "all", "any", "copy", "input", "list", "names_dim", "dim_dtype", "grad_input", "ListTensor", "List", "Sequence", "Storage", "mode", "half_to_float"))
+NAMES_ONLY = frozenset(("_pin_memory", "_sparse_addmm", "_sparse_mm_reduce_impl", "_sparse_mm", "_values", "_indices", "_coalesced_"))  # other libraries use them as keys
 SCALARS = {"pow": "Tensor_Scalar"}
 BY_DIM = {"sum": "dim_IntList", "prod": "dim_int", "mean": "dim", "max": "dim", "min": "dim", "any": "dim", "all": "dim", "median": "dim", "nanmedian": "dim",
           "squeeze": "dim", "var": "correction", "std": "correction", "var_mean": "correction", "std_mean": "correction", "unique": "dim"}  # when a dimension is given
@@ -136,6 +137,13 @@ def operator_named(name: str):
     return OPS.get(ALIASES.get(name, ""))
 
 
+def named_only(name):
+    """What refuses to run an operator that exists only as a name."""
+    def refuse(*args, **kwargs):
+        raise NotImplementedError(f"{name} exists here only as a name: it is not implemented")
+    return refuse
+
+
 class Namespace:
     """The operators of one library, such as ``torch.ops.aten``."""
 
@@ -158,6 +166,8 @@ class Namespace:
             return None
         found = operator_named(name) if self.name == "aten" else OPS.get(f"prims.{name}")
         method = getattr(Tensor, name, None) if found is None else None
+        if found is None and name in NAMES_ONLY:
+            return OpOverloadPacket(self.name, name, None, named_only(f"{self.name}::{name}"))
         if found is None and not callable(method):
             return None
         return OpOverloadPacket(self.name, name, found, found or method)

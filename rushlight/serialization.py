@@ -152,6 +152,42 @@ ALLOWED = {("collections", "OrderedDict"): collections.OrderedDict, ("torch._uti
            **{("torch", name): dtype for name, dtype in STORAGES.items()}, **{("torch", name): dtype for name, dtype in BY_NAME.items()}}
 
 
+SAFE: dict = {}  # what users allow besides: (module, name) -> class or function
+
+
+def add_safe_globals(safe_globals):
+    """Allows ``load(weights_only=True)`` to make instances of these classes, and to call these functions (or (function, "module.name") pairs)."""
+    for item in safe_globals:
+        found, name = item if isinstance(item, tuple) else (item, f"{item.__module__}.{item.__qualname__}")
+        module, _, last = name.rpartition(".")
+        SAFE[module, last] = found
+
+
+def get_safe_globals() -> list:
+    """What ``add_safe_globals`` allowed."""
+    return list(SAFE.values())
+
+
+def clear_safe_globals():
+    """Allows nothing besides tensors and containers."""
+    SAFE.clear()
+
+
+class safe_globals:
+    """A block in which ``load(weights_only=True)`` may use these classes and functions."""
+
+    def __init__(self, safe_globals):
+        self.allowed = safe_globals
+
+    def __enter__(self):
+        self.before = dict(SAFE)
+        add_safe_globals(self.allowed)
+
+    def __exit__(self, *exception):
+        SAFE.clear()
+        SAFE.update(self.before)
+
+
 class Unpickler(pickle.Unpickler):
     """Reads the pickle of an archive that is trusted."""
 
@@ -184,13 +220,15 @@ class WeightsUnpickler(pickle._Unpickler):
     persistent_load = Unpickler.persistent_load
 
     def find_class(self, module, name):
-        found = ALLOWED.get((module, name))
+        found = ALLOWED.get((module, name)) or SAFE.get((module, name))
         if found is None:
             raise pickle.UnpicklingError(f"Weights only load failed: the file refers to {module}.{name}, which could run any code. If you trust its source, "
                                          "load it with weights_only=False.")
         return found
 
     def load_build(self):
+        if type(self.stack[-2]) in SAFE.values():
+            return super().load_build()
         state, target = self.stack.pop(), self.stack[-1]
         if type(target) is not collections.OrderedDict or not isinstance(state, dict):
             raise pickle.UnpicklingError(f"Weights only load failed: the file sets attributes of a {type(target).__name__}")
@@ -199,8 +237,13 @@ class WeightsUnpickler(pickle._Unpickler):
     def refuse(self):
         raise pickle.UnpicklingError("Weights only load failed: the file makes an object without calling its class")
 
-    dispatch[pickle.BUILD[0]] = load_build
-    for opcode in (pickle.INST, pickle.OBJ, pickle.NEWOBJ, pickle.NEWOBJ_EX):
+    def load_newobj(self):
+        if self.stack[-2] not in SAFE.values():
+            self.refuse()
+        super().load_newobj()
+
+    dispatch[pickle.BUILD[0]], dispatch[pickle.NEWOBJ[0]] = load_build, load_newobj
+    for opcode in (pickle.INST, pickle.OBJ, pickle.NEWOBJ_EX):
         dispatch[opcode[0]] = refuse
     del opcode
 

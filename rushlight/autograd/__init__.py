@@ -13,8 +13,10 @@ def __getattr__(name):
     """Rooms that few programs enter are imported when they are first asked for."""
     from importlib import import_module
 
-    if name in ("anomaly", "forward_ad", "functional", "graph"):
+    if name in ("anomaly", "forward_ad", "functional", "graph", "profiler"):
         return import_module(f".{name}", __name__)
     if name in ("detect_anomaly", "is_anomaly_enabled", "set_detect_anomaly"):
         return getattr(import_module(".anomaly", __name__), name)
+    if name == "Variable":
+        return import_module("..core.native", __name__).Tensor
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,7 +5,7 @@ from . import devices, dtypes
 from .epoch import Epoch
 from .meta import Meta
 from .interpret import recording
-from .native import Storage, Tensor
+from .native import Storage, Tensor, wrap
 from .op import OPS
 from .tensor import alias, attach, blank, empty_of
 
@@ -239,10 +239,23 @@ def __reduce_ex__(self, protocol):
 
 
 class UntypedStorage:
-    """The bytes under a tensor."""
+    """The bytes under a tensor; a slice is a part of them, sharing memory."""
 
     def __init__(self, tensor):
         self._tensor = tensor
+
+    @classmethod
+    def from_file(cls, filename, shared=False, nbytes=0):
+        """The first bytes of a file, read when they are looked at; writes reach the file only if ``shared``."""
+        import numpy as np
+
+        from .exchange import from_numpy
+        return cls(from_numpy(np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(nbytes,))))
+
+    @property
+    def bytes(self) -> Tensor:
+        """The bytes as a uint8 tensor over the same memory."""
+        return wrap(self._tensor.storage, 0, Meta.of((self.nbytes(),), dtypes.uint8), 1)
 
     def data_ptr(self):
         return self._tensor.storage.address
@@ -252,6 +265,20 @@ class UntypedStorage:
 
     size = __len__ = nbytes
     device = property(lambda self: self._tensor.device)
+
+    def __getitem__(self, index):
+        found = self.bytes[index]
+        if not isinstance(index, slice):
+            return int(found)
+        part = Storage()
+        part.address, part.nbytes, part.owner = found.storage.address + found.offset, found.numel(), found.storage
+        return UntypedStorage(wrap(part, 0, Meta.of((part.nbytes,), dtypes.uint8), 1))
+
+    def untyped(self):
+        return self
+
+    def tolist(self) -> list:
+        return self.bytes.tolist()
 
     def __eq__(self, other):
         return isinstance(other, UntypedStorage) and other.data_ptr() == self.data_ptr()

@@ -124,6 +124,11 @@ def can_cast(source: dtype, target: dtype) -> bool:
     return source.category <= target.category
 
 
+NARROW = {"bfloat16": (2.0**-7, 3.3895313892515355e38, 2.0**-126, 0.01), "float8_e4m3fn": (0.125, 448.0, 2.0**-6, 1.0), "float8_e4m3fnuz": (0.125, 240.0, 2.0**-7, 1.0),
+          "float8_e5m2": (0.25, 57344.0, 2.0**-14, 1.0), "float8_e5m2fnuz": (0.25, 57344.0, 2.0**-15, 1.0), "float8_e8m0fnu": (1.0, 2.0**127, 2.0**-127, 1.0),
+          "float4_e2m1fn_x2": (0.5, 6.0, 1.0, 1.0)}  # eps, max, tiny, resolution of what NumPy does not know
+
+
 class finfo:
     """Limits of a floating dtype: ``bits, eps, max, min, tiny, smallest_normal, resolution, dtype``."""
 
@@ -132,8 +137,8 @@ class finfo:
         if type.category < FLOATING:
             raise TypeError(f"finfo() wants a floating dtype; {type} is not one. iinfo() gives the limits of integers.")
         real = type.to_real()
-        if real is bfloat16:
-            self.eps, self.max, self.tiny, self.resolution = 2.0**-7, 3.3895313892515355e38, 2.0**-126, 0.01
+        if real.name in NARROW:
+            self.eps, self.max, self.tiny, self.resolution = NARROW[real.name]
         else:
             info = np.finfo(real.numpy)
             self.eps, self.max, self.tiny, self.resolution = map(float, (info.eps, info.max, info.tiny, info.resolution))

@@ -246,6 +246,10 @@ def converted_copy(source: Tensor, dtype, shared=True) -> Tensor:
 @observed
 def as_tensor(data, dtype=None, device=None) -> Tensor:
     """A tensor of ``data``, sharing memory where it can."""
+    from .convert import UntypedStorage
+
+    if isinstance(data, UntypedStorage):
+        return data.bytes if dtype in (None, dtypes.uint8) else data.bytes.view(dtype)
     if isinstance(data, Tensor):
         return data.to(dtype) if dtype is not None else data
     if isinstance(data, np.ndarray):

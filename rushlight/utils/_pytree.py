@@ -1,4 +1,223 @@
-"""Nested containers under the name that PyTorch programs import them by."""
-from ..core.pytree import (TreeSpec, register_pytree_node, tree_flatten, tree_leaves, tree_map, tree_map_only, tree_structure, tree_unflatten)
+"""Nested containers under the names that PyTorch programs import them by."""
+from __future__ import annotations
 
-__all__ = ["TreeSpec", "register_pytree_node", "tree_flatten", "tree_leaves", "tree_map", "tree_map_only", "tree_structure", "tree_unflatten"]
+from dataclasses import dataclass
+from typing import Any
+
+from ..core.pytree import HANDLERS, LEAF, TreeSpec, container, tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
+from ..core.pytree import register_pytree_node as register
+from ..core.pytree import tree_map_only as map_only
+
+__all__ = ["GetAttrKey", "KeyEntry", "KeyPath", "LeafSpec", "MappingKey", "PyTree", "SequenceKey", "TreeSpec", "keystr", "key_get", "register_pytree_node", "tree_all",
+           "tree_all_only", "tree_any", "tree_any_only", "tree_flatten", "tree_flatten_with_path", "tree_iter", "tree_leaves", "tree_leaves_with_path", "tree_map", "tree_map_",
+           "tree_map_only", "tree_map_only_", "tree_map_with_path", "tree_structure", "tree_unflatten", "treespec_pprint"]
+PyTree = Any
+SUPPORTED_NODES = HANDLERS
+KEYS: dict = {}  # class -> how to flatten one with the key of each child
+_LEAF_SPEC = LEAF
+
+
+def LeafSpec():
+    """The spec of a leaf."""
+    return LEAF
+
+
+def register_pytree_node(cls, flatten_fn, unflatten_fn, *, serialized_type_name=None, to_dumpable_context=None, from_dumpable_context=None, flatten_with_keys_fn=None):
+    """Makes a class a container: ``flatten_fn(value) -> (children, context)``, ``unflatten_fn(children, context) -> value``."""
+    register(cls, flatten_fn, unflatten_fn)
+    if flatten_with_keys_fn is not None:
+        KEYS[cls] = flatten_with_keys_fn
+
+
+_register_pytree_node = register_pytree_node
+
+
+def _private_register_pytree_node(cls, *args, **kwargs):
+    if cls not in HANDLERS:
+        register_pytree_node(cls, *args, **kwargs)
+
+
+def register_constant(cls):
+    """Makes instances of a class part of the nesting: they are no leaves."""
+    register(cls, lambda value: ([], value), lambda children, value: value)
+
+
+@dataclass(frozen=True)
+class SequenceKey:
+    """A place in a sequence."""
+
+    idx: int
+
+    def __str__(self):
+        return f"[{self.idx!r}]"
+
+    def get(self, sequence):
+        return sequence[self.idx]
+
+
+@dataclass(frozen=True)
+class MappingKey:
+    """A key of a mapping."""
+
+    key: Any
+
+    def __str__(self):
+        return f"[{self.key!r}]"
+
+    def get(self, mapping):
+        return mapping[self.key]
+
+
+@dataclass(frozen=True)
+class GetAttrKey:
+    """An attribute."""
+
+    name: str
+
+    def __str__(self):
+        return f".{self.name}"
+
+    def get(self, owner):
+        return getattr(owner, self.name)
+
+
+KeyEntry, KeyPath = Any, tuple
+
+
+def keystr(kp) -> str:
+    """A path as text: ``['a'][0]``."""
+    return "".join(map(str, kp))
+
+
+def key_get(obj, kp):
+    """What stands at a path."""
+    for key in kp:
+        obj = key.get(obj)
+    return obj
+
+
+def _dict_flatten(d):
+    return list(d.values()), list(d)
+
+
+def _dict_unflatten(values, context):
+    return dict(zip(context, values))
+
+
+def _dict_flatten_with_keys(d):
+    return [(MappingKey(k), v) for k, v in d.items()], list(d)
+
+
+def _list_flatten(d):
+    return d, None
+
+
+def _list_unflatten(values, context):
+    return list(values)
+
+
+def keyed(value, kind):
+    """The children of a container with their keys, and its context."""
+    if kind in KEYS:
+        return KEYS[kind](value)
+    children, context = HANDLERS[kind].flatten(value)
+    if isinstance(value, dict):
+        return [(MappingKey(k), c) for k, c in zip(value, children)], context
+    if hasattr(kind, "_fields") or hasattr(type(value), "_fields"):
+        return [(GetAttrKey(n), c) for n, c in zip(type(value)._fields, children)], context
+    return [(SequenceKey(k), c) for k, c in enumerate(children)], context
+
+
+def tree_flatten_with_path(tree, is_leaf=None):
+    """The leaves of a tree with their paths: [(path, leaf)], and its spec."""
+    found = []
+
+    def visit(value, path):
+        kind = container(value)
+        if kind is None or is_leaf is not None and is_leaf(value):
+            found.append((path, value))
+            return
+        for key, child in keyed(value, kind)[0]:
+            visit(child, (*path, key))
+
+    visit(tree, ())
+    return found, tree_structure(tree, is_leaf)
+
+
+def tree_leaves_with_path(tree, is_leaf=None) -> list:
+    """The leaves of a tree with their paths."""
+    return tree_flatten_with_path(tree, is_leaf)[0]
+
+
+def tree_map_with_path(func, tree, *rests, is_leaf=None):
+    """A tree with ``func(path, leaf, ...)`` for each leaf."""
+    found, spec = tree_flatten_with_path(tree, is_leaf)
+    paths, leaves = zip(*found) if found else ((), ())
+    others = [tree_leaves(r, is_leaf) for r in rests]
+    return tree_unflatten([func(*xs) for xs in zip(paths, leaves, *others)], spec)
+
+
+def tree_iter(tree, is_leaf=None):
+    """The leaves of a tree, one by one."""
+    yield from tree_leaves(tree, is_leaf)
+
+
+def tree_map_(func, tree, *rests, is_leaf=None):
+    """Calls ``func`` with each leaf; returns the tree as it is."""
+    tree_map(func, tree, *rests, is_leaf=is_leaf)
+    return tree
+
+
+def tree_map_only(kind, func=None, tree=None, is_leaf=None):
+    """A tree with ``func`` applied to the leaves of a class (or several, or those that a predicate takes)."""
+    if func is None:
+        return lambda function: lambda leaf: function(leaf) if chosen(kind, leaf) else leaf
+    if isinstance(kind, (type, tuple)) and is_leaf is None:
+        return map_only(kind, func, tree)
+    return tree_map(lambda leaf: func(leaf) if chosen(kind, leaf) else leaf, tree, is_leaf=is_leaf)
+
+
+
+
+def chosen(kind, leaf) -> bool:
+    return isinstance(leaf, kind) if isinstance(kind, (type, tuple)) else bool(kind(leaf))
+
+
+def tree_map_only_(kind, func, tree, is_leaf=None):
+    """Calls ``func`` with each leaf of a class; returns the tree as it is."""
+    tree_map_only(kind, func, tree, is_leaf)
+    return tree
+
+
+def tree_all(pred, tree, is_leaf=None) -> bool:
+    """Whether every leaf satisfies a predicate."""
+    return all(map(pred, tree_leaves(tree, is_leaf)))
+
+
+def tree_any(pred, tree, is_leaf=None) -> bool:
+    """Whether any leaf satisfies a predicate."""
+    return any(map(pred, tree_leaves(tree, is_leaf)))
+
+
+def tree_all_only(kind, pred, tree, is_leaf=None) -> bool:
+    """Whether every leaf of a class satisfies a predicate."""
+    return all(pred(leaf) for leaf in tree_leaves(tree, is_leaf) if isinstance(leaf, kind))
+
+
+def tree_any_only(kind, pred, tree, is_leaf=None) -> bool:
+    """Whether any leaf of a class satisfies a predicate."""
+    return any(pred(leaf) for leaf in tree_leaves(tree, is_leaf) if isinstance(leaf, kind))
+
+
+def treespec_pprint(treespec) -> str:
+    return repr(treespec)
+
+
+def _is_leaf(tree, is_leaf=None) -> bool:
+    return container(tree) is None or is_leaf is not None and is_leaf(tree)
+
+
+def _broadcast_to_and_flatten(tree, treespec, is_leaf=None):
+    """The leaves of a prefix, each repeated for the part below it; None where it is no prefix."""
+    from ..core.pytree import broadcast_prefix
+    return broadcast_prefix(tree, treespec, is_leaf)
