@@ -9,6 +9,7 @@ from ..core.log import logger
 from ..core.meta import Size
 from ..core.native import Tensor, state
 from ..core.op import make
+from ..core.settings import settings
 from ..graph.graph import Graph, Node
 
 log = logger("graph")
@@ -132,6 +133,16 @@ class CompiledGraph:
 
     graph = property(lambda self: self.module.graph)
 
+    def compiled(self, inputs):
+        """What the backend makes of the graph, watched if settings say so."""
+        def compile(module):
+            return find(self.backend)(module, inputs, **(self.options or {}))
+
+        if settings.check:
+            from ..tools.accuracy import watched
+            return watched(self.module, compile, settings.check)
+        return compile(self.module)
+
     def __call__(self, *inputs):
         if state.autocast:  # what it does to precision is written in the graph
             with precision(0):
@@ -140,5 +151,5 @@ class CompiledGraph:
             return self.module.forward(*inputs)
         if self.call is None:
             log.debug("captured\n%s", self.graph)
-            self.call = find(self.backend)(self.module, list(inputs), **(self.options or {}))
+            self.call = self.compiled(list(inputs))
         return self.call(*inputs)

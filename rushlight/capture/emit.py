@@ -7,6 +7,7 @@ import types
 
 from ..autograd.program import spent
 from ..core.expr import Expr
+from ..core.log import logger
 from ..core.native import state
 from ..core.random import default_generator
 from .arithmetic import INPLACE
@@ -18,6 +19,7 @@ from .transforms import outlives
 from .values import (NULL, Constant, Function, Handled, Key, Mapping, Number, Object, Offset, Sequence, SetValue, TensorValue)
 
 END = object()
+dynamic_log = logger("dynamic")
 
 
 class Place(collections.namedtuple("Place", "code offset locals cells stack discard calling")):
@@ -500,6 +502,7 @@ def write_segment(machine, ending) -> Segment:
             machine.checks[node].exact = True
     compiled = machine.entry.owner.graph(graph, machine.recorder) if graph is not None else None
     for condition, outcome in machine.facts.guards:
+        dynamic_log.debug("assumed: (%s) is %s", condition, outcome)
         machine.guard(f"({machine.expression(condition)}) is {outcome}")
     names = {f"k{k}": v for k, v in enumerate(machine.constants)}
     frames = machine.frames

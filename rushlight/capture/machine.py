@@ -8,6 +8,7 @@ import types
 from ..core import overriding
 from ..core.expr import INFINITY, Expr, Facts, Printer, evaluate, size
 from ..core.interpret import own
+from ..core.log import logger
 from ..core.meta import Meta, Size
 from ..core.native import Tensor, state
 from ..nn.modules.module import Module
@@ -204,6 +205,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
         """A new symbol for an int that ``text`` computes."""
         made = size(f"n{len(self.symbols)}", low)
         self.symbols[made] = text
+        dynamic_log.debug("%s stands for %s, which is %s now", made.arg[0], text, value)
         self.facts.hints[made] = value
         self.recorder.symbolic = True
         return made
@@ -495,6 +497,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
 
 
 FRAMEWORK = __name__.split(".")[0]
+dynamic_log = logger("dynamic")
 HERE = __file__.rpartition("/")[0]
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 
 from ..core.meta import Meta, product
+from ..core.progress import progress
 from ..graph.graph import Graph, Node, Store, splice
 from .fuse import Fuser
 from .kernel import Buffer, walk
@@ -41,6 +42,7 @@ def compile_once(graph: Graph, name: str, outputs: list[Meta], inputs: list[Meta
     found = made.get(key)
     if found is None:
         program = compile_graph(graph, name, outputs, inputs)
+        progress.step()
         if len(made) >= MOST_MADE:
             made.clear()
         found = made[key] = program, program.bind()

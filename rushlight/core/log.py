@@ -22,6 +22,7 @@ LOGS = {
     "guards": "what a compiled function assumes",
     "graph_breaks": "where capture stopped, why, and the remedy",
     "recompiles": "which assumption failed",
+    "dynamic": "which numbers and sizes became symbols, and what was decided about them",
     "output": "the host program as Python that runs",
 }
 
@@ -64,7 +65,13 @@ def set_logs(*names: str, **switches: bool):
 
 
 def from_environment():
-    """Switches on what ``RUSHLIGHT_LOGS`` names."""
+    """Switches on what ``RUSHLIGHT_LOGS`` and ``TORCH_LOGS`` name, and writing into the folder of ``RUSHLIGHT_DEBUG``."""
     names = [name.strip() for name in settings.logs.split(",") if name.strip()]
     if names:
         set_logs(*names)
+    if settings.torch_logs:
+        from .._logging import set_by_text
+        set_by_text(settings.torch_logs)
+    if settings.debug:
+        from .folder import Folder
+        Folder(settings.debug).install()

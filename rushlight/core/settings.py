@@ -62,6 +62,13 @@ def count(text: str) -> int:
     return int(first)
 
 
+def seconds(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise ValueError("it must be a number of seconds, 0 or more")
+    return value
+
+
 def foreign_count(text: str):
     """A number that another library reads too: what makes no sense to us is not ours to refuse."""
     try:
@@ -80,6 +87,11 @@ class Settings:
     threads = Setting("RUSHLIGHT_NUM_THREADS", None, count, "Threads that kernels run on (default: OMP_NUM_THREADS, else the physical cores).")
     openmp_threads = Setting("OMP_NUM_THREADS", None, foreign_count, "What other libraries take as the number of threads.")
     recompile_limit = Setting("RUSHLIGHT_RECOMPILE_LIMIT", 8, count, "How often one piece of code is captured before it runs uncompiled.")
+    progress = Setting("RUSHLIGHT_PROGRESS", 2.0, seconds, "Seconds after which a compilation tells on standard error how far it is; 0 for never.")
+    check = Setting("RUSHLIGHT_CHECK", "", one_of("accuracy", "minify"), "Whether compiled graphs are compared with eager ones: accuracy raises where they "
+                    "differ, minify also writes a small script that shows it.")
+    debug = Setting("RUSHLIGHT_DEBUG", "", str, "Folder into which every stage of each compilation is written; read once, at import.")
+    torch_logs = Setting("TORCH_LOGS", "", str, "What is logged, by PyTorch's names with commas: +name for everything, -name for nothing.")
     logs = Setting("RUSHLIGHT_LOGS", "", str, "What is logged, by names of rushlight.logging.LOGS with commas, or all.")
 
     def __init__(self):

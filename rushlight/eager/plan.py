@@ -26,6 +26,7 @@ from ..core.meta import Meta
 from ..core.native import Op, Plan, Tensor, calls, state
 from ..core.native.objects import FLOAT_VALUE, INTEGER_VALUE, INTO, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, VIEW
 from ..core.op import OPS, bind, make
+from ..core.progress import progress
 from ..core.overriding import DISPATCH, FUNCTION, NOBODY, answered, overriding
 from ..core.tensor import check_size, empty_of
 from ..graph.graph import Graph, Node, Store, splice
@@ -87,7 +88,11 @@ def keyword_mask(op: Op, names) -> int:
 def plan_for(op: Op, args, names, key, mask) -> Plan:
     """Makes and remembers the plan of a call that was not seen before."""
     with planning, interpret.unwound(), interpret.precision(0):
-        made = make_plan(op, args, names, mask)
+        progress.begin(op.name)
+        try:
+            made = make_plan(op, args, names, mask)
+        finally:
+            progress.end()
     if len(op.plans) >= MOST_PLANS:
         op.plans.clear()
     op.plans[key] = made

@@ -1,0 +1,135 @@
+"""What the logs say of compiled code, each by its name here and by PyTorch's; stages in files; the line about long compilations."""
+import logging
+import re
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+import rushlight as torch
+from rushlight.core.log import LOGS
+from rushlight.core.progress import Progress
+from rushlight.core.settings import settings
+
+HERE = __file__
+
+
+def lines(caplog, name, call):
+    """The records of a log while something is called."""
+    with caplog.at_level(logging.DEBUG, logger=f"rushlight.{name}"):
+        caplog.clear()
+        call()
+    return [r.getMessage() for r in caplog.records if r.name == f"rushlight.{name}"]
+
+
+def test_graph(caplog):
+    f = torch.compile(lambda x: torch.relu(x) + 1)
+    x = torch.zeros(2)
+    captured = lines(caplog, "graph", lambda: f(x))[0]
+    assert captured == ('captured\ndef program(x0: "float32[2]"):\n    t0 = relu(x0)  # float32[2]\n    t1 = add(t0, 1)  # float32[2]\n    return t1')
+
+
+def test_graph_breaks(caplog):
+    def f(x):
+        y = x + 1
+        print("", end="")
+        return y * 2
+
+    (text,) = lines(caplog, "graph_breaks", lambda: torch.compile(f)(torch.zeros(2)))
+    assert "RB009" in text and "test_logs.py" in text and "print" in text
+
+
+def test_guards_and_recompiles(caplog):
+    f = torch.compile(lambda x, flag: x + 1 if flag else x - 1)
+    guards = lines(caplog, "guards", lambda: f(torch.zeros(2), True))
+    assert len(guards) == 1 and "V[1] is True" in guards[0] and re.search(r"V\[0\]\.meta in k\d+\.seen", guards[0])
+    (reason,) = lines(caplog, "recompiles", lambda: f(torch.zeros(2), False))
+    assert "V[1] is True" in reason and "test_logs.py" in reason
+
+
+def test_dynamic(caplog):
+    f = torch.compile(lambda x: x * 2 if x.shape[0] > 5 else x)
+    f(torch.zeros(3))
+    texts = lines(caplog, "dynamic", lambda: f(torch.zeros(7)))
+    assert "n0 stands for V[0].shape[0], which is 7 now" in texts and "assumed: (5 < n0) is True" in texts
+
+
+def test_aot_fusion_kernels_and_timing(caplog):
+    x = torch.zeros(2, 3, requires_grad=True)
+    f = torch.compile(lambda x: (x.sin().exp() * 3.25).sum())
+    with settings.set(cache="0"):
+        for name, pattern in [("aot", r"compiled keeps \(.*\); its backward:\ndef program"), ("fusion", r"nodes -> \d+ kernels"), ("kernels", r"k[0-9a-f]{12}: ")]:
+            torch._dynamo.reset()
+            from rushlight.compiler import pipeline
+            pipeline.made.clear()
+            assert any(re.search(pattern, text) for text in lines(caplog, name, lambda: f(x))), name
+
+
+def run(script, tmp_path, **environment):
+    import os
+    path = tmp_path / "script.py"
+    path.write_text(script)
+    return subprocess.run([sys.executable, str(path)], capture_output=True, text=True, env={**os.environ, **environment})
+
+
+SCRIPT = "import rushlight as torch\nf = torch.compile(lambda x: (x @ x).relu().sum())\nx = torch.ones(4, 4, requires_grad=True)\nf(x).backward()\nprint(x.grad[0, 0].item())\n"
+
+
+def test_torch_logs_by_environment(tmp_path):
+    done = run(SCRIPT, tmp_path, TORCH_LOGS="output_code,-fusion,nothing")
+    assert "[output] def program(" in done.stderr or "[output]     launch = attached" in done.stderr
+    assert "'nothing', which is no log" in done.stderr and "[fusion]" not in done.stderr and done.stdout == "8.0\n"
+
+
+def test_every_stage_in_files(tmp_path):
+    folder = tmp_path / "stages"
+    done = run(SCRIPT, tmp_path, RUSHLIGHT_DEBUG=str(folder))
+    assert done.stdout == "8.0\n" and done.stderr == ""
+    names = sorted(p.name for p in folder.iterdir())
+    compiled = next(p for p in folder.iterdir() if p.name.endswith("_compiled"))
+    assert {"graph.py", "aot.py", "output.py", "guards.txt", "plans.txt"} <= {p.name for p in compiled.iterdir()}
+    assert "attached(" in (compiled / "output.py").read_text() and any(n.endswith("_compiled.backward") for n in names)
+    for path in folder.rglob("*.py"):
+        compile(path.read_text(), str(path), "exec")
+
+
+def test_torch_names():
+    try:
+        torch._logging.set_logs(graph_breaks=True, dynamo=logging.WARNING, output_code=True)
+        assert logging.getLogger("rushlight.output").isEnabledFor(logging.DEBUG) and not logging.getLogger("rushlight.guards").level
+        torch._logging.set_logs(inductor=logging.DEBUG)
+        assert logging.getLogger("rushlight.kernels").level == logging.DEBUG
+        with pytest.raises(ValueError, match="no log 'nothing'"):
+            torch._logging.set_logs(nothing=True)
+    finally:
+        torch._logging.set_logs()
+    assert not any(logging.getLogger(f"rushlight.{name}").level for name in LOGS)
+
+
+def test_a_long_compilation_tells_how_far_it_is(capsys):
+    now = [0.0]
+    progress = Progress(lambda: now[0])
+    with settings.set(progress=2.0):
+        progress.begin("model")
+        for _ in range(5):
+            now[0] += 0.7
+            progress.begin("inner")
+            progress.step()
+            progress.end()
+        progress.end()
+        shown = capsys.readouterr().err.splitlines()
+        assert [line.strip() for line in shown] == ["rushlight: compiling model: 3 kernels in 2.1 s", "rushlight: compiled model: 5 kernels in 3.5 s"]
+        progress.begin("short")
+        progress.step()
+        progress.end()
+    with settings.set(progress=0):
+        progress.begin("silent")
+        now[0] += 9
+        progress.step()
+        progress.end()
+    assert capsys.readouterr().err == ""
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RUSHLIGHT_PROGRESS", "-1")
+        with pytest.raises(ValueError, match="RUSHLIGHT_PROGRESS"):
+            settings.progress
