@@ -1,8 +1,9 @@
 """Cuts a joint program in two: what runs forward, what runs backward, and which values cross."""
 from __future__ import annotations
 
+from ..core.kinds import P
 from ..core.meta import product
-from ..graph.graph import Graph, Node
+from ..graph.graph import Graph, Node, map_nodes
 from ..graph.views import operands
 from .flow import ENDLESS, Network
 
@@ -40,8 +41,22 @@ def partition(joint: Graph, outputs, cotangents, gradients, stores=(), work=None
     visible = {*given, *outputs} - changed
     extras = [n for n in order if n not in visible]
     first = Graph(given, [n for n in joint.nodes if n not in backward], [*outputs, *stores, *extras]).prune()
-    second = Graph([*order, *cotangents], [n for n in joint.nodes if n not in crossing], gradients).prune()
+    second = at_once(Graph([*order, *cotangents], [n for n in joint.nodes if n not in crossing], gradients).prune())
     return Partition(first, second, order, extras)
+
+
+def at_once(graph: Graph) -> Graph:
+    """A program that waits for nothing: it runs in the backward pass as a whole."""
+    if not any(node.op is P.after for node in graph.nodes):
+        return graph
+    env, nodes = {n: n for n in graph.inputs}, []
+    for node in graph.nodes:
+        if node.op is P.after:
+            env[node] = env[node.args[0]]
+        else:
+            env[node] = Node(node.name, node.op, map_nodes(node.args, env.__getitem__), node.params, node.meta, node.inside, node.where, node.weak, node.constant)
+            nodes.append(env[node])
+    return Graph(graph.inputs, nodes, [env[n] for n in graph.outputs]).prune()
 
 
 def downstream(nodes, sources) -> set:

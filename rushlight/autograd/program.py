@@ -7,7 +7,7 @@ from ..core.interpret import recording
 from ..core.kinds import P
 from ..core.native import Step
 from ..core.native.objects import FUNCTION
-from ..core.op import op
+from ..core.op import make, op
 from ..transforms.trace import Trace
 from .backward import grad
 
@@ -25,6 +25,25 @@ def gradients(outputs, cotangents, inputs, again, recorded):
         weights = [P.full(shape=tuple(o.shape), value=1, dtype=o.dtype) if g is None else g for o, g in zip(outputs, cotangents)]
         found = differentiate(trace.nodes, [o.node for o in outputs], weights, [i.node for i in inputs])
         return tuple(own(g, i) for g, i in zip(found, inputs))
+
+
+def computed_again(run, signature, scalars):
+    """An operator that keeps nothing but its arguments for the backward pass, where ``run(values)`` computes the rest again."""
+    made = make("checkpoint", lambda *values, **named: tuple(run((*values, *named.values()))), None, signature, scalars)
+
+    def vjp(g, y, *values):
+        known = [one for one in g if one is not None]
+        mark = P.reshape(P.slice(known[0], starts=(0,) * len(known[0].shape), steps=(1,) * len(known[0].shape), shape=(1,) * len(known[0].shape)), shape=())
+        values = [v if v.weak else P.after(v, mark) for v in values]
+        trace = interpret.top()
+        start = len(trace.nodes)
+        with recording(True):
+            results = run(values)
+        wanted = [(r.node, one) for r, one in zip(results, g) if one is not None]
+        return differentiate(trace.nodes[start:], [r for r, _ in wanted], [one for _, one in wanted], [v.node for v in values])
+
+    made.rules["vjp"] = vjp
+    return made
 
 
 def own(gradient, value):

@@ -435,6 +435,7 @@ class Writer:
             drawn = machine.expression(machine.drawn) if isinstance(machine.drawn, Expr) else machine.drawn
             lines = [f"{seed.node.name}, {position.node.name} = {machine.constant_name(default_generator)}.reserve({drawn})"]
         lines += [f"numbers{k} = {machine.constant_name(plan)}()" for k, plan in enumerate(machine.numbers)]
+        after = self.histories()
         graph = machine.recorder.graph(list(self.outputs), machine.symbols)
         if not graph.nodes and not self.outputs:
             return lines, None, fetched
@@ -447,7 +448,6 @@ class Writer:
             arguments.append(text)
         results = "".join(f"{name}, " for name in self.outputs.values())
         statement = f"{results + '= ' if results else ''}graph({', '.join(arguments)})"
-        after = self.histories()
         if self.recorded and not machine.modes["grad"]:
             return [*lines, "with GRAD(1):", f"    {statement}", *after], graph, fetched
         return [*lines, statement, *after], graph, fetched

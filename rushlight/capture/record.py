@@ -12,6 +12,7 @@ from ..eager.plan import NUMBER_METAS, alias_of
 from ..graph.graph import Graph, Node, nodes_in
 from ..transforms.trace import Traced
 from .errors import Break
+from .regions import fold
 
 
 def needs_data(what: str, code="RB003"):
@@ -182,10 +183,13 @@ class Recorder(Interpreter):
         self.bases: dict = {}  # node of a view -> node of the tensor it shares memory with
         self.writers: set = set()  # nodes that write into their arguments
         self.targets: dict = {}  # such a node -> the nodes it writes to
+        self.regions: dict = {}  # node -> the checkpointed call it belongs to
         self.plain = False  # whether no result keeps its history, since backward passes have used it up
         self.history = False  # whether a tensor from outside is overwritten with values that carry a gradient
         self.counter = {}
         self.symbolic = False  # whether any size or argument is a symbol
+
+    pick = PICK
 
     # --- values -------------------------------------------------------------------------------------------------------------
     def name(self, stem: str) -> str:
@@ -344,6 +348,8 @@ class Recorder(Interpreter):
                 kept.append(node)
                 live.update(nodes_in((node.args, tuple(node.params.values()))))
         kept.reverse()
+        if self.regions:
+            kept = fold(kept, outputs, self)
         inputs = sorted((n for n in self.inputs if n in live), key=lambda n: not n.weak)  # numbers first: operators mark them by the bits of an int
         if symbols:
             used = frozenset().union(*(e.free for n in kept for e in expressions_in((n.args, tuple(n.params.values())))))

@@ -9,6 +9,7 @@ from ..core.native import Tensor
 from ..core.op import OPS
 from ..graph.graph import nodes_in
 from ..optim.optimizer import Optimizer
+from ..utils.checkpoint import checkpoint
 from .errors import Break
 from .values import Constant, Object, Sequence, TensorValue
 
@@ -173,6 +174,20 @@ class Training:
             raise Break("RB007", "setting .grad to a tensor of another shape or dtype")
         self.put(owner, "grad", value, False)
 
+    # --- checkpoints ------------------------------------------------------------------------------------------------------------------
+    def checkpoint(self, function, *arguments, use_reentrant=Constant(None), context_fn=None, determinism_check=None, debug=None, early_stop=None,
+                   preserve_rng_state=Constant(True), **keywords):
+        """``utils.checkpoint``: the call, whose nodes become one that is computed again.  Random numbers come from the same places anyway."""
+        if context_fn is not None or not self.flag(preserve_rng_state) or keywords and self.flag(use_reentrant, True):
+            raise Break("RB001", "a checkpoint with contexts of its own, or other random numbers")
+        recorder = self.recorder
+        start = len(recorder.nodes)
+        result = self.now(self.force(function), list(arguments), keywords)
+        region = object()
+        for node in recorder.nodes[start:]:
+            recorder.regions[node] = region  # of nested ones the outermost
+        return result
+
     # --- optimizers -------------------------------------------------------------------------------------------------------------------
     def optimizer_of(self, owner):
         """The optimizer behind a Value, guarded to be as it is."""
@@ -329,4 +344,4 @@ class Numbers(Groups):
 
 
 HANDLERS = {_tensor_backward: Training.tensor_backward, backward: Training.backward, grad: Training.grad, Optimizer.step: Training.optimizer_step,
-            Optimizer.zero_grad: Training.zero_grad}
+            Optimizer.zero_grad: Training.zero_grad, checkpoint: Training.checkpoint}

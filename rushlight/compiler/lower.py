@@ -66,7 +66,7 @@ def obstacle(node: Node) -> str:
     if node.op.kind.name != "elementwise":
         return ""
     name, kind = node.op.name.split(".")[-1], computing_dtype(node)
-    if name in ("convert", "copy"):
+    if name in ("convert", "copy", "after"):
         return ""
     if name not in MACHINE and not (kind.is_floating_point and math.known(name, kind)):
         return f"no instructions for {name} of {kind}"
@@ -136,7 +136,7 @@ class Reader:
         read = [self.broadcast(a, index, node, like) for a in args]
         if name == "convert":
             return convert(read[0], node.params["dtype"])
-        if name == "copy":
+        if name in ("copy", "after"):
             return read[0]
         if name == "where":
             read[1:] = [convert(r, node.dtype) for r in read[1:]]

@@ -158,5 +158,5 @@ def own_work(node: Node) -> int:
     """Operations for one element of a node."""
     name = node.op.name.rpartition(".")[2]
     if node.op.kind.name == "elementwise":
-        return 0 if name in ("convert", "copy") else COSTLY_WORK if name in COSTLY else 1
+        return 0 if name in ("convert", "copy", "after") else COSTLY_WORK if name in COSTLY else 1
     return RANDOM_WORK if name == "random_bits" else 0

@@ -163,3 +163,64 @@ def test_selective(as_list, monkeypatch):
     assert given == [str(products[0])]
     with pytest.raises(TypeError):
         C.create_selective_checkpoint_contexts(3)
+
+
+def kept(run, x):
+    """The bytes that the backward steps of a result keep."""
+    y = run(x)
+    step, total = y.step, 0
+    for value in step.saved:
+        if isinstance(value, rl.Tensor) and value.storage is not x.storage:
+            total += value.meta.nbytes
+    return y, total
+
+
+@pytest.mark.parametrize("random", [False, True])
+def test_compiled_checkpoints_keep_less(random):
+    rl.manual_seed(0)
+    layers = [rl.nn.Linear(32, 32) for _ in range(3)]
+
+    def block(x):
+        for layer in layers:
+            x = rl.nn.functional.gelu(layer(x))
+        return rl.nn.functional.dropout(x, 0.5) if random else x
+
+    def plain(x):
+        return block(block(x)).sum()
+
+    def checkpointed(x):
+        return C.checkpoint(block, C.checkpoint(block, x, use_reentrant=False), use_reentrant=False).sum()
+
+    results = []
+    for function in (plain, checkpointed):
+        run = rl.compile(function)
+        x = rl.linspace(0, 1, 64 * 32).reshape(64, 32).requires_grad_()
+        rl.manual_seed(1)
+        y, size = kept(run, x)
+        y.backward()
+        results.append((y.item(), x.grad, [layer.weight.grad.clone() for layer in layers], size))
+        for layer in layers:
+            layer.weight.grad = layer.bias.grad = None
+        assert len(run.owner.stats.graphs) == 1
+    (y, dx, dw, large), (again, dx2, dw2, small) = results
+    assert abs(y - again) < 1e-3 and rl.allclose(dx, dx2, atol=1e-6) and all(rl.allclose(a, b, atol=1e-4) for a, b in zip(dw, dw2))
+    assert small < large / 2, (small, large)
+
+
+def test_a_whole_step_with_checkpoints_is_one_program():
+    def run(compiled):
+        rl.manual_seed(0)
+        model = rl.nn.Sequential(rl.nn.Linear(4, 8), rl.nn.Tanh(), rl.nn.Linear(8, 1))
+        optimizer = rl.optim.Adam(model.parameters(), lr=0.1)
+
+        def step(x):
+            loss = C.checkpoint(model, x, use_reentrant=False).square().mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            return loss
+        call = rl.compile(step) if compiled else step
+        out = [call(rl.ones(3, 4) * k).item() for k in range(4)]
+        assert not compiled or not call.owner.stats.breaks
+        return out
+    assert np.allclose(run(True), run(False), rtol=1e-4)
