@@ -1,7 +1,8 @@
 """Training steps of a GPT (6 layers, 384 wide, batch 8 x 256) and of ResNet-18 (batch 8), ours and torch's.
 
 Times are interleaved in one process: milliseconds, median of several. Memory is that of a process of its own for each: what
-its peak lies above the state after import.
+its peak lies above the state after import.  ``--way``: "eager", "model" (the model compiled), "step" (the whole step as one program);
+``--half``: under autocast to bfloat16.  PyTorch takes the first two of these ways.
 """
 import argparse
 import importlib
@@ -26,19 +27,27 @@ def resnet18(t, batch=8):
 MODELS = {"gpt": gpt, "resnet18": resnet18}
 
 
-def stepper(t, name):
+def stepper(t, name, way="eager", half=False):
     """A function that takes one training step and returns the loss."""
     model, x, target, objective = MODELS[name](t)
     optimizer = t.optim.AdamW(model.parameters(), lr=1e-4)
 
-    def step():
-        loss = objective(x, target)
+    def computed(x, target):
+        with t.autocast("cpu", dtype=t.bfloat16, enabled=half):
+            return objective(x, target)
+
+    whole = way == "step" and t.__name__ != "torch"
+    loss_of = computed if way == "eager" or whole else t.compile(computed)
+
+    def step(x, target):
+        loss = loss_of(x, target)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        return loss.item()
+        return loss.detach()
 
-    return step
+    run = t.compile(step, fullgraph=True) if whole else step
+    return lambda: run(x, target).item()
 
 
 def peak():
@@ -47,28 +56,28 @@ def peak():
         return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) / 1024
 
 
-def report_memory(library, name):
+def report_memory(library, name, way, half):
     """In a process of its own: megabytes that three steps take beyond the import."""
     t = importlib.import_module(library)
     t.set_num_threads(2)
     before = peak()
-    step = stepper(t, name)
+    step = stepper(t, name, way, half)
     for _ in range(3):
         step()
     print(peak() - before)
 
 
-def memory(library, name):
-    command = [sys.executable, __file__, "--model", name, "--memory-of", library]
+def memory(library, name, way, half):
+    command = [sys.executable, __file__, "--model", name, "--memory-of", library, "--way", way, *["--half"] * half]
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
-def compare(name, count):
+def compare(name, count, way, half):
     import rushlight
     import torch
 
     torch.set_num_threads(2)
-    steps = {"rushlight": stepper(rushlight, name), "torch": stepper(torch, name)}
+    steps = {library.__name__: stepper(library, name, way, half) for library in (rushlight, torch)}
     times = {library: [] for library in steps}
     for library, step in steps.items():
         began = time.perf_counter()
@@ -84,7 +93,7 @@ def compare(name, count):
     for library, v in times.items():
         print(f"{name}: {library}: median {middle[library]:.0f} ms, {min(v):.0f} to {max(v):.0f}")
     print(f"{name}: time ratio rushlight / torch: {middle['rushlight'] / middle['torch']:.2f}")
-    peaks = {library: memory(library, name) for library in steps}
+    peaks = {library: memory(library, name, way, half) for library in steps}
     print(f"{name}: peak memory {peaks['rushlight']:.0f} MB, torch {peaks['torch']:.0f} MB, ratio {peaks['rushlight'] / peaks['torch']:.2f}")
 
 
@@ -93,11 +102,13 @@ def main():
     parser.add_argument("--model", choices=MODELS)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--memory-of", help=argparse.SUPPRESS)
+    parser.add_argument("--way", choices=["eager", "model", "step"], default="eager")
+    parser.add_argument("--half", action="store_true")
     options = parser.parse_args()
     if options.memory_of:
-        return report_memory(options.memory_of, options.model)
+        return report_memory(options.memory_of, options.model, options.way, options.half)
     for name in [options.model] if options.model else MODELS:
-        compare(name, options.steps)
+        compare(name, options.steps, options.way, options.half)
 
 
 if __name__ == "__main__":

@@ -36,3 +36,12 @@ def export(f, *extra_args, aten_graph=False, **options):
 def is_dynamo_supported() -> bool:
     """Whether functions can be captured: always."""
     return True
+
+
+def __getattr__(name):
+    """Rooms that few programs enter are imported when they are first asked for."""
+    from importlib import import_module
+
+    if name == "compiled_autograd":
+        return import_module(".compiled_autograd", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,7 +11,7 @@ ALIASES = {"cache_size_limit": "recompile_limit"}
 INERT = {"suppress_errors": False, "verbose": False, "assume_static_by_default": True, "automatic_dynamic_shapes": True, "inline_inbuilt_nn_modules": True,
          "capture_scalar_outputs": False, "capture_dynamic_output_shape_ops": False, "accumulated_recompile_limit": 256, "cache_size_limit_static": 8,
          "error_on_recompile": False, "specialize_int": False, "force_parameter_static_shapes": True, "optimize_ddp": True, "guard_nn_modules": True,
-         "allow_rnn": True, "skip_nnmodule_hook_guards": True, "compiled_autograd": False}  # names that programs set, and that change nothing here
+         "allow_rnn": True, "skip_nnmodule_hook_guards": True}  # names that programs set, and that change nothing here
 
 
 class Config(types.ModuleType):
@@ -27,8 +27,20 @@ class Config(types.ModuleType):
 
     cache_size_limit = recompile_limit
 
+    @property
+    def compiled_autograd(self):
+        """Whether backward passes are compiled as a whole."""
+        from ..autograd.backward import Whole
+        return Whole.run is not None
+
+    @compiled_autograd.setter
+    def compiled_autograd(self, value):
+        from ..autograd.backward import Whole
+        from .compiled_autograd import Compiled, compile
+        Whole.run = Compiled(compile) if value else None
+
     def __setattr__(self, name, value):
-        if name not in INERT and name != "recompile_limit" and name not in ALIASES and not name.startswith("__"):
+        if name not in INERT and name not in ("recompile_limit", "compiled_autograd") and name not in ALIASES and not name.startswith("__"):
             raise AttributeError(f"torch._dynamo.config has no setting {name!r}: there are recompile_limit and, without effect, {', '.join(INERT)}")
         super().__setattr__(name, value)
 

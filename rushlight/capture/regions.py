@@ -45,5 +45,5 @@ def folded(nodes, inside, outputs, recorder) -> list:
     whole = Node(recorder.name("t"), again, tuple(given), {}, tuple(n.meta for n in results), where=inside[0].where)
     first = nodes.index(inside[0])
     for k, n in enumerate(results):
-        n.op, n.args, n.params = recorder.pick, (whole, k), {}
+        n.become(recorder.pick, (whole, k))
     return [*nodes[:first], whole, *results, *(n for n in nodes[first:] if n not in within)]
