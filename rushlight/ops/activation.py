@@ -277,6 +277,13 @@ def vjp(g, y, input, dim, dtype=None):  # noqa: F811
     return [P.convert(P.mul(y, P.sub(g, P.sum(P.mul(g, y), (at,)))), dtype=input.dtype)]
 
 
+@op(composite=True, method=False)
+def _safe_softmax(input, dim, dtype=None):
+    """``softmax`` that is 0 along rows which are minus infinity throughout."""
+    masked = (input == -math.inf).all(dim, keepdim=True)
+    return softmax(input.masked_fill(masked, 0.0), dim, dtype).masked_fill(masked, 0.0)
+
+
 @op(samples=(sample((3, 4), 1), sample((2, 3, 4), 0)))
 def log_softmax(input, dim, dtype=None):
     """log(softmax(x)), without underflow."""

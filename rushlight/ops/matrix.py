@@ -9,8 +9,10 @@ from ..core.meta import product
 from ..core.op import OPS, op, sample
 from ..core.tensor import wrapped
 from . import reduce
+from .activation import back
 from .linalg import SQUARE, TALL, floating, inv, lu_factor_ex, solve, square, svdvals, tolerance
 from .matmul import matmul
+from .promotion import wide
 
 NAMESPACE = "linalg"
 
@@ -147,8 +149,9 @@ def matrix_power(A, n):
 @op(composite=True, namespace=NAMESPACE, method=True, samples=SQUARE)
 def matrix_exp(A):
     """The matrix exponential sum A^k / k! (Higham 2005).  [*, n, n]."""
-    square("matrix_exp", A)
-    return P.matrix_exp(A)
+    x = wide(A)
+    square("matrix_exp", x)
+    return back(P.matrix_exp(x), A)
 
 
 def cheapest(sizes):

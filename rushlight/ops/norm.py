@@ -227,25 +227,26 @@ def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=
     return out.reshape(input.shape)
 
 
-def statistics(x, dims, eps):
-    """Mean and 1 / sqrt(variance + eps) over dimensions, which are kept."""
-    x = x.float() if x.dtype.is_half else x
+def statistics(input, dims, eps, weight):
+    """Mean and 1 / sqrt(variance + eps) over dimensions, which are kept, in the dtype of the weight, if there is one."""
+    x = input.float() if input.dtype.is_half else input
     spread, mean = OPS["var_mean"](x, dims, correction=0, keepdim=True)
-    return mean, (spread + eps).rsqrt()
+    dtype = input.dtype if weight is None else weight.dtype
+    return mean.to(dtype), (spread + eps).rsqrt().to(dtype)
 
 
 @op(composite=True, method=False)
 def native_layer_norm(input, normalized_shape, weight, bias, eps):
     """``layer_norm`` with the mean and 1 / sqrt(variance + eps) that it used."""
     rank = len(normalized_shape)
-    mean, rstd = statistics(input, tuple(range(input.dim() - rank, input.dim())), eps)
+    mean, rstd = statistics(input, tuple(range(input.dim() - rank, input.dim())), eps, weight)
     return layer_norm(input, tuple(normalized_shape), weight, bias, eps), mean.detach(), rstd.detach()
 
 
 @op(composite=True, method=False)
 def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     """``group_norm`` with the mean and 1 / sqrt(variance + eps) of each group."""
-    mean, rstd = statistics(input.reshape(N, group, (C // group) * HxW), (2,), eps)
+    mean, rstd = statistics(input.reshape(N, group, (C // group) * HxW), (2,), eps, weight)
     return group_norm(input, group, weight, bias, eps), mean.squeeze(2), rstd.squeeze(2)
 
 
@@ -254,7 +255,7 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
     """``batch_norm`` with the mean and 1 / sqrt(variance + eps) of the batch (empty where it used the running ones)."""
     if not training:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps), input.new_empty((0,)), input.new_empty((0,))
-    mean, rstd = statistics(input.detach(), (0, *range(2, input.dim())), eps)
+    mean, rstd = statistics(input.detach(), (0, *range(2, input.dim())), eps, weight)
     out = batch_norm(input, running_mean, running_var, weight, bias, True, momentum, eps)
     return out, mean.reshape(-1), rstd.reshape(-1)
 
