@@ -3,12 +3,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from ..core import dtypes
 from ..core.dtypes import FLOATING, bool_, float32, float64, iinfo, int64
 from ..core.interpret import active, draws
 from ..core.kinds import P
 from ..core.meta import product
-from ..core.op import Scalar, op
+from ..core.op import OPS, Scalar, op
 from ..core.random import default_generator
 from ..core.tensor import Tensor, anywhere, empty_of
 from .create import checked_sizes, finished
@@ -114,16 +116,20 @@ def randint(low, high=None, size=None, *, generator=None, out=None, dtype=None, 
     return finished(integer_tensor(int(low), int(high), checked_sizes((size,)), dtype or int64, generator), requires_grad)
 
 
+def stream_for(count: int, generator):
+    """A NumPy generator at a place in the stream that is reserved for ``count`` elements."""
+    seed, block = draw(generator, max(count, 1), 2)
+    return np.random.Generator(np.random.Philox(key=seed & ((1 << 64) - 1), counter=block))
+
+
 @op(composite=True, method=False)
 def randperm(n, *, generator=None, out=None, dtype=int64, layout=None, device=None, requires_grad=False, pin_memory=False):
     """The integers below n in random order."""
-    import numpy as np
     from ..core.exchange import from_numpy
     from .shape import to_dtype
     if n < 0:
         raise RuntimeError(f"n must be non-negative, got {n}")
-    keys = integer_tensor(0, 1 << 62, (n,), int64, generator).numpy()
-    return to_dtype(from_numpy(np.argsort(keys, kind="stable")), dtype)
+    return to_dtype(from_numpy(stream_for(n, generator).permutation(n)), dtype)
 
 
 def as_like(name, make):
@@ -265,7 +271,7 @@ def multinomial(input, num_samples, replacement=False, *, generator=None):
     if replacement:
         edges = p.double().cumsum(-1)
         u = uniform_tensor((*p.shape[:-1], num_samples), float64, generator) * edges[..., -1:]
-        return (u.unsqueeze(-1) >= edges.unsqueeze(-2)).sum(-1).clamp(max=p.size(-1) - 1)
+        return OPS["searchsorted"](edges, u, right=True).clamp(max=p.size(-1) - 1)
     noise = exponential_of(uniform_tensor(tuple(p.shape), float64, generator))
     from .sort import topk
     return topk(p.double() / noise, num_samples, -1)[1]
@@ -276,6 +282,5 @@ def poisson(input, generator=None):
     """Poisson variables with the given rates (by inversion)."""
     import numpy as np
     from ..core.exchange import from_array, values_of
-    seed, block = draw(generator, max(input.numel(), 1), 2)
-    stream = np.random.Generator(np.random.Philox(key=seed & ((1 << 64) - 1), counter=block))
+    stream = stream_for(input.numel(), generator)
     return from_array(stream.poisson(values_of(input.detach())).astype(np.float64), input.dtype)

@@ -4,13 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.op import OPS, op
-from .random import draw
-
-
-def stream_for(count: int, generator):
-    """A NumPy generator at a place in the stream that is reserved for ``count`` elements."""
-    seed, block = draw(generator, max(count, 1), 2)
-    return np.random.Generator(np.random.Philox(key=seed & ((1 << 64) - 1), counter=block))
+from .random import stream_for
 
 
 def drawn(make, like, generator):

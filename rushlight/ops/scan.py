@@ -48,16 +48,12 @@ P_cumsum = primitive("cumsum", Scan(lambda x, dim: np.cumsum(x, dim, dtype=x.dty
 P_cumprod = primitive("cumprod", Scan(lambda x, dim: np.cumprod(x, dim, dtype=x.dtype), "mul", same_meta, cumprod_gradient), lambda x, dim: 0, arity=1)
 
 
-def running_extreme(pick, better):
+def running_extreme(pick):
     def run(x, dim):
         values = pick.accumulate(x, dim)
-        moved, best = np.moveaxis(x, dim, 0), np.moveaxis(values, dim, 0)
-        index = np.zeros(best.shape, np.int64)
-        for k in range(1, len(moved)):
-            with np.errstate(invalid="ignore"):
-                hit = better(moved[k], best[k - 1]) | (moved[k] == best[k - 1]) | np.isnan(moved[k]) if moved.dtype.kind == "f" else better(moved[k], best[k - 1]) | (moved[k] == best[k - 1])
-            index[k] = np.where(hit, k, index[k - 1])
-        return values, np.moveaxis(index, 0, dim)
+        hit = (x == values) | (x != x)  # the last of equal elements counts, and the last NaN
+        places = np.arange(x.shape[dim]).reshape([-1 if k == dim % x.ndim else 1 for k in range(x.ndim)])
+        return values, np.maximum.accumulate(np.where(hit, places, 0), dim)
     return run
 
 
@@ -70,8 +66,8 @@ def extreme_gradient(g, y, x, dim):
     return [P.scatter(zeros, y[1], g[0], dim=dim, combine="add")]
 
 
-P_cummax = primitive("cummax", Foreign(running_extreme(np.maximum, np.greater), extreme_meta, extreme_gradient), lambda x, dim: 0, arity=1)
-P_cummin = primitive("cummin", Foreign(running_extreme(np.minimum, np.less), extreme_meta, extreme_gradient), lambda x, dim: 0, arity=1)
+P_cummax = primitive("cummax", Foreign(running_extreme(np.maximum), extreme_meta, extreme_gradient), lambda x, dim: 0, arity=1)
+P_cummin = primitive("cummin", Foreign(running_extreme(np.minimum), extreme_meta, extreme_gradient), lambda x, dim: 0, arity=1)
 
 
 def running(name, primitive_):

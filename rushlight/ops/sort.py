@@ -231,9 +231,9 @@ def as_kind(array, like):
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
     """Runs of equal elements (or slices) reduced to one each."""
     data = values_of(input.detach())
-    rows = data.reshape(-1, 1) if dim is None else np.moveaxis(data, dim, 0).reshape(data.shape[dim], -1)
-    fresh = np.ones(len(rows), bool)
-    fresh[1:] = (rows[1:] != rows[:-1]).any(1)
+    rows = data.reshape(-1) if dim is None else np.moveaxis(data, dim, 0).reshape(data.shape[dim], -1)
+    fresh, differs = np.ones(len(rows), bool), rows[1:] != rows[:-1]
+    fresh[1:] = differs if dim is None else differs.any(1)
     starts = np.flatnonzero(fresh)
     values = data.reshape(-1)[starts] if dim is None else np.take(data, starts, dim)
     inverse = (np.cumsum(fresh) - 1).reshape(data.shape if dim is None else (-1,))
