@@ -5,7 +5,7 @@ import operator
 
 from ..core.dtypes import Defaults
 from ..core.op import OPS
-from .errors import Break, Raised
+from .errors import Again, Break, Raised
 from .polyfills import UNSUPPORTED, differing, equal_sequences, operated, operated_reflected, unequal_sequences
 from .values import (Constant, ContainerMethod, ExceptionValue, Function, Identity, Instance, Mapping, Method, Number, Object, Partial, Sequence, SetValue,
                      TensorValue, View)
@@ -74,8 +74,13 @@ class Arithmetic:
         if symbol not in SYMBOLIC or not all(isinstance(v, Number) or isinstance(v, Constant) and type(v.value) in (int, float) for v in (a, b)):
             return None
         x, y = (v.hint if isinstance(v, Number) else v.value for v in (a, b))
-        if y == 0 and symbol in ("/", "//", "%"):
-            return None
+        if symbol in ("/", "//", "%"):
+            if y == 0:
+                return None
+            if isinstance(b, Number):
+                self.truth(b)  # that it is not zero is assumed
+            elif symbol == "//" and y > 1 and isinstance(a, Number) and a.expr in self.symbols and x % y == 0:
+                raise Again(("multiple", self.symbols[a.expr]), y)  # so that what is halved and doubled is again what it was
         if symbol != "/" and whole(a) and whole(b):
             return self.from_python(BINARY[symbol](exact(a), exact(b)))
         return Number(BINARY[symbol](x, y), text=f"({self.text_of(a)} {symbol} {self.text_of(b)})")

@@ -554,6 +554,10 @@ class Calls:
                 return self.call(found, [value], {})
         return self.fold(function, [value, *more])
 
+    def exception_now(self):
+        """``sys.exception()``."""
+        return self.handling[-1] if self.handling else Constant(None)
+
     def check_plain(self, cls):
         cls = self.known(cls)
         own = any(static(cls, n) not in (ABSENT, getattr(object, n, None)) for n in COPYING)
@@ -619,7 +623,7 @@ HANDLERS = {getattr(builtins, name.removeprefix("builtin_")): method for name, m
 for _function in (str, repr):
     HANDLERS[_function] = lambda self, *a, _function=_function: self.builtin_text(_function, *a)
 HANDLERS[collections._count_elements] = lambda self, *a: self.call_python(polyfills.count_elements, a)
-HANDLERS[sys.exc_info] = Calls.exception_info
+HANDLERS[sys.exc_info], HANDLERS[sys.exception] = Calls.exception_info, Calls.exception_now
 HANDLERS[polyfills.check_plain] = Calls.check_plain
 HANDLERS[copy.copy] = lambda self, value: self.call_python(polyfills.copied, [value])
 HANDLERS[copy.deepcopy] = lambda self, value, memo=Constant(None): self.call_python(polyfills.deeply_copied, [value, memo])

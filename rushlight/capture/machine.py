@@ -202,7 +202,11 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
         return Meta.of([self.symbol(size, f"{source}.shape[{k}]", 2) if k in free else size for k, size in enumerate(meta.shape)], meta.dtype, meta.device)
 
     def symbol(self, value, text, low):
-        """A new symbol for an int that ``text`` computes."""
+        """A new symbol for an int that ``text`` computes; a multiple of a new symbol, where it is to be taken as one."""
+        unit = self.rules.get(("multiple", text), 1)
+        if unit > 1 and value % unit == 0:
+            self.guard(f"{text} % {unit} == 0")
+            return unit * self.symbol(value // unit, f"({text} // {unit})", 1 if low > 0 else low)
         made = size(f"n{len(self.symbols)}", low)
         self.symbols[made] = text
         dynamic_log.debug("%s stands for %s, which is %s now", made.arg[0], text, value)

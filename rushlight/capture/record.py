@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..aot.alias import Recording
-from ..core.expr import Expr
+from ..core.expr import Expr, Facts
 from ..core.interpret import Interpreter, Suspended, precision
 from ..core.meta import Meta, Size
 from ..core.native import Tensor, state
@@ -113,7 +113,12 @@ class Inference:
 def infer(op, args, kwargs, symbolic=False) -> Inference:
     """What an operator gives for arguments like these; remembered, unless sizes are symbols, of which facts must be noted."""
     if symbolic:
-        return inference(op, args, kwargs)
+        facts = Facts.current()
+        before, facts.estimating = facts.estimating, True
+        try:
+            return inference(op, args, kwargs)
+        finally:
+            facts.estimating = before
     tensors: list = []
 
     def key_of(value):

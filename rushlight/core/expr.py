@@ -501,6 +501,7 @@ class Facts:
 
     def __init__(self, hints=None):
         self.hints, self.guards, self._known = dict(hints or {}), [], {}
+        self.estimating = False  # whether scalars that only enter results may be estimates: see ``estimated``
 
     @classmethod
     def current(cls) -> "Facts":
@@ -528,6 +529,13 @@ class Facts:
         value = evaluate(e, self.hints)
         self.decide(eq(e, value))
         return value
+
+
+def estimated(e):
+    """A scalar operand as a number where only shapes are asked for, and any number of its kind will do; else as it is."""
+    if isinstance(e, Expr) and Facts._active and Facts._active[-1].estimating:
+        return evaluate(e, Facts._active[-1].hints)
+    return e
 
 
 def decide(condition) -> bool:
@@ -590,7 +598,8 @@ def in_bounds(index, limit):
     return index
 
 
-ARITHMETIC = {"position": in_bounds, "maximum": max, "minimum": min, "add": operator.add, "sub": operator.sub, "mul": operator.mul, "remainder": operator.mod,
+ARITHMETIC = {"position": in_bounds, "maximum": max, "minimum": min, "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
+              "remainder": operator.mod,
               "floor_divide": operator.floordiv,
               "//": operator.floordiv, "%": operator.mod, "max": max, "min": min, "<": operator.lt, "==": operator.eq,
               "logical_and": lambda a, b: a and b, "logical_or": lambda a, b: a or b, "logical_not": operator.not_}

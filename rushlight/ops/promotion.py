@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ..core import dtypes
+from ..core.expr import estimated
 from ..core.kinds import P
 from ..core.tensor import Tensor
 
@@ -30,6 +31,7 @@ def as_dtype(value, dtype: dtypes.dtype):
         return complex(value)
     if isinstance(value, complex):
         raise RuntimeError(f"value {value} cannot be converted to type {dtype.name} without overflow: take its real part, or convert the tensor to a complex dtype")
+    value = estimated(value)
     if dtype.category == dtypes.FLOATING:
         return float(value)
     return bool(value) if dtype is dtypes.bool_ else int(value)

@@ -653,12 +653,13 @@ def split(input, split_size_or_sections, dim=0):
     if not input.dim():
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     total, sizes = input.size(at), split_size_or_sections
-    if isinstance(sizes, int):
+    if not isinstance(sizes, (list, tuple)):
         if sizes < 0:
             raise RuntimeError(f"split expects split_size be non-negative, but got split_size={sizes}")
         if sizes == 0 and total != 0:
             raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {total}")
-        sizes = [min(sizes, total - a) for a in range(0, total, sizes)] if sizes and total else [total]
+        count = int(-(-total // sizes)) if sizes and total else 1
+        sizes = [*[sizes] * (count - 1), total - sizes * (count - 1)] if count > 1 else [total]
     elif sum(sizes) != total or any(s < 0 for s in sizes):
         raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {total} (input tensor's size at dimension {at}), but got split_sizes={list(sizes)}")
     out, start = [], 0
