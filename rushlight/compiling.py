@@ -14,7 +14,8 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="rushlight", m
 
     ``fullgraph`` refuses to run any part uncompiled; ``dynamic`` says whether numbers vary from call to call (None: those
     that were seen to change); ``backend`` is a name or ``backend(graph_module, example_inputs) -> callable``.
-    TypeError for what cannot be called.
+    ``mode`` "max-autotune" measures choices that are estimated otherwise, once, and remembers them; ``options`` are a backend's.
+    TypeError for what cannot be called, RuntimeError for modes and options that there are not.
 
     >>> import rushlight as torch
     >>> f = torch.compile(lambda x: x.sin() + 1)
@@ -29,7 +30,8 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="rushlight", m
         raise TypeError(f"compile() takes a function or a module, not {type(model).__name__}: call it as compile(model) or @compile")
     from .capture.backends import find
     from .capture.frames import Owner
-    owner = Owner(find(backend), fullgraph, dynamic, options if backend not in ("rushlight", "inductor") else None)
+    from .capture.modes import chosen
+    owner = Owner(find(backend), fullgraph, dynamic, chosen(backend, mode, options))
     return compiled(model, owner)
 
 

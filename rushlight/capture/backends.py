@@ -56,19 +56,19 @@ def eager(module: GraphModule, example_inputs):
     return module.forward
 
 
-def rushlight(module: GraphModule, example_inputs):
+def rushlight(module: GraphModule, example_inputs, **chosen):
     """One operator whose body is the graph: its plans trace, differentiate, fuse and compile it."""
     graph = module.graph
     scalars = sum(1 << k for k, n in enumerate(graph.inputs) if n.weak)
     signature = inspect.Signature([inspect.Parameter(n.name, inspect.Parameter.POSITIONAL_ONLY) for n in graph.inputs])
     if not module.plain:
-        return make("compiled", lambda *values: tuple(run(graph, values)), None, signature, scalars, derived=graph)
+        return make("compiled", lambda *values: tuple(run(graph, values)), None, signature, scalars, derived=graph, settings=chosen)
 
     def body(*values):
         with recording(True):
             return tuple(run(graph, values))
 
-    operator = make("compiled", body, None, signature, scalars, derived=graph)
+    operator = make("compiled", body, None, signature, scalars, derived=graph, settings=chosen)
 
     def call(*inputs):
         with recording(False):

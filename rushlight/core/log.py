@@ -17,6 +17,7 @@ LOGS = {
     "kernels": "each kernel's loops, and what runs by templates or NumPy",
     "memory": "the arena of each program, and how much its temporaries would take without sharing",
     "asm": "the machine code of what is compiled now (nothing for what the cache holds)",
+    "autotune": "what max-autotune tried for each contraction, with times",
     "timing": "how long each compilation took",
     "cache": "what the disk cache dropped or could not store",
     "guards": "what a compiled function assumes",

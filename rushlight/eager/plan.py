@@ -27,6 +27,7 @@ from ..core.native import Op, Plan, Tensor, calls, state
 from ..core.native.objects import FLOAT_VALUE, INTEGER_VALUE, INTO, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, VIEW
 from ..core.op import OPS, bind, make
 from ..core.progress import progress
+from ..core.settings import settings
 from ..core.overriding import DISPATCH, FUNCTION, NOBODY, answered, overriding
 from ..core.tensor import check_size, empty_of
 from ..graph.graph import Graph, Node, Store, splice
@@ -87,12 +88,17 @@ def keyword_mask(op: Op, names) -> int:
 
 def plan_for(op: Op, args, names, key, mask) -> Plan:
     """Makes and remembers the plan of a call that was not seen before."""
-    with planning, interpret.unwound(), interpret.precision(0):
+    chosen = op.facts.get("settings", {})
+    with planning, interpret.unwound(), interpret.precision(0), settings.set(**chosen):
         progress.begin(op.name)
         try:
             made = make_plan(op, args, names, mask)
         finally:
             progress.end()
+    if chosen:  # its backward is planned later, and likewise
+        for backward in (made.derived, made.spending):
+            if isinstance(backward, Op):
+                backward.facts["settings"] = chosen
     if len(op.plans) >= MOST_PLANS:
         op.plans.clear()
     op.plans[key] = made

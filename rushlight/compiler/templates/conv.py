@@ -14,7 +14,8 @@ from ..llvm import pool
 from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, numbers
 from .image import Geometry, is_contiguous
 from .implicit_plan import Builder, Product, equidistant, wide_dtype
-from .matmul import Matmul, blocked_plan, dot_plan, plan_matmul, rounding_step
+from .matmul import Matmul, beside, blocked_plan, dot_plan, extent, plan_matmul, rounding_step
+from .tune import planned
 
 
 @dataclass(frozen=True)
@@ -56,17 +57,36 @@ def plan_conv(convolution, epilogue=NO_EPILOGUE):
         >>> len(plan.steps)  # pack the weights, pad, multiply
         3
     """
-    return _plan("forward", _three_dimensional(convolution), epilogue, pool.get_num_threads())
+    return _planned("forward", convolution, epilogue)
 
 
 def plan_conv_input_grad(convolution, epilogue=NO_EPILOGUE):
     """Plans the gradient of the input (which is also the transposed convolution): "y" and "weight" in, "x" out."""
-    return _plan("input", _three_dimensional(convolution), epilogue, pool.get_num_threads())
+    return _planned("input", convolution, epilogue)
 
 
 def plan_conv_weight_grad(convolution):
     """Plans the gradient of the weights: "x" and "y" (the gradient of the output) in, "weight" out."""
-    return _plan("weight", _three_dimensional(convolution), NO_EPILOGUE, pool.get_num_threads())
+    return _planned("weight", convolution, NO_EPILOGUE)
+
+
+def _planned(direction, convolution, epilogue):
+    c = _three_dimensional(convolution)
+    return planned(_plan, (direction, c, epilogue, pool.get_num_threads()), Operands(c, epilogue))
+
+
+@dataclass(frozen=True)
+class Operands:
+    """The bytes that a convolution touches, by operand; called where they are needed."""
+
+    convolution: Convolution
+    epilogue: object
+
+    def __call__(self):
+        c, size = self.convolution, ELEMENTS[self.convolution.dtype].bytes
+        found = {"x": extent((c.batch, c.in_channels, *c.size), c.x) * size, "y": extent((c.batch, c.out_channels, *c.out), c.y) * size,
+                 "weight": c.out_channels * c.in_channels // c.groups * int(np.prod(c.kernel)) * size}
+        return beside(self.epilogue, max(found.values())) | found
 
 
 def _three_dimensional(c):

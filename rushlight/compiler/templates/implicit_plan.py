@@ -10,6 +10,7 @@ from . import image, implicit
 from .contraction import CHUNK, ELEMENTS, Contraction, Step, numbers
 from .image import SLACK, is_contiguous
 from .matmul import register_tile
+from .tune import pick
 
 _IMAGE_BYTES = 4 << 20    # padded images made at a time: they are read again before they leave the cache
 _WEIGHT_BYTES = 448 << 10  # a block of weights, in half of the second cache
@@ -84,14 +85,9 @@ class Builder:
 
     def _best_geometry(self, products):
         """The geometry with or without copies and turns that costs fewest cycles."""
-        best, least = self.geometry, math.inf
-        for columns in (False, True) if equidistant(self.geometry.taps[2]) else (False,):
-            for images in {1, self.images}:
-                geometry = replace(self.geometry, columns=columns, images=images)
-                cycles = self._cycles(geometry, products)
-                if cycles < least:
-                    best, least = geometry, cycles
-        return best
+        turns = (False, True) if equidistant(self.geometry.taps[2]) else (False,)
+        options = [replace(self.geometry, columns=columns, images=images) for columns in turns for images in sorted({1, self.images})]
+        return options[pick("geometry", sorted(range(len(options)), key=lambda k: self._cycles(options[k], products)))]
 
     def _cycles(self, geometry, products):
         """About how many cycles a geometry takes for the images at hand, on one thread."""
@@ -222,7 +218,8 @@ class Builder:
         panels = panels_per_image * (1 if self.geometry.images > 1 else self.images)
         depth = self._words(product.channels) * int(np.prod([len(taps) for taps in product.taps]))
         # taps of several phases touch several times the memory, so less depth fits the caches
-        most, block = (1536, 768) if max(self.geometry.step) == 1 and not self.geometry.columns else (512, 384)
+        depths = ((1536, 768), (768, 768)) if max(self.geometry.step) == 1 and not self.geometry.columns else ((512, 384), (1536, 768))
+        most, block = pick("words along k", depths)
         block_depth = max(CHUNK, depth if depth <= most else -(-depth // -(-depth // block) // CHUNK) * CHUNK)
         block_tiles = max(1, min(tiles, _WEIGHT_BYTES // (tile_rows * block_depth * self.word.bytes)))
         block_tiles = -(-tiles // -(-tiles // block_tiles))
@@ -230,7 +227,7 @@ class Builder:
         block_panels = panels
         if block_depth < depth:
             block_panels = max(1, min(panels, _PARTIAL_BYTES // (block_tiles * tile_rows * width * self.kind.accumulator.bytes)))
-        wanted = 1 if self.threads == 1 else 6 * self.threads
+        wanted = 1 if self.threads == 1 else pick("blocks a thread", (6, 3, 12)) * self.threads
         block_panels = min(block_panels, max(1, -(-panels * row_blocks * self.c.groups // wanted)))
         return _Blocks(tile_rows, vectors, tiles, panels, panels_per_image, depth, block_tiles, block_panels, block_depth)
 

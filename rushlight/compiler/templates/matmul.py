@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from ..llvm import pool
 from ..llvm.features import host
 from . import blocked, combine, dot
+from .tune import pick, planned
 from .blocked import ACROSS, ALONG, APART, BATCH_DIMS, PACKED, TABLE
 from .contraction import CHUNK, ELEMENTS, NO_EPILOGUE, Contraction, Step, numbers
 
@@ -46,7 +47,35 @@ def plan_matmul(problem, epilogue=NO_EPILOGUE):
         >>> len(plan.steps)
         1
     """
-    return _plan(_normalised(problem), epilogue, pool.get_num_threads())
+    p = _normalised(problem)
+    return planned(_plan, (p, epilogue, pool.get_num_threads()), Operands(p, epilogue))
+
+
+@dataclass(frozen=True)
+class Operands:
+    """The bytes that a product touches, by operand; called where they are needed."""
+
+    problem: Matmul
+    epilogue: object
+
+    def __call__(self):
+        p, size = self.problem, ELEMENTS[self.problem.dtype].bytes
+        shapes = {"a": (p.rows, p.depth), "b": (p.depth, p.columns), "c": (p.rows, p.columns)}
+        found = {name: extent((*p.batch, *shape), getattr(p, name)) * size for name, shape in shapes.items()}
+        for operand, step in (("a", p.sums[1]), ("b", p.sums[2])):
+            found[operand] += (p.sums[0] - 1) * step * size
+        found["c"] = found["c"] // size * ELEMENTS[p.out_dtype].bytes
+        return beside(self.epilogue, found["c"]) | found
+
+
+def beside(epilogue, out_bytes):
+    """Bytes enough for each operand that an epilogue reads beside an output of so many."""
+    return {slot[1]: 8 * out_bytes for slot in epilogue.slots if slot[0] == "pointer"}
+
+
+def extent(shape, strides):
+    """Elements from the first to the last of strided memory."""
+    return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides))
 
 
 def _normalised(p):
@@ -81,7 +110,8 @@ def _plan(p, epilogue, threads):
         raise ValueError(f"the output of a product needs unit stride along its columns; its strides are {p.c}. "
                          "For a transposed one swap the operands")
     kind = numbers(p.dtype, p.b_dtype)
-    if _wants_dots(p, kind):
+    few = p.rows <= 16 or p.columns <= 16
+    if _wants_dots(p, kind) and pick("dots", (True, False) if few else (True,)):
         return dot_plan(p, kind, epilogue, threads)
     if threads > 1 and _wants_parts(p):
         return parts_plan(p, kind, epilogue, threads)
@@ -173,7 +203,7 @@ def register_tile(rows, columns, kind):
         # multiply-adds of a step along k run two a cycle, loads two a cycle, and a sum takes four cycles to come back
         return tiles * max((tile_rows + kind.flips) * vectors / 2, 4, (tile_rows + vectors) / 2 + 1)
 
-    return min(options, key=cost)
+    return pick("tile", sorted(options, key=cost)[:3])
 
 
 def choose(p, kind, threads, gathered=False):
@@ -184,7 +214,7 @@ def choose(p, kind, threads, gathered=False):
     batches = _product(p.batch)
     # A panel of B and a tile of A in the first cache
     words = -(-p.depth // kind.per_word) or 1
-    limit = 512
+    limit = pick("words along k", (512, 256, 1024))
     blocks = -(-words // limit)
     block_words = _round_up(-(-words // blocks), kind.lanes)
     if ELEMENTS[p.out_dtype] is not kind.accumulator and blocks > 1 and words <= 2048:
@@ -192,8 +222,8 @@ def choose(p, kind, threads, gathered=False):
     # a block of A in half the second cache
     block_rows = max(tile_rows, min(448, (384 << 10) // (block_words * word)) // tile_rows * tile_rows)
     row_blocks = -(-p.rows // block_rows)
-    shared = row_blocks > 1 and p.sums[0] == 1 and not gathered
-    wanted = 1 if threads == 1 else 4 * threads
+    shared = p.sums[0] == 1 and not gathered and pick("B packed once", (row_blocks > 1, row_blocks <= 1))
+    wanted = 1 if threads == 1 else pick("blocks a thread", (4, 2, 8, 1)) * threads
     column_panels = -(-p.columns // width)
     if shared:
         # more, smaller row blocks as long as B is not read again too often

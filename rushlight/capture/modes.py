@@ -1,0 +1,31 @@
+"""What ``mode`` and ``options`` of compile mean for our own backend: settings under which plans are made."""
+from __future__ import annotations
+
+TUNED = {"max_autotune": True}
+MODES = {"default": {}, "reduce-overhead": {}, "max-autotune": TUNED, "max-autotune-no-cudagraphs": TUNED}  # there is no overhead left to reduce
+OPTIONS = {"max_autotune": (bool, "choices within templates are measured and remembered")}
+WITHOUT_MEANING = frozenset((  # of PyTorch's options: what they ask for is always done, or is for other devices
+    "epilogue_fusion", "max_autotune_gemm", "max_autotune_pointwise", "shape_padding", "fallback_random", "trace.enabled", "trace.graph_diagram",
+    "triton.cudagraphs", "coordinate_descent_tuning", "dce", "cpp_wrapper", "size_asserts", "permute_fusion"))
+
+
+def chosen(backend, mode, options):
+    """The options that a backend gets. RuntimeError for modes, options and values that there are not."""
+    if mode is not None and options is not None:
+        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+    if mode is not None and mode not in MODES:
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
+    if backend not in ("rushlight", "inductor"):
+        return options
+    found = dict(MODES[mode or "default"])
+    for name, value in (options or {}).items():
+        name = name.replace("-", "_")
+        if name in WITHOUT_MEANING:
+            continue
+        if name not in OPTIONS:
+            raise RuntimeError(f"Unexpected optimization option {name}, known options are {sorted((*OPTIONS, *WITHOUT_MEANING))}")
+        kind, _ = OPTIONS[name]
+        if not isinstance(value, kind):
+            raise RuntimeError(f"Unexpected type of attr {name}, got {type(value).__name__} should be {kind.__name__}")
+        found[name] = value
+    return found

@@ -1,0 +1,53 @@
+"""max-autotune: choices are measured, kept on disk, and never change results."""
+
+import numpy as np
+import pytest
+
+import rushlight as torch
+from rushlight.compiler.templates import tune
+from rushlight.core.settings import settings
+
+
+def test_a_plan_asks_and_a_trial_answers():
+    assert tune.pick("x", [3, 4]) == 3
+    with tune.Trial({"x": 1}) as trial:
+        assert tune.pick("x", [3, 4]) == 4 and tune.pick("y", [5, 5]) == 5
+    assert trial.seen == {"x": 2, "y": 1}
+
+
+@pytest.mark.parametrize("model, shape", [
+    (lambda: torch.nn.Sequential(torch.nn.Linear(96, 130), torch.nn.GELU(), torch.nn.Linear(130, 40)), (70, 96)),
+    (lambda: torch.nn.Sequential(torch.nn.Conv2d(5, 12, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(12, 8, 1, stride=2)), (3, 5, 13, 13))])
+def test_tuned_programs_mean_the_same(model, shape, tmp_path):
+    torch.manual_seed(0)
+    model, x = model(), torch.randn(*shape)
+    plain = model(x)
+    plain.square().sum().backward()
+    wanted = [plain.detach().numpy(), *(p.grad.numpy().copy() for p in model.parameters())]
+    model.zero_grad()
+    tune.tuned.cache_clear()
+    with settings.set(cache=str(tmp_path)):
+        out = torch.compile(model, mode="max-autotune")(x)
+        out.square().sum().backward()
+        assert list((tmp_path / "autotune").rglob("*/*"))
+    for a, b in zip([out.detach().numpy(), *(p.grad.numpy() for p in model.parameters())], wanted):
+        np.testing.assert_allclose(a, b, atol=1e-4 * max(1, np.abs(b).max()))
+
+
+def test_what_was_measured_is_not_measured_again(tmp_path, monkeypatch):
+    torch.manual_seed(0)
+    f, x, w = lambda: torch.compile(lambda a, b: a @ b, mode="max-autotune"), torch.randn(48, 56), torch.randn(56, 50)
+    with settings.set(cache=str(tmp_path)):
+        tune.tuned.cache_clear()
+        first = f()(x, w)
+        tune.tuned.cache_clear()
+        monkeypatch.setattr(tune, "race", lambda *arguments: pytest.fail("measured again"))
+        assert torch.equal(f()(x, w), first)
+
+
+@pytest.mark.parametrize("how, text", [
+    ({"mode": "fastest"}, "Unrecognized mode=fastest"), ({"mode": "default", "options": {}}, "can't be specified at the same time"),
+    ({"options": {"speed": 9}}, "Unexpected optimization option speed"), ({"options": {"max_autotune": 3}}, "Unexpected type of attr max_autotune")])
+def test_modes_and_options_that_there_are_not(how, text):
+    with pytest.raises(RuntimeError, match=text):
+        torch.compile(lambda x: x, **how)
