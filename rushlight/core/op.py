@@ -6,6 +6,7 @@ meaning come from that function.  A primitive has a kind (``core/kinds.py``) ins
 from __future__ import annotations
 
 import copyreg
+import functools
 import inspect
 
 from .native import Op
@@ -121,9 +122,34 @@ def rule(operator: Op):
 
 def bind(operator: Op, args, kwargs):
     """The arguments by parameter, defaults filled in: a dict in signature order.  TypeError on a mismatch."""
+    found = bound_simply(parameters_of(operator), args, kwargs) if OPS.get(operator.name) is operator else None
+    if found is not None:
+        return found
     try:
         bound = operator.signature.bind(*args, **kwargs)
     except TypeError as error:
         raise TypeError(f"{operator.name}(): {error}. Its parameters are {operator.signature}.") from None
     bound.apply_defaults()
     return bound.arguments
+
+
+@functools.lru_cache(maxsize=None)
+def parameters_of(operator: Op):
+    """(positional names, keyword names, {name: default}) of a registered operator; () where its signature has parameters that take any number."""
+    parameters = operator.signature.parameters.values()
+    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
+        return ()
+    positional = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
+    return positional, {p.name for p in parameters if p.kind is not p.POSITIONAL_ONLY}, {p.name: p.default for p in parameters}
+
+
+def bound_simply(parameters, args, kwargs):
+    """What ``inspect`` would find, without its cost; None where it should look (and complain)."""
+    if not parameters:
+        return None
+    positional, keywords, defaults = parameters
+    given = dict(zip(positional, args))
+    if len(args) > len(positional) or not keywords.issuperset(kwargs) or not given.keys().isdisjoint(kwargs):
+        return None
+    found = {**defaults, **given, **kwargs}
+    return None if any(v is inspect.Parameter.empty for v in found.values()) else found  # by identity: tensors compare elementwise
