@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 
 from ..core.dtypes import FLOATING, float32
+from ..core.interpret import is_recording
 from ..core.kinds import P
 from ..core.op import OPS, Scalar, op, rule, sample
 from ..core.tensor import Tensor, wrapped
@@ -39,9 +40,12 @@ def complex_error(name):
 def switched(operator, name):
     """The form with ``inplace=`` that nn.functional has."""
     def body(input, *args, inplace=False, **kwargs):
-        if inplace:
-            return input.copy_(operator(input, *args, **kwargs)) if f"{operator.name}_" not in OPS else OPS[f"{operator.name}_"](input, *args, **kwargs)
-        return operator(input, *args, **kwargs)
+        if not inplace:
+            return operator(input, *args, **kwargs)
+        if f"{operator.name}_" in OPS:
+            return OPS[f"{operator.name}_"](input, *args, **kwargs)
+        source = input.clone() if input.requires_grad and is_recording() else input  # the derivative reads what is overwritten
+        return input.copy_(operator(source, *args, **kwargs))
     body.__name__, body.__doc__ = name, operator.doc
     return op(body, namespace=F, composite=True)
 
