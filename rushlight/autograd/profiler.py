@@ -1,6 +1,20 @@
-"""The profiler, by its older module name."""
-from ..compat.absent import absent
-from ..profiler import WHY, record_function
+"""The profiler under its older name, ``torch.autograd.profiler``."""
+from ..profiler import EventList, FunctionEvent, record_function
+from ..profiler import profile as _profile
 
-__all__ = ["record_function"]
-globals().update(absent("torch.autograd.profiler", WHY, "profile EventList FunctionEvent emit_nvtx emit_itt load_nvprof"))
+__all__ = ["EventList", "FunctionEvent", "profile", "record_function"]
+
+
+class profile(_profile):
+    """As ``torch.profiler.profile``, with the older parameters; ``enabled=False`` records nothing."""
+
+    def __init__(self, enabled=True, *, use_cpu=True, use_cuda=False, use_device=None, use_kineto=False, **options):
+        from ..profiler import ProfilerAction
+        super().__init__(schedule=None if enabled else lambda step: ProfilerAction.NONE, **options)
+
+    def table(self, **options) -> str:
+        return self.events().table(**options)
+
+    @property
+    def self_cpu_time_total(self):
+        return self.events().self_cpu_time_total

@@ -165,7 +165,7 @@ class Node:
             default = f"(default={self.args[0]})" if self.args else ""
             return f"%{self.name} : [num_users={len(self.users)}] = placeholder[target={self.target}]{default}"
         if self.op == "output":
-            return f"return {format_value(self.args[0])}"
+            return f"return {self.args[0]}"
         shown = f"%{self.name} : [num_users={len(self.users)}] = {self.op}[target={self.target_text()}]"
         return shown if self.op == "get_attr" else f"{shown}(args = {format_value(self.args)}, kwargs = {format_value(dict(self.kwargs))})"
 

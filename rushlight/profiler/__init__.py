@@ -1,44 +1,285 @@
-"""Profiling: ``record_function`` marks blocks; recording what runs is not here yet."""
+"""What a program spends its time on: ``profile``, ``record_function``, ``schedule``; PyTorch's ``torch.profiler``."""
 from __future__ import annotations
 
-import contextlib
 import enum
 import functools
+import os
+import socket
+import sys
+import threading
+import time
 
-from ..compat.absent import absent
+from ..core.native import Tensor
+from ..core.op import OPS
+from ..core.watching import Watching
+from .events import EventList, FunctionEvent
 
-__all__ = ["ProfilerAction", "ProfilerActivity", "record_function"]
-WHY = "what runs is not recorded here: RUSHLIGHT_LOGS=timing says what compiled programs take, and python -m rushlight.tools.see shows what a line does"
-globals().update(absent("torch.profiler", WHY, "profile schedule tensorboard_trace_handler export_chrome_trace supported_activities ExecutionTraceObserver KinetoProfile"))
+__all__ = ["profile", "record_function", "schedule", "tensorboard_trace_handler", "supported_activities", "ProfilerActivity", "ProfilerAction", "EventList", "FunctionEvent"]
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_recorders: list = []  # those that run now
 
 
 class ProfilerActivity(enum.Enum):
-    """What a profile would record."""
+    """What is watched: operators on the CPU; the others are accepted and never happen here."""
 
     CPU, XPU, MTIA, CUDA, HPU, PrivateUse1 = range(6)
 
 
 class ProfilerAction(enum.Enum):
-    """What a profile would do in a step."""
+    """What is done in a step."""
 
     NONE, WARMUP, RECORD, RECORD_AND_SAVE = range(4)
 
 
-class record_function(contextlib.ContextDecorator):
-    """A block with a name."""
+def supported_activities() -> set:
+    return {ProfilerActivity.CPU}
 
-    def __init__(self, name, args=None):
+
+def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0):
+    """Steps to skip, to warm up in, and to record, ``repeat`` times over (0: for ever).  AssertionError for senseless numbers.
+
+    >>> from rushlight.profiler import schedule
+    >>> [schedule(wait=1, warmup=1, active=2)(step).name for step in range(5)]
+    ['NONE', 'WARMUP', 'RECORD', 'RECORD_AND_SAVE', 'NONE']
+    """
+    if wait < 0 or warmup < 0 or active <= 0 or repeat < 0 or skip_first < 0:
+        raise AssertionError(f"Invalid profiler schedule arguments: wait={wait}, warmup={warmup}, active={active} (at least 1), repeat={repeat}, skip_first={skip_first}")
+    length = wait + warmup + active
+
+    def action(step: int) -> ProfilerAction:
+        if step < 0:
+            raise AssertionError(f"Step number must be non-negative, got {step}")
+        step -= skip_first
+        if step < 0:
+            return ProfilerAction.NONE
+        if skip_first_wait and repeat != 1:
+            step += wait
+        if repeat and step // length >= repeat:
+            return ProfilerAction.NONE
+        at = step % length
+        if at < wait:
+            return ProfilerAction.NONE
+        if at < wait + warmup:
+            return ProfilerAction.WARMUP
+        return ProfilerAction.RECORD_AND_SAVE if at == length - 1 else ProfilerAction.RECORD
+
+    return action
+
+
+def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False):
+    """A function for ``on_trace_ready`` that writes Chrome traces into a folder."""
+    def handle(prof):
+        os.makedirs(dir_name, exist_ok=True)
+        name = f"{worker_name or f'{socket.gethostname()}_{os.getpid()}'}.{time.time_ns()}.pt.trace.json"
+        prof.export_chrome_trace(os.path.join(dir_name, name + (".gz" if use_gzip else "")))
+
+    return handle
+
+
+class Recorder(Watching):
+    """Times each operator call while it is active."""
+
+    def __init__(self, shapes, memory, stack, flops):
+        self.shapes, self.memory, self.stack, self.flops = shapes, memory, stack, flops
+        self.events, self.open = [], {}
+
+    def begin(self, name, args=(), is_user=False) -> FunctionEvent:
+        around = self.open.setdefault(threading.get_ident(), [])
+        event = FunctionEvent(name, 0.0, around[-1] if around else None, list(map(shape_of, args)) if self.shapes else None, users_lines() if self.stack else (),
+                              threading.get_ident(), is_user)
+        self.events.append(event)
+        around.append(event)
+        event.start = time.perf_counter_ns() / 1e3
+        return event
+
+    def finish(self, event):
+        event.end = time.perf_counter_ns() / 1e3
+        around = self.open[event.thread]
+        if event in around:
+            del around[around.index(event):]
+
+    def around(self, op, args, kwargs, run):
+        event = self.begin(shown_name(op), args)
+        try:
+            result = run()
+        finally:
+            self.finish(event)
+        if self.memory and not op.facts.get("composite"):
+            event.cpu_memory_usage = new_bytes(result, (*args, *kwargs.values()))
+            for parent in ancestors(event):
+                parent.cpu_memory_usage += event.cpu_memory_usage
+        if self.flops and not op.facts.get("composite"):
+            from ..utils.flop_counter import flops_of
+            event.flops = flops_of(op, args, kwargs)
+        return result
+
+
+def ancestors(event):
+    while (event := event.cpu_parent) is not None:
+        yield event
+
+
+def shown_name(op) -> str:
+    """An operator as profilers name it: ``aten::relu``."""
+    if op.name.startswith("compiled"):
+        return "CompiledFunction" + ("Backward" if op.name.endswith("backward") else "")
+    where, _, last = op.name.rpartition(".")
+    if OPS.get(op.name) is not op and last == "backward":
+        return f"aten::{where.rpartition('.')[2].strip('_')}_backward"
+    return f"{'prims' if where == 'prims' else 'aten'}::{f'{where}_{last}' if where in ('linalg', 'special', 'fft') else last}"
+
+
+def shape_of(value):
+    return list(value.shape) if isinstance(value, Tensor) else [shape_of(v) for v in value] if isinstance(value, (list, tuple)) else []
+
+
+def new_bytes(result, given) -> int:
+    """Bytes of the results that lie in memory of their own."""
+    old = {id(t.storage) for t in given if isinstance(t, Tensor)}
+    results = result if isinstance(result, (list, tuple)) else (result,)
+    return sum({id(t.storage): t.storage.nbytes for t in results if isinstance(t, Tensor) and id(t.storage) not in old}.values())
+
+
+def users_lines() -> list:
+    """The lines outside this package that led here, the innermost first."""
+    frame, found = sys._getframe(1), []
+    while frame is not None:
+        code = frame.f_code
+        if not code.co_filename.startswith(PACKAGE):
+            found.append(f"{code.co_filename}({frame.f_lineno}): {code.co_name}")
+        frame = frame.f_back
+    return found
+
+
+class record_function:
+    """Names what runs in a ``with`` block, or in a decorated function, for the profilers that watch.
+
+    >>> import rushlight as torch
+    >>> with torch.profiler.profile() as prof:
+    ...     with torch.profiler.record_function("mine"):
+    ...         y = torch.ones(2) + 1
+    >>> "mine" in [event.key for event in prof.key_averages()]
+    True
+    """
+
+    def __init__(self, name: str, args: str | None = None):
         self.name, self.args = name, args
 
     def __enter__(self):
+        self.running = [(recorder, recorder.begin(self.name, is_user=True)) for recorder in _recorders]
         return self
 
     def __exit__(self, *exception):
-        return False
+        for recorder, event in self.running:
+            recorder.finish(event)
 
     def __call__(self, function):
         @functools.wraps(function)
         def run(*args, **kwargs):
-            with type(self)(self.name, self.args):
+            with record_function(self.name):
                 return function(*args, **kwargs)
+
         return run
+
+
+class profile:
+    """Watches the operators of its ``with`` block: ``key_averages().table()``, ``events()``, ``export_chrome_trace(path)``.
+
+    ``schedule`` says what to do in each ``step()``; ``on_trace_ready(profile)`` is called when a round is recorded.  ``record_shapes``,
+    ``profile_memory``, ``with_stack`` and ``with_flops`` add columns.
+
+    >>> import rushlight as torch
+    >>> x = torch.ones(8, 8)
+    >>> with torch.profiler.profile(with_flops=True) as prof:
+    ...     y = (x @ x).relu() + x.relu()
+    >>> [(e.key, e.count, e.flops) for e in prof.key_averages()]
+    [('aten::matmul', 1, 1024), ('aten::relu', 2, 0), ('aten::add', 1, 0)]
+    """
+
+    def __init__(self, *, activities=None, schedule=None, on_trace_ready=None, record_shapes=False, profile_memory=False, with_stack=False, with_flops=False,
+                 with_modules=False, experimental_config=None, execution_trace_observer=None, acc_events=False, use_cuda=None, custom_trace_id_callback=None):
+        self.activities = set(activities) if activities else supported_activities()
+        self.schedule, self.on_trace_ready = schedule or (lambda step: ProfilerAction.RECORD), on_trace_ready
+        self.record_shapes, self.profile_memory, self.with_stack, self.with_flops = record_shapes, profile_memory, with_stack, with_flops
+        self.step_num, self.recorder, self.done, self.metadata = 0, None, None, {}
+        self.action, self.step_event = ProfilerAction.NONE, None
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *exception):
+        self.stop()
+
+    def start(self):
+        """Begins, as entering the block does."""
+        self.turn(self.schedule(self.step_num))
+
+    def stop(self):
+        """Ends; what was recorded is complete."""
+        if self.recorder is not None:
+            self.finish()
+            if self.on_trace_ready is not None:
+                self.on_trace_ready(self)
+        self.action = ProfilerAction.NONE
+
+    def step(self):
+        """Tells that the next step of the program begins."""
+        before = self.action
+        self.step_num += 1
+        if before is ProfilerAction.RECORD_AND_SAVE:
+            self.finish()
+            if self.on_trace_ready is not None:
+                self.on_trace_ready(self)
+        self.turn(self.schedule(self.step_num))
+
+    def turn(self, action):
+        """Begins a step."""
+        self.action = action
+        recording = action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
+        if recording and self.recorder is None:
+            self.recorder = Recorder(self.record_shapes or self.with_flops, self.profile_memory, self.with_stack, self.with_flops)
+            self.recorder.__enter__()
+            _recorders.append(self.recorder)
+        if not recording and self.recorder is not None:
+            self.finish()
+        if self.recorder is not None:
+            if self.step_event is not None:
+                self.recorder.finish(self.step_event)
+            self.step_event = self.recorder.begin(f"ProfilerStep#{self.step_num}", is_user=True) if self.step_num else None
+
+    def finish(self):
+        """Takes the recorder away."""
+        if self.step_event is not None:
+            self.recorder.finish(self.step_event)
+            self.step_event = None
+        _recorders.remove(self.recorder)
+        self.recorder.__exit__(None, None, None)
+        self.done = EventList(self.recorder.events, self.record_shapes, self.profile_memory, self.with_flops)
+        self.recorder = None
+
+    def events(self) -> EventList:
+        """What was recorded.  AssertionError before anything was."""
+        if self.done is None:
+            raise AssertionError("the profiler has recorded nothing yet: leave its block, or call stop(), first")
+        return self.done
+
+    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name=False) -> EventList:
+        """Sums by name."""
+        return self.events().key_averages(group_by_input_shape, group_by_stack_n)
+
+    def export_chrome_trace(self, path: str):
+        """Writes what was recorded for chrome://tracing; gzipped if the name ends in .gz."""
+        self.events().export_chrome_trace(path)
+
+    def export_stacks(self, path: str, metric: str = "self_cpu_time_total"):
+        """Writes stacks for flame graphs; needs ``with_stack``."""
+        self.events().export_stacks(path, metric)
+
+    def add_metadata(self, key: str, value: str):
+        self.metadata[key] = value
+
+    def preset_metadata_json(self, key: str, value: str):
+        self.metadata[key] = value
+
+    add_metadata_json = preset_metadata_json

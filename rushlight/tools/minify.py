@@ -164,7 +164,7 @@ def minify(module: GraphModule, inputs, fails):
     >>> module = torch.fx.symbolic_trace(lambda x, y: (torch.sin(torch.relu(x) + y).exp(),))
     >>> small, inputs = minify(module, [torch.ones(2), torch.ones(2)], lambda m, i: bool(m.graph.find_nodes(op="call_function", target=torch.sin)))
     >>> [node.name for node in small.graph.nodes]
-    ['x', 'sin', 'output']
+    ['add_given', 'sin', 'output']
     """
     if not fails(module, list(inputs)):
         raise ValueError("the graph does not fail for these inputs: nothing to minify")

@@ -2,8 +2,11 @@
 
     python -m rushlight.tools.see script.py                          all new plans, by the line that needed them
     python -m rushlight.tools.see script.py --line 12                only line 12, compiled afresh however often it ran before
-    python -m rushlight.tools.see script.py --stages graph,kernels   some stages (default: plans, graph, aot, fusion, kernels)
+    python -m rushlight.tools.see script.py --stages graph,kernels   some stages (by the names of logs; default: all but the next two)
+    python -m rushlight.tools.see script.py --stages output          the host program as Python that runs
     python -m rushlight.tools.see script.py --stages asm --line 12   the machine code
+
+Of a line that calls a compiled function it shows the graph that was captured, what cuts its forward from its backward, and how both became steps.
 
 What follows ``--`` are the script's own arguments.
 """
@@ -17,7 +20,7 @@ import os
 import runpy
 import sys
 
-STAGES = "plans,graph,aot,fusion,kernels"
+STAGES = "graph_breaks,guards,plans,graph,aot,fusion,memory,kernels"
 
 
 class ByLine(logging.Handler):
@@ -46,8 +49,13 @@ class ByLine(logging.Handler):
 
 def forget():
     """Drops plans and compiled kernels, so that what comes next shows every stage."""
+    from ..compiler import pipeline
     from ..compiler.llvm import jit
+    from ..compiling import reset
     from ..core.op import OPS
+
+    reset()
+    pipeline.made.clear()
 
     for operator in OPS.values():
         operator.plans.clear()

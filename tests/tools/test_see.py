@@ -76,3 +76,23 @@ def test_settings(monkeypatch):
     with pytest.raises(AttributeError, match="cpu"):
         settings.no_such_setting = 1
     assert "RUSHLIGHT_CACHE" in repr(settings)
+
+
+COMPILED = """import torch
+f = torch.compile(lambda x: (x @ x).relu().sum())
+x = torch.ones(4, 4, requires_grad=True)
+for _ in range(3):
+    loss = f(x)
+loss.backward()
+"""
+
+
+def test_compiled_code(tmp_path):
+    path = tmp_path / "compiled.py"
+    path.write_text(COMPILED)
+    shown = run("rushlight.tools.see", str(path), "--line", "5").stdout
+    assert shown.count("=== compiled.py:5: loss = f(x)") == 1 and "=== compiled.py:6" not in shown
+    for piece in ("--- guards: ", "--- graph: captured\ndef program(", "--- aot: compiled keeps (", "its backward:", "--- kernels: compiled: prims.matmul by template", "nodes -> "):
+        assert piece in shown, piece
+    shown = run("rushlight.tools.see", str(path), "--stages", "output").stdout
+    assert "def program(" in shown and "launch = attached(" in shown and "=== compiled.py:6: loss.backward()" in shown

@@ -1,0 +1,22 @@
+"""Watching: an interpreter that sees each operator call and lets it run as ever."""
+from __future__ import annotations
+
+from .interpret import Interpreter, Suspended
+from .native import Op
+
+
+class Watching(Interpreter):
+    """Override ``around(op, args, kwargs, run)``: ``run()`` computes the call.  What composite operators call is seen too, inside."""
+
+    def call(self, op: Op, args, kwargs):
+        def run():
+            if op.facts.get("composite"):
+                return op.body(*args, **kwargs)
+            with Suspended(self):
+                return op(*args, **kwargs)
+
+        return self.around(op, args, kwargs, run)
+
+    def around(self, op: Op, args, kwargs, run):
+        raise NotImplementedError(f"{type(self).__name__} must define around(op, args, kwargs, run)")
+

@@ -1,0 +1,49 @@
+"""What to put into a bug report: ``python -m rushlight.utils.collect_env``."""
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import sys
+
+PACKAGES = ("numpy", "llvmlite", "scipy", "safetensors", "transformers", "timm")
+
+
+def get_env_info() -> dict:
+    """Versions of the framework, Python, libraries and the machine; settings that were changed."""
+    import rushlight
+    from ..compiler.llvm.features import host
+    from ..core.settings import Setting, settings
+    found = {"Rushlight version": rushlight.__version__, "OS": platform.platform(), "Python version": sys.version.replace("\n", " "),
+             "CPU": processor(), "Logical processors": str(os.cpu_count()), "Threads": str(rushlight.get_num_threads()), "Instructions": str(host())}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    rows = [(name, row) for name, row in vars(type(settings)).items() if isinstance(row, Setting)]
+    found.update((row.variable, repr(getattr(settings, name))) for name, row in rows if getattr(settings, name) != row.default)
+    return found
+
+
+def processor() -> str:
+    """The name of the CPU."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            return next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), platform.processor())
+    except OSError:
+        return platform.processor() or platform.machine()
+
+
+def get_pretty_env_info() -> str:
+    """The same as text, a line each."""
+    return "\n".join(f"{name}: {value}" for name, value in get_env_info().items())
+
+
+def main():
+    print("Collecting environment information...")
+    print(get_pretty_env_info())
+
+
+if __name__ == "__main__":
+    main()

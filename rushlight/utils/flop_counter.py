@@ -1,0 +1,155 @@
+"""FlopCounterMode: how many floating-point operations contractions take, by module and operator."""
+from __future__ import annotations
+
+from collections import defaultdict
+
+from ..aot.alias import Recording
+from ..capture.errors import Break
+from ..core.meta import product
+from ..core.native import Op, Tensor
+from ..core.watching import Watching
+from ..graph.graph import Graph, Node, splice
+from ..nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+
+__all__ = ["FlopCounterMode"]
+
+
+def node_flops(node: Node) -> int:
+    """Multiplications and additions of one primitive; 0 for what is no contraction."""
+    name, args, p = node.op.name.rpartition(".")[2], node.args, node.params
+    if name in ("matmul", "int_matmul"):
+        return 2 * product(node.shape) * args[0].shape[-1]
+    if name == "conv":
+        return 2 * product(node.shape) * product(args[1].shape[1:])
+    if name == "conv_input":
+        return 2 * product(args[0].shape) * product(args[1].shape[1:])
+    if name == "conv_weight":
+        return 2 * product(args[0].shape) * product(node.shape[1:])
+    if name == "attention":
+        return attention_flops(*(a.shape for a in args[:3]), values=1, keys=1)
+    if name == "attention_gradient":
+        return attention_flops(*(a.shape for a in args[3:6]), values=2, keys=3)
+    return 0
+
+
+def attention_flops(q, k, v, values: int, keys: int) -> int:
+    """Products of scores with as many matrices as wide as values, and as wide as keys."""
+    return 2 * product(q[:-1]) * k[-2] * (keys * q[-1] + values * v[-1])
+
+
+_counted: dict = {}
+
+
+def flops_of(op: Op, args, kwargs) -> int:
+    """What one operator call takes; remembered for arguments of the same kind."""
+    def key_of(value):
+        if isinstance(value, Tensor):
+            return value.meta
+        if isinstance(value, (list, tuple)):
+            return tuple(map(key_of, value))
+        return value if value.__hash__ else repr(value)
+
+    key = op, key_of(args), tuple((k, key_of(v)) for k, v in kwargs.items())
+    found = _counted.get(key)
+    if found is None:
+        found = _counted[key] = traced_flops(op, args, kwargs)
+    return found
+
+
+def traced_flops(op, args, kwargs) -> int:
+    """The contractions among the primitives of a call."""
+    trace = Recording()
+
+    def enter(value):
+        if isinstance(value, Tensor):
+            return trace.input(value.meta)
+        return type(value)(map(enter, value)) if type(value) in (list, tuple) else value
+
+    try:
+        with trace:
+            given, named = tuple(map(enter, args)), {k: enter(v) for k, v in kwargs.items() if k != "out"}
+            trace.call(op, given, named) if op.kind is not None else op.body(*given, **named)
+    except (Break, TypeError, ValueError, RuntimeError, NotImplementedError):
+        return 0  # its results' sizes depend on data: such operators contract nothing
+    return sum(map(node_flops, splice(Graph(trace.inputs, trace.nodes, [])).nodes))
+
+
+class FlopCounterMode(Watching):
+    """Counts in its ``with`` block: ``get_total_flops()``, ``get_flop_counts()`` by module and operator, ``get_table()``.
+
+    A multiplication and its addition are two operations.  Only contractions count, in backward passes (under "Global") too.
+
+    >>> import rushlight as torch
+    >>> from rushlight.utils.flop_counter import FlopCounterMode
+    >>> with FlopCounterMode(display=False) as counter:
+    ...     y = torch.ones(2, 3) @ torch.ones(3, 4)
+    >>> counter.get_total_flops()
+    48
+    """
+
+    def __init__(self, mods=None, depth: int = 2, display: bool = True, custom_mapping=None):
+        self.depth, self.display, self.custom = depth, display, dict(custom_mapping or {})
+        self.flop_counts: dict = defaultdict(lambda: defaultdict(int))
+
+    def __enter__(self):
+        self.flop_counts.clear()
+        self.path, self.names = [], {}
+        self.handles = [register_module_forward_pre_hook(self.enter_module), register_module_forward_hook(self.leave_module, always_call=True)]
+        return super().__enter__()
+
+    def __exit__(self, *exception):
+        super().__exit__(*exception)
+        for handle in self.handles:
+            handle.remove()
+        if self.display:
+            print(self.get_table(self.depth))
+
+    def enter_module(self, module, args):
+        if not self.path:
+            self.names = {m: f"{type(module).__name__}{'.' + name if name else ''}" for name, m in module.named_modules()}
+        self.path.append(self.names.get(module, type(module).__name__))
+
+    def leave_module(self, module, args, result):
+        self.path.pop()
+
+    def around(self, op, args, kwargs, run):
+        from .._ops import overload_of
+        from ..core.op import OPS
+        result = run()
+        if op.facts.get("composite"):
+            return result
+        count = self.custom[op](*args, **kwargs, out_val=result) if op in self.custom else flops_of(op, args, kwargs)
+        if count:
+            key = overload_of(op, args, kwargs).overloadpacket if OPS.get(op.name) is op else op.name
+            for name in dict.fromkeys(["Global", *self.path]):
+                self.flop_counts[name][key] += count
+        return result
+
+    def get_total_flops(self) -> int:
+        return sum(self.flop_counts["Global"].values())
+
+    def get_flop_counts(self) -> dict:
+        """{module: {operator: count}}."""
+        return {name: dict(counts) for name, counts in self.flop_counts.items()}
+
+    def get_table(self, depth: int | None = None) -> str:
+        """A table of modules, down to ``depth`` names, with their operators."""
+        total = max(self.get_total_flops(), 1)
+        rows = [("Module", "FLOP", "% Total")]
+        for name in sorted(self.flop_counts, key=lambda n: (n != "Global", n)):
+            level = 0 if name == "Global" else name.count(".") + 1
+            if level <= (self.depth if depth is None else depth):
+                counts = self.flop_counts[name]
+                rows.append((" " * level + name, shortened(sum(counts.values())), f"{sum(counts.values()) / total:.2%}"))
+                rows += [(" " * level + f" - {key}", shortened(n), f"{n / total:.2%}") for key, n in counts.items()]
+        widths = [max(len(r[k]) for r in rows) for k in range(3)]
+        lines = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows]
+        return "\n".join([lines[0], "  ".join("-" * w for w in widths), *lines[1:]])
+
+
+def shortened(count: int) -> str:
+    """A number with a suffix: 1.5K, 2.0M."""
+    for suffix in ("", "K", "M", "B", "T"):
+        if count < 1000 or suffix == "T":
+            return f"{count:.3f}{suffix}" if suffix else str(count)
+        count /= 1000
