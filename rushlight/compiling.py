@@ -226,6 +226,37 @@ def cudagraph_mark_step_begin():
     """Nothing on CPUs."""
 
 
+class CacheInfo:
+    """The entries of the disk cache that were saved or loaded, by kind: ``object`` is machine code, ``plan`` how operators and graphs run."""
+
+    def __init__(self, names):
+        self.artifacts: dict = {}
+        for name in names:
+            self.artifacts.setdefault(name.partition("/")[0], []).append(name)
+
+    def __repr__(self):
+        return f"CacheInfo({', '.join(f'{len(names)} of {kind}' for kind, names in self.artifacts.items())})"
+
+
+def save_cache_artifacts():
+    """What this process compiled, or found compiled, as bytes for ``load_cache_artifacts`` on another machine, and a CacheInfo; None if there is nothing.
+
+    >>> import rushlight as torch
+    >>> f = torch.compile(lambda x: x.cos() + 2)
+    >>> f(torch.zeros(1)), torch.compiler.save_cache_artifacts() is None
+    (tensor([3.]), False)
+    """
+    from .core import cache
+    data = cache.carried()
+    return (data, CacheInfo(f"{kind}/{name}" for kind, name in sorted(cache.touched))) if data else None
+
+
+def load_cache_artifacts(serialized_artifacts):
+    """Puts what ``save_cache_artifacts`` gave into this machine's cache; a CacheInfo.  ValueError for other bytes."""
+    from .core import cache
+    return CacheInfo(cache.unpack(serialized_artifacts))
+
+
 class set_stance:
     """How compiled functions behave from here on, or in a ``with`` block: "default", "force_eager" (uncompiled), "fail_on_recompile"."""
 

@@ -11,6 +11,8 @@ from ..core.native import Tensor, state
 from ..core.op import make
 from ..core.settings import settings
 from ..graph.graph import Graph, Node
+from ..graph.save import Unsaveable, fingerprint, own
+from .record import PICK, SHIFT
 
 log = logger("graph")
 
@@ -57,18 +59,42 @@ def eager(module: GraphModule, example_inputs):
 
 
 def rushlight(module: GraphModule, example_inputs, **chosen):
-    """One operator whose body is the graph: its plans trace, differentiate, fuse and compile it."""
+    """One operator whose body is the graph: its plans trace, differentiate, fuse and compile it.  Equal graphs are one operator."""
+    try:
+        name = f"{fingerprint(module.graph, module.plain, declared)} {sorted(chosen.items())}"
+    except Unsaveable as reason:
+        log.debug("not shared, not kept on disk: %s", reason)
+        return operator_of(module, settings=chosen)
+    found = operators.get(name)
+    if found is None:
+        if len(operators) >= MOST_OPERATORS:
+            operators.clear()
+        found = operators[name] = operator_of(module, identity=f"graph {name}", settings=chosen)
+    return found
+
+
+operators: dict = {}  # fingerprint of a captured graph -> what runs it
+MOST_OPERATORS = 1024
+
+
+def declared(operator):
+    """The operator itself, if other processes know it by its name."""
+    return operator if operator in (PICK, SHIFT) else own(operator)
+
+
+def operator_of(module: GraphModule, **facts):
+    """What runs a captured graph: one operator, or a function around it."""
     graph = module.graph
     scalars = sum(1 << k for k, n in enumerate(graph.inputs) if n.weak)
     signature = inspect.Signature([inspect.Parameter(n.name, inspect.Parameter.POSITIONAL_ONLY) for n in graph.inputs])
     if not module.plain:
-        return make("compiled", lambda *values: tuple(run(graph, values)), None, signature, scalars, derived=graph, settings=chosen)
+        return make("compiled", lambda *values: tuple(run(graph, values)), None, signature, scalars, derived=graph, **facts)
 
     def body(*values):
         with recording(True):
             return tuple(run(graph, values))
 
-    operator = make("compiled", body, None, signature, scalars, derived=graph, settings=chosen)
+    operator = make("compiled", body, None, signature, scalars, derived=graph, **facts)
 
     def call(*inputs):
         with recording(False):

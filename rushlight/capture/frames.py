@@ -155,7 +155,9 @@ owners = weakref.WeakSet()
 
 def reset_all():
     """Forgets every segment."""
+    from .backends import operators
     counters.clear()
+    operators.clear()
     for owner in owners:
         owner.forget()
 

@@ -1,7 +1,7 @@
 """From a Graph to machine code; and PyTorch's ``torch.compiler`` names, which steer capture."""
 
 NAMES = ("compile", "disable", "is_compiling", "is_dynamo_compiling", "is_exporting", "reset", "graph_break", "allow_in_graph", "assume_constant_result", "list_backends",
-         "set_stance", "cudagraph_mark_step_begin", "register_backend")
+         "set_stance", "cudagraph_mark_step_begin", "register_backend", "save_cache_artifacts", "load_cache_artifacts")
 
 
 def __getattr__(name):

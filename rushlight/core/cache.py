@@ -7,6 +7,7 @@ effort: one that is missing, damaged or unreadable is rebuilt, and a directory t
 import hashlib
 import logging
 import os
+import re
 import struct
 import tempfile
 import zlib
@@ -17,8 +18,10 @@ from .settings import settings
 logger = logging.getLogger("rushlight.cache")
 
 _MAGIC = b"RLC1"
-MOST_ENTRIES = 25_600  # of a kind: a write removes the oldest beyond
+MOST_ENTRIES, MOST_BYTES = 25_600, 1 << 30  # of a kind: a write removes the oldest beyond
 _HEADER = struct.Struct("<4sIQ")  # magic, crc32 of the payload, its length
+_CARRIED = struct.Struct("<IQ")  # lengths of a name and an entry
+_NAME = re.compile("[a-z]+/[0-9a-f]{2}/[0-9a-f]+")
 
 
 def directory():
@@ -37,6 +40,18 @@ def _path(folder, kind, key):
     return os.path.join(folder, kind, digest[:2], digest[2:34])
 
 
+def stamp(folder):
+    """A digest of the names, sizes and times of a folder's source files, which changes when one of them is edited."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        status = path.stat()
+        digest.update(f"{path.relative_to(folder)} {status.st_size} {status.st_mtime_ns}".encode())
+    return digest.hexdigest()[:16]
+
+
+touched: set = set()  # (kind, path within it) of what this process read or wrote
+
+
 def get(kind, key):
     """The bytes stored under a kind (a folder name) and a key (any text), or None.
 
@@ -53,12 +68,21 @@ def get(kind, key):
             entry = file.read()
     except OSError:
         return None
+    payload = _payload(entry)
+    if payload is None:
+        logger.warning("dropping a damaged cache entry: %s", path)
+    else:
+        touched.add((kind, os.path.relpath(path, os.path.join(folder, kind))))
+    return payload
+
+
+def _payload(entry):
+    """What an entry holds; None where it is damaged."""
     payload = entry[_HEADER.size:]
     if len(entry) >= _HEADER.size:
         magic, checksum, length = _HEADER.unpack_from(entry)
         if magic == _MAGIC and length == len(payload) and checksum == zlib.crc32(payload):
             return payload
-    logger.warning("dropping a damaged cache entry: %s", path)
     return None
 
 
@@ -71,13 +95,21 @@ def put(kind, key, payload):
     if folder is None:
         return False
     path = _path(folder, kind, key)
+    stored = _write(path, _HEADER.pack(_MAGIC, zlib.crc32(payload), len(payload)) + payload)
+    if stored:
+        touched.add((kind, os.path.relpath(path, os.path.join(folder, kind))))
+    return stored
+
+
+def _write(path, entry):
+    """Makes a file appear whole."""
     temporary = None
     try:
         # 0700: entries hold code that this user's processes will run
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
         with os.fdopen(handle, "wb") as file:
-            file.write(_HEADER.pack(_MAGIC, zlib.crc32(payload), len(payload)) + payload)
+            file.write(entry)
         os.replace(temporary, path)
         _trim(os.path.dirname(path))
         return True
@@ -90,7 +122,46 @@ def put(kind, key, payload):
 
 def _trim(folder):
     """Removes the oldest entries beyond a folder's share: entries spread evenly over 256 folders of each kind."""
-    entries = list(os.scandir(folder))
-    if len(entries) > MOST_ENTRIES // 256:
-        for entry in sorted(entries, key=lambda e: e.stat().st_mtime)[:-MOST_ENTRIES // 256]:
-            os.unlink(entry.path)
+    entries = [(entry.path, entry.stat()) for entry in os.scandir(folder)]
+    room = MOST_BYTES // 256
+    if len(entries) <= MOST_ENTRIES // 256 and sum(status.st_size for _, status in entries) <= room:
+        return
+    newest = sorted(entries, key=lambda e: e[1].st_mtime, reverse=True)
+    for k, (path, status) in enumerate(newest):
+        room -= status.st_size
+        if k and (k >= MOST_ENTRIES // 256 or room < 0):
+            os.unlink(path)
+
+
+# --- carrying entries to another machine -------------------------------------------------------------------------------------------
+def carried() -> bytes:
+    """Every entry that this process read or wrote, as bytes for ``unpack``; entries that are gone are left out."""
+    folder, found = directory(), {}
+    for kind, name in sorted(touched):
+        try:
+            with open(os.path.join(folder, kind, name), "rb") as file:
+                found[kind, name] = file.read()
+        except OSError:
+            logger.info("an entry is gone, and not carried: %s/%s", kind, name)
+    return b"".join(_CARRIED.pack(len(path), len(entry)) + path + entry for path, entry in ((f"{kind}/{name}".encode(), e) for (kind, name), e in found.items()))
+
+
+def unpack(data: bytes) -> list:
+    """Stores what ``carried`` gave, and returns the names; entries that are there already stay.
+
+    ValueError for bytes that are something else.  Entries made under another version or on another processor are stored and never found.
+    """
+    folder, names, at = directory(), [], 0
+    while at < len(data):
+        if at + _CARRIED.size > len(data):
+            raise ValueError("these are not cache artifacts: the bytes end in the middle of an entry")
+        name_length, length = _CARRIED.unpack_from(data, at)
+        at += _CARRIED.size
+        name, entry = data[at:at + name_length].decode(errors="replace"), data[at + name_length:at + name_length + length]
+        at += name_length + length
+        if _NAME.fullmatch(name) is None or len(entry) != length or _payload(entry) is None:
+            raise ValueError("these are not cache artifacts: an entry is damaged")
+        if folder is not None and not os.path.exists(os.path.join(folder, name)):
+            _write(os.path.join(folder, name), entry)
+        names.append(name)
+    return names

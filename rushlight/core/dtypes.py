@@ -27,7 +27,7 @@ class dtype:
         return f"torch.{self.name}"
 
     def __reduce__(self):
-        return self.name
+        return "bool_" if self.name == "bool" else self.name  # its name in this module
 
     def to_real(self):
         """The dtype of the real part; itself when not complex."""

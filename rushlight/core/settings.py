@@ -84,6 +84,7 @@ class Settings:
     kernels = Setting("RUSHLIGHT_KERNELS", True, switch, "Whether operators run by generated kernels; if not, all but contractions run by their NumPy meaning.")
     cpu = Setting("RUSHLIGHT_CPU", "native", one_of("generic", "avx2", "avx512", "native"), "Instructions that generated code may use; read once.")
     cache = Setting("RUSHLIGHT_CACHE", None, str, "Folder of the disk cache (default: ~/.cache/rushlight); 0 disables it.")
+    store = Setting("RUSHLIGHT_STORE", True, switch, "Whether the disk cache holds plans too: what was traced, differentiated and assembled, beside machine code.")
     threads = Setting("RUSHLIGHT_NUM_THREADS", None, count, "Threads that kernels run on (default: OMP_NUM_THREADS, else the physical cores).")
     openmp_threads = Setting("OMP_NUM_THREADS", None, foreign_count, "What other libraries take as the number of threads.")
     max_autotune = Setting("RUSHLIGHT_MAX_AUTOTUNE", False, switch, "Whether choices within templates are measured and remembered.")

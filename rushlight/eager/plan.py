@@ -33,6 +33,7 @@ from ..core.tensor import check_size, empty_of
 from ..graph.graph import Graph, Node, Store, splice
 from ..ops.expanded import is_expanded, write_changes
 from ..transforms.trace import Trace, Traced, traced
+from . import store
 from .destination import check_cast, check_distinct, check_exact, check_shape, into_out, reads_apart, refuse_gradient, shared
 from .program import Code, assemble
 
@@ -88,13 +89,14 @@ def keyword_mask(op: Op, names) -> int:
 
 def plan_for(op: Op, args, names, key, mask) -> Plan:
     """Makes and remembers the plan of a call that was not seen before."""
-    chosen = op.facts.get("settings", {})
-    with planning, interpret.unwound(), interpret.precision(0), settings.set(**chosen):
-        progress.begin(op.name)
-        try:
-            made = make_plan(op, args, names, mask)
-        finally:
-            progress.end()
+    entry = store.entry(op, key)
+    made = entry and stored_plan(op, entry)
+    if made is None:
+        made = new_plan(op, args, names, mask)
+        name_backward(made, entry)
+        if entry:
+            store.put(entry, made)
+    chosen = op.facts.get("settings")
     if chosen:  # its backward is planned later, and likewise
         for backward in (made.derived, made.spending):
             if isinstance(backward, Op):
@@ -104,6 +106,55 @@ def plan_for(op: Op, args, names, key, mask) -> Plan:
     op.plans[key] = made
     log.debug("%s: %s", op.name, describe(made))
     return made
+
+
+def new_plan(op: Op, args, names, mask) -> Plan:
+    """The plan of a call, made by one thread at a time."""
+    with planning, interpret.unwound(), interpret.precision(0), settings.set(**op.facts.get("settings", {})):
+        progress.begin(op.name)
+        try:
+            return make_plan(op, args, names, mask)
+        finally:
+            progress.end()
+
+
+def stored_plan(op: Op, entry: str):
+    """The plan that this or another process made before, or None."""
+    found = store.get(entry)
+    if found is None:
+        return None
+    plan = restored(op, found)
+    name_backward(plan, entry)
+    return plan
+
+
+def restored(op: Op, found: store.Stored) -> Plan:
+    """The plan that was stored."""
+    if found.inner is not None:
+        inner, *rest = found.inner
+        return around(op, restored(op, inner), *rest)
+    plan = blank_plan(op, RUN)
+    for field, value in found.fields.items():
+        setattr(plan, field, value)
+    if plan.written:
+        plan.function = call_body(op)
+    if found.code is not None:
+        plan.code, plan.code_owner = found.code.address, found.code
+    if found.backward is not None:
+        give_backward(plan, *found.backward)
+    return plan
+
+
+def name_backward(plan: Plan, entry):
+    """Gives the backward operators of a plan that can be stored their own identity on disk."""
+    if plan.inner:
+        plan = plan.inner[0]
+    if entry and plan.derived:
+        plan.derived.facts["identity"] = f"backward {entry}"
+        if plan.spending:
+            plan.spending.facts["identity"] = f"spending backward {entry}"
+        if "recorded" in plan.derived.facts:
+            plan.derived.facts["recorded"][0].facts["identity"] = f"recorded backward {entry}"
 
 
 def describe(plan: Plan) -> str:
@@ -328,17 +379,25 @@ def program_plan(op, trace, arguments, results, several, mask, stores) -> Plan:
         inner.written, inner.several, inner.function = tuple(written), int(several), body
         return inner
 
+    return around(op, inner, tuple(written), tuple(shown), int(several), mask)
+
+
+def around(op, inner: Plan, written, shown, several: int, mask) -> Plan:
+    """A plan that runs another one for the fresh results of a program; ``shown`` tells for each result which fresh one it is, or what of which
+    argument it shows; ``written``: the arguments that the program writes into."""
     def run(args, names):
         tensors = [a for a in flat(args) if isinstance(a, Tensor)]
         if any(other.storage is tensors[k].storage for k in written for j, other in enumerate(tensors) if j != k):
-            return body(args, names)
+            return call_body(op)(args, names)
         made = launch_plan(inner, op, args, names, mask)
         for k in written:
             tensors[k].storage.version += 1
         results = tuple(made[k] if meta is None else view_of(tensors[k], meta, offset) for k, meta, offset in shown)
         return results if several else results[0]
 
-    return python_plan(op, run)
+    plan = python_plan(op, run)
+    plan.inner = inner, written, shown, several, mask
+    return plan
 
 
 def view_of(tensor: Tensor, meta: Meta, offset: int) -> Tensor:
@@ -450,23 +509,33 @@ def attach_backward(plan: Plan, op: Op, trace: Trace, arguments: Arguments, outp
     if block:
         saves.insert(at, ~(len(results) + len(extras)))
         forward = Graph(forward.inputs, forward.nodes, [*forward.outputs[:len(joint.outputs) - len(grads)], *extras, *block.nodes])
-    plan.saves, used = tuple(saves), len(saves)
-    plan.derived = backward_operator(f"{op.name}.backward", backward)
+    plan.saves, used, pure, chosen = tuple(saves), len(saves), None, ()
     aot_log.debug("%s keeps (%s); its backward:\n%s", op.name, ", ".join(n.name for n in cut.residuals), backward)
     if cut.extras or not gone and any(n.inside is not None for n in trace.nodes):  # gradients of gradients: from the inputs, by the rules of operators
-        pure = partition(whole, outputs, cot_nodes, whole.outputs[first:])
-        if overwritten in pure.residuals and overwritten not in made:
+        again = partition(whole, outputs, cot_nodes, whole.outputs[first:])
+        if overwritten in again.residuals and overwritten not in made:
             made[overwritten] = len(forward.outputs)
             forward = Graph(forward.inputs, forward.nodes, [*forward.outputs, overwritten])
-        plan.saves += tuple(c for c in map(code, pure.residuals) if c not in plan.saves)
-        saved = list(plan.saves)
-        plan.derived.facts["recorded"] = backward_operator(f"{op.name}.backward", pure.backward), [saved.index(code(n)) for n in pure.residuals]
-        plan.derived.facts["residuals"] = used
-        if len(saved) > used:
-            plan.derived = taking(plan.derived, saved, used)
-    if block:
-        plan.spending = make(plan.derived.name, plan.derived.body, None, plan.derived.signature, plan.derived.scalars, **plan.derived.facts, spends=at)
+        plan.saves += tuple(c for c in map(code, again.residuals) if c not in plan.saves)
+        pure, chosen = again.backward, [plan.saves.index(code(n)) for n in again.residuals]
+    give_backward(plan, backward, used, pure, chosen, at)
     return forward, block
+
+
+def give_backward(plan: Plan, backward, used: int, pure, chosen, spends=None):
+    """The operator that a plan's steps run backward: a program that takes the first ``used`` of what is saved, then cotangents; for gradients
+    of gradients the program ``pure``, which takes those that are ``chosen``.  ``spends``: the place of a residual that may be overwritten once it is read."""
+    name = f"{plan.op.name}.backward"
+    plan.derived = backward_operator(name, backward)
+    plan.derived.facts["made"] = backward, used, pure, chosen, spends
+    if pure is not None:
+        plan.derived.facts["recorded"] = backward_operator(name, pure), chosen
+        plan.derived.facts["residuals"] = used
+        if len(plan.saves) > used:
+            plan.derived = taking(plan.derived, plan.saves, used)
+    if spends is not None:
+        derived = plan.derived
+        plan.spending = make(derived.name, derived.body, None, derived.signature, derived.scalars, **derived.facts, spends=spends)
 
 
 def taking(operator: Op, saves, used: int) -> Op:

@@ -14,7 +14,7 @@ from ..compiler.lower import NotLowerable, obstacle
 from ..compiler.pipeline import compile_once
 from ..compiler.schedule import Schedule
 from ..compiler.tail import Tail, Tails
-from ..compiler.templates.contraction import NO_EPILOGUE
+from ..compiler.templates.contraction import NO_EPILOGUE, Table
 from ..compiler.templates.conv import Convolution, plan_conv, plan_conv_input_grad, plan_conv_weight_grad
 from ..compiler.templates.matmul import Matmul, plan_matmul
 from ..core.kinds import P
@@ -25,7 +25,7 @@ from ..core.settings import settings
 from ..graph.graph import Graph, Node, Store
 from ..graph.views import in_memory, is_part, through_views
 from ..ops import flash, prims  # noqa: F401 - declare the primitives named below
-from .reference import callback
+from .reference import address_of, callback
 
 set_program_runner(pool.addresses()["program_run"])
 log, memory_log, fusion_log = logger("kernels"), logger("memory"), logger("fusion")
@@ -35,10 +35,11 @@ LONG = 1 << 21  # multiplications from which other threads may run meanwhile
 
 class Code:
     """Native code with what it needs to stay alive.  ``outputs``: Metas of what it writes into fresh memory; ``labels``: what each step
-    does, for people; ``names``: those of its inputs, and of the random stream's place."""
+    does, for people; ``names``: those of its inputs, and of the random stream's place; ``callbacks``: the arguments of ``reference.callback``
+    that made the kernel at an address; ``tables``: the arrays of which the words at some positions are addresses."""
 
-    def __init__(self, words, outputs, temporaries=(), keep=(), long=False, labels=(), names=((), ())):
-        self.labels, self.names = labels, names
+    def __init__(self, words, outputs, temporaries=(), keep=(), long=False, labels=(), names=((), ()), callbacks=None, tables=None):
+        self.labels, self.names, self.callbacks, self.tables = labels, names, callbacks or {}, tables or {}
         self.block = (ctypes.c_int64 * len(words))(*words)
         self.address = ctypes.addressof(self.block)
         self.outputs, self.temporaries, self.keep, self.long = list(outputs), list(temporaries), keep, long
@@ -87,7 +88,7 @@ class Assembler:
 
     def __init__(self, graph: Graph, name: str, outputs: list[Meta], stream, block=(), spent=None):
         self.graph, self.name, self.outputs, self.stream, self.spent = graph, name, outputs, stream, spent
-        self.steps, self.labels, self.keep, self.long = [], [], [], False  # a step: (kernel, extent, grain, [(value, number)])
+        self.steps, self.labels, self.keep, self.callbacks, self.long = [], [], [], {}, False  # a step: (kernel, extent, grain, [(value, number)])
         self.given = [n for n in graph.inputs if n not in stream]
         self.places = {node: Place(k, node.meta) for k, node in enumerate(self.given)}
         self.places.update((node, Place(node, node.meta)) for node in stream)
@@ -312,10 +313,13 @@ class Assembler:
     def by_numpy(self, part: Graph, targets):
         """One step that computes a segment by its NumPy meaning."""
         inputs = part.inputs
-        kernel = callback(part, [self.places[n] for n in inputs], [place for _, place in targets])
+        metas = [self.places[n].meta for n in inputs], [place.meta for _, place in targets]
+        kernel = callback(part, *metas)
         self.keep.append(kernel)
+        address = address_of(kernel)
+        self.callbacks[address] = part, *metas
         slots = [(self.places[n].value, self.places[n].offset) for n in inputs] + [(p.value, p.offset) for _, p in targets] + [(FLAG, 0)]
-        self.steps.append((ctypes.cast(kernel, ctypes.c_void_p).value, 1, 1, slots))
+        self.steps.append((address, 1, 1, slots))
         self.labels.append(f"NumPy: {len(part.nodes)} nodes")
         log.debug("%s: %d nodes by NumPy: %s", self.name, len(part.nodes), ", ".join(dict.fromkeys(n.op.name for n in part.nodes)))
 
@@ -337,14 +341,16 @@ class Assembler:
                              len(lives), sum(t.nbytes for t in lives), size, len(spent), sum(m.nbytes for m in self.outputs))
         numbers = {node: arena + bool(size) + k for k, node in enumerate(self.stream)}
         numbers[FLAG] = arena + bool(size) + len(self.stream)
-        words = [len(self.steps)]
+        words, tables = [len(self.steps)], {}
         for kernel, extent, grain, slots in self.steps:
             words += (kernel, extent, grain, len(slots))
             for value, number in slots:
+                if type(number) is Table:
+                    tables[len(words) + 1] = number.array
                 place, offset = at[value] if isinstance(value, Temporary) else (numbers.get(value, value), 0)
                 words += place, number + offset
         names = tuple(n.name for n in self.given), tuple(n.name for n in self.stream)
-        return Code(words, self.outputs, [size] if size else [], self.keep, self.long, self.labels, names)
+        return Code(words, self.outputs, [size] if size else [], self.keep, self.long, self.labels, names, self.callbacks, tables)
 
     def in_spent(self, lives: dict) -> dict:
         """(value, offset) of temporaries that lie in the spent input, where what a program has read already lay."""

@@ -121,13 +121,13 @@ KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64,
 def callback(graph: Graph, inputs: list, outputs: list):
     """A kernel (``void kernel(slots, begin, end, worker)``) that computes ``graph`` with NumPy.
 
-    ``inputs`` and ``outputs`` tell the Meta of each; the slots are their addresses (of weak inputs: the number), then the
+    ``inputs`` and ``outputs`` are the Metas of each; the slots are their addresses (of weak inputs: the number), then the
     address of the error flag.
     """
     count = len(inputs) + len(outputs) + 1
     compute = computation(graph)
-    sources = [(k, node.weak, place.meta) for k, (node, place) in enumerate(zip(graph.inputs, inputs))]
-    targets = [(k, place.meta) for k, place in enumerate(outputs, len(inputs))]
+    sources = [(k, node.weak, meta) for k, (node, meta) in enumerate(zip(graph.inputs, inputs))]
+    targets = list(enumerate(outputs, len(inputs)))
 
     def run(slots, begin, end, worker):
         block = (ctypes.c_int64 * count).from_address(slots)
@@ -157,3 +157,8 @@ def read(address, meta, written):
         found = np.array(widen(found, meta.dtype))
     found.flags.writeable = False
     return found
+
+
+def address_of(kernel) -> int:
+    """The address of a callback."""
+    return ctypes.cast(kernel, ctypes.c_void_p).value

@@ -60,6 +60,7 @@ def forget():
     for operator in OPS.values():
         operator.plans.clear()
     jit._built.clear()
+    jit._loaded.clear()
 
 
 def forgetting(script: str, line: int):

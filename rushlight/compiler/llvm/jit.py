@@ -24,6 +24,8 @@ timing_log = logging.getLogger("rushlight.timing")
 _lock = threading.RLock()
 _numbers = itertools.count()
 _built = {}
+_loaded = {}  # digest of an object -> {name: address}
+_origins = {}  # address of a function -> (digest of its object, name)
 _engine = None
 _machines = {}
 
@@ -148,18 +150,40 @@ def compiler_stamp():
     """A digest of the versions and source files that decide what the compiler emits, so that editing it drops old entries."""
     import llvmlite
 
-    stamp = hashlib.sha256(llvmlite.__version__.encode())
-    package = Path(__file__).parents[1]
-    for path in sorted(package.rglob("*.py")):
-        status = path.stat()
-        stamp.update(f"{path.relative_to(package)} {status.st_size} {status.st_mtime_ns}".encode())
-    return stamp.hexdigest()[:16]
+    return hashlib.sha256(f"{llvmlite.__version__} {cache.stamp(Path(__file__).parents[1])}".encode()).hexdigest()[:16]
 
 
 def _load(key, make_text, exports, imports, level):
-    disk_key = f"{compiler_stamp()} {host().fingerprint} {level} {key}"
-    image = cache.get("object", disk_key)
-    if image is None:
-        image = compile_object(make_text(), level)
-        cache.put("object", disk_key, image)
-    return link(image, exports, imports)
+    digest = hashlib.sha256(f"{compiler_stamp()} {host().fingerprint} {level} {key}".encode()).hexdigest()
+    found = _loaded.get(digest, {})
+    if not all(name in found for name in exports):
+        image = cache.get("object", digest)
+        if image is None:
+            image = compile_object(make_text(), level)
+            cache.put("object", digest, image)
+        found = _remember(digest, link(image, exports, imports), imports)
+    return found
+
+
+def _remember(digest, found, imports):
+    if not imports:  # what imports mean is known to who builds
+        _loaded[digest] = found
+        _origins.update((address, (digest, name)) for name, address in found.items())
+    return found
+
+
+def origin(address):
+    """What ``fetch`` takes to find a compiled function again in another process; None where that cannot be said."""
+    return _origins.get(address)
+
+
+def fetch(digest, name):
+    """The address of a function compiled earlier, here or by a process that shares the cache; None if the cache lost it."""
+    with _lock:
+        found = _loaded.get(digest)
+        if found is None or name not in found:
+            image = cache.get("object", digest)
+            if image is None:
+                return None
+            found = _remember(digest, link(image, [name]), None)
+        return found[name]

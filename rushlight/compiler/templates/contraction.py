@@ -123,6 +123,15 @@ class Epilogue:
 NO_EPILOGUE = Epilogue()
 
 
+class Table(int):
+    """The address of an array that kernels read; another process has it elsewhere."""
+
+    def __new__(cls, array):
+        made = super().__new__(cls, array.ctypes.data)
+        made.array = array
+        return made
+
+
 @dataclass(frozen=True)
 class Step:
     """One kernel call: `kernel(slots, begin, end, worker)` over `extent` units in chunks of `grain`."""
@@ -138,7 +147,7 @@ class Contraction:
     """A planned contraction: steps in order, and the temporaries (name to bytes) that they need, 64-byte aligned.
 
     Slots are ("pointer", operand, byte offset), ("temp", name, byte offset) or ("const", number).
-    Constants may be addresses of tables in `keep`, so whoever runs the steps holds on to the plan.
+    Constants may be Tables in `keep`, so whoever runs the steps holds on to the plan.
     """
 
     steps: tuple

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..llvm.features import host
 from . import image, implicit
-from .contraction import CHUNK, ELEMENTS, Contraction, Step, numbers
+from .contraction import CHUNK, ELEMENTS, Contraction, Step, Table, numbers
 from .image import SLACK, is_contiguous
 from .matmul import register_tile
 from .tune import pick
@@ -106,7 +106,7 @@ class Builder:
         """The address of a table that lives as long as the plan."""
         array = np.ascontiguousarray(offsets, np.int64)
         self._keep.append(array)
-        return array.ctypes.data
+        return Table(array)
 
     def _add(self, kernel, extent, grain, names, slots, sources, extra=()):
         written = tuple(sources[name] if name in sources else ("const", slots[name]) for name in names)

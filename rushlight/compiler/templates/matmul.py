@@ -11,7 +11,7 @@ from ..llvm.features import host
 from . import blocked, combine, dot
 from .tune import pick, planned
 from .blocked import ACROSS, ALONG, APART, BATCH_DIMS, PACKED, TABLE
-from .contraction import CHUNK, ELEMENTS, NO_EPILOGUE, Contraction, Step, numbers
+from .contraction import CHUNK, ELEMENTS, NO_EPILOGUE, Contraction, Step, Table, numbers
 
 
 @dataclass(frozen=True)
@@ -279,7 +279,7 @@ def blocked_plan(p, kind, epilogue, threads, b_offsets=None):
         "c_row": p.c[-2] * out.bytes, "block_rows": choice.block_rows, "block_columns": choice.block_columns,
         "block_depth": choice.block_depth, "row_blocks": row_blocks, "column_blocks": column_blocks,
         "sums": p.sums[0], "a_sum": p.sums[1] * size, "b_sum": p.sums[2] * size,
-        "b_offsets": 0 if b_offsets is None else b_offsets.ctypes.data,
+        "b_offsets": 0 if b_offsets is None else Table(b_offsets),
         **_batch_slots(p, {"a": size, "b": size, "c": out.bytes}),
     }
     depth_words = _round_up(-(-choice.block_depth // kind.per_word), CHUNK) + kind.lanes
@@ -324,7 +324,7 @@ def dot_plan(p, kind, epilogue, threads, b_offsets=None):
         "c_row": p.c[-2] * out.bytes, "block_rows": block_rows, "block_columns": block_columns, "block_depth": block_depth,
         "row_blocks": row_blocks, "column_blocks": column_blocks,
         "sums": p.sums[0], "a_sum": p.sums[1] * size, "b_sum": p.sums[2] * size,
-        "b_offsets": 0 if b_offsets is None else b_offsets.ctypes.data,
+        "b_offsets": 0 if b_offsets is None else Table(b_offsets),
         **_batch_slots(p, {"a": size, "b": size, "c": out.bytes}),
     }
     kernel = dot.dot_kernel(kind, out, tile_rows, tile_columns, b_offsets is not None, epilogue)

@@ -92,6 +92,7 @@ class Plan:
     apart: i64  # in-place: 1 if another argument is read elsewhere than at the element being written; views: 1 if the result forgets its base
     offset: i64  # views: in elements, relative
     function: object  # PYTHON plans: called with (args, names)
+    inner: object  # PYTHON plans around another plan: it, and what else they were made of
     wanted: tuple  # the tensor arguments that get gradients
     cotangents: tuple  # the results that carry gradients
     saves: tuple  # what the backward keeps: tensor argument k, ~k for result k, or a value (see below)

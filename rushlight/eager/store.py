@@ -1,0 +1,180 @@
+"""Plans on disk: a process finds what another one traced, differentiated, cut, scheduled and assembled, and loads its machine code.
+
+An entry is named by the operator (for a captured graph: by what it computes), by what is known of the arguments, and by all that
+decides how plans come out: the package's sources, the machine, threads and settings.  Whatever changes leads to another name, so
+nothing has to be invalidated.  Kernels are kept as references to the objects that ``llvm/jit.py`` caches.
+"""
+from __future__ import annotations
+
+import array
+import ctypes
+import functools
+import hashlib
+import logging
+import pickle
+import zlib
+from pathlib import Path
+
+from ..compiler.llvm import jit, pool
+from ..compiler.llvm.features import host
+from ..core import cache, devices, dtypes
+from ..core.log import logger
+from ..core.native import Op, Plan
+from ..core.native.objects import INTO, RUN, SAME, VIEW
+from ..core.op import OPS
+from ..core.settings import settings
+from ..graph.graph import Node
+from ..graph.save import Unsaveable, dumps, from_rows, load, rows, save, text_of
+from ..ops import attention
+from .program import Code
+from .reference import address_of, callback
+
+log = logger("cache")
+KIND = "plan"
+STORED = (RUN, VIEW, SAME, INTO)
+FIELDS = ("kind", "outputs", "sizes", "itemsizes", "temporaries", "wanted", "cotangents", "saves", "constants", "passed", "views", "written", "several", "extra",
+          "random", "long", "large", "source", "apart", "offset")
+WATCHED = tuple(map(logger, ("graph", "aot", "fusion", "kernels", "memory", "asm", "output")))  # logs of what a stored plan skips
+
+
+@functools.lru_cache(maxsize=None)
+def sources() -> str:
+    """A digest of the package's files."""
+    return cache.stamp(Path(__file__).parents[1])
+
+
+def surroundings() -> str:
+    """What decides how a plan comes out, apart from the call."""
+    return f"{sources()} {host().fingerprint} {pool.get_num_threads()} {settings.kernels} {dtypes.Defaults.floating} {devices.Context.default} {attention.kernels.allowed}"
+
+
+def entry(op: Op, key):
+    """The name of the entry for a call, or None where its plan means something in this process only."""
+    if not settings.store or op.facts.get("composite") or cache.directory() is None:
+        return None
+    identity = op.facts.get("identity") or (OPS.get(op.name) is op and f"op {op.name}")
+    if not identity:
+        return None
+    try:
+        text = text_of(key)
+    except Unsaveable:
+        return None
+    return hashlib.sha256(f"{surroundings()}\n{identity}\n{text}".encode()).hexdigest()
+
+
+class Deferred:
+    """A saved program that is read when it is first run: its inputs' names, and which of them are run-time numbers, are known before."""
+
+    def __init__(self, data: bytes, inputs):
+        self.data, self.inputs = data, [Node(name, None, weak=weak) for name, weak in inputs]
+
+    @functools.cached_property
+    def graph(self):
+        return load(self.data)
+
+    def run(self, values):
+        return self.graph.run(values)
+
+
+def deferred(graph):
+    """What ``Deferred`` takes for a program."""
+    if isinstance(graph, Deferred):
+        return graph.data, [(n.name, n.weak) for n in graph.inputs]
+    return save(graph), [(n.name, n.weak) for n in graph.inputs]
+
+
+# --- code ------------------------------------------------------------------------------------------------------------------------
+def kernels_in(words):
+    """The positions in a program's words that hold the addresses of kernels."""
+    at = 1
+    while at < len(words):
+        yield at
+        at += 4 + 2 * words[at + 3]
+
+
+def reference(address: int, code: Code):
+    """How another process finds a kernel.  Unsaveable for one that was not cached."""
+    if address in code.callbacks:
+        part, inputs, outputs = code.callbacks[address]
+        return rows(part), inputs, outputs
+    found = jit.origin(address)
+    if found is None:
+        raise Unsaveable("a kernel that is not cached")
+    return found
+
+
+def code_rows(code: Code) -> tuple:
+    """Code as plain values: each kernel's address replaced by the number of its reference."""
+    words, references = array.array("q", code.block), {}
+    for at in kernels_in(words):
+        words[at] = references.setdefault(words[at], len(references))
+    return words.tobytes(), [reference(a, code) for a in references], code.tables, code.outputs, code.temporaries, code.long, code.labels, code.names
+
+
+def code_from(saved: tuple):
+    """The code that ``code_rows`` took apart.  LookupError where the cache lost a kernel."""
+    data, references, tables, outputs, temporaries, long, labels, names = saved
+    words, addresses, keep, callbacks = array.array("q", data), [], [], {}
+    for one in references:
+        if type(one[0]) is str:
+            address = jit.fetch(*one)
+            if address is None:
+                raise LookupError("the cache lost one of its kernels")
+        else:
+            part, *metas = from_rows(one[0]), *one[1:]
+            keep.append(callback(part, *metas))
+            address = address_of(keep[-1])
+            callbacks[address] = part, *metas
+        addresses.append(address)
+    for at in kernels_in(words):
+        words[at] = addresses[words[at]]
+    for at, table in tables.items():
+        words[at] = table.ctypes.data
+    return Code(words, outputs, temporaries, keep, long, labels, names, callbacks, tables)
+
+
+# --- plans -----------------------------------------------------------------------------------------------------------------------
+class Stored:
+    """A plan as it came from disk: ``fields`` by name, ``code`` (None for plans without a program), of its backward what
+    ``plan.give_backward`` takes (None without one); or what ``plan.around`` takes, in ``inner``.  LookupError where the cache lost a kernel."""
+
+    def __init__(self, fields, code, backward, inner):
+        self.fields, self.code = dict(zip(FIELDS, fields)), code and code_from(code)
+        self.backward = backward and (Deferred(*backward[0]), backward[1], backward[2] and Deferred(*backward[2]), *backward[3:])
+        self.inner = inner and (Stored(*inner[0]), *inner[1:])
+
+
+def plan_rows(plan: Plan) -> tuple:
+    """What ``Stored`` takes.  Unsaveable for a plan that means something in this process only."""
+    if plan.inner:
+        inner, *rest = plan.inner
+        return (), None, None, (plan_rows(inner), *rest)
+    if plan.kind not in STORED:
+        raise Unsaveable("it runs in Python")
+    backward = plan.derived and plan.derived.facts["made"]
+    if backward:
+        main, used, pure, *rest = backward
+        backward = deferred(main), used, pure and deferred(pure), *rest
+    return [getattr(plan, field) for field in FIELDS], plan.code_owner and code_rows(plan.code_owner), backward, None
+
+
+def get(name: str):
+    """The Stored plan of an entry, or None."""
+    if any(one.isEnabledFor(logging.DEBUG) for one in WATCHED):
+        return None
+    data = cache.get(KIND, name)
+    if data is None:
+        return None
+    try:
+        return Stored(*pickle.loads(zlib.decompress(data)))
+    except (zlib.error, pickle.UnpicklingError, EOFError, AttributeError, ImportError, LookupError, ValueError, TypeError, RuntimeError) as reason:
+        log.warning("a stored plan is made again: %s: %s", type(reason).__name__, reason)
+        return None
+
+
+def put(name: str, plan: Plan):
+    """Keeps a plan, if other processes can make sense of it."""
+    try:
+        cache.put(KIND, name, zlib.compress(dumps(plan_rows(plan)), 1))
+    except Unsaveable as reason:
+        log.debug("%s: not kept on disk: %s", plan.op.name, reason)

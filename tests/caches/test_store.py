@@ -1,0 +1,237 @@
+"""Plans on disk: another process finds them, and whatever decides how they come out leads to another entry."""
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import rushlight as torch
+from rushlight.core import cache
+from rushlight.core.settings import settings
+from rushlight.eager import plan as plans
+from rushlight.eager import store
+from rushlight.graph import save
+from rushlight.graph.graph import Graph
+
+PROGRAM = """
+    import rushlight as torch, rushlight.nn as nn
+    from rushlight.core.native.objects import PYTHON
+    from rushlight.eager import plan as plans
+    made, make = [], plans.make_plan
+    def counting(op, args, names, mask):
+        found = make(op, args, names, mask)
+        if found.kind != PYTHON or found.inner:
+            made.append(op.name)
+        return found
+    plans.make_plan = counting
+    torch.manual_seed(0)
+    model = {model}
+    f = torch.compile(model) if {compiled} else model
+    results = []
+    for step in range(3):
+        x = torch.arange({size}).reshape({shape}).float().div(50).requires_grad_()
+        y = f(x)
+        (y * y).sum().backward()
+        results += [y.sum().item(), x.grad.abs().sum().item(), *(p.grad.abs().sum().item() for p in model.parameters())]
+    print(sum(results), len(made))
+"""
+MODELS = {
+    "mlp": ("nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8), nn.Dropout(0.5), nn.Linear(8, 3))", "(5, 4)", 20),
+    "convolutions": ("nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(128, 2))", "(2, 3, 8, 8)", 384),
+    "attention": ("nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1, batch_first=True)", "(2, 5, 8)", 80),
+    "by NumPy": ("nn.Sequential(nn.Linear(4, 4), nn.Softmax(-1), nn.Unflatten(1, (2, 2)))", "(5, 4)", 20),
+}
+
+
+def run(code, folder, **environment):
+    """What a process prints, with a cache of its own."""
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True,
+                          env={**os.environ, "RUSHLIGHT_CACHE": str(folder), "RUSHLIGHT_STORE": "1", **environment})
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("name", MODELS)
+def test_second_process_makes_no_plans_and_computes_the_same(name, compiled, tmp_path):
+    model, shape, size = MODELS[name]
+    program = PROGRAM.format(model=model, shape=shape, size=size, compiled=compiled)
+    first, made = run(program, tmp_path)
+    assert int(made) > 0
+    second, made_again = run(program, tmp_path)
+    assert int(made_again) == 0
+    assert first == second
+    kernels = run(program, tmp_path, RUSHLIGHT_STORE="0")
+    assert kernels[0] == first and int(kernels[1]) > 0
+
+
+def test_threads_and_settings_lead_to_other_entries(tmp_path):
+    model, shape, size = MODELS["mlp"]
+    program = PROGRAM.format(model=model, shape=shape, size=size, compiled=True)
+    run(program, tmp_path, RUSHLIGHT_NUM_THREADS="1")
+    assert int(run(program, tmp_path, RUSHLIGHT_NUM_THREADS="2")[1]) > 0
+    assert int(run(program, tmp_path, RUSHLIGHT_NUM_THREADS="1", RUSHLIGHT_KERNELS="0")[1]) > 0
+    assert int(run(program, tmp_path, RUSHLIGHT_NUM_THREADS="1")[1]) == 0
+
+
+def test_changed_source_is_computed_anew(tmp_path):
+    program = "import rushlight as torch; f = torch.compile(lambda x: {body}); print(f(torch.full((3,), 2.0)).sum().item())"
+    assert run(program.format(body="x * x + 1"), tmp_path) == ["15.0"]
+    assert run(program.format(body="x * x - 1"), tmp_path) == ["9.0"]
+    assert run(program.format(body="x * x + 1"), tmp_path) == ["15.0"]
+
+
+def test_processes_at_once(tmp_path):
+    model, shape, size = MODELS["mlp"]
+    program = textwrap.dedent(PROGRAM.format(model=model, shape=shape, size=size, compiled=True))
+    environment = {**os.environ, "RUSHLIGHT_CACHE": str(tmp_path), "RUSHLIGHT_STORE": "1"}
+    workers = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=environment) for _ in range(3)]
+    results = {worker.communicate()[0].split()[0] for worker in workers}
+    assert len(results) == 1 and all(worker.returncode == 0 for worker in workers)
+    assert run(program, tmp_path)[1] == "0"
+
+
+# --- within one process ---------------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("RUSHLIGHT_CACHE", str(tmp_path))
+    with settings.set(store=True):
+        yield tmp_path
+
+
+def forget():
+    for operator in torch.core.op.OPS.values():
+        operator.plans.clear()
+
+
+def entries(folder):
+    return [path for path in (folder / store.KIND).rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-3], lambda b: b"", lambda b: b[:40] + b"x" + b[41:]])
+def test_damaged_entries_are_made_again_with_a_word(folder, damage, caplog):
+    x = torch.ones(3)
+    torch.nn.functional.gelu(x)
+    for path in entries(folder):
+        path.unlink()
+    forget()
+    expected = torch.nn.functional.gelu(x).tolist()
+    paths = entries(folder)
+    whole = [path.read_bytes() for path in paths]
+    for path in paths:
+        path.write_bytes(damage(path.read_bytes()))
+    forget()
+    with caplog.at_level("WARNING", "rushlight.cache"):
+        assert torch.nn.functional.gelu(x).tolist() == expected
+    assert "damaged" in caplog.text
+    assert sorted(path.read_bytes() for path in entries(folder)) == sorted(whole)
+
+
+def test_entry_that_is_no_plan_is_made_again(folder, caplog):
+    x = torch.ones(3)
+    forget()
+    name = store.entry(torch.core.op.OPS["exp"], (x.meta, None, 0))
+    cache.put(store.KIND, name, b"something else")
+    with caplog.at_level("WARNING", "rushlight.cache"):
+        assert torch.exp(x)[0].item() == pytest.approx(2.718281828)
+    assert "made again" in caplog.text
+
+
+def test_lost_kernel_is_compiled_again(folder):
+    from rushlight.compiler.llvm import jit
+    x = torch.ones(3)
+    forget()
+    jit._built.clear(), jit._loaded.clear()
+    expected = torch.sinh(x).tolist()
+    for path in (folder / "object").rglob("*"):
+        if path.is_file():
+            path.unlink()
+    forget()
+    jit._built.clear(), jit._loaded.clear()
+    assert torch.sinh(x).tolist() == expected
+
+
+def test_users_operators_are_not_stored(folder):
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 3
+
+    f = torch.compile(lambda x: Double.apply(x) + 1)
+    x = torch.ones(2, requires_grad=True)
+    f(x).sum().backward()
+    assert x.grad.tolist() == [3, 3]
+    from rushlight.capture import backends
+    for operator in backends.operators.values():
+        assert "Double" not in str(operator.facts["derived"])
+
+
+def test_gradients_of_gradients_come_from_the_store(folder):
+    def second():
+        forget()
+        x = torch.tensor([0.3, -0.7], requires_grad=True)
+        g, = torch.autograd.grad(torch.nn.functional.gelu(x).sum(), x, create_graph=True)
+        return torch.autograd.grad(g.sum(), x)[0].tolist()
+
+    assert second() == second()
+
+
+def test_text_tells_values_apart():
+    values = [1, 1.0, True, "1", None, (1,), [1], ((1,),), 0.0, -0.0, float, int, torch.float32, torch.float64, slice(1), torch.device("cpu"),
+              torch.ones(2).meta, torch.ones(2, 1).meta, torch.ones(1, 2).meta, {"a": 1}, torch.core.op.OPS["exp"]]
+    assert len(set(map(save.text_of, values))) == len(values)
+    with pytest.raises(save.Unsaveable):
+        save.text_of(lambda: 0)
+
+
+def test_graphs_survive_saving():
+    trace = plans.Recording()
+    with trace:
+        x = trace.input(torch.ones(2, 3).meta)
+        y = torch.nn.functional.softmax(x, -1)
+        z = torch.cat([y, x])
+    graph = Graph(trace.inputs, trace.nodes, [z.node])
+    again = save.load(save.save(graph))
+    assert str(again) == str(graph)
+    assert save.fingerprint(again) == save.fingerprint(graph)
+    values = [torch.ones(2, 3)]
+    assert again.run(values)[0].tolist() == graph.run(values)[0].tolist()
+
+
+def test_equal_modules_compiled_one_by_one_share_their_code():
+    torch.compiler.reset()
+    layers = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(5))
+    compiled = [torch.compile(layer) for layer in layers]
+    x = torch.ones(2, 4)
+    for layer, fast in zip(layers, compiled):
+        assert (fast(x) - layer(x)).abs().max().item() < 1e-6
+    from rushlight.capture import backends
+    assert len(backends.operators) == 1
+
+
+def test_artifacts_carry_everything_to_an_empty_cache(tmp_path):
+    model, shape, size = MODELS["mlp"]
+    program = textwrap.dedent(PROGRAM.format(model=model, shape=shape, size=size, compiled=True))
+    saving = program + f"\ndata, info = torch.compiler.save_cache_artifacts()\nopen({str(tmp_path / 'artifacts')!r}, 'wb').write(data)\nassert info.artifacts['plan']"
+    first = run(saving, tmp_path / "one")
+    loading = f"import rushlight; rushlight.compiler.load_cache_artifacts(open({str(tmp_path / 'artifacts')!r}, 'rb').read())\n" + program
+    assert run(loading, tmp_path / "two") == [first[0], "0"]
+
+
+def test_other_bytes_are_no_artifacts(folder):
+    for data in (b"abc", b"x" * 200):
+        with pytest.raises(ValueError, match="not cache artifacts"):
+            torch.compiler.load_cache_artifacts(data)
+
+
+def test_large_folders_are_trimmed(folder, monkeypatch):
+    monkeypatch.setattr(cache, "MOST_BYTES", 256 * 10_000)
+    for k in range(2000):
+        cache.put("bulk", str(k), bytes(1000))
+    files = [path for path in (folder / "bulk").rglob("*") if path.is_file()]
+    assert 256 * 5 < len(files) and sum(path.stat().st_size for path in files) <= 256 * 10_000
