@@ -20,8 +20,8 @@ log = logger("graph")
 class GraphModule:
     """A captured graph as backends get it: callable, with ``graph`` and ``code``."""
 
-    def __init__(self, graph: Graph, plain=False):
-        self.graph, self.plain = graph, plain  # plain: no result keeps its history, since backward passes in the graph use it up
+    def __init__(self, graph: Graph, plain=False, writes=False):
+        self.graph, self.plain, self.writes = graph, plain, writes  # plain: no result keeps its history, since backward passes in the graph use it up
 
     def forward(self, *inputs):
         """Runs the operators one by one."""
@@ -58,8 +58,11 @@ def eager(module: GraphModule, example_inputs):
     return module.forward
 
 
-def rushlight(module: GraphModule, example_inputs, **chosen):
+def rushlight(module: GraphModule, example_inputs, freezing=False, **chosen):
     """One operator whose body is the graph: its plans trace, differentiate, fuse and compile it.  Equal graphs are one operator."""
+    if freezing and module.graph.held and not module.plain and not module.writes:
+        from .freezing import Frozen
+        return Frozen(module.graph, example_inputs, run, rushlight(module, example_inputs, **chosen), chosen)
     try:
         name = f"{fingerprint(module.graph, module.plain, declared)} {sorted(chosen.items())}"
     except Unsaveable as reason:
@@ -154,8 +157,8 @@ class CompiledGraph:
     """A captured graph, compiled when it is first called."""
 
     def __init__(self, graph: Graph, backend, options=None, writes=False, plain=False):
-        self.module, self.backend, self.options = GraphModule(graph, plain), backend, options
-        self.call, self.writes = None, writes  # writes: whether tensors are changed in place
+        self.module, self.backend, self.options = GraphModule(graph, plain, writes), backend, options  # writes: whether tensors are changed in place
+        self.call, self.writes = None, writes
 
     graph = property(lambda self: self.module.graph)
 

@@ -439,13 +439,16 @@ class Writer:
         graph = machine.recorder.graph(list(self.outputs), machine.symbols)
         if not graph.nodes and not self.outputs:
             return lines, None, fetched
+        held = []
         for node in graph.inputs:
             text, source = machine.graph_inputs.get(node) or (graph_symbol(machine, node), None)
             if source is not None and source.covered and source.parent is not None:
                 text = f"P[{len(sources)}]"
                 sources.append(source)
                 tensors.append(machine.real[node])
+                held.append(node)
             arguments.append(text)
+        graph.held = frozenset(held)
         results = "".join(f"{name}, " for name in self.outputs.values())
         statement = f"{results + '= ' if results else ''}graph({', '.join(arguments)})"
         if self.recorded and not machine.modes["grad"]:

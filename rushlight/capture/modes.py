@@ -3,7 +3,8 @@ from __future__ import annotations
 
 TUNED = {"max_autotune": True}
 MODES = {"default": {}, "reduce-overhead": {}, "max-autotune": TUNED, "max-autotune-no-cudagraphs": TUNED}  # there is no overhead left to reduce
-OPTIONS = {"max_autotune": (bool, "choices within templates are measured and remembered")}
+OPTIONS = {"freezing": (bool, "for inference, what follows from parameters alone is computed once"),
+           "max_autotune": (bool, "choices within templates are measured and remembered")}
 WITHOUT_MEANING = frozenset((  # of PyTorch's options: what they ask for is always done, or is for other devices
     "epilogue_fusion", "max_autotune_gemm", "max_autotune_pointwise", "shape_padding", "fallback_random", "trace.enabled", "trace.graph_diagram",
     "triton.cudagraphs", "coordinate_descent_tuning", "dce", "cpp_wrapper", "size_asserts", "permute_fusion"))

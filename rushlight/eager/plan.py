@@ -336,8 +336,10 @@ def run_plan(op, trace, arguments, outputs, several, mask, stores=()) -> Plan:
     plan.extra = len(metas) - len(outputs)
     plan.several, plan.random = int(several), trace.drawn
     graph_log.debug("%s\n%s", op.name, graph)
-    spent = op.facts.get("spends")
-    install(plan, assemble(joined_products(simplify(splice(graph))), op.name, metas, trace.stream, block.offsets, None if spent is None else given[spent]))
+    spent, held = op.facts.get("spends"), op.facts.get("held", ())
+    held = dict(zip(arguments.tensors[len(arguments.tensors) - len(held):], map(address_bits, held)))
+    install(plan, assemble(joined_products(simplify(splice(graph))), op.name, metas, trace.stream, block.offsets,
+                           None if spent is None else given[spent], held))
     return plan
 
 

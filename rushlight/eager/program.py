@@ -72,12 +72,13 @@ class Temporary:
         self.nbytes = max(int(nbytes), 64)
 
 
-def assemble(graph: Graph, name: str, outputs: list[Meta], stream=(), block=(), spent: Node | None = None) -> Code:
+def assemble(graph: Graph, name: str, outputs: list[Meta], stream=(), block=(), spent: Node | None = None, held=None) -> Code:
     """Code for a program whose fresh outputs have these Metas; ``stream``: the inputs that are the random stream's seed and position.
 
-    The last outputs lie at the byte offsets ``block`` of one output.  ``spent`` is an input that nobody reads afterwards.
+    The last outputs lie at the byte offsets ``block`` of one output.  ``spent`` is an input that nobody reads afterwards; ``held`` are the
+    addresses of inputs that are always the same: {node: address}.
     """
-    return Assembler(graph, name, outputs, stream, block, spent).assemble()
+    return Assembler(graph, name, outputs, stream, block, spent, held).assemble()
 
 
 class Assembler:
@@ -86,10 +87,11 @@ class Assembler:
     ``homes`` tells where a value is to lie, ``places`` where it lies already.
     """
 
-    def __init__(self, graph: Graph, name: str, outputs: list[Meta], stream, block=(), spent=None):
+    def __init__(self, graph: Graph, name: str, outputs: list[Meta], stream, block=(), spent=None, held=None):
         self.graph, self.name, self.outputs, self.stream, self.spent = graph, name, outputs, stream, spent
         self.steps, self.labels, self.keep, self.callbacks, self.long = [], [], [], {}, False  # a step: (kernel, extent, grain, [(value, number)])
         self.given = [n for n in graph.inputs if n not in stream]
+        self.held = {k: held[node] for k, node in enumerate(self.given) if node in held} if held else {}
         self.places = {node: Place(k, node.meta) for k, node in enumerate(self.given)}
         self.places.update((node, Place(node, node.meta)) for node in stream)
         self.users: dict = {}
@@ -245,6 +247,7 @@ class Assembler:
     def add(self, node: Node, shape, plan, operands, more=""):
         """Adds the steps of a template's plan."""
         temporaries = {name: Temporary(size) for name, size in plan.temporaries.items()}
+        fixed, unused = {}, set(temporaries.values())  # temporaries that are made once: their addresses; those that no step has used yet
         for step in plan.steps:
             slots = []
             for slot in step.slots:
@@ -254,10 +257,30 @@ class Assembler:
                     slots.append((temporaries[slot[1]], slot[2]))
                 else:
                     slots.append((operands[slot[1]].value, slot[2] + operands[slot[1]].offset))
+            slots = [(-1, fixed[value] + number) if value in fixed else (value, number) for value, number in slots]
+            if self.held and self.once(step, slots, fixed, unused):
+                continue
+            unused.difference_update(value for value, _ in slots)
             self.steps.append((step.kernel, step.extent, step.grain, slots))
             self.labels.append(f"{node.op.name} {list(shape)} {[list(n.shape) for n in node.used]}{more}")
         self.keep.append(plan)
         log.debug("%s: %s by template, %d steps", self.name, node.op.name, len(plan.steps))
+
+    def once(self, step, slots, fixed, unused) -> bool:
+        """Runs a step now that makes a temporary of nothing but inputs that are always the same: packing of known weights."""
+        made = {value for value, _ in slots if value in unused}
+        if not made or not all(value == -1 or value in made or value in self.held for value, _ in slots):
+            return False
+        for temporary in made:
+            buffer = ctypes.create_string_buffer(temporary.nbytes + 64)
+            self.keep.append(buffer)
+            fixed[temporary] = -(-ctypes.addressof(buffer) // 64) * 64
+        words = [1, step.kernel, step.extent, step.grain, len(slots)]
+        for value, number in slots:
+            words += -1, number + (0 if value == -1 else fixed.get(value) or self.held[value])
+        code = (ctypes.c_int64 * len(words))(*words)
+        pool.caller("program_run")(ctypes.addressof(code), ctypes.addressof(code))
+        return True
 
     # --- everything else ---------------------------------------------------------------------------------------------------------
     def segment(self, targets):

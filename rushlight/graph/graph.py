@@ -75,12 +75,12 @@ class Store:
 
 
 class Graph:
-    """``inputs`` (Nodes without op), ``nodes`` in order of execution, ``outputs`` (Nodes or Stores)."""
+    """``inputs`` (Nodes without op), ``nodes`` in order of execution, ``outputs`` (Nodes or Stores).  ``held``: inputs that belong to modules."""
 
-    __slots__ = ("inputs", "nodes", "outputs")
+    __slots__ = ("inputs", "nodes", "outputs", "held")
 
     def __init__(self, inputs=(), nodes=(), outputs=()):
-        self.inputs, self.nodes, self.outputs = list(inputs), list(nodes), list(outputs)
+        self.inputs, self.nodes, self.outputs, self.held = list(inputs), list(nodes), list(outputs), frozenset()
 
     def result_nodes(self):
         return [o.node if isinstance(o, Store) else o for o in self.outputs]
