@@ -1,4 +1,8 @@
 """Small versions of the models that are measured: uncompiled, compiled and PyTorch compute the same, in one graph."""
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch as judge
@@ -45,3 +49,25 @@ def test_model(name):
             close(*pairs, what)
     stats = compiled[3].stats
     assert (stats.segments, len(stats.graphs), stats.breaks) == (1, 1, [])
+
+
+TRAIN = """
+import subprocess
+import rushlight as torch
+
+def refuse(*args, **kwargs):
+    raise AssertionError(f"a program was started: {args}")
+
+subprocess.Popen.__init__ = refuse
+model = torch.compile(torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.Linear(8, 1)))
+loss = model(torch.ones(3, 4)).square().mean()
+loss.backward()
+print(all(p.grad is not None for p in model.parameters()))
+"""
+
+
+def test_nothing_but_python_is_needed(tmp_path):
+    """With empty caches and no program on the path, not even a C compiler."""
+    environment = {"PATH": "", "RUSHLIGHT_CACHE": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", TRAIN], capture_output=True, text=True, env=environment)
+    assert done.stdout == "True\n", done.stderr
