@@ -8,6 +8,8 @@ from ..graph.views import operands
 from .flow import ENDLESS, Network
 
 KEPT = ("contract", "foreign", "scatter", "scan")  # never computed again
+SEVERAL = 4  # contractions, from which on a program is a whole model's
+DEAR = 8     # bytes moved that a byte of room is worth there
 
 
 class Partition:
@@ -106,13 +108,14 @@ class Costs:
     """What it costs to keep a value for the backward, and what to compute it again; both in bytes moved.
 
     A value that lies in memory anyway costs room only, which counts half.  One that the backward's contractions read must be written
-    once more if it is computed again.
+    once more if it is computed again.  In whole models room is dear: what they keep is what most of their memory is for.
     """
 
     def __init__(self, nodes, backward: set, free: set, work):
         self.free, self.work = free, work
         forward = [n for n in nodes if n not in backward]
         self.stored = operands(forward) | crossroads(forward)
+        self.room = DEAR if sum(n.op.kind.name == "contract" for n in forward) >= SEVERAL else 1
         self.wanted = operands(n for n in nodes if n in backward)
 
     def keep(self, node: Node) -> int:
@@ -120,10 +123,10 @@ class Costs:
         if node in self.free:
             return 0
         if node.op is None or node in self.stored:
-            return size // 2 + 1
+            return size * self.room // 2 + 1
         if node.op.kind.name in KEPT:
-            return size + 1  # what is computed along with it could lie there instead
-        return ENDLESS if node.op.kind.name == "view" and node not in self.wanted else size * 5 // 2 + 1
+            return size * self.room + 1  # what is computed along with it could lie there instead
+        return ENDLESS if node.op.kind.name == "view" and node not in self.wanted else size * self.room * 5 // 2 + 1
 
     def again(self, node: Node) -> int:
         if node.op is None or node.op.kind.name in KEPT:

@@ -6,6 +6,7 @@ everything not kept.
 """
 from __future__ import annotations
 
+from ..core.kinds import P
 from ..core.meta import product
 from ..graph.graph import Graph, Node, Store
 from ..graph.views import is_part, through_views
@@ -32,7 +33,7 @@ class Schedule:
         self.kept = {*graph.inputs, *(o for o in graph.outputs if not isinstance(o, Store))}
         for tail in landmarks.values():
             self.kept.update(tail.stored, map(through_views, tail.reads))
-        self.kept.update(n for n in graph.nodes if is_part(n))
+        self.kept.update(n for n in graph.nodes if is_part(n) or n.op is P.part)
         for node in graph.nodes:
             if node in landmarks:
                 self.kept.update(through_views(used) for used in node.used)

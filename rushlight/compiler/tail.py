@@ -13,10 +13,12 @@ from ..core.meta import product
 from ..graph.graph import Graph, Node
 from ..graph.views import in_memory, is_part, operands, through_views
 from .lower import Reader, obstacle
+from .schedule import own_work
 from .templates.expression import Operand, Stored, expression_epilogue, leaf
 
 MOST_NODES = 48     # of a tail
 MOST_OPERANDS = 10  # tensors that it reads
+MOST_AGAIN = 6      # operations that are computed elsewhere too
 
 
 @dataclass
@@ -119,17 +121,21 @@ class Tails:
         return Tail((first, *(n for n in stored if n is not first)), frozenset(whole), reads)
 
     def absorbed(self, contraction: Node, inside: set) -> set:
-        """Elementwise nodes that only a tail reads: computed there from what they are made of."""
+        """Elementwise nodes that a tail reads, computed there from what they are made of: those that nobody else reads, and a few
+        cheap ones that are computed elsewhere too."""
         found: set = set()
+        again = MOST_AGAIN
         queue = [n for node in inside - {contraction} for n in node.used]
         while queue:
             node = max(queue, key=lambda n: self.order.get(n, -1))
             queue = [n for n in queue if n is not node]
             if node in inside or node in found or self.in_memory(node) or node.op.kind.name != "elementwise" or obstacle(node):
                 continue
-            if product(node.shape) != product(contraction.shape) or not all(u in inside or u in found for u in self.users[node]):
+            if product(node.shape) != product(contraction.shape) or not all(self.along(n, node, contraction) for n in node.used):
                 continue
-            if all(self.along(n, node, contraction) for n in node.used):
+            alone = all(u in inside or u in found for u in self.users[node])
+            if alone or own_work(node) <= again:
+                again -= 0 if alone else own_work(node)
                 found.add(node)
                 queue += node.used
         return found
@@ -137,7 +143,10 @@ class Tails:
     def in_memory(self, node: Node) -> bool:
         """Whether a value lies in memory before the contraction runs, whatever becomes of it."""
         root = through_views(node)
-        return root in self.there or root in self.wanted or root.op is not None and root.op.kind.name != "create" and len(self.users.get(root, ())) > 1
+        if root in self.there or root in self.wanted:
+            return True
+        large = [n for n in nodes_in(root.args) if product(n.shape) == product(root.shape)]
+        return root.op.kind.name == "elementwise" and len(self.users.get(root, ())) > 1 and len(large) > 1  # a sum of a residual network
 
 
 def owner(node: Node) -> Node:

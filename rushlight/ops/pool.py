@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 
-from ..core.dtypes import int64
+from ..core.dtypes import int64, uint8
 from ..core.kinds import P
 from ..core.meta import product
 from ..core.op import OPS, op, rule, sample
@@ -62,6 +62,8 @@ def max_pool_of(rank):
         lowest = -math.inf if x.dtype.is_floating_point else -(1 << (8 * x.dtype.itemsize - 1)) if x.dtype.is_signed else 0
         seen = windows_of(x, lowest, kernel, stride, padding, dilation, out, high)
         best = P.argmax(seen, (rank + 2,))  # which element of its window
+        if product(kernel) <= 256:  # what a backward keeps of it is a byte then
+            best = P.convert(P.convert(best, dtype=uint8), dtype=int64)
         at = None
         inner = best
         for k in range(rank):
