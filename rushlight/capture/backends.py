@@ -12,7 +12,6 @@ from ..core.op import make
 from ..core.settings import settings
 from ..graph.graph import Graph, Node
 from ..graph.save import Unsaveable, fingerprint, own
-from .record import PICK, SHIFT
 
 log = logger("graph")
 
@@ -82,6 +81,7 @@ MOST_OPERATORS = 1024
 
 def declared(operator):
     """The operator itself, if other processes know it by its name."""
+    from .record import PICK, SHIFT
     return operator if operator in (PICK, SHIFT) else own(operator)
 
 
