@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..compiling import (allow_in_graph, assume_constant_result, disable, explain, graph_break, is_compiling, list_backends, lookup_backend, mark_dynamic,  # noqa: F401
-                         mark_static, maybe_mark_dynamic, register_backend, reset)
+                         mark_static, mark_unbacked, maybe_mark_dynamic, register_backend, reset)
 from ..compiling import compile as optimize_function
 from . import backends, config, testing, utils  # noqa: F401
 

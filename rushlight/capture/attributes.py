@@ -4,6 +4,7 @@ from __future__ import annotations
 import enum
 import functools
 import inspect
+import sys
 import types
 
 from ..autograd.backward import _tensor_backward
@@ -89,7 +90,15 @@ class Attributes:
     def class_attribute(self, cls, name):
         """A Python function found in a class, as a Value; None where there is none."""
         raw = static(cls, name)
-        return Object(raw, self.constant_source(raw)) if isinstance(raw, types.FunctionType) else None
+        if not isinstance(raw, types.FunctionType):
+            return None
+        self.rely(cls, name, raw)
+        return Object(raw, self.constant_source(raw))
+
+    def rely(self, cls, name, raw):
+        """Notes what a user's class was found to have, which is guarded: methods can be replaced."""
+        if not is_framework(cls.__module__) and cls.__flags__ & HEAP and cls.__module__.split(".")[0] not in sys.stdlib_module_names:
+            self.relied[cls, name] = raw
 
     def python_class(self, cls) -> bool:
         """Whether a class was written in Python."""
@@ -373,6 +382,7 @@ class Attributes:
 
     def bound(self, raw, owner, name, cls):
         """A class attribute as it is seen through an object."""
+        self.rely(cls if self.is_class(owner) else self.class_of(owner), name, raw)
         if isinstance(raw, (types.FunctionType, Op)):
             return Method(Object(raw, self.constant_source(raw)), owner)
         if isinstance(raw, staticmethod):

@@ -11,7 +11,7 @@ from ..core.log import logger
 from ..core.native import state
 from ..core.random import default_generator
 from .arithmetic import INPLACE
-from .attributes import DELETED
+from .attributes import DELETED, is_framework
 from .errors import Again
 from .guards import guard_function
 from .instructions import Placeholder
@@ -492,6 +492,20 @@ def graph_symbol(machine, node):
     return next(text for symbol, text in machine.symbols.items() if symbol.arg[0] == node.name)
 
 
+def guard_classes(machine):
+    """One guard for all functions that were found in users' classes, and one for each other attribute."""
+    functions = {}
+    for (cls, name), raw in machine.relied.items():
+        if isinstance(raw, types.FunctionType):
+            functions[f"{machine.constant_name(cls)}.{name}"] = raw
+        else:
+            base = next((b for b in cls.__mro__ if b.__dict__.get(name) is raw), None)
+            if base is not None and not is_framework(base.__module__):
+                machine.guard(f"{machine.constant_name(base)}.__dict__[{name!r}] is {machine.constant_name(raw)}")
+    if functions:
+        machine.guard(f"({', '.join(functions)},) == {machine.constant_name(tuple(functions.values()))}")
+
+
 def write_segment(machine, ending) -> Segment:
     """The Segment of what a machine captured."""
     writer = Writer(machine)
@@ -507,6 +521,7 @@ def write_segment(machine, ending) -> Segment:
     for condition, outcome in machine.facts.guards:
         dynamic_log.debug("assumed: (%s) is %s", condition, outcome)
         machine.guard(f"({machine.expression(condition)}) is {outcome}")
+    guard_classes(machine)
     names = {f"k{k}": v for k, v in enumerate(machine.constants)}
     frames = machine.frames
     module = frames[-1].namespace.get("__name__") if frames else None  # classes made at a break say where they come from

@@ -257,7 +257,17 @@ def binder(function):
     exec(f"def {called}({text}): return ({''.join(plain[n] + ', ' for n in names)})", namespace)
     made = namespace[called]
     made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
-    return made, names
+    return following(made, function) if function.__defaults__ else made, names
+
+
+def following(bind, function):
+    """A binder whose defaults are those that the function has when it is called."""
+    def bound(*args, **kwargs):
+        if bind.__defaults__ is not function.__defaults__:
+            bind.__defaults__ = function.__defaults__
+        return bind(*args, **kwargs)
+
+    return bound
 
 
 def wrap(function, owner: Owner):

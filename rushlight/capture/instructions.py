@@ -599,7 +599,10 @@ class Instructions:
     def do_RAISE_VARARGS(self, frame, one):
         if one.arg == 0:
             if not self.handling:
-                raise Break("RB004", "raise without an exception")
+                if sys.exc_info()[0] is not None:
+                    raise Break("RB004", "raising again what a caller handles")
+                self.guard(f"{self.constant_name(sys.exc_info)}()[0] is None")
+                raise Raised(ExceptionValue(RuntimeError, [Constant("No active exception to reraise")]))
             raise Raised(self.handling[-1])
         cause = self.force(frame.stack.pop()) if one.arg == 2 else None
         error = self.force(frame.stack.pop())

@@ -58,6 +58,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
         self.constant_at: dict = {}
         self.attributes: dict = {}  # (id of a Value, name) -> Value set there; DELETED where deleted
         self.owners: dict = {}
+        self.relied: dict = {}  # (user's class, name) -> what it was found to have
         self.class_stores: set = set()  # names of attributes that were set on classes
         self.changed: list = []  # containers and cells from outside that were changed
         self.stores: dict = {}  # (id of a namespace, name) -> (namespace, Value)
