@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..nn import Module
 from .graph import Graph
 from .graph_module import GraphModule
-from .node import Node, map_arg
+from .node import Node, map_arg, plain
 from ._symbolic_trace import Tracer
 from .proxy import Proxy
 
@@ -118,15 +118,6 @@ class Interpreter:
 
         found = map_arg(args, load)
         return plain(found)
-
-
-def plain(value):
-    """Arguments in ordinary lists and dicts, which functions may expect to be theirs."""
-    if isinstance(value, tuple) and not hasattr(value, "_fields"):
-        return tuple(map(plain, value))
-    if isinstance(value, list):
-        return list(map(plain, value))
-    return {k: plain(v) for k, v in value.items()} if isinstance(value, dict) and type(value).__name__ == "immutable_dict" else value
 
 
 class TransformerTracer(Tracer):

@@ -8,7 +8,7 @@ from ..capture.record import PICK, SHIFT
 from ..core.native import Op, Tensor
 from ..eager.plan import NUMBER_METAS
 from ..graph import graph as house
-from .node import map_aggregate, operator_under
+from .node import map_aggregate, operator_under, plain
 
 
 def house_module(module, inputs) -> GraphModule:
@@ -54,12 +54,3 @@ def one(node, made, value):
     if not isinstance(op, Op):
         raise TypeError(f"the node {node.format_node()} is no operator")
     return house.Node(node.name, op, at(node.args), at(dict(node.kwargs)), meta)
-
-
-def plain(value):
-    """Arguments in ordinary lists and dicts."""
-    if isinstance(value, tuple):
-        return tuple(map(plain, value))
-    if isinstance(value, list):
-        return list(map(plain, value))
-    return {k: plain(v) for k, v in value.items()} if isinstance(value, dict) else value

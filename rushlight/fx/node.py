@@ -29,6 +29,15 @@ def map_arg(value, function):
     return map_aggregate(value, lambda leaf: function(leaf) if isinstance(leaf, Node) else leaf)
 
 
+def plain(value):
+    """Arguments in ordinary tuples, lists and dicts, which functions may expect to be theirs."""
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return tuple(map(plain, value))
+    if isinstance(value, list):
+        return list(map(plain, value))
+    return {k: plain(v) for k, v in value.items()} if isinstance(value, immutable_dict) else value
+
+
 class Node:
     """One step of a Graph: ``op`` says what kind, ``target`` what is called or fetched, ``args`` and ``kwargs`` with what.
 

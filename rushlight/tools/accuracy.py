@@ -68,25 +68,25 @@ def copies(inputs, wide=False) -> list:
     return made
 
 
-def results(call, inputs) -> list:
-    """What a call returns, what its inputs hold afterwards, and the gradients of the inputs for the sum of all results."""
+def results(call, inputs, plain=False) -> list:
+    """What a call returns, what its inputs hold afterwards, and (unless ``plain``) the gradients of the inputs for the sum of all results."""
     leaves = list(inputs)
     given = [x * 1 if isinstance(x, Tensor) and x.requires_grad else x for x in leaves]  # writing into leaves is not allowed
     outputs = list(call(*given))
-    carrying = [o for o in outputs if isinstance(o, Tensor) and o.requires_grad and o.dtype.category == 2]
+    carrying = [] if plain else [o for o in outputs if isinstance(o, Tensor) and o.requires_grad and o.dtype.category == 2]
     gradients = []
     if carrying:
         from ..autograd import grad
         wanted = [x for x in leaves if isinstance(x, Tensor) and x.requires_grad]
         gradients = list(grad(sum(o.sum() for o in carrying), wanted, allow_unused=True))
-    return [*outputs, *(x for x in given if isinstance(x, Tensor) and not x.requires_grad), *gradients]
+    return [*outputs, *(x.detach() for x in given if isinstance(x, Tensor)), *gradients]
 
 
-def exact_results(graph, inputs):
+def exact_results(graph, inputs, plain):
     """The results in double precision; None where an operator refuses (mixed dtypes, for example)."""
     wide = Graph(graph.inputs, [widened(n) for n in graph.nodes], graph.outputs)
     try:
-        return results(lambda *values: run(relinked(wide, graph), values), copies(inputs, wide=True))
+        return results(lambda *values: run(relinked(wide, graph), values), copies(inputs, wide=True), plain)
     except (RuntimeError, TypeError, ValueError, NotImplementedError):
         return None
 
@@ -111,23 +111,23 @@ def relinked(graph: Graph, original: Graph) -> Graph:
 
 def differs(graph: Graph, compile, inputs, plain=False):
     """(position, compiled, eager) of the first result of a graph that is wrong compiled; None if all agree."""
-    eager = results(lambda *values: run(graph, values), copies(inputs))
+    eager = results(lambda *values: run(graph, values), copies(inputs), plain)
     call = compile(GraphModule(graph, plain))
-    found = results(call, copies(inputs))
-    exact = exact_results(graph, inputs) or [None] * len(eager)
+    found = results(call, copies(inputs), plain)
+    exact = exact_results(graph, inputs, plain) or [None] * len(eager)
     for k, (a, b, c) in enumerate(zip(found, eager, exact)):
         if not agree(a, b, c):
             return k, a, b
     return None
 
 
-def first_wrong(graph: Graph, compile, inputs):
+def first_wrong(graph: Graph, compile, inputs, plain):
     """The first node whose value (or gradient) is wrong when the graph up to it is compiled; None where only the whole is wrong."""
     for k, node in enumerate(graph.nodes):
         if isinstance(node.meta, tuple) or node.op.name == "shift":
             continue
         part = Graph(graph.inputs, graph.nodes[:k + 1], [node])
-        if differs(part, compile, inputs) is not None:
+        if differs(part, compile, inputs, plain) is not None:
             return node
     return None
 
@@ -138,7 +138,7 @@ def check(module: GraphModule, compile, inputs):
     if found is None:
         return
     position, compiled, eager = found
-    node = first_wrong(module.graph, compile, inputs)
+    node = first_wrong(module.graph, compile, inputs, module.plain)
     where = f"\nfirst wrong: {render(node)}" + (f"\nat {node.where[0]}:{node.where[1]}" if node.where else "") if node is not None else "\nno operator alone: only the whole graph is"
     raise AccuracyError(f"a compiled graph differs from its operators run one by one: result {position} is off by {error(compiled, eager):.3g} of its size.{where}\n"
                         "RUSHLIGHT_CHECK=minify writes a small script that shows it.\n" + str(module.graph), node, module)

@@ -5,6 +5,7 @@ import rushlight as torch
 import rushlight._dynamo.config
 from rushlight._dynamo.backends.common import aot_autograd
 from rushlight._dynamo.testing import AotEagerAndRecordGraphs, CompileCounter, CompileCounterWithBackend, EagerAndRecordGraphs, same
+from rushlight.core.settings import settings
 from tests.fx.test_operators import close, step, training
 
 
@@ -26,6 +27,29 @@ def test_training_under_every_backend(backend):
     model, x = training()
     wanted = step(model, model, x)
     assert close(step(torch.compile(model, backend=backend), model, x), wanted)
+
+
+def losses(backend):
+    """Some steps of training, each step one compiled function."""
+    model, x = training()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+
+    def whole():
+        optimizer.zero_grad()
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    run = torch.compile(whole, backend=backend) if backend else whole
+    torch.manual_seed(4)
+    return [run().item() for _ in range(3)]
+
+
+@pytest.mark.parametrize("backend, check", [("aot_eager", ""), (lambda module, inputs: module, ""), (torch._inductor.compile_fx.compile_fx, ""), ("rushlight", "accuracy")])
+def test_whole_steps_under_every_backend(backend, check):
+    with settings.set(check=check):
+        assert losses(backend) == pytest.approx(losses(None), rel=1e-5)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "rushlight", lambda module, inputs: module], ids=str)
