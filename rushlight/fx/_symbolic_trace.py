@@ -12,7 +12,7 @@ import types
 from ..core.native import Tensor
 from ..core.pytree import tree_flatten, tree_unflatten
 from ..nn import Module, Parameter
-from .graph import CodeGen, Graph
+from .graph import Graph
 from .graph_module import GraphModule
 from .node import has_side_effect
 from .proxy import ParameterProxy, Proxy, TracerBase

@@ -87,9 +87,6 @@ class GraphModule(Module):
                 raise RuntimeError(f"the graph names {path!r}, which root does not have: it has {', '.join(root) or 'nothing'}")
             assign(root[path], self, path)
 
-    def __init_subclass__(cls, **kwargs):
-        super().__init_subclass__(**kwargs)
-
     # --- the program --------------------------------------------------------------------------------------------------------------
     @property
     def graph(self) -> Graph:

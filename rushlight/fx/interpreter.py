@@ -126,7 +126,7 @@ class TransformerTracer(Tracer):
     def __init__(self, graph: Graph, root: Module):
         super().__init__()
         self.graph, self.root = graph, root
-        self.tensor_attrs, self._constants, self._paths = {}, {}, {}
+        self._constants, self._paths = {}, {}
 
     def is_leaf_module(self, m, module_qualified_name):
         return True
@@ -140,7 +140,6 @@ class Transformer(Interpreter):
         self.new_graph = Graph()
         self.new_graph.set_codegen(module.graph._codegen)
         self.tracer = TransformerTracer(self.new_graph, module)
-        self.tracer.module_stack = {}
 
     def placeholder(self, target, args, kwargs):
         return Proxy(self.new_graph.placeholder(target, default_value=args[0] if args else None, has_default=bool(args)), self.tracer)
