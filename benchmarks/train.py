@@ -2,7 +2,7 @@
 
 Times are interleaved in one process: milliseconds, median of several. Memory is that of a process of its own for each: what
 its peak lies above the state after import.  ``--way``: "eager", "model" (the model compiled), "step" (the whole step as one program);
-``--half``: under autocast to bfloat16.  PyTorch takes the first two of these ways.
+``--half``: under autocast to bfloat16.  PyTorch takes a whole step eagerly.
 """
 import argparse
 import importlib
@@ -37,7 +37,7 @@ def stepper(t, name, way="eager", half=False):
             return objective(x, target)
 
     whole = way == "step" and t.__name__ != "torch"
-    loss_of = computed if way == "eager" or whole else t.compile(computed)
+    loss_of = t.compile(computed) if way == "model" else computed
 
     def step(x, target):
         loss = loss_of(x, target)

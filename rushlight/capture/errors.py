@@ -12,7 +12,7 @@ REASONS = {
     "RB008": ("code that inspects its own frame", "Avoid locals(), vars() and sys._getframe in compiled code."),
     "RB009": ("input or output", "Print or log outside the compiled function."),
     "RB010": ("a generator or coroutine in mid-flight", "Turn the generator into a list, or keep breaks out of it."),
-    "RB011": ("autograd state is changed", "Call backward() and change requires_grad outside the compiled function."),
+    "RB011": ("autograd state is changed", "Change requires_grad, register hooks on intermediate values, and call backward() of values made elsewhere outside the compiled function."),
     "RB012": ("a result whose size depends on data", "Avoid nonzero, masked_select and boolean indexing in compiled code."),
     "RB013": ("recursion too deep to inline", "Rewrite the recursion as a loop."),
     "RB014": ("a tensor of a class with its own __torch_function__", "Pass a plain tensor."),
