@@ -50,8 +50,19 @@ class Training:
         for value in leaves:
             if not value.real.is_leaf:
                 raise Break("RB011", "backward() into history from outside of the compiled function")
+            self.check_written(value, outputs)
             self.check_hooks(value)
         return leaves
+
+    def check_written(self, leaf, outputs):
+        """A Break where a leaf was written after these outputs had read it: the engine would find that its value is gone."""
+        recorder, node = self.recorder, leaf.fake.node
+        writes = [k for k, n in enumerate(recorder.nodes) if any(recorder.root(t) is node for t in recorder.targets.get(n, ()))]
+        if writes:
+            readers = {n for n in recorder.nodes[:writes[-1]] if node in nodes_in((n.args, tuple(n.params.values()))) and n not in recorder.targets and not detaches(n)}
+            found = self.reach(readers)
+            if any(found.get(o) for o in outputs):
+                raise Break("RB011", "backward() of values that were read before a parameter was written")
 
     def check_hooks(self, leaf):
         """A guard on the hooks of a leaf; what they are."""
@@ -146,6 +157,8 @@ class Training:
         """Whether each of these inputs is used for the outputs, by way of gradients."""
         if any(not i.fake.needs_grad for i in inputs):
             raise Break("RB007", "autograd.grad() that raises")
+        for value in inputs:
+            self.check_written(value, outputs)
         found = self.reach([i.fake.node for i in inputs])
         reached = frozenset().union(*(found.get(o, ()) for o in outputs))
         return [i.fake.node in reached for i in inputs]
