@@ -1,0 +1,88 @@
+"""Every random operator draws from the distribution that it names: Kolmogorov-Smirnov tests, and chi-square where values are discrete."""
+import math
+
+import numpy as np
+import pytest
+
+import rushlight as torch
+
+stats = pytest.importorskip("scipy.stats")
+COUNT, SURE = 20000, 1e-4  # a right sampler fails once in ten thousand seeds, and the seed is fixed
+
+CONTINUOUS = {
+    "rand": (lambda n: torch.rand(n), stats.uniform()),
+    "rand in float64": (lambda n: torch.rand(n, dtype=torch.float64), stats.uniform()),
+    "rand_like": (lambda n: torch.rand_like(torch.empty(n)), stats.uniform()),
+    "randn": (lambda n: torch.randn(n), stats.norm()),
+    "randn in float64": (lambda n: torch.randn(n, dtype=torch.float64), stats.norm()),
+    "randn_like": (lambda n: torch.randn_like(torch.empty(n)), stats.norm()),
+    "normal": (lambda n: torch.normal(2.0, 3.0, (n,)), stats.norm(2, 3)),
+    "normal of tensors": (lambda n: torch.normal(torch.full((n,), 2.0), torch.full((n,), 3.0)), stats.norm(2, 3)),
+    "uniform_": (lambda n: torch.empty(n).uniform_(-2, 5), stats.uniform(-2, 7)),
+    "normal_": (lambda n: torch.empty(n).normal_(1, 0.5), stats.norm(1, 0.5)),
+    "exponential_": (lambda n: torch.empty(n).exponential_(2.5), stats.expon(scale=1 / 2.5)),
+    "cauchy_": (lambda n: torch.empty(n).cauchy_(1, 2), stats.cauchy(1, 2)),
+    "log_normal_": (lambda n: torch.empty(n).log_normal_(0.5, 0.75), stats.lognorm(0.75, scale=math.exp(0.5))),
+    "trunc_normal_": (lambda n: torch.nn.init.trunc_normal_(torch.empty(n), 0.0, 1.0, -1.0, 2.0), stats.truncnorm(-1, 2)),
+    "rrelu": (lambda n: -torch.nn.functional.rrelu(-torch.ones(n), 0.2, 0.6, training=True), stats.uniform(0.2, 0.4)),
+    "columns of a matrix": (lambda n: torch.randn(n // 8, 8)[:, 3], stats.norm()),
+}
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_continuous(name):
+    draw, wanted = CONTINUOUS[name]
+    torch.manual_seed(11)
+    found = draw(COUNT).double().numpy()
+    assert stats.kstest(found, wanted.cdf).pvalue > SURE
+    assert len(np.unique(found)) > 0.95 * len(found)
+
+
+DISCRETE = {
+    "randint": (lambda n: torch.randint(-3, 7, (n,)), {k: 0.1 for k in range(-3, 7)}),
+    "randint_like": (lambda n: torch.randint_like(torch.empty(n), 4), {k: 0.25 for k in range(4)}),
+    "random_": (lambda n: torch.empty(n, dtype=torch.int64).random_(2, 8), {k: 1 / 6 for k in range(2, 8)}),
+    "bernoulli": (lambda n: torch.bernoulli(torch.full((n,), 0.3)), {0: 0.7, 1: 0.3}),
+    "bernoulli_": (lambda n: torch.empty(n).bernoulli_(0.8), {0: 0.2, 1: 0.8}),
+    "geometric_": (lambda n: torch.empty(n).geometric_(0.5).clamp(max=6), {**{k: 0.5 ** k for k in range(1, 6)}, 6: 0.5 ** 5}),
+    "poisson": (lambda n: torch.poisson(torch.full((n,), 2.5)).clamp(max=8), {**{k: stats.poisson(2.5).pmf(k) for k in range(8)}, 8: stats.poisson(2.5).sf(7)}),
+    "poisson of a large rate": (lambda n: (torch.poisson(torch.full((n,), 400.0)) > 400).long(), {0: stats.poisson(400).cdf(400), 1: stats.poisson(400).sf(400)}),
+    "binomial": (lambda n: torch.binomial(torch.full((n,), 5.0), torch.full((n,), 0.4)), {k: stats.binom(5, 0.4).pmf(k) for k in range(6)}),
+    "multinomial": (lambda n: torch.multinomial(torch.tensor([1.0, 2.0, 0.0, 5.0]), n, replacement=True), {0: 0.125, 1: 0.25, 3: 0.625}),
+    "multinomial, first of several": (lambda n: torch.multinomial(torch.tensor([[1.0, 2.0, 0.0, 5.0]]).expand(n, 4), 2)[:, 0], {0: 0.125, 1: 0.25, 3: 0.625}),
+    "randperm, its first": (lambda n: torch.stack([torch.randperm(5)[0] for _ in range(n // 10)]), {k: 0.2 for k in range(5)}),
+    "dropout": (lambda n: (torch.nn.functional.dropout(torch.ones(n), 0.3) == 0).long(), {0: 0.7, 1: 0.3}),
+    "dropout2d, whole channels": (lambda n: (torch.nn.functional.dropout2d(torch.ones(n // 4, 4, 2, 2), 0.3)[:, :, 0, 0] == 0).long().reshape(-1), {0: 0.7, 1: 0.3}),
+    "alpha_dropout": (lambda n: (torch.nn.functional.alpha_dropout(torch.zeros(n), 0.3, True) < 0).long(), {0: 0.7, 1: 0.3}),
+}
+
+
+@pytest.mark.parametrize("name", DISCRETE)
+def test_discrete(name):
+    draw, wanted = DISCRETE[name]
+    torch.manual_seed(5)
+    found = draw(COUNT).long().numpy()
+    values, counts = np.unique(found, return_counts=True)
+    assert set(values.tolist()) <= set(wanted)
+    counted = dict(zip(values.tolist(), counts.tolist()))
+    seen, expected = zip(*((counted.get(k, 0), p * len(found)) for k, p in wanted.items()))
+    assert stats.chisquare(seen, expected).pvalue > SURE
+
+
+def test_neighbours_do_not_correlate():
+    torch.manual_seed(3)
+    x = torch.rand(COUNT).double().numpy()
+    for lag in (1, 2, 3, 4, 8, 64):
+        assert abs(np.corrcoef(x[:-lag], x[lag:])[0, 1]) < 5 / math.sqrt(COUNT)
+
+
+def test_a_permutation_holds_everything_once():
+    torch.manual_seed(0)
+    for n in (0, 1, 2, 1000):
+        assert torch.randperm(n).sort().values.tolist() == list(range(n))
+
+
+def test_draws_without_replacement_differ():
+    torch.manual_seed(0)
+    drawn = torch.multinomial(torch.rand(200, 6) + 0.1, 6)
+    assert torch.equal(drawn.sort(-1).values, torch.arange(6).expand(200, 6))
