@@ -9,14 +9,15 @@ import sys
 
 NAME, REAL = "torch", "rushlight"
 REALS = {NAME: REAL, "torchvision": "rushlight.compat.torchvision"}
+ELSEWHERE = {"torch._dynamo._trace_wrapped_higher_order_op": "rushlight.compat.indexing"}  # modules that have their place under another name
 VERSION = "2.13.0+rushlight"
 
 
 class Loader(importlib.abc.Loader):
     """Gives the real module under its other name, and leaves the module's own identity as it was."""
 
-    def __init__(self, real):
-        self.real = real
+    def __init__(self, real, fullname):
+        self.real, self.fullname = real, fullname
 
     def create_module(self, spec):
         module = importlib.import_module(self.real)
@@ -25,6 +26,8 @@ class Loader(importlib.abc.Loader):
 
     def exec_module(self, module):
         module.__spec__, module.__loader__, module.__package__, module.__name__ = self.identity
+        if any(name.startswith(f"{self.fullname}.") for name in ELSEWHERE):
+            vars(module).setdefault("__path__", [])
 
 
 class Finder(importlib.abc.MetaPathFinder):
@@ -34,14 +37,14 @@ class Finder(importlib.abc.MetaPathFinder):
         name, _, rest = fullname.partition(".")
         if name not in REALS:
             return None
-        real = f"{REALS[name]}.{rest}" if rest else REALS[name]
+        real = ELSEWHERE.get(fullname) or (f"{REALS[name]}.{rest}" if rest else REALS[name])
         try:
             found = importlib.util.find_spec(real)
         except ModuleNotFoundError:
             found = None
         if found is None:
             return None
-        return importlib.machinery.ModuleSpec(fullname, Loader(real), is_package=found.submodule_search_locations is not None)
+        return importlib.machinery.ModuleSpec(fullname, Loader(real, fullname), is_package=found.submodule_search_locations is not None)
 
 
 class Metadata(importlib.metadata.Distribution):
