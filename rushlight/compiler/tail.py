@@ -145,7 +145,7 @@ class Tails:
         root = through_views(node)
         if root in self.there or root in self.wanted:
             return True
-        large = [n for n in nodes_in(root.args) if product(n.shape) == product(root.shape)]
+        large = [n for n in root.used if product(n.shape) == product(root.shape)]
         return root.op.kind.name == "elementwise" and len(self.users.get(root, ())) > 1 and len(large) > 1  # a sum of a residual network
 
 
