@@ -132,7 +132,7 @@ class Costs:
         if node.op is None or node.op.kind.name in KEPT:
             return ENDLESS
         if node.op.kind.name == "reduce":
-            return product(node.args[0].shape) * node.args[0].meta.itemsize
+            return 2 * product(node.args[0].shape) * node.args[0].meta.itemsize  # read, and what is read is computed
         elements = product(node.shape)
         written = elements * node.meta.itemsize if node in self.wanted else 0
         return int(elements * self.work(node)) + written

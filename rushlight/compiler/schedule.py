@@ -51,15 +51,7 @@ class Schedule:
     # --- what is kept -----------------------------------------------------------------------------------------------------------
     def keep_shared(self):
         """Keeps values that several kept ones are computed from, where computing them again costs more than reading them."""
-        readers: dict = {o.node: {o} for o in self.graph.outputs if isinstance(o, Store)}  # node: kept ones that read it
-        for node in reversed(self.graph.nodes):
-            if node in self.inside:
-                continue
-            own = {node} if node in self.kept else readers.get(node, set())
-            for used in node.used:
-                if used not in self.kept:
-                    readers.setdefault(used, set()).update(own)
-        work: dict = {}
+        readers, work, shared = self.readers(), {}, set()
         for node in self.graph.nodes:
             if node in self.kept or node in self.at or node in self.inside:
                 continue
@@ -67,8 +59,25 @@ class Schedule:
             dear = loads >= MOST_LOADS or operations >= MOST_WORK or node.op.kind.name == "reduce"
             if dear and len(readers.get(node, ())) > 1 and node.op.kind.name != "view" and not stored_alike(node, readers[node]):
                 self.kept.add(node)
+                shared.add(node)
             else:
                 work[node] = (loads, operations) if node.op.kind.name != "reduce" else (0, 0)  # a row's result is at hand in its kernel
+
+        self.readers(shared)
+
+    def readers(self, shared=()) -> dict:
+        """The kept values that each node is read for.  Those ``shared`` that turn out to have only one are not kept any more."""
+        found: dict = {o.node: {o} for o in self.graph.outputs if isinstance(o, Store)}
+        for node in reversed(self.graph.nodes):
+            if node in self.inside:
+                continue
+            if node in shared and len(found.get(node, ())) == 1:
+                self.kept.discard(node)
+            own = {node} if node in self.kept else found.get(node, set())
+            for used in node.used:
+                if used not in self.kept or used in shared:
+                    found.setdefault(used, set()).update(own)
+        return found
 
     def cost(self, node: Node, work: dict):
         """(elements read, operations) for each element of a node when it is computed from what is kept."""

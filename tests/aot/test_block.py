@@ -86,3 +86,22 @@ def test_tight_places():
     assert 3 not in found
     everything = [s for s, _ in spent] + [lives[k] for k in found]
     memory.verify(everything, [at for _, at in spent] + list(found.values()))
+
+
+def test_what_only_one_kept_value_reads_is_not_kept():
+    """The normalised image and its activation are computed again where they are read, not written down."""
+    from rushlight.eager import program
+
+    seen = []
+    original = program.Schedule.keep_shared
+
+    def keep_shared(self):
+        original(self)
+        seen.append(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(program.Schedule, "keep_shared", keep_shared)
+        whole(convolutions)(*images()).sum().backward()
+    backward = seen[-1]
+    elementwise = [n for n in backward.kept if n.op is not None and n.op.kind.name == "elementwise" and n.shape == (2, 16, 48, 48)]
+    assert len(elementwise) <= 3, elementwise  # the gradients before and after the normalisation, the activation that the next layer reads
