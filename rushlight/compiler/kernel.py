@@ -130,7 +130,7 @@ def walk(e, op: str):
     seen, stack = set(), [e]
     while stack:
         one = stack.pop()
-        if not isinstance(one, Expr) or one in seen:
+        if not isinstance(one, Expr) or one in seen or op not in one.operations:
             continue
         seen.add(one)
         if one.op == op:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 ALIGNMENT = 64
+FOREVER = 1 << 60
 
 
 class Life:
@@ -25,17 +26,12 @@ def plan(lives: list[Life]) -> tuple[list[int], int]:
     >>> plan([Life(64, 0, 1), Life(64, 1, 2), Life(64, 2, 3)])
     ([0, 64, 0], 128)
     """
-    offsets, total, count = [0] * len(lives), 0, 0
-    begins, ends, firsts, lasts = table = np.zeros((4, len(lives)), np.int64)  # of those placed, by offset
-    for k in sorted(range(len(lives)), key=lambda k: (-lives[k].size, lives[k].first)):
-        life = lives[k]
-        size = -(-life.size // ALIGNMENT) * ALIGNMENT
-        meets = (firsts[:count] <= life.last) & (lasts[:count] >= life.first)
-        offsets[k] = begin = tightest_gap(begins[:count][meets], ends[:count][meets], size)
-        at = np.searchsorted(begins[:count], begin)
-        table[:, at + 1:count + 1] = table[:, at:count].copy()
-        table[:, at] = begin, begin + size, life.first, life.last
-        total, count = max(total, begin + size), count + 1
+    offsets, total, placed = [0] * len(lives), 0, Placed(len(lives))
+    for k in by_size(lives):
+        size = aligned(lives[k])
+        offsets[k] = tightest_gap(*placed.beside(lives[k]), size)
+        placed.put(lives[k], offsets[k], size)
+        total = max(total, offsets[k] + size)
     return offsets, total
 
 
@@ -46,15 +42,46 @@ def within(lives: list[Life], spent, room: int) -> dict:
     >>> within([Life(64, 2, 3), Life(64, 1, 3)], [(Life(64, 0, 1), 0)], 64)
     {0: 0}
     """
-    taken, found = [(life, offset, offset + life.size) for life, offset in spent], {}
-    for k in sorted(range(len(lives)), key=lambda k: (-lives[k].size, lives[k].first)):
-        size = -(-lives[k].size // ALIGNMENT) * ALIGNMENT
-        ranges = sorted((begin, end) for life, begin, end in taken if life.meets(lives[k])) + [(room, room)]
-        at = tightest_gap(*np.array(ranges).T, size)
+    found, placed = {}, Placed(len(spent) + len(lives) + 1)
+    for life, offset in spent:
+        placed.put(life, offset, life.size)
+    placed.put(Life(0, 0, FOREVER), room, 0)
+    for k in by_size(lives):
+        size = aligned(lives[k])
+        at = tightest_gap(*placed.beside(lives[k]), size)
         if at + size <= room:
             found[k] = at
-            taken.append((lives[k], at, at + size))
+            placed.put(lives[k], at, size)
     return found
+
+
+class Placed:
+    """Ranges of a block that are taken while lives last, at most ``room`` of them, in the order of where they begin."""
+
+    def __init__(self, room: int):
+        self.table, self.count = np.zeros((4, room), np.int64), 0
+
+    def beside(self, life: Life):
+        """Where the ranges that are taken during a life begin and end."""
+        begins, ends, firsts, lasts = self.table[:, :self.count]
+        meets = (firsts <= life.last) & (lasts >= life.first)
+        return begins[meets], ends[meets]
+
+    def put(self, life: Life, begin: int, size: int):
+        """Takes ``size`` bytes from ``begin`` on for a life."""
+        at = np.searchsorted(self.table[0, :self.count], begin)
+        self.table[:, at + 1:self.count + 1] = self.table[:, at:self.count].copy()
+        self.table[:, at] = begin, begin + size, life.first, life.last
+        self.count += 1
+
+
+def by_size(lives) -> list:
+    """Numbers of lives, large ones first."""
+    return sorted(range(len(lives)), key=lambda k: (-lives[k].size, lives[k].first))
+
+
+def aligned(life: Life) -> int:
+    return -(-life.size // ALIGNMENT) * ALIGNMENT
 
 
 def tightest_gap(begins, ends, size: int) -> int:

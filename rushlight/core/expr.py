@@ -29,7 +29,7 @@ class Expr:
     ``low`` and ``high`` bound an integer Expr.
     """
 
-    __slots__ = ("op", "args", "arg", "dtype", "low", "high", "serial", "_free", "__weakref__")
+    __slots__ = ("op", "args", "arg", "dtype", "low", "high", "serial", "_free", "_operations", "__weakref__")
     _table: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
     _serials = itertools.count()
     _lock = threading.RLock()
@@ -46,7 +46,7 @@ class Expr:
             if found is None:
                 found = object.__new__(cls)
                 found.op, found.args, found.arg, found.dtype, found.low, found.high = op, args, arg, dtype, low, high
-                found.serial, found._free = next(cls._serials), None
+                found.serial, found._free, found._operations = next(cls._serials), None, None
                 cls._table[key] = found
             return found
 
@@ -59,6 +59,14 @@ class Expr:
             inner = frozenset().union(*(a.free for a in self.args))
             self._free = inner | {self} if self.op in LEAVES else inner
         return self._free
+
+    @property
+    def operations(self) -> frozenset:
+        """What this and its parts are made by: "load", "sum", "index" ..."""
+        if self._operations is None:
+            inner = frozenset().union(*(a.operations for a in self.args))
+            self._operations = inner if self.op in inner else inner | {self.op}
+        return self._operations
 
     def __add__(self, other):
         return add(self, other) if self.dtype is None else apply("add", self, other)
