@@ -97,10 +97,13 @@ def ratio(row, a, b, what="step"):
 COLUMNS = (  # heading, system, what, digits
     ("torch ms", "torch", "step", 1), ("t.compile ms", "torch.compile", "step", 1), ("eager ms", "rushlight", "step", 1), ("compiled ms", "rushlight.compile", "step", 1),
     ("t.compile cold s", "torch.compile", "cold", 1), ("cold s", "rushlight.compile", "cold", 2), ("t.compile warm s", "torch.compile", "warm", 1), ("warm s", "rushlight.compile", "warm", 2),
+    ("t.compile cold cpu s", "torch.compile", "cold cpu", 1), ("cold cpu s", "rushlight.compile", "cold cpu", 1),
+    ("t.compile warm cpu s", "torch.compile", "warm cpu", 1), ("warm cpu s", "rushlight.compile", "warm cpu", 1),
     ("torch MB", "torch", "memory", 0), ("t.compile MB", "torch.compile", "memory", 0), ("eager MB", "rushlight", "memory", 0), ("MB", "rushlight.compile", "memory", 0))
 RATIOS = (  # heading, system, beside, what
     ("/ torch", "rushlight.compile", "torch", "step"), ("/ t.compile", "rushlight.compile", "torch.compile", "step"),
-    ("cold", "rushlight.compile", "torch.compile", "cold"), ("warm", "rushlight.compile", "torch.compile", "warm"), ("memory", "rushlight.compile", "torch.compile", "memory"))
+    ("cold", "rushlight.compile", "torch.compile", "cold"), ("warm", "rushlight.compile", "torch.compile", "warm"),
+    ("cold cpu", "rushlight.compile", "torch.compile", "cold cpu"), ("warm cpu", "rushlight.compile", "torch.compile", "warm cpu"), ("memory", "rushlight.compile", "torch.compile", "memory"))
 
 
 def table(rows):
