@@ -1,4 +1,9 @@
-"""What it costs to begin: import time and memory, installed size, and the first GPT step in a fresh process (cold and warm kernel cache)."""
+"""What it costs to begin: import time and memory, installed size, the first GPT step in a fresh process (cold and warm cache), and the first
+compiled step of GPTs of more and more layers.
+
+    python benchmarks/start.py            all of it
+    python benchmarks/start.py --layers   the last part only
+"""
 import importlib.metadata
 import os
 import pathlib
@@ -17,6 +22,16 @@ import importlib, sys, time; began = time.perf_counter(); sys.path.insert(0, {1!
 import train
 t = importlib.import_module({0!r}); t.set_num_threads(2)
 step = train.stepper(t, 'gpt'); step(); print(time.perf_counter() - began, time.process_time())
+"""
+LAYERS = """
+import sys, time; sys.path.insert(0, {1!r})
+import rushlight as torch
+from benchmarks.models import load
+torch.set_num_threads(1)
+model = load("gpt", torch).GPT(65, 32, {0}, 2, 32, 0.0)
+f, x = torch.compile(model), torch.zeros((2, 32), dtype=torch.int64)
+began, processor = time.perf_counter(), time.process_time()
+f(x, x).backward(); print(time.perf_counter() - began, time.process_time() - processor)
 """
 NEEDED = {"rushlight": ["rushlight", "numpy", "llvmlite"],
           "torch": ["torch", "filelock", "typing-extensions", "sympy", "networkx", "jinja2", "fsspec", "mpmath", "MarkupSafe"]}
@@ -48,7 +63,19 @@ def report(what, times):
     print(f"{what}: import to the end of the first GPT step: {times[0]:.2f} s ({times[1]:.2f} s of processor time)")
 
 
+def layers():
+    """What the first compiled training step takes beside the number of layers, which are alike: kernels are compiled once."""
+    for count in (6, 12, 24, 48):
+        with tempfile.TemporaryDirectory() as cache:
+            for state in ("cold", "warm"):
+                times = run(LAYERS.format(count, str(HERE.parent)), RUSHLIGHT_CACHE=cache)
+                print(f"GPT of {count} narrow layers, {state} cache: first compiled step {times[0]:.2f} s ({times[1]:.2f} s of processor time)")
+
+
 def main():
+    if "--layers" in sys.argv[1:]:
+        layers()
+        return
     for library in NEEDED:
         run(IMPORT.format(library))  # byte code gets written
         runs = [run(IMPORT.format(library)) for _ in range(5)]
@@ -58,6 +85,7 @@ def main():
     with tempfile.TemporaryDirectory() as cache:
         for state in ("cold", "warm", "warm"):
             report(f"rushlight, {state} kernel cache", run(FIRST_STEP.format("rushlight", str(HERE)), RUSHLIGHT_CACHE=cache))
+    layers()
     report("torch", run(FIRST_STEP.format("torch", str(HERE))))
 
 
