@@ -45,7 +45,8 @@ def sources() -> str:
 
 def surroundings() -> str:
     """What decides how a plan comes out, apart from the call."""
-    return f"{sources()} {host().fingerprint} {pool.get_num_threads()} {settings.kernels} {dtypes.Defaults.floating} {devices.Context.default} {attention.kernels.allowed}"
+    chosen = settings.kernels, settings.max_autotune
+    return f"{sources()} {host().fingerprint} {pool.get_num_threads()} {chosen} {dtypes.Defaults.floating} {devices.Context.default} {attention.kernels.allowed}"
 
 
 def entry(op: Op, key):

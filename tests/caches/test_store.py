@@ -223,6 +223,14 @@ def test_artifacts_carry_everything_to_an_empty_cache(tmp_path):
     assert run(loading, tmp_path / "two") == [first[0], "0"]
 
 
+def test_measured_choices_have_entries_of_their_own(folder):
+    call = torch.core.op.OPS["exp"], (torch.ones(3).meta, None, 0)
+    plain = store.entry(*call)
+    with settings.set(max_autotune=True):
+        assert store.entry(*call) != plain
+    assert store.entry(*call) == plain
+
+
 def test_other_bytes_are_no_artifacts(folder):
     for data in (b"abc", b"x" * 200):
         with pytest.raises(ValueError, match="not cache artifacts"):
