@@ -382,7 +382,8 @@ class Attributes:
 
     def bound(self, raw, owner, name, cls):
         """A class attribute as it is seen through an object."""
-        self.rely(cls if self.is_class(owner) else self.class_of(owner), name, raw)
+        seen = owner.value if self.is_class(owner) else self.class_of(owner)
+        self.rely(seen if static(seen, name) is raw else cls, name, raw)  # super() looks further on
         if isinstance(raw, (types.FunctionType, Op)):
             return Method(Object(raw, self.constant_source(raw)), owner)
         if isinstance(raw, staticmethod):

@@ -69,7 +69,7 @@ def put(name, value):
 CHANGES = {
     "scale": lambda w: setattr(w.settings, "scale", w.settings.scale + 1),
     "scale to float": lambda w: setattr(w.settings, "scale", 1.5),
-    "names grow": lambda w: w.settings.names.append("ccc"),
+    "names grow": lambda w: setattr(w.settings, "names", [*w.settings.names, "ccc"]),
     "names replaced": lambda w: setattr(w.settings, "names", ("q",)),
     "table value": lambda w: w.settings.table.__setitem__("k", 4),
     "table text": lambda w: w.settings.table.__setitem__("k", "text"),
