@@ -338,7 +338,7 @@ class Containers:
             return Mapping({**a.items, **b.items}, None, a.kind, a.factory)
         if isinstance(a, SetValue) and isinstance(b, SetValue) and symbol in "|&-^":
             order = BINARY[symbol](a.order, b.order)
-            items = {k: v for k, v in {**a.items, **b.items}.items() if k in order}
+            items = {k: v for k, v in {**b.items, **a.items}.items() if k in order}
             if not inplace or a.kind is frozenset:
                 return SetValue(items, kind=a.kind, order=order)
             self.mark(a)
@@ -532,7 +532,7 @@ class Containers:
         """A set, or a view of keys or items as one; other values as they are."""
         value = self.as_container(value)
         if isinstance(value, View) and value.part != "values":
-            return SetValue({self.key(v): v for v in self.viewed(value)})
+            return SetValue(self.distinct(self.viewed(value)))
         return value
 
     def view_len(self, owner):
@@ -659,7 +659,14 @@ class Containers:
         return self.iterator(owner)
 
     def keys_of(self, iterable):
-        return {self.key(v): v for v in self.expanded(iterable)}
+        return self.distinct(self.expanded(iterable))
+
+    def distinct(self, values):
+        """Values by their keys, the first of equal ones."""
+        found = {}
+        for value in values:
+            found.setdefault(self.key(value), value)
+        return found
 
     def set_operation(self, symbol, owner, others):
         made = self.set_copy(owner)
@@ -701,7 +708,7 @@ class Containers:
             return made
         items = self.expanded(arguments[0]) if arguments else []
         if kind in (set, frozenset):
-            return SetValue({self.key(v): v for v in items}, kind=kind)
+            return SetValue(self.distinct(items), kind=kind)
         made = Sequence(kind, items)
         if kind is collections.deque:
             limit = keywords.get("maxlen", arguments[1] if len(arguments) > 1 else Constant(None))

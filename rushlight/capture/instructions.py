@@ -257,7 +257,7 @@ class Instructions:
         frame.stack.append(Sequence(tuple, self.take(frame, one.arg)))
 
     def do_BUILD_SET(self, frame, one):
-        frame.stack.append(SetValue({self.key(v): v for v in self.take(frame, one.arg)}))
+        frame.stack.append(SetValue(self.distinct(self.take(frame, one.arg))))
 
     def do_BUILD_MAP(self, frame, one):
         parts = self.take(frame, 2 * one.arg)

@@ -578,3 +578,8 @@ def slices_as_objects(x):
 def bytes_items(x):
     b = b"abc"
     return b[0], b.decode(), bytes([1, 2]), x
+
+
+@case()
+def equal_items_of_sets(x):
+    return {0, False}, {1.0} | {1}, set([True, 1]), {1: "a", True: "b"}, x
