@@ -47,10 +47,11 @@ def computed_again(run, signature, scalars):
 
 
 def own(gradient, value):
-    """A gradient in the dtype of what it belongs to, as a value of its own; zeros for None."""
+    """A gradient in the dtype and layout of what it belongs to, as a value of its own; zeros for None."""
     if gradient is None:
         return P.full(shape=tuple(value.shape), value=0, dtype=value.dtype)
-    return P.convert(gradient, dtype=value.dtype)
+    gradient = P.convert(gradient, dtype=value.dtype)
+    return P.copy(gradient) if value.meta.contiguous and not gradient.meta.contiguous else gradient
 
 
 def spent(tensor):

@@ -6,7 +6,7 @@ import ctypes
 import numpy as np
 
 from . import devices, dtypes
-from .dtypes import bfloat16, bool_, complex64, complex128, float64, int64
+from .dtypes import bfloat16, bool_, complex64, complex128, float32, float64, int32, int64
 from .interpret import top
 from .meta import Meta
 from .native import Storage, Tensor, wrap
@@ -87,6 +87,9 @@ def values_of(tensor: Tensor) -> np.ndarray:
     return to_numpy(tensor)
 
 
+CELLS = {float32: ctypes.c_float, float64: ctypes.c_double, int64: ctypes.c_int64, int32: ctypes.c_int32}  # numbers that are read where they lie
+
+
 @attach
 def item(self):
     """The only element as a Python number."""
@@ -94,6 +97,9 @@ def item(self):
         raise RuntimeError(f"a Tensor with {self.meta.numel} elements cannot be converted to Scalar")
     if self.meta.device.type == "meta":
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
+    cell = CELLS.get(self.meta.dtype)
+    if cell is not None and self.storage is not None:
+        return cell.from_address(address(self)).value
     return values_of(self).reshape(-1)[0].item()
 
 

@@ -265,3 +265,12 @@ def test_new_parameters_and_loaded_state_are_noticed():
     optimizer.load_state_dict(optimizer.state_dict())
     run(*batch(2))
     assert optimizer.state[model[0].weight]["step"].item() == 3.0
+
+
+def test_gradients_lie_as_their_parameters():
+    model = network()
+
+    def step(x, y):
+        F.cross_entropy(model(x), y).backward()
+    torch.compile(step)(*batch(0))
+    assert all(p.grad.stride() == p.stride() for p in model.parameters())
