@@ -750,8 +750,9 @@ def sum_to_size(input, *size):
     size = sizes_of(size)
     if len(size) > len(input.shape) or any(s not in (1, t) for s, t in zip(reversed(size), reversed(input.shape))):
         raise RuntimeError(f"size {{{list(size)}}} is not expandable to size {{{list(input.shape)}}}.")
-    out = sum_to(input, size)
-    return out if out is not input else P.mul(input, 1)
+    if tuple(size) == tuple(input.shape):
+        return P.copy(input)
+    return sum_to(input if input.dtype.category >= FLOATING else as_dtype(input, int64), size)
 
 
 @op

@@ -98,3 +98,14 @@ def test_a_size_of_one_meets_every_element():
 def test_coordinates_of_positions():
     same(lambda lib, i: lib.unravel_index(i, (2, 3, 4)), np.array([0, 5, 23]))
     same(lambda lib, v: lib.norm_except_dim(v, 2, 1), arrays((2, 3, 4))[0])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int64", "bool", "float32"])
+@pytest.mark.parametrize("value", [0, 1, 200])
+def test_where_extremes_of_equal_elements_are(dtype, value):
+    x = rushlight.tensor(np.full((4, 5, 3), value).astype(dtype))
+    for dim in range(3):
+        for call in (lambda: x.min(dim), lambda: x.max(dim)):
+            values, indices = call()
+            assert not indices.any() and (values == x.select(dim, 0)).all()
+    assert rushlight.tensor(np.array([[3, 200, 7], [255, 0, 1]], np.uint8)).argmin(1).tolist() == [0, 1]

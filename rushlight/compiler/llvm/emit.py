@@ -333,15 +333,15 @@ class Emitter:
     def combine(self, r, old, new):
         b, combine = self.b, r.combine
         if combine in ("argmax", "argmin"):
-            return self.first_extreme(combine, old, new)
+            return self.first_extreme(combine, old, new, r.value.dtype.is_signed)
         if combine in ("max", "min"):
             return [scalars.extreme(b, combine, old[0], new[0], r.value.dtype.is_signed)]
         return [{"add": b.add, "mul": b.mul, "and": b.and_, "or": b.or_}[combine](old[0], new[0])]
 
-    def first_extreme(self, combine, old, new):
+    def first_extreme(self, combine, old, new, signed):
         """(value, index) pairs: the more extreme value, NaN above all, the first index among equals."""
         b, (x, i), (y, j) = self.b, old, new
-        better = b.compare(">" if combine == "argmax" else "<", y, x)
+        better = b.compare(">" if combine == "argmax" else "<", y, x, signed)
         tie = b.compare("==", y, x)
         if x.type.is_float:
             nan_x, nan_y = b.is_nan(x), b.is_nan(y)
