@@ -16,6 +16,8 @@ import tempfile
 import time
 import traceback
 
+if sys.path and os.path.abspath(sys.path[0]) == os.path.dirname(os.path.abspath(__file__)):
+    del sys.path[0]  # other benchmarks beside this one have names that libraries import
 TIMM = """beit_base_patch16_224 botnet26t_256 coat_lite_tiny coatnet_nano_rw_224 convit_tiny convnext_atto convnextv2_atto crossvit_tiny_240 cspdarknet53 davit_tiny
  deit_tiny_distilled_patch16_224 densenet121 dla34 edgenext_xx_small efficientformer_l1 efficientnetv2_rw_t efficientvit_b0 ese_vovnet19b_dw fasternet_t0 fastvit_t8 fbnetc_100
  focalnet_tiny_srf gernet_s ghostnet_050 gmixer_12_224 gmlp_ti16_224 hardcorenas_a hiera_tiny_224 hrnet_w18_small inception_v3 lcnet_035 levit_128s mambaout_femto

@@ -12,7 +12,6 @@ from ..eager.plan import NUMBER_METAS, alias_of
 from ..graph.graph import Graph, Node, nodes_in
 from ..transforms.trace import Traced
 from .errors import Break
-from .regions import fold
 
 
 def needs_data(what: str, code="RB003"):
@@ -354,6 +353,7 @@ class Recorder(Interpreter):
                 live.update(nodes_in((node.args, tuple(node.params.values()))))
         kept.reverse()
         if self.regions:
+            from .regions import fold  # which runs graphs, and so reads this file's nodes
             kept = fold(kept, outputs, self)
         inputs = sorted((n for n in self.inputs if n in live), key=lambda n: not n.weak)  # numbers first: operators mark them by the bits of an int
         if symbols:
