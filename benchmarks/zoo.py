@@ -41,6 +41,7 @@ HF = {"GPT2": "GPT2LMHeadModel", "BertMLM": "BertForMaskedLM", "BertQA": "BertFo
       "ConvBert": "ConvBertForMaskedLM", "M2M100": "M2M100ForConditionalGeneration", "Blenderbot": "BlenderbotForConditionalGeneration", "ViT": "ViTForImageClassification",
       "DeiT": "DeiTForImageClassification", "Dinov2": "Dinov2ForImageClassification", "Qwen3Moe": "Qwen3MoeForCausalLM", "MobileBert": "MobileBertForMaskedLM"}
 OWN = {"Phi3": {"rope_scaling": None}, "MobileBert": {"true_hidden_size": 32, "intra_bottleneck_size": 32}, "XLNet": {"d_inner": 64}, "Falcon": {"alibi": False}}
+STARTS = {"decoder_start_token_id": 1, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 GRAPHS = {"pyg_GCN": "GCN", "pyg_GraphSAGE": "GraphSAGE", "pyg_GAT": "GAT", "pyg_GIN": "GIN", "pyg_PNA": "PNA", "pyg_EdgeCNN": "EdgeCNN"}
 
 
@@ -123,7 +124,7 @@ def judge(name, path, generate):
         torch.manual_seed(7)
         prompt = torch.randint(3, 64, (2, 6))
         can = name in HF and any(part in HF[name] for part in ("Causal", "LMHead", "Generation"))
-        tokens = model.eval().generate(prompt, max_new_tokens=8, min_new_tokens=8, do_sample=False, use_cache=True) if can else None
+        tokens = model.eval().generate(prompt, max_new_tokens=8, min_new_tokens=8, do_sample=False, use_cache=True, **STARTS) if can else None
         tokens = None if tokens is None else (prompt, tokens)
     torch.save({"state": state, "given": given, "tokens": tokens, **results(torch, model, given, compute)}, path)
 
@@ -135,7 +136,7 @@ def ours(name, path, generate):
     model.load_state_dict(saved["state"])
     if generate and saved["tokens"] is not None:
         prompt, tokens = saved["tokens"]
-        found = model.eval().generate(prompt, max_new_tokens=8, min_new_tokens=8, do_sample=False, use_cache=True)
+        found = model.eval().generate(prompt, max_new_tokens=8, min_new_tokens=8, do_sample=False, use_cache=True, **STARTS)
         assert found.tolist() == tokens.tolist(), f"generated tokens differ: {found.tolist()} {tokens.tolist()}"
     started = time.perf_counter()
     found = results(torch, model, saved["given"], compute)

@@ -76,7 +76,7 @@ def install():
     if known is not None:
         raise RuntimeError("another 'torch' is already imported in this process: call rushlight.compat.install() before any 'import torch'")
     sys.meta_path.insert(0, Finder())
-    sys.meta_path.append(MetadataFinder())
+    sys.meta_path.insert(0, MetadataFinder())  # before one that finds another torch on the disk
     sys.modules[NAME] = real
     from ..torch_version import TorchVersion
     real.__version__ = TorchVersion(VERSION)  # the version of PyTorch whose interface programs find

@@ -1,0 +1,131 @@
+"""The name torch: modules, what exists only as a name, jit, hub, testing, the stand-in for torchvision."""
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import rushlight as torch
+from rushlight.distributed.tensor import DTensor
+
+PROGRAM = """
+import torch, torch.nn.modules.linear, torchvision, torchvision.transforms as T
+from torch.utils.data.dataloader import DataLoader, default_collate
+from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+from torch.distributed import is_available
+assert torch.nn.modules.linear.Linear is torch.nn.Linear and torch.__version__ >= (2, 6) and torch.__version__ >= "2.6"
+assert torch.version.__version__ == torch.__version__ and torch.version.cuda is None and not is_available()
+import importlib.metadata
+assert importlib.metadata.version("torch") == torch.__version__
+import rushlight
+assert rushlight is torch
+print("done")
+"""
+
+
+def test_every_name_is_the_one_module(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    done = subprocess.run([sys.executable, "-m", "rushlight", str(tmp_path / "program.py")], capture_output=True, text=True, timeout=120,
+                          env={**__import__("os").environ, "PYTHONPATH": str(__import__("pathlib").Path(torch.__file__).resolve().parents[1])})
+    assert done.stdout.strip() == "done", done.stderr
+
+
+def test_what_is_only_a_name_says_so_when_used():
+    assert not torch.cuda.is_available() and torch.cuda.device_count() == 0 and torch.accelerator.current_accelerator() is None
+    assert not isinstance(3, torch.cuda.Stream)
+    for use in (lambda: torch.cuda.Stream(), lambda: torch.cuda.synchronize(), lambda: torch.distributed.init_process_group("gloo"), lambda: torch.onnx.export(None, None),
+                lambda: DTensor(), lambda: torch.zeros(2, dtype=torch.float8_e5m2)):
+        with pytest.raises(NotImplementedError, match="only as a name"):
+            use()
+
+    class Mine(torch.cuda.Stream):
+        pass
+
+    assert issubclass(Mine, torch.cuda.Stream)
+
+
+def test_types_by_dtype():
+    assert isinstance(torch.ones(2), torch.FloatTensor) and not isinstance(torch.ones(2), torch.LongTensor)
+    assert torch.LongTensor([1, 2]).dtype is torch.int64 and torch.FloatTensor(2, 3).shape == (2, 3)
+
+
+def test_checks():
+    torch._assert(True, "fine")
+    torch._check(True)
+    for call, error in ((lambda: torch._assert(False, "no"), AssertionError), (lambda: torch._check(False, lambda: "no"), RuntimeError),
+                        (lambda: torch._check_value(False), ValueError), (lambda: torch._check_is_size(-1), RuntimeError),
+                        (lambda: torch._check_tensor_all_with(TypeError, torch.tensor([True, False])), TypeError)):
+        with pytest.raises(error):
+            call()
+
+
+def test_jit_runs_saves_and_loads(tmp_path):
+    module = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU())
+    x = torch.randn(4, 3)
+    for made in (torch.jit.script(module), torch.jit.trace(module, x)):
+        assert torch.equal(made(x), module(x)) and list(made.state_dict()) == list(module.state_dict()) and isinstance(made, torch.jit.ScriptModule)
+        made.save(tmp_path / "m.pt")
+        assert torch.equal(torch.jit.load(tmp_path / "m.pt")(x), module(x))
+    assert not torch.jit.is_scripting() and torch.jit.script(torch.nn.functional.relu)(x).min() >= 0
+    assert torch.jit.annotate(int, 3) == 3 and torch.jit.ignore(test_checks) is test_checks and torch.jit.unused()(test_checks) is test_checks
+    assert torch.jit.isinstance([1], list) and not torch.jit.isinstance((1,), list)
+    with pytest.raises(NotImplementedError, match="no graph"):
+        torch.jit.script(module).graph
+    with pytest.raises(RuntimeError, match="top level"):
+        torch.jit.save(torch.jit.script(lambda x: x), tmp_path / "f.pt")
+
+
+def test_hub_reads_local_folders(tmp_path):
+    (tmp_path / "hubconf.py").write_text("import torch\n\ndef linear(n):\n    'a layer'\n    return n * 2\n".replace("import torch\n", ""))
+    assert torch.hub.load(str(tmp_path), "linear", 3, source="local") == 6 and torch.hub.list(str(tmp_path)) == ["linear"]
+    assert torch.hub.help(str(tmp_path), "linear") == "a layer"
+    with pytest.raises(NotImplementedError, match="download"):
+        torch.hub.load("owner/name", "linear")
+    with pytest.raises(RuntimeError, match="callable"):
+        torch.hub.load(str(tmp_path), "nothing", source="local")
+
+
+def test_assert_close():
+    close = torch.testing.assert_close
+    close({"a": [torch.ones(2), 1.0]}, {"a": [torch.ones(2) + 1e-7, 1.0 + 1e-9]})
+    for a, b, text in ((torch.ones(2), torch.ones(3), "shape"), (torch.ones(2), torch.ones(2).double(), "dtype"), (torch.tensor([1.0, 2.0]), torch.tensor([1.0, 3.0]), "1 / 2"),
+                       ({"a": 1}, {"b": 1}, "keys"), ([1], [1, 2], "length"), (1.0, 2.0, "Scalars")):
+        with pytest.raises(AssertionError, match=text):
+            close(a, b)
+    with pytest.raises(TypeError):
+        close(torch.ones(1), "text")
+
+
+def test_the_stand_in_for_torchvision():
+    from rushlight.compat.torchvision import ops, transforms
+    boxes = torch.tensor([[0.0, 0, 10, 10], [1, 1, 11, 11], [20, 20, 30, 30]])
+    assert ops.nms(boxes, torch.tensor([0.9, 0.8, 0.7]), 0.5).tolist() == [0, 2]
+    assert ops.box_iou(boxes, boxes).diagonal().tolist() == [1, 1, 1]
+    assert torch.allclose(ops.box_convert(ops.box_convert(boxes, "xyxy", "cxcywh"), "cxcywh", "xyxy"), boxes)
+    image = (np.arange(3 * 40 * 30).reshape(40, 30, 3) % 255).astype(np.uint8)
+    steps = transforms.Compose([transforms.ToPILImage(), transforms.Resize(16), transforms.CenterCrop(12), transforms.ToTensor(), transforms.Normalize([0.5] * 3, [0.5] * 3)])
+    assert steps(image).shape == (3, 12, 12)
+    flipped = transforms.functional.hflip(torch.arange(6.0).reshape(1, 2, 3))
+    assert flipped.tolist() == [[[2, 1, 0], [5, 4, 3]]]
+    features = torch.arange(16.0).reshape(1, 1, 4, 4)
+    assert ops.roi_align(features, torch.tensor([[0.0, 0, 0, 4, 4]]), 2, sampling_ratio=2, aligned=True).shape == (1, 1, 2, 2)
+    frozen = ops.FrozenBatchNorm2d(3)
+    x = torch.randn(1, 3, 2, 2)
+    assert torch.allclose(frozen(x), x, atol=1e-4)
+    with pytest.raises(NotImplementedError, match="only as a name"):
+        ops.deform_conv2d(x)
+
+
+def test_trees_with_paths():
+    from rushlight.utils import _pytree as tree
+    found, spec = tree.tree_flatten_with_path({"a": [1, 2], "b": 3})
+    assert [(tree.keystr(p), v) for p, v in found] == [("['a'][0]", 1), ("['a'][1]", 2), ("['b']", 3)]
+    assert tree.tree_map_with_path(lambda p, v: len(p), {"a": [1, 2], "b": 3}) == {"a": [2, 2], "b": 1}
+    assert tree.tree_all(lambda v: v > 0, [1, 2]) and not tree.tree_any(lambda v: v > 2, [1, 2])
+
+
+def test_running_combinations():
+    from rushlight._higher_order_ops import associative_scan
+    x = torch.randn(7, 3)
+    assert torch.allclose(associative_scan(lambda a, b: a + b, x, 0), x.cumsum(0), atol=1e-6)
+    assert torch.allclose(associative_scan(lambda a, b: a * b, x, 0, reverse=True), x.flip(0).cumprod(0).flip(0), atol=1e-6)
