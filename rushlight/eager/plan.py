@@ -98,7 +98,8 @@ def plan_for(op: Op, args, names, key, mask) -> Plan:
             store.put(entry, made)
     chosen = op.facts.get("settings")
     if chosen:  # its backward is planned later, and likewise
-        for backward in (made.derived, made.spending):
+        inner = made.inner[0] if made.inner else made
+        for backward in (inner.derived, inner.spending):
             if isinstance(backward, Op):
                 backward.facts["settings"] = chosen
     if len(op.plans) >= MOST_PLANS:
