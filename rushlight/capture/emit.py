@@ -430,7 +430,7 @@ class Writer:
         machine, sources, tensors, arguments = self.machine, [], [], []
         fetched = sources, tensors
         lines = []
-        if machine.drawn:
+        if machine.stream is not None:  # an empty draw takes no place, but its program reads where it stands
             seed, position = machine.stream
             drawn = machine.expression(machine.drawn) if isinstance(machine.drawn, Expr) else machine.drawn
             lines = [f"{seed.node.name}, {position.node.name} = {machine.constant_name(default_generator)}.reserve({drawn})"]

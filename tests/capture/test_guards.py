@@ -306,3 +306,7 @@ def test_random_numbers_for_sizes_that_vary():
         uniform, normal = compiled(torch.ones(rows, 3))
         torch.manual_seed(rows)
         assert torch.equal(uniform, torch.rand(rows, 3)) and torch.equal(normal, torch.randn(rows, 2))
+
+
+def test_random_numbers_for_no_elements():
+    assert torch.compile(lambda x: torch.rand_like(x))(torch.ones(0, 3)).shape == (0, 3)
