@@ -46,7 +46,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         raise RuntimeError(f"No available kernel. Aborting execution. Of those that sdpa_kernel() allows, each refused: {reasons or 'there are none'}.")
     if kernel == "FLASH_ATTENTION":
         return flash(query, key, value, attn_mask, bool(is_causal), float(scale))
-    log.debug("attention by its formula; flash attention refused: %s", refused.get("FLASH_ATTENTION", "it is not allowed or not the first choice"))
+    log.debug("attention by its formula: %s", refused.get("FLASH_ATTENTION", "it is not allowed or not the first choice"))
     if enable_gqa:
         key = key.repeat_interleave(query.size(-3) // key.size(-3), -3)
         value = value.repeat_interleave(query.size(-3) // value.size(-3), -3)

@@ -129,6 +129,8 @@ def randperm(n, *, generator=None, out=None, dtype=int64, layout=None, device=No
     from .shape import to_dtype
     if n < 0:
         raise RuntimeError(f"n must be non-negative, got {n}")
+    if draws() > 1:  # one for each example of a batch
+        return to_dtype(OPS["argsort"](integer_tensor(0, 1 << 62, (n,), int64, generator)), dtype)
     return to_dtype(from_numpy(stream_for(n, generator).permutation(n)), dtype)
 
 

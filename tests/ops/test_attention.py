@@ -119,7 +119,7 @@ def test_the_numpy_meaning_agrees():
     mask = torch.rand(2, 4, 9, 11, generator=torch.Generator().manual_seed(1)) > 0.3
     wanted = theirs(q, k, v, mask, enable_gqa=True)
     arrays = [array(x) for x in (q, k, v)]
-    how = {"mask": mask.numpy(), "causal": False, "scale": 8 ** -0.5}
+    how = {"mask": mask.numpy(), "blocks": None, "captured": (), "causal": False, "scale": 8 ** -0.5, "mods": None}
     out, lse = attention_numpy(*arrays, **how)
     np.testing.assert_allclose(out, array(wanted), rtol=1e-5, atol=1e-6)
     gradients = gradient_numpy(np.ones_like(out), out, lse, *arrays, **how)

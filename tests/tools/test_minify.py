@@ -1,4 +1,6 @@
 """Failing graphs: found by comparing with eager, and reduced to scripts that run."""
+import os
+import pathlib
 import subprocess
 import sys
 
@@ -9,6 +11,8 @@ from rushlight.capture import backends
 from rushlight.core.settings import settings
 from rushlight.tools.accuracy import AccuracyError, agree, error
 from rushlight.tools.minify import minify, script
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def broken(module, inputs):
@@ -113,5 +117,6 @@ def test_the_command(tmp_path):
     path, out = tmp_path / "train.py", tmp_path / "small.py"
     path.write_text("import torch\nfrom tests.tools.test_minify import broken, program\nimport torch\n"
                     "torch.compile(program, backend=broken)(torch.randn(2, 2), torch.randn(2, 2))\n")
-    done = subprocess.run([sys.executable, "-m", "rushlight.tools.minify", str(path), "--out", str(out)], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "rushlight.tools.minify", str(path), "--out", str(out)], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert "AccuracyError" in done.stderr and "torch.sin" in out.read_text() and "relu" not in out.read_text(), done.stderr
