@@ -349,7 +349,7 @@ class Muon(Optimizer):
         rows, columns = p.shape[:2]
         ratio = 0.2 * math.sqrt(max(rows, columns)) if group["adjust_lr_fn"] == "match_rms_adamw" else math.sqrt(max(1, rows / columns))
         p.mul_(shrink)
-        p.sub_(change * (lr * ratio))
+        p.sub_(change.to(p.dtype) * (lr * ratio))  # rounded once, in the precision of the parameter
 
 
 def orthogonal(matrix, coefficients, steps, eps):
