@@ -17,6 +17,7 @@ def test_a_plan_asks_and_a_trial_answers():
 
 @pytest.mark.parametrize("model, shape", [
     (lambda: torch.nn.Sequential(torch.nn.Linear(96, 130), torch.nn.GELU(), torch.nn.Linear(130, 40)), (70, 96)),
+    (lambda: torch.nn.Sequential(torch.nn.Conv2d(64, 128, 1), torch.nn.ReLU()), (2, 64, 40, 40)),  # a product with what follows it
     (lambda: torch.nn.Sequential(torch.nn.Conv2d(5, 12, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(12, 8, 1, stride=2)), (3, 5, 13, 13))])
 def test_tuned_programs_mean_the_same(model, shape, tmp_path):
     torch.manual_seed(0)
