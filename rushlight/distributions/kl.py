@@ -362,12 +362,14 @@ def _beta_gamma(p, q):
 
 
 @register_kl(Beta, Normal)
-def _beta_normal(p, q):
+@register_kl(ContinuousBernoulli, Normal)
+def _bounded_normal(p, q):
     return -p.entropy() + log_width(q) + squared_distance(p.mean, p.variance, q)
 
 
 @register_kl(Beta, Uniform)
-def _beta_uniform(p, q):
+@register_kl(ContinuousBernoulli, Uniform)
+def _bounded_uniform(p, q):
     found = -p.entropy() + (q.high - q.low).log()
     return torch.where((q.low > p.support.lower_bound) | (q.high < p.support.upper_bound), math.inf, found)
 
@@ -375,17 +377,6 @@ def _beta_uniform(p, q):
 @register_kl(ContinuousBernoulli, Exponential)
 def _continuous_bernoulli_exponential(p, q):
     return -p.entropy() - torch.log(q.rate) + q.rate * p.mean
-
-
-@register_kl(ContinuousBernoulli, Normal)
-def _continuous_bernoulli_normal(p, q):
-    return -p.entropy() + log_width(q) + squared_distance(p.mean, p.variance, q)
-
-
-@register_kl(ContinuousBernoulli, Uniform)
-def _continuous_bernoulli_uniform(p, q):
-    found = -p.entropy() + (q.high - q.low).log()
-    return torch.where((q.low > p.support.lower_bound) | (q.high < p.support.upper_bound), math.inf, found)
 
 
 @register_kl(Exponential, Gamma)
