@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import enum
 import functools
-import inspect
 import sys
 import types
 

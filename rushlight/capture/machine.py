@@ -1,7 +1,6 @@
 """The machine: executes bytecode on Values, records tensor operations, and notes every assumption as a guard."""
 from __future__ import annotations
 
-import enum
 import re
 import types
 

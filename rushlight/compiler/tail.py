@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..core.expr import Expr
 from ..core.kinds import P
 from ..core.meta import product
 from ..graph.graph import Graph, Node

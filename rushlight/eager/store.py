@@ -7,7 +7,6 @@ nothing has to be invalidated.  Kernels are kept as references to the objects th
 from __future__ import annotations
 
 import array
-import ctypes
 import functools
 import hashlib
 import logging

@@ -5,7 +5,6 @@ The function and its mask arrive as Exprs of the score, of where it stands (head
 
 from dataclasses import dataclass
 
-from ...core.dtypes import float32
 from ...core.expr import Expr, index, text, terms
 from ..llvm import scalars
 from ..llvm.builder import constant
@@ -118,18 +117,16 @@ class Placed(Emission):
         self.applied, self.there = applied, None if count is None else b.lane_mask(count, lanes)
         at, extents = applied.modification.at, [e.arg[1] for e in applied.modification.at]
         self.start = b.add(first, key)
-        self.uniform = {at[0]: batch, at[1]: head, at[2]: b.minimum(query, extents[2] - 1)}
         keys = b.add(b.splat(self.start, lanes), b.lane_indices(lanes))
         self.values[at[3]] = keys if count is None else b.minimum(keys, constant(keys.type, extents[3] - 1))
-        self.values.update((e, b.splat(value, lanes)) for e, value in self.uniform.items())
+        self.values.update((e, b.splat(value, lanes)) for e, value in zip(at, (batch, head, b.minimum(query, extents[2] - 1))))
 
     def compute(self, e):
-        b = self.b
         if e.op == "const":
             return constant(vector(i64, self.lanes), e.arg)
         if e.op == "load":
             return self.load(e)
-        if e.op == "number" or e.op not in INTEGERS:
+        if e.op not in INTEGERS:
             return super().compute(e)
         x = [self.value(a) for a in e.args]
         return INTEGERS[e.op](self, e, *x)
