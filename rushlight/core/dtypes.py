@@ -141,12 +141,12 @@ class finfo:
             self.eps, self.max, self.tiny, self.resolution = NARROW[real.name]
         else:
             info = np.finfo(real.numpy)
-            self.eps, self.max, self.tiny, self.resolution = map(float, (info.eps, info.max, info.tiny, info.resolution))
+            self.eps, self.max, self.tiny, self.resolution = *map(float, (info.eps, info.max, info.tiny)), 10.0**-info.precision
         self.bits, self.min, self.smallest_normal, self.dtype = real.itemsize * 8, -self.max, self.tiny, real.name
 
     def __repr__(self):
-        return (f"finfo(resolution={self.resolution}, min={self.min}, max={self.max}, eps={self.eps}, "
-                f"smallest_normal={self.smallest_normal}, tiny={self.tiny}, dtype={self.dtype})")
+        limits = ", ".join(f"{name}={getattr(self, name):g}" for name in ("resolution", "min", "max", "eps", "smallest_normal", "tiny"))
+        return f"finfo({limits}, dtype={self.dtype})"
 
 
 class iinfo:

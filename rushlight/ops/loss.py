@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 from ..core.dtypes import FLOATING, int64
 from ..core.kinds import P
@@ -32,6 +33,13 @@ def reduced(loss, reduction):
         return loss
     total = P.reshape(P.sum(loss, dims), shape=()) if dims else loss
     return P.div(total, product(loss.shape)) if reduction == "mean" else total
+
+
+def warn_of_broadcast(input, target):
+    """A forgotten dimension makes a matrix of differences, and training that seems to work."""
+    if tuple(input.shape) != tuple(target.shape):
+        warnings.warn(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}): the loss is that of their broadcast shape. "
+                      "Give both the same shape, for example by target.view_as(input) or unsqueeze.", stacklevel=4)
 
 
 def pairwise(name, formula, doc, **extra):
@@ -70,6 +78,7 @@ soft_margin_core = pairwise("soft_margin_loss", lambda x, y: soft(P.neg(P.mul(x,
 
 def with_target(core, name, option=None, weighted=True):
     def body(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+        warn_of_broadcast(input, target)
         return core(input, target, weight, chosen(reduction, size_average, reduce), None)
     body.__name__, body.__doc__ = name, core.facts["doc"]
     return op(body, namespace=F, composite=True)
@@ -83,6 +92,7 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
     """Squared below beta, absolute above (Girshick 2015)."""
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    warn_of_broadcast(input, target)
     return smooth_core(input, target, None, chosen(reduction, size_average, reduce), float(beta))
 
 
@@ -91,6 +101,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     """Squared below delta, linear above (Huber 1964)."""
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    warn_of_broadcast(input, target)
     return huber_core(input, target, weight, chosen(reduction), float(delta))
 
 
