@@ -539,6 +539,11 @@ class Facts:
         return value
 
 
+def guess(e):
+    """The number that an integer is for the example values, with nothing assumed: for estimates, which decide how fast a result comes, not what it is."""
+    return evaluate(e, Facts.current().hints) if isinstance(e, Expr) else e
+
+
 def estimated(e):
     """A scalar operand as a number where only shapes are asked for, and any number of its kind will do; else as it is."""
     if isinstance(e, Expr) and Facts._active and Facts._active[-1].estimating:

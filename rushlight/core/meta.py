@@ -1,9 +1,12 @@
 """Meta: what is known of a tensor without its data.  Interned, so "same metadata" is ``is``."""
 from __future__ import annotations
 
+import dataclasses
+
 from .devices import cpu, device
 from .dtypes import ALL, NAMED, dtype
 from .errors import BroadcastError
+from .expr import Expr, evaluate
 
 
 class Size(tuple):
@@ -89,6 +92,29 @@ class Meta:
 
     def __reduce__(self):
         return Meta, (tuple(self.shape), self.strides, self.dtype, self.device)
+
+
+def settled(value, sizes: dict):
+    """A value of which the symbolic sizes, however deep within, are the numbers that they are for ``sizes``.
+
+    >>> from rushlight.core.expr import size
+    >>> from rushlight.core.dtypes import float32
+    >>> n = size("n")
+    >>> settled((Meta.of((n, n * 2), float32), n // 2), {n: 6})
+    (float32[6, 12], 3)
+    """
+    kind = type(value)
+    if kind is Expr:
+        return evaluate(value, sizes)
+    if kind is Meta:
+        return Meta(settled(tuple(value.shape), sizes), settled(value.strides, sizes), value.dtype, value.device)
+    if kind in (tuple, list, Size):
+        return kind([settled(v, sizes) for v in value])
+    if kind is dict:
+        return {k: settled(v, sizes) for k, v in value.items()}
+    if dataclasses.is_dataclass(value):
+        return dataclasses.replace(value, **{f.name: settled(getattr(value, f.name), sizes) for f in dataclasses.fields(value) if f.init})
+    return value
 
 
 def is_one(size) -> bool:

@@ -340,7 +340,7 @@ def run_plan(op, trace, arguments, outputs, several, mask, stores=()) -> Plan:
     spent, held = op.facts.get("spends"), op.facts.get("held", ())
     held = dict(zip(arguments.tensors[len(arguments.tensors) - len(held):], map(address_bits, held)))
     install(plan, assemble(joined_products(simplify(splice(graph))), op.name, metas, trace.stream, block.offsets,
-                           None if spent is None else given[spent], held))
+                           None if spent is None else given[spent], held).code())
     return plan
 
 
@@ -460,7 +460,7 @@ def into_plan(op, trace, arguments, result, target, mask) -> Plan:
     plan.extra = len(extras)
     graph = Graph(graph.inputs, graph.nodes, [Store(graph.outputs[0], target), *extras])
     graph_log.debug("%s\n%s", op.name, graph)
-    install(plan, assemble(simplify(splice(graph)), op.name, [dense(n.meta) for n in extras]))
+    install(plan, assemble(simplify(splice(graph)), op.name, [dense(n.meta) for n in extras]).code())
     return plan
 
 

@@ -19,10 +19,10 @@ from ..compiler.templates.conv import Convolution, plan_conv, plan_conv_input_gr
 from ..compiler.templates.matmul import Matmul, plan_matmul
 from ..core.kinds import P
 from ..core.log import logger
-from ..core.meta import Meta, product, row_major
+from ..core.meta import Meta, product, row_major, settled
 from ..core.native.memory import set_program_runner
 from ..core.settings import settings
-from ..graph.graph import Graph, Node, Store
+from ..graph.graph import Graph, Node, Store, map_nodes
 from ..graph.views import in_memory, is_part, through_views
 from ..ops import flash, prims  # noqa: F401 - declare the primitives named below
 from .reference import address_of, callback
@@ -31,6 +31,7 @@ set_program_runner(pool.addresses()["program_run"])
 log, memory_log, fusion_log = logger("kernels"), logger("memory"), logger("fusion")
 FLAG = "flag"
 LONG = 1 << 21  # multiplications from which other threads may run meanwhile
+ALWAYS_LONG = LONG + 1
 
 
 class Code:
@@ -66,14 +67,14 @@ MOST_PIECES = 8  # targets of one set of kernels, of what is joined
 
 
 class Temporary:
-    """A value in the arena, alive from the first to the last step that names it."""
+    """A value of so many bytes in the arena, alive from the first to the last step that names it."""
 
-    def __init__(self, nbytes: int):
-        self.nbytes = max(int(nbytes), 64)
+    def __init__(self, nbytes):
+        self.nbytes = nbytes
 
 
-def assemble(graph: Graph, name: str, outputs: list[Meta], stream=(), block=(), spent: Node | None = None, held=None) -> Code:
-    """Code for a program whose fresh outputs have these Metas; ``stream``: the inputs that are the random stream's seed and position.
+def assemble(graph: Graph, name: str, outputs: list[Meta], stream=(), block=(), spent: Node | None = None, held=None) -> "Outline":
+    """The Outline of a program whose fresh outputs have these Metas; ``stream``: the inputs that are the random stream's seed and position.
 
     The last outputs lie at the byte offsets ``block`` of one output.  ``spent`` is an input that nobody reads afterwards; ``held`` are the
     addresses of inputs that are always the same: {node: address}.
@@ -81,15 +82,95 @@ def assemble(graph: Graph, name: str, outputs: list[Meta], stream=(), block=(), 
     return Assembler(graph, name, outputs, stream, block, spent, held).assemble()
 
 
-class Assembler:
-    """Writes the steps of one program: those of its landmarks, and between them those of the kernels that compute what is kept.
+# --- what steps are made of ------------------------------------------------------------------------------------------------------
+class Generated:
+    """Generated kernels; ``values`` are (place, byte offset) of their inputs and outputs."""
 
-    ``homes`` tells where a value is to lie, ``places`` where it lies already.
+    def __init__(self, program, bound, values, label: str):
+        self.program, self.bound, self.values, self.label = program, bound, values, label
+
+    def write(self, code: "Binding"):
+        bound = self.bound or self.program.bind(code.sizes)
+        values = [(value, code.known(offset)) for value, offset in self.values] + [(Temporary(n), 0) for n in bound.temporaries] + [(FLAG, 0)]
+        words, at = bound.words, 1
+        while at < len(words):
+            count, slots = words[at + 3], []
+            for source, constant in zip(words[at + 4:at + 4 + 2 * count:2], words[at + 5:at + 4 + 2 * count:2]):
+                value, offset = (-1, 0) if source == -1 else values[source]
+                slots.append((value, constant + offset))
+            code.step(*words[at:at + 3], slots, self.label)
+            at += 4 + 2 * count
+        code.keep.append(self.program)
+
+
+class ByNumpy:
+    """One step that computes ``part`` by its NumPy meaning; ``metas`` are those of its inputs' and outputs' memory."""
+
+    def __init__(self, part: Graph, metas, values):
+        self.part, self.metas, self.values = part, metas, values
+
+    def write(self, code: "Binding"):
+        part, metas = (settled_graph(self.part, code.sizes), *map(code.known, self.metas)) if code.sizes else (self.part, self.metas)
+        kernel = callback(part, *metas)
+        code.keep.append(kernel)
+        address = address_of(kernel)
+        code.callbacks[address] = part, *metas
+        code.step(address, 1, 1, [*((value, code.known(offset)) for value, offset in self.values), (FLAG, 0)], f"NumPy: {len(part.nodes)} nodes")
+
+
+class Templated:
+    """The steps that ``plan(problem, *more)`` makes, a template's; ``operands`` are the Places by name."""
+
+    def __init__(self, plan, problem, more, operands, label: str, name: str):
+        self.plan, self.problem, self.more, self.operands, self.label, self.name = plan, problem, more, operands, label, name
+
+    def write(self, code: "Binding"):
+        plan = self.plan(code.known(self.problem), *map(code.known, self.more))
+        temporaries = {name: Temporary(size) for name, size in plan.temporaries.items()}
+        fixed, unused = {}, set(temporaries.values())  # temporaries that are made once: their addresses; those that no step has used yet
+        for step in plan.steps:
+            slots = []
+            for slot in step.slots:
+                if slot[0] == "const":
+                    slots.append((-1, slot[1]))
+                elif slot[1] in temporaries:
+                    slots.append((temporaries[slot[1]], slot[2]))
+                else:
+                    place = self.operands[slot[1]]
+                    slots.append((place.value, slot[2] + code.known(place.offset)))
+            slots = [(-1, fixed[value] + number) if value in fixed else (value, number) for value, number in slots]
+            if code.outline.held and code.once(step, slots, fixed, unused):
+                continue
+            unused.difference_update(value for value, _ in slots)
+            code.step(step.kernel, step.extent, step.grain, slots, self.label)
+        code.keep.append(plan)
+        log.debug("%s: %s by template, %d steps", code.outline.name, self.name, len(plan.steps))
+
+
+def settled_graph(graph: Graph, sizes: dict) -> Graph:
+    """The same program for these sizes."""
+    env: dict = {}
+
+    def settle(node: Node) -> Node:
+        args = map_nodes(settled(node.args, sizes), env.__getitem__)
+        inside = node.inside and settled_graph(node.inside, sizes)
+        env[node] = Node(node.name, node.op, args, settled(node.params, sizes), settled(node.meta, sizes), inside, node.where, node.weak, node.constant)
+        return env[node]
+
+    inputs, nodes = list(map(settle, graph.inputs)), list(map(settle, graph.nodes))
+    return Graph(inputs, nodes, [Store(env[o.node], env[o.into]) if isinstance(o, Store) else env[o] for o in graph.outputs])
+
+
+class Assembler:
+    """Decides the steps of one program: those of its landmarks, and between them those of the kernels that compute what is kept.
+
+    ``homes`` tells where a value is to lie, ``places`` where it lies already.  Sizes may be symbols: what is decided holds for all sizes under
+    the Facts that are noted on the way.
     """
 
     def __init__(self, graph: Graph, name: str, outputs: list[Meta], stream, block=(), spent=None, held=None):
         self.graph, self.name, self.outputs, self.stream, self.spent = graph, name, outputs, stream, spent
-        self.steps, self.labels, self.keep, self.callbacks, self.long = [], [], [], {}, False  # a step: (kernel, extent, grain, [(value, number)])
+        self.items, self.work = [], []  # what is to be done in order; how many multiplications, or elements, of each
         self.given = [n for n in graph.inputs if n not in stream]
         self.held = {k: held[node] for k, node in enumerate(self.given) if node in held} if held else {}
         self.places = {node: Place(k, node.meta) for k, node in enumerate(self.given)}
@@ -108,7 +189,7 @@ class Assembler:
         self.order = {node: k for k, node in enumerate(graph.nodes)}
         self.homes = self.reserve()
 
-    def assemble(self) -> Code:
+    def assemble(self) -> "Outline":
         plan = Schedule(self.graph, self.landmarks())
         for (landmark, tail), slot in zip(plan.landmarks.items(), plan.slots):
             self.fill(slot)
@@ -116,7 +197,7 @@ class Assembler:
         self.fill(plan.slots[-1])
         self.segment([(node, place) for node, place in self.targets if self.places[node].value != place.value])
         self.segment([(o.node, self.places[o.into]) for o in self.stores if self.places.get(o.node) is not self.places[o.into]])
-        return self.code()
+        return Outline(self)
 
     # --- what lies where -----------------------------------------------------------------------------------------------------------
     def reserve(self) -> dict:
@@ -230,9 +311,9 @@ class Assembler:
             beside = {name: homes.get(n) or self.operand(n, is_contiguous) for name, n in names.items()}
             fusion_log.debug("%s: %s computes %s", self.name, node.name, tail)
         root = tail.stored[0]
-        plan, operands = PLANNERS[node.op].plan(self, node, homes[root], root.dtype.name, epilogue)
-        self.add(node, root.shape, plan, {**operands, **beside}, f" and {tail}" if tail.inside else "")
-        self.long = self.long or product(root.shape) * node.args[1].shape[-1] > LONG
+        plan, problem, operands = PLANNERS[node.op].plan(self, node, homes[root], root.dtype.name)
+        self.add(node, root.shape, plan, problem, (epilogue,) if node.op in WITH_TAILS else (), {**operands, **beside}, f" and {tail}" if tail.inside else "")
+        self.work.append(product(root.shape) * node.args[1].shape[-1])
         self.places.update(homes)
 
     def attend(self, node: Node):
@@ -240,47 +321,15 @@ class Assembler:
         parts = [(part, part.params["index"]) for part in self.users.get(node, ())]
         homes = {k: self.homes[part] for part, k in parts if part in self.homes and has_rows(self.homes[part].meta)}
         targets = [homes.get(k) or Place(Temporary(meta.nbytes), meta) for k, meta in enumerate(node.meta)]
-        self.add(node, node.meta[0].shape, *SEVERAL[node.op](self, node, targets))
-        self.long = True
+        plan, problem, operands = SEVERAL[node.op](self, node, targets)
+        self.add(node, node.meta[0].shape, plan, problem, (), operands)
+        self.work.append(ALWAYS_LONG)
         self.places.update((part, targets[k]) for part, k in parts)
 
-    def add(self, node: Node, shape, plan, operands, more=""):
-        """Adds the steps of a template's plan."""
-        temporaries = {name: Temporary(size) for name, size in plan.temporaries.items()}
-        fixed, unused = {}, set(temporaries.values())  # temporaries that are made once: their addresses; those that no step has used yet
-        for step in plan.steps:
-            slots = []
-            for slot in step.slots:
-                if slot[0] == "const":
-                    slots.append((-1, slot[1]))
-                elif slot[1] in temporaries:
-                    slots.append((temporaries[slot[1]], slot[2]))
-                else:
-                    slots.append((operands[slot[1]].value, slot[2] + operands[slot[1]].offset))
-            slots = [(-1, fixed[value] + number) if value in fixed else (value, number) for value, number in slots]
-            if self.held and self.once(step, slots, fixed, unused):
-                continue
-            unused.difference_update(value for value, _ in slots)
-            self.steps.append((step.kernel, step.extent, step.grain, slots))
-            self.labels.append(f"{node.op.name} {list(shape)} {[list(n.shape) for n in node.used]}{more}")
-        self.keep.append(plan)
-        log.debug("%s: %s by template, %d steps", self.name, node.op.name, len(plan.steps))
-
-    def once(self, step, slots, fixed, unused) -> bool:
-        """Runs a step now that makes a temporary of nothing but inputs that are always the same: packing of known weights."""
-        made = {value for value, _ in slots if value in unused}
-        if not made or not all(value == -1 or value in made or value in self.held for value, _ in slots):
-            return False
-        for temporary in made:
-            buffer = ctypes.create_string_buffer(temporary.nbytes + 64)
-            self.keep.append(buffer)
-            fixed[temporary] = -(-ctypes.addressof(buffer) // 64) * 64
-        words = [1, step.kernel, step.extent, step.grain, len(slots)]
-        for value, number in slots:
-            words += -1, number + (0 if value == -1 else fixed.get(value) or self.held[value])
-        code = (ctypes.c_int64 * len(words))(*words)
-        pool.caller("program_run")(ctypes.addressof(code), ctypes.addressof(code))
-        return True
+    def add(self, node: Node, shape, plan, problem, more, operands, after=""):
+        """Adds the steps of a template."""
+        label = f"{node.op.name} {list(shape)} {[list(n.shape) for n in node.used]}{after}"
+        self.items.append(Templated(plan, problem, more, operands, label, node.op.name))
 
     # --- everything else ---------------------------------------------------------------------------------------------------------
     def segment(self, targets):
@@ -318,52 +367,89 @@ class Assembler:
             log.debug("%s: by NumPy: %s", self.name, reason)
             return False
         values = [(self.places[n].value, self.places[n].offset) for n in part.inputs] + [(p.value, p.offset) for p in fresh]
-        values += [(Temporary(n), 0) for n in bound.temporaries] + [(FLAG, 0)]
-        words, at = bound.words, 1
-        while at < len(words):
-            count, slots = words[at + 3], []
-            for source, constant in zip(words[at + 4:at + 4 + 2 * count:2], words[at + 5:at + 4 + 2 * count:2]):
-                value, offset = (-1, 0) if source == -1 else values[source]
-                slots.append((value, constant + offset))
-            self.steps.append((*words[at:at + 3], slots))
-            self.labels.append(f"{len(part.nodes)} nodes -> " + ", ".join(f"{n.op.name if n.op else n.name} {n.meta}" for n, _ in targets))
-            at += 4 + 2 * count
-        self.keep.append(program)
-        sizes = [self.places[n].meta.numel for n in part.inputs] + [place.meta.numel for _, place in targets]
-        self.long = self.long or max(sizes) > LONG // 16
+        label = f"{len(part.nodes)} nodes -> " + ", ".join(f"{n.op.name if n.op else n.name} {n.meta}" for n, _ in targets)
+        self.items.append(Generated(program, bound, values, label))
+        self.work += [16 * size for size in (*(self.places[n].meta.numel for n in part.inputs), *(place.meta.numel for _, place in targets))]
         return True
 
     def by_numpy(self, part: Graph, targets):
         """One step that computes a segment by its NumPy meaning."""
-        inputs = part.inputs
-        metas = [self.places[n].meta for n in inputs], [place.meta for _, place in targets]
-        kernel = callback(part, *metas)
-        self.keep.append(kernel)
-        address = address_of(kernel)
-        self.callbacks[address] = part, *metas
-        slots = [(self.places[n].value, self.places[n].offset) for n in inputs] + [(p.value, p.offset) for _, p in targets] + [(FLAG, 0)]
-        self.steps.append((address, 1, 1, slots))
-        self.labels.append(f"NumPy: {len(part.nodes)} nodes")
+        metas = [self.places[n].meta for n in part.inputs], [place.meta for _, place in targets]
+        values = [(self.places[n].value, self.places[n].offset) for n in part.inputs] + [(p.value, p.offset) for _, p in targets]
+        self.items.append(ByNumpy(part, metas, values))
         log.debug("%s: %d nodes by NumPy: %s", self.name, len(part.nodes), ", ".join(dict.fromkeys(n.op.name for n in part.nodes)))
 
-    # --- the code --------------------------------------------------------------------------------------------------------------------
+
+class Outline:
+    """A program of which all is decided but its sizes: ``code(sizes)`` makes it one that runs."""
+
+    def __init__(self, made: Assembler):
+        self.name, self.items, self.work, self.outputs, self.stream, self.given, self.held = made.name, made.items, made.work, made.outputs, made.stream, made.given, made.held
+        self.block, self.parts = None, []  # the input that nobody reads afterwards, and the (offset, bytes) of what lies in it
+        if made.spent is not None:
+            self.block = made.given.index(made.spent)
+            self.parts = [(p.params["offset"], p.meta.nbytes) for p in made.graph.nodes if p.op is P.part and p.args[0] is made.spent]
+
+    def code(self, sizes=None) -> Code:
+        """The program for these values of its symbols."""
+        return Binding(self, sizes or {}).code()
+
+
+class Binding:
+    """An Outline becoming Code: its steps with numbers in them, and an arena for its temporaries."""
+
+    def __init__(self, outline: Outline, sizes: dict):
+        self.outline, self.sizes = outline, sizes
+        self.steps, self.labels, self.keep, self.callbacks = [], [], [], {}  # a step: (kernel, extent, grain, [(value, number)])
+        for item in outline.items:
+            item.write(self)
+
+    def known(self, value):
+        """A value with numbers in place of symbols."""
+        return settled(value, self.sizes) if self.sizes else value
+
+    def step(self, kernel: int, extent: int, grain: int, slots, label: str):
+        """Adds a step."""
+        self.steps.append((kernel, extent, grain, slots))
+        self.labels.append(label)
+
+    def once(self, step, slots, fixed, unused) -> bool:
+        """Runs a step now that makes a temporary of nothing but inputs that are always the same: packing of known weights."""
+        held = self.outline.held
+        made = {value for value, _ in slots if value in unused}
+        if not made or not all(value == -1 or value in made or value in held for value, _ in slots):
+            return False
+        for temporary in made:
+            buffer = ctypes.create_string_buffer(temporary.nbytes + 64)
+            self.keep.append(buffer)
+            fixed[temporary] = -(-ctypes.addressof(buffer) // 64) * 64
+        words = [1, step.kernel, step.extent, step.grain, len(slots)]
+        for value, number in slots:
+            words += -1, number + (0 if value == -1 else fixed.get(value) or held[value])
+        code = (ctypes.c_int64 * len(words))(*words)
+        pool.caller("program_run")(ctypes.addressof(code), ctypes.addressof(code))
+        return True
+
     def code(self) -> Code:
         """The steps as words, temporaries in one arena."""
-        lives: dict = {}
+        outline, lives = self.outline, {}
         for k, (*_, slots) in enumerate(self.steps):
             for value, _ in slots:
                 if isinstance(value, Temporary):
-                    lives.setdefault(value, memory.Life(value.nbytes, k, k)).last = k
+                    if value not in lives:
+                        lives[value] = memory.Life(max(self.known(value.nbytes), 64), k, k)
+                    lives[value].last = k
+        outputs = self.known(outline.outputs)
         spent = self.in_spent(lives)
         own = [t for t in lives if t not in spent]
         offsets, size = memory.plan([lives[t] for t in own])
-        arena = len(self.given) + len(self.outputs)
+        arena = len(outline.given) + len(outputs)
         at = {**spent, **{t: (arena, offset) for t, offset in zip(own, offsets)}}
         if lives:
-            memory_log.debug("%s: %d temporaries of %d bytes in an arena of %d, %d of them where residuals lay; results of %d bytes", self.name,
-                             len(lives), sum(t.nbytes for t in lives), size, len(spent), sum(m.nbytes for m in self.outputs))
-        numbers = {node: arena + bool(size) + k for k, node in enumerate(self.stream)}
-        numbers[FLAG] = arena + bool(size) + len(self.stream)
+            memory_log.debug("%s: %d temporaries of %d bytes in an arena of %d, %d of them where residuals lay; results of %d bytes", outline.name,
+                             len(lives), sum(life.size for life in lives.values()), size, len(spent), sum(m.nbytes for m in outputs))
+        numbers = {node: arena + bool(size) + k for k, node in enumerate(outline.stream)}
+        numbers[FLAG] = arena + bool(size) + len(outline.stream)
         words, tables = [len(self.steps)], {}
         for kernel, extent, grain, slots in self.steps:
             words += (kernel, extent, grain, len(slots))
@@ -372,22 +458,22 @@ class Assembler:
                     tables[len(words) + 1] = number.array
                 place, offset = at[value] if isinstance(value, Temporary) else (numbers.get(value, value), 0)
                 words += place, number + offset
-        names = tuple(n.name for n in self.given), tuple(n.name for n in self.stream)
-        return Code(words, self.outputs, [size] if size else [], self.keep, self.long, self.labels, names, self.callbacks, tables)
+        names = tuple(n.name for n in outline.given), tuple(n.name for n in outline.stream)
+        long = max(map(self.known, outline.work), default=0) > LONG
+        return Code(words, outputs, [size] if size else [], self.keep, long, self.labels, names, self.callbacks, tables)
 
     def in_spent(self, lives: dict) -> dict:
         """(value, offset) of temporaries that lie in the spent input, where what a program has read already lay."""
-        if self.spent is None:
+        block = self.outline.block
+        if block is None:
             return {}
-        block = self.given.index(self.spent)
-        parts = [p for p in self.graph.nodes if p.op is P.part and p.args[0] is self.spent]
-        starts = [p.params["offset"] for p in parts]
-        spent = [memory.Life(p.meta.nbytes, -1, -1) for p in parts]
+        parts = self.known(self.outline.parts)
+        starts, spent = [start for start, _ in parts], [memory.Life(size, -1, -1) for _, size in parts]
         for k, (*_, slots) in enumerate(self.steps):
             for value, offset in slots:
                 if type(value) is int and value == block:
                     spent[bisect.bisect_right(starts, offset) - 1].last = k
-        found = memory.within(list(lives.values()), list(zip(spent, starts)), self.spent.meta.nbytes)
+        found = memory.within(list(lives.values()), list(zip(spent, starts)), self.known(self.outline.given[block].meta.nbytes))
         order = list(lives)
         return {order[k]: (block, offset) for k, offset in found.items()}
 
@@ -420,12 +506,12 @@ def windows_match(x_shape, w_shape, g_shape, p) -> bool:
                for size, k, n, s, pad, d in zip(x_shape[2:], w_shape[2:], g_shape[2:], p["stride"], p["padding"], p["dilation"]))
 
 
-def plan_product(assembler: Assembler, node: Node, target: Place, dtype: str, epilogue):
+def plan_product(assembler: Assembler, node: Node, target: Place, dtype: str):
     left, right = (assembler.operand(n) for n in node.args)
     shape = node.shape
     problem = Matmul(tuple(shape[:-2]), shape[-2], shape[-1], node.args[0].shape[-1], tuple(left.meta.strides), tuple(right.meta.strides),
                      row_major(shape), node.args[0].dtype.name, dtype)
-    return plan_matmul(problem, epilogue), {"a": left, "b": right, "c": target}
+    return plan_matmul, problem, {"a": left, "b": right, "c": target}
 
 
 def convolution(x_shape, w_shape, x, y, node: Node) -> Convolution:
@@ -439,26 +525,26 @@ def is_contiguous(meta: Meta) -> bool:
     return meta.contiguous
 
 
-def plan_forward(assembler: Assembler, node: Node, target: Place, dtype: str, epilogue):
+def plan_forward(assembler: Assembler, node: Node, target: Place, dtype: str):
     x, w = assembler.operand(node.args[0]), assembler.operand(node.args[1], is_contiguous)
     problem = convolution(node.args[0].shape, node.args[1].shape, x.meta.strides, row_major(node.shape), node)
-    return plan_conv(problem, epilogue), {"x": x, "weight": w, "y": target}
+    return plan_conv, problem, {"x": x, "weight": w, "y": target}
 
 
-def plan_input(assembler: Assembler, node: Node, target: Place, dtype: str, epilogue):
+def plan_input(assembler: Assembler, node: Node, target: Place, dtype: str):
     g, w = assembler.operand(node.args[0]), assembler.operand(node.args[1], is_contiguous)
     problem = convolution(node.shape, node.args[1].shape, row_major(node.shape), g.meta.strides, node)
-    return plan_conv_input_grad(problem, epilogue), {"y": g, "weight": w, "x": target}
+    return plan_conv_input_grad, problem, {"y": g, "weight": w, "x": target}
 
 
-def plan_weight(assembler: Assembler, node: Node, target: Place, dtype: str, epilogue):
+def plan_weight(assembler: Assembler, node: Node, target: Place, dtype: str):
     g, x = assembler.operand(node.args[0]), assembler.operand(node.args[1])
     problem = convolution(node.args[1].shape, node.shape, x.meta.strides, g.meta.strides, node)
-    return plan_conv_weight_grad(problem), {"x": x, "y": g, "weight": target}
+    return plan_conv_weight_grad, problem, {"x": x, "y": g, "weight": target}
 
 
 class Planner:
-    """``plan(assembler, node, target, dtype of the target, epilogue)`` gives a plan and its operands; ``output`` is the target's name."""
+    """``plan(assembler, node, target, dtype of the target)`` gives what plans a problem, the problem, and its operands; ``output`` is the target's name."""
 
     def __init__(self, plan, output):
         self.plan, self.output = plan, output
@@ -499,7 +585,7 @@ def plan_attention(assembler: Assembler, node: Node, targets):
     from ..compiler.templates import attention
 
     problem, operands = attention_problem(assembler, *node.args, **node.params, out=targets[0].meta)
-    return attention.plan_attention(problem), {**operands, "out": targets[0], "lse": targets[1]}
+    return attention.plan_attention, problem, {**operands, "out": targets[0], "lse": targets[1]}
 
 
 def plan_attention_gradient(assembler: Assembler, node: Node, targets):
@@ -509,7 +595,7 @@ def plan_attention_gradient(assembler: Assembler, node: Node, targets):
     names = ("grad_q", "grad_k", "grad_v")
     strides = {name: tuple(place.meta.strides) for name, place in zip(("grad", *names), (given["grad"], *targets))}
     problem, operands = attention_problem(assembler, *node.args[3:], **node.params, out=given["out"].meta, **strides)
-    return attention.plan_attention_backward(problem), {**operands, **given, **dict(zip(names, targets))}
+    return attention.plan_attention_backward, problem, {**operands, **given, **dict(zip(names, targets))}
 
 
 SEVERAL = {P.attention: plan_attention, P.attention_gradient: plan_attention_gradient}
