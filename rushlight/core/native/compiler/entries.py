@@ -69,7 +69,7 @@ def _function(program, declared, symbol, parameters, result, emit):
     signature = SimpleNamespace(
         symbol=symbol, parameters=parameters, result=result, inline=False, owner=declared.owner, node=declared.node, name=declared.name
     )
-    return Function(program, declared.module, signature, {}).compile_entry(emit)
+    return Function(program, declared.module, signature, {}, ()).compile_entry(emit)
 
 
 def _self(declared):

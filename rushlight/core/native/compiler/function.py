@@ -26,12 +26,13 @@ class Function(References, Variables, Conversions):
     Compilation runs until nothing new is learned about the locals: their types, and which of them only ever hold permanent references.
     """
 
-    def __init__(self, program, module, declaration, learned):
+    def __init__(self, program, module, declaration, learned, assigned):
         self.program, self.module, self.declaration = program, module, declaration
+        self.assigned = assigned  # names that the body gives values
         self.learned = learned  # name -> Type, from the previous run
         self.seen = {}  # name -> set of (Type, permanent), in this run
         self.annotated = {}  # name -> Type
-        self.final = False
+        self.final = self.doubtful = False  # doubtful: something was left out, in the hope that the next run knows better
         self.locals, self.values = {}, {}
         self.known = set()  # locals that certainly have a value here
         self.live = []
@@ -54,7 +55,7 @@ class Function(References, Variables, Conversions):
 
     def compile(self, body):
         """The LLVM text of the function, for a list of statements."""
-        self._bind_parameters(body)
+        self._bind_parameters()
         execute(self, body)
         if self.code.open:
             self.leave(self.none())
@@ -64,14 +65,12 @@ class Function(References, Variables, Conversions):
     def compile_entry(self, emit):
         """The LLVM text of an exported function whose code `emit` appends and whose result it gives."""
         self.final, self.node, self.code.linkage = True, self.declaration.node, ""
-        self._bind_parameters([])
+        self._bind_parameters()
         self.leave(emit(self))
         self._finish()
         return str(self.code)
 
-    def _bind_parameters(self, body):
-        names = (node for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name))
-        self.assigned = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    def _bind_parameters(self):
         for parameter in self.declaration.parameters:
             value = Value(parameter.type, f"%{parameter.name}", PERMANENT)
             if parameter.type is ARGS:
@@ -157,17 +156,21 @@ class Function(References, Variables, Conversions):
 
 def compile_function(program, module, declaration):
     """The LLVM text of a declared function."""
-    learned = {}
+    body, learned = declaration.node.body, {}
+    names = (node for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name))
+    assigned = {node.id for node in names if isinstance(node.ctx, ast.Store)}
     for _ in range(MOST_RUNS):
-        attempt = Function(program, module, declaration, learned)
-        attempt.compile(declaration.node.body)
+        attempt = Function(program, module, declaration, learned, assigned)
+        text = attempt.compile(body)
         found = _learn(attempt)
         if found == learned:
+            if not attempt.doubtful:
+                return text
             break
         learned = found
-    last = Function(program, module, declaration, learned)
+    last = Function(program, module, declaration, learned, assigned)
     last.final = True
-    return last.compile(declaration.node.body)
+    return last.compile(body)
 
 
 def _learn(attempt):

@@ -62,6 +62,7 @@ class Variables:
         """False while a first run still has too narrow an idea of a local; the next run knows better."""
         if self.final or value.type in (type, NONE) or type is OBJECT or value.type is OBJECT:
             return True
+        self.doubtful = True
         return False
 
     def discard(self, value):
@@ -71,8 +72,10 @@ class Variables:
     def read(self, node):
         """The value of a local variable or parameter."""
         name = node.id
-        if name not in self.known and self.final:
-            raise self.unsupported(node, f"reading {name!r} where it may have no value")
+        if name not in self.known:
+            if self.final:
+                raise self.unsupported(node, f"reading {name!r} where it may have no value")
+            self.doubtful = True
         if name in self.values:
             return Value(**vars(self.values[name]))
         local = self.locals[name]
