@@ -9,6 +9,7 @@ first step, with empty and then with filled caches.  Memory is what a step holds
 With one thread step times are processor times, which a busy machine disturbs least.
 """
 import argparse
+import ctypes
 import json
 import math
 import os
@@ -24,6 +25,7 @@ import time
 from stepping import CASES, SYSTEMS, Stepper
 
 PARTS = ("steps", "start", "memory")
+PR_SET_CHILD_SUBREAPER = 36
 GIVE_BACK = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}  # so that freed memory leaves the process
 
 
@@ -32,11 +34,27 @@ def caches(folder):
     return {"RUSHLIGHT_CACHE": f"{folder}/rushlight", "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor"}
 
 
+def adopt():
+    """Makes this process the parent of those that its children leave behind, as torch.compile's workers are: what they took is counted."""
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
+
+
+def wait_for_all():
+    """Waits until this process has no children."""
+    while True:
+        try:
+            os.wait()
+        except ChildProcessError:
+            return
+
+
 def fresh(case, system, threads, environment, *flags):
-    """What a process of its own reports."""
+    """What a process of its own reports, and the processor seconds of it and of all that it started."""
     command = [sys.executable, str(pathlib.Path(__file__).with_name("stepping.py")), case, system, "--threads", str(threads), *flags]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run([*command, "--began", str(time.monotonic())], capture_output=True, text=True, env={**os.environ, **environment})
+    wait_for_all()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
         raise SystemExit(f"{case} on {system} failed:\n{done.stderr}")
@@ -176,6 +194,7 @@ def main():
     if options.only_steps:
         print(json.dumps(measure_steps(options.only_steps, options.systems, options.threads, options.rounds)))
         return
+    adopt()
     before, rows = known(options.reuse), {}
     for case in options.models:
         with tempfile.TemporaryDirectory() as folder:
