@@ -82,11 +82,16 @@ def expression_epilogue(expr, operands=(), out=("c", float32), further=(), given
                 b.store(value, at, mask=mask)
         return b.convert(emission.value(expr), sums.type.element)
 
+    def touched(b, place, slots):
+        elements = [(o.dtype, slot) for o, slot in zip(operands, slots[1:]) if o.along == "element"]
+        elements += [(o.dtype, slot) for o, slot in zip(further, slots[1 + len(operands):])]
+        return [beside(b, place, slots[0], b.cast("inttoptr", slot, ptr), STORED[dtype.name], out_dtype, 0) for dtype, slot in elements]
+
     kinds = ", ".join(f"{o.name}: {o.dtype} {o.along}" for o in operands)
     slots = tuple(("pointer", name, 0) for name in (out_name, *(o.name for o in operands), *(o.name for o in further)))
     outputs = ", ".join(str(o.dtype) for o in further)
     formula = "; ".join(show(expr, *(o.value for o in further)))
-    return Epilogue(f"{formula} of {given.dtype} and {kinds} into {out_dtype} and {outputs}", slots, emit)
+    return Epilogue(f"{formula} of {given.dtype} and {kinds} into {out_dtype} and {outputs}", slots, emit, touched)
 
 
 def beside(b, place, out, base, stored, out_dtype, lanes):

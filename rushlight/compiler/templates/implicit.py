@@ -162,6 +162,7 @@ class _Tile:
                       ("first", i64), ("last", i64), ("out", ptr), ("rows_left", i64), ("number", i64), ("channel", i64)]
         self.function = f = module.function("tile", parameters, internal=True)
         (args, weights, image, offsets, depth, partial, first, last, target, rows_left, number, channel) = f.parameters
+        f.when(f.compare("!=", last, 0), lambda: self.fetch(f, args, target, rows_left, number))
         tile = self.sums(f, weights, image, offsets, depth)
         bytes_ = numbers.accumulator.bytes * numbers.lanes
 
@@ -175,6 +176,18 @@ class _Tile:
             f.store(value, place(k))
         f.when(f.compare("!=", last, 0), lambda: self.store(f, args, partial, target, rows_left, number, channel))
         f.ret()
+
+    def fetch(self, f, args, target, rows_left, number):
+        """Asks for the memory of a tile before its sums are known."""
+        s = Slots(f, args, SLOTS, ("out_offsets",))
+        slots, out_row = self.epilogue.values(f, args, len(SLOTS)), s.out_row
+        starts = [f.load(i64, f.offset(s.out_offsets, f.add(number, j * self.numbers.lanes), i64)) for j in range(self.vectors)]
+
+        def row(r, _):
+            for start in starts:
+                self.epilogue.fetch(f, f.offset(f.offset(target, f.mul(r, out_row)), start, self.out), slots)
+
+        f.loop(0, f.minimum(rows_left, self.rows), 1, [], row)
 
     def sums(self, f, weights, image, offsets, depth):
         """The loop along k: four offsets at a time, then the rest one by one."""
@@ -211,7 +224,7 @@ class _Tile:
         numbers, lanes, out = self.numbers, self.numbers.lanes, self.out
         s = Slots(f, args, SLOTS, ("out_offsets",))
         bytes_ = numbers.accumulator.bytes * lanes
-        slots = [f.load(i64, f.offset(args, 8 * (len(SLOTS) + k))) for k in range(len(self.epilogue.slots))]
+        slots = self.epilogue.values(f, args, len(SLOTS))
         out_row, table = s.out_row, s.out_offsets
         rows_there = f.minimum(rows_left, self.rows)
 

@@ -54,9 +54,19 @@ class Store:
     def finish(self, b, args, total, place, batch, row, column, mask):
         """One vector of final sums: epilogue, conversion, store."""
         if self.epilogue.emit is not None:
-            slots = [b.load(i64, b.offset(args, 8 * (self.first_slot + k))) for k in range(len(self.epilogue.slots))]
+            slots = self.epilogue.values(b, args, self.first_slot)
             total = self.epilogue.emit(b, total, batch, row, column, place, mask, slots)
         b.store(b.convert(total, self.out), place, mask=mask)
+
+    def fetch(self, b, args, out, out_stride, rows, vectors):
+        """Asks for the memory of a tile before its sums are known."""
+        slots = self.epilogue.values(b, args, self.first_slot)
+
+        def row(r, _):
+            for line in range(-(-vectors * self.numbers.lanes * self.out.bytes // 64)):
+                self.epilogue.fetch(b, b.offset(out, b.add(b.mul(out_stride, r), 64 * line)), slots)
+
+        b.loop(0, rows, 1, [], row)
 
 
 PARAMETERS = [("args", ptr), ("a", ptr), ("panel", ptr), ("chunks", i64), ("out", ptr), ("out_stride", i64),
@@ -75,8 +85,9 @@ def write_tile(module, name, numbers, rows, vectors, a_row, a_step, store):
      batch, row, column) = f.parameters
     lanes, bytes_ = numbers.lanes, numbers.accumulator.bytes
     width = vectors * lanes
-    tile = sums(f, numbers, rows, vectors, a, a_row, a_step, panel, chunks)
     first, last = (f.compare("!=", f.and_(stage, bit), 0) for bit in (FIRST, LAST))
+    f.when(last, lambda: store.fetch(f, args, out, out_stride, f.minimum(rows_left, rows), vectors))
+    tile = sums(f, numbers, rows, vectors, a, a_row, a_step, panel, chunks)
 
     def place(base, stride, r, j, size):
         return f.offset(base, f.add(f.mul(stride, r), j * lanes * size))
