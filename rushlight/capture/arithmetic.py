@@ -25,7 +25,7 @@ RUN_TIME = frozenset("+-*/")  # operators of a tensor and a number that take the
 
 def whole(value) -> bool:
     """Whether a value is an int that algebra can take: an Expr or a known int."""
-    return isinstance(value, Number) and value.expr is not None or isinstance(value, Constant) and type(value.value) is int
+    return isinstance(value, Number) and value.expr is not None and value.expr.dtype is None or isinstance(value, Constant) and type(value.value) is int
 
 
 def exact(value):
@@ -66,6 +66,8 @@ class Arithmetic:
 
     def run_time_number(self, number):
         """A varying number as an input of the graph."""
+        if self.unknown(number):
+            return TensorValue(self.recorder.number_of(number.expr) if number.fake is None else number.fake)
         fake = self.recorder.number(type(number.hint))
         self.graph_inputs[fake.node] = self.text_of(number), None
         return TensorValue(fake)
@@ -73,6 +75,8 @@ class Arithmetic:
     def number_binary(self, symbol, a, b):
         if symbol not in SYMBOLIC or not all(isinstance(v, Number) or isinstance(v, Constant) and type(v.value) in (int, float) for v in (a, b)):
             return None
+        if self.unknown(a) or self.unknown(b):
+            return self.unknown_binary(symbol, a, b)
         x, y = (v.hint if isinstance(v, Number) else v.value for v in (a, b))
         if symbol in ("/", "//", "%"):
             if y == 0:
@@ -104,6 +108,8 @@ class Arithmetic:
                 return Constant(symbol == "!=")
             return self.run_framework(COMPARE[symbol], [a, b], {})
         if isinstance(a, Number) or isinstance(b, Number):
+            if (self.unknown(a) or self.unknown(b)) and all(isinstance(v, Number) or type(v.value) in (int, float) for v in (a, b) if isinstance(v, (Number, Constant))):
+                return self.unknown_comparison(symbol, a, b)
             if whole(a) and whole(b):
                 return Constant(bool(COMPARE[symbol](exact(a), exact(b))))
             if all(isinstance(v, (Number, Constant)) for v in (a, b)):
@@ -173,6 +179,8 @@ class Arithmetic:
         if isinstance(value, Constant):
             return bool(value.value)
         if isinstance(value, Number):
+            if value.fake is not None:
+                raise Break("RB002", "a number that depends on data")
             return bool(value.expr) if value.expr is not None else self.decide(bool(value.hint), f"bool({value.text})").value
         if isinstance(value, (Sequence, Mapping, SetValue)):
             return bool(value.items)

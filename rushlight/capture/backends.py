@@ -12,6 +12,7 @@ from ..core.op import make
 from ..core.settings import settings
 from ..graph.graph import Graph, Node
 from ..graph.save import Unsaveable, fingerprint, own
+from .readings import PICK, SHIFT, in_stages
 
 log = logger("graph")
 
@@ -40,6 +41,15 @@ def run(graph: Graph, values) -> list:
     env = dict(zip(graph.inputs, values))
     sizes = {node.name: value for node, value in env.items() if type(value) is int}
 
+    for node in graph.nodes:
+        value = env[node] = called(node, env, sizes)
+        if type(value) is int:
+            sizes[node.name] = value
+    return [env[n] for n in graph.outputs]
+
+
+def called(node, env, sizes):
+    """The result of one node: ``env`` holds values by their nodes, ``sizes`` ints by name."""
     def at(value):
         if isinstance(value, Node):
             return env[value]
@@ -47,9 +57,7 @@ def run(graph: Graph, values) -> list:
             return value.evaluate(sizes)
         return type(value)(map(at, value)) if type(value) in (tuple, list, Size) else value
 
-    for node in graph.nodes:
-        env[node] = node.op(*map(at, node.args), **{k: at(v) for k, v in node.params.items()})
-    return [env[n] for n in graph.outputs]
+    return node.op(*map(at, node.args), **{k: at(v) for k, v in node.params.items()})
 
 
 def eager(module: GraphModule, example_inputs):
@@ -58,7 +66,16 @@ def eager(module: GraphModule, example_inputs):
 
 
 def rushlight(module: GraphModule, example_inputs, freezing=False, **chosen):
-    """One operator whose body is the graph: its plans trace, differentiate, fuse and compile it.  Equal graphs are one operator."""
+    """One operator whose body is the graph: its plans trace, differentiate, fuse and compile it.  Equal graphs are one operator.
+
+    A graph in which Python reads numbers becomes several.
+    """
+    from .stages import Stages, divided
+    if in_stages(module.graph.nodes):
+        if divided(module.graph):
+            log.debug("runs call by call: a backward pass goes through numbers that data decide")
+            return module.forward
+        return Stages(module.graph, lambda part: rushlight(GraphModule(part, module.plain, module.writes), None, **chosen))
     if freezing and module.graph.held and not module.plain and not module.writes:
         from .freezing import Frozen
         return Frozen(module.graph, example_inputs, run, rushlight(module, example_inputs, **chosen), chosen)
@@ -81,7 +98,6 @@ MOST_OPERATORS = 1024
 
 def declared(operator):
     """The operator itself, if other processes know it by its name."""
-    from .record import PICK, SHIFT
     return operator if operator in (PICK, SHIFT) else own(operator)
 
 
@@ -109,6 +125,8 @@ def operator_of(module: GraphModule, **facts):
 def aot_eager(module: GraphModule, example_inputs):
     """Forward and backward programs as they are derived for compiled code, run operator by operator."""
     from ..fx.aot import eagerly
+    if in_stages(module.graph.nodes):
+        return module.forward
     return eagerly(module.graph)
 
 

@@ -27,6 +27,7 @@ from .containers import raised
 from .errors import Again, Break, Raised
 from .training import HANDLERS as TRAINING
 from .transforms import ROOMS, kind_of
+from .unknown import HANDLERS as UNKNOWN
 from .values import (IDENTITIES, NUMBERS_AND_TEXT, Cell, Constant, ContainerMethod, ExceptionValue, Function, GeneratorValue, Identity, Instance,
                      IteratorValue, Key, Lazy, Mapping, Method, Number,
                      Object, Partial, Sequence, SetValue, Super, TensorValue)
@@ -139,7 +140,7 @@ class Calls:
             raise Break("RB008", f"{target.__name__}()", native=True)
         if target is APPLY:
             return self.custom_function(self.force(arguments[0]).value, arguments[1:])
-        handler = TRAINING.get(target)
+        handler = TRAINING.get(target) or UNKNOWN.get(target)
         if handler is not None:
             return handler(self, *arguments, **keywords)
         if is_framework(module):
@@ -526,7 +527,7 @@ class Calls:
             return Constant(kind())
         value = self.force(value)
         if isinstance(value, TensorValue):
-            raise Break("RB003", f"{kind.__name__}() of a tensor")
+            value = self.number_in(value, kind)
         if isinstance(value, Number) and type(value.hint) is kind and not more:
             return value
         name = {int: "__int__", float: "__float__"}.get(kind)

@@ -192,7 +192,9 @@ class Containers:
         if isinstance(value, View):
             return Constant(len(value.mapping.items))
         if isinstance(value, TensorValue):
-            return self.run_framework(len, [value], {}) if value.source is None or not value.fake.meta.shape else self.item(self.shape_of(value), 0)
+            if not value.fake.meta.shape:
+                return self.run_framework(len, [value], {})
+            return self.from_python(value.fake.shape[0]) if value.source is None else self.item(self.shape_of(value), 0)
         if isinstance(value, (Object, Instance)):
             found = self.class_attribute(self.class_of(value), "__len__")
             if found:

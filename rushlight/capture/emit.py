@@ -6,7 +6,7 @@ import functools
 import types
 
 from ..autograd.program import spent
-from ..core.expr import Expr
+from ..core.expr import Expr, Printer
 from ..core.log import logger
 from ..core.native import state
 from ..core.random import default_generator
@@ -141,7 +141,7 @@ class Writer:
         if isinstance(value, Constant):
             return self.literal(value.value)
         if isinstance(value, Number):
-            return self.early(self.machine.text_of(value))
+            return self.number(value)
         if value.source is not None:
             return self.load(value.source)
         if isinstance(value, TensorValue):
@@ -153,7 +153,25 @@ class Writer:
             getattr(self, f"build_{type(value).__name__}")(value, known)
         return known
 
+    def number(self, value) -> str:
+        """A varying number: text over the inputs, or an output of the graph."""
+        if value.fake is not None:
+            return self.output(value)
+        if not self.machine.unknown(value):
+            return self.early(self.machine.text_of(value))
+        return f"({self.expression(value.expr)})"
+
+    def expression(self, expr) -> str:
+        """An expression over numbers that the graph computes."""
+        machine, names = self.machine, {}
+        for symbol in expr.free:
+            node = machine.facts.unbacked.get(symbol)
+            names[symbol] = self.early(machine.symbols[symbol]) if node is None else self.outputs.setdefault(node, f"o{len(self.outputs)}")
+        return Printer(names).text(expr)
+
     def literal(self, value) -> str:
+        if self.machine.facts.unknown(value):
+            return self.expression(value)
         if isinstance(value, slice):
             return f"slice({self.literal(value.start)}, {self.literal(value.stop)}, {self.literal(value.step)})"
         return self.machine.literal(value)

@@ -231,6 +231,8 @@ class Instructions:
         found = cls and self.class_attribute(cls, method)
         if found:
             self.give(frame, self.call(found, [value], {}))
+        elif isinstance(value, Number) and type(value.hint) is not bool and method != "__invert__":
+            frame.stack.append(value if method == "__pos__" else self.binary("*", Constant(-1), value))
         else:
             frame.stack.append(self.run_framework(function, [value], {}) if isinstance(value, TensorValue) else self.fold(function, [value]))
 

@@ -5,7 +5,8 @@ import re
 import types
 
 from ..core import overriding
-from ..core.expr import INFINITY, Expr, Facts, Printer, evaluate, size
+from ..core.dtypes import bool_
+from ..core.expr import INFINITY, Expr, Printer, evaluate, size
 from ..core.interpret import own
 from ..core.log import logger
 from ..core.meta import Meta, Size
@@ -20,10 +21,12 @@ from .containers import Containers
 from .errors import Again, Break, GraphBreak, Raised
 from .guards import Guard, TensorCheck
 from .instructions import Instructions
+from .readings import Assumptions, Reading
 from .record import Fake, Recorder
 from .callables import Callables
 from .training import Training
 from .transforms import Transforms
+from .unknown import Unknown
 from .values import (IDENTITIES, NULL, NUMBERS_AND_TEXT, PLAIN, Cell, Constant, ExceptionValue, GeneratorValue, Handled, Key, Lazy, Mapping, Number, Object,
                      Offset, Sequence, SetValue, Source,
                      TensorValue, Value)
@@ -44,7 +47,7 @@ class Frame:
         self.generator = self.resume = None
 
 
-class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables, Training, Transforms):
+class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables, Training, Transforms, Unknown):
     """Captures one segment: from an entry to a return, a raise or a break."""
 
     def __init__(self, entry, values, rules=()):
@@ -64,11 +67,12 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
         self.handling: list = []  # exceptions whose handlers are running
         self.graph_inputs: dict = {}  # graph input node -> (text of the expression, Source or None)
         self.stream, self.drawn = None, 0  # seed and position in the random stream, and how many blocks are drawn
-        self.facts, self.symbols = Facts(), {}  # what is assumed of varying ints; symbol -> text that computes it
+        self.facts, self.symbols = Assumptions(), {}  # what is assumed of varying ints; symbol -> text that computes it
         self.roots: list = []  # (source, module) of modules that are values of the entry
         self.real: dict = {}  # graph input node -> the tensor it stands for now
         self.checks: dict = {}  # graph input node -> TensorCheck
         self.recorder = Recorder(self.lift, self.draw, self.where)
+        self.recorder.facts = self.facts
         self.used: set = set()  # nodes of backward passes that use their history up
         self.numbers: list = []  # what optimizers compute in Python before the graph runs
         self.frames: list[Frame] = []
@@ -240,6 +244,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
             self.stream = self.recorder.number(), self.recorder.number()
             for drawn in self.stream:
                 self.graph_inputs[drawn.node] = drawn.node.name, None
+        if self.facts.unknown(blocks):
+            raise Break("RB012", "random numbers, as many as data decide")
         seed, position = self.stream
         place = self.recorder.shifted(position, self.drawn) if self.drawn else position
         self.drawn += blocks
@@ -260,6 +266,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
         if kind is Expr:
             return Number(evaluate(value, self.facts.hints), value)
         if isinstance(value, Fake):
+            if value.weak and isinstance(value.node.op, Reading):
+                return Number((float if value.dtype.is_floating_point else bool if value.dtype is bool_ else int)(3), fake=value)
             made = getattr(value, "value", None)
             if made is None:
                 made = value.value = TensorValue(value)
@@ -288,6 +296,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
         if isinstance(value, Number):
             if value.expr is not None:
                 return self.facts.integer(value.expr)
+            if value.fake is not None:
+                raise Break("RB003", f"a {type(value.hint).__name__} that depends on data has to be known here")
             self.guard(self.equality(value.text, value.hint))
             return value.hint
         if isinstance(value, Object) and (isinstance(value.value, (*IDENTITIES, *NUMBERS_AND_TEXT)) or immutable(value.value)):
@@ -314,8 +324,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
         value = self.force(value)
         if isinstance(value, TensorValue):
             return value.fake
-        if isinstance(value, Number) and value.expr is not None:
-            return value.expr
+        if isinstance(value, Number) and (value.expr is not None or value.fake is not None):
+            return value.fake if value.expr is None else value.expr
         if isinstance(value, Sequence) and value.kind is not SetValue and hasattr(value, "items"):
             items = [self.concrete(self.item(value, k)) for k in range(len(value.items))]
             return tuple.__new__(value.kind, items) if issubclass(value.kind, tuple) else value.kind(items)

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 from ..aot.alias import Recording
-from ..core.expr import Expr, Facts
+from ..core.dtypes import bool_
+from ..core.expr import INFINITY, Expr, Facts
 from ..core.interpret import Interpreter, Suspended, precision
 from ..core.meta import Meta, Size
 from ..core.native import Tensor, state
@@ -12,6 +13,7 @@ from ..eager.plan import NUMBER_METAS, alias_of
 from ..graph.graph import Graph, Node, nodes_in
 from ..transforms.trace import Traced
 from .errors import Break
+from .readings import ITEM, NUMBER, OPERATORS, PICK, REQUIRE, SHIFT, SIZE, Assumptions, Reading, between, in_stages, measured
 
 
 def needs_data(what: str, code="RB003"):
@@ -28,7 +30,7 @@ class Fake(Tensor):
     like = Tensor
 
     concrete = needs_data("reading elements to decide a size", "RB012")
-    item, tolist, numpy, __array__ = map(needs_data, ("item()", "tolist()", "numpy()", "__array__()"))
+    numpy, __array__ = map(needs_data, ("numpy()", "__array__()"))
     __int__, __float__, __complex__, __index__ = map(needs_data, ("int()", "float()", "complex()", "an index"))
     __bool__ = needs_data("bool() of a tensor", "RB002")
     data_ptr, storage_offset, untyped_storage = map(needs_data, ("data_ptr()", "storage_offset()", "untyped_storage()"))
@@ -46,6 +48,22 @@ class Fake(Tensor):
     grad = property(needs_data("reading .grad", "RB011"), needs_data("setting .grad", "RB011"))
     grad_fn = property(needs_data("reading .grad_fn", "RB011"))
     _version = property(needs_data("reading ._version", "RB011"))
+
+    def item(self):
+        return self.recorder.item(self)
+
+    def refuse(self, error):
+        """The program raises the error where this holds for an element."""
+        if self.recorder.facts is None:
+            raise Break("RB002", "a check of all elements")
+        nowhere = OPS["logical_not"](OPS["any"](self))
+        self.recorder.require(self.recorder.reading(ITEM, (nowhere.node,), bool), error)
+
+    def tolist(self):
+        """The elements as nested lists of numbers that data decide."""
+        if self.numel() > MOST_ITEMS:
+            raise Break("RB003", f"tolist() of more than {MOST_ITEMS} elements")
+        return [row.tolist() for row in self.unbind(0)] if self.dim() else self.item()
 
     def size(self, dim=None):
         self.read()
@@ -78,25 +96,7 @@ class Fake(Tensor):
     __hash__ = Tensor.__hash__
 
 
-class Pick:
-    """Node operator: one result of a node with several."""
-
-    name, facts, kind, rules = "getitem", {}, None, {}
-
-    def __call__(self, several, index):
-        return several[index]
-
-
-class Shift:
-    """Node operator: a position in the random stream, counted on."""
-
-    name, facts, kind, rules = "shift", {}, None, {}
-
-    def __call__(self, position, blocks):
-        return position + blocks
-
-
-PICK, SHIFT = Pick(), Shift()
+MOST_ITEMS = 32  # numbers that one tolist() makes
 FORBIDDEN_INPLACE = frozenset(("resize_", "resize_as_", "set_", "detach_", "requires_grad_"))
 _inferred: dict = {}
 
@@ -192,6 +192,8 @@ class Recorder(Interpreter):
         self.history = False  # whether a tensor from outside is overwritten with values that carry a gradient
         self.counter = {}
         self.symbolic = False  # whether any size or argument is a symbol
+        self.facts: Assumptions | None = None  # what is known of numbers that data decide; None: there can be none
+        self.read_before: dict = {}  # what was read of data, since the last write -> the result
 
     pick = PICK
 
@@ -248,6 +250,8 @@ class Recorder(Interpreter):
                 return self.into(out, op, args, kwargs)
         if op.name in FORBIDDEN_INPLACE:
             raise Break("RB011", f"{op.name}() changes what a tensor is")
+        if self.facts is not None and measured(op):
+            return self.measure(op, tuple(map(self.entered, args)), {k: self.entered(v) for k, v in kwargs.items()})
         if op.facts.get("composite"):
             return op.body(*args, **kwargs)
         otherwise = op.facts.get("otherwise")
@@ -323,6 +327,7 @@ class Recorder(Interpreter):
 
     def written(self, node, targets, grad):
         """Notes that a node changes tensors."""
+        self.read_before.clear()
         self.writers.add(node)
         self.targets[node] = [target.node for target in targets]
         for target in targets:
@@ -343,6 +348,81 @@ class Recorder(Interpreter):
             return type(value)(map(self.lowered, value))
         return value
 
+    # --- what data decide ---------------------------------------------------------------------------------------------------------
+    def read_once(self, key, make):
+        """What ``make()`` records, once between writes."""
+        found = self.read_before.get(key)
+        if found is None:
+            found = self.read_before[key] = make()
+        return found
+
+    def reading(self, operator: Reading, args, kind) -> Fake:
+        """A number that Python computes between programs, as a tensor operators take."""
+        node = Node(self.name("u"), operator, args, {}, NUMBER_METAS[kind], where=self.where(), weak=True)
+        self.nodes.append(node)
+        made = self.fake(node, node.meta, False, frozenset())
+        made.weak = True
+        return made
+
+    def symbol(self, operator: Reading, args, low=-INFINITY) -> Expr:
+        """An int that Python reads between programs, as a symbol."""
+        node = Node(self.name("u"), operator, args, {}, NUMBER_METAS[int], where=self.where())
+        self.nodes.append(node)
+        made = self.facts.symbol(node.name, low)
+        self.facts.unbacked[made], self.symbolic = node, True
+        return made
+
+    def item(self, tensor: Fake):
+        """The only element: a symbol for an int, a weak tensor for a float."""
+        if self.facts is None or tensor.weak or tensor.dtype is bool_ or tensor.dtype.is_complex or tensor.meta.shape and tensor.numel() != 1:
+            raise Break("RB003", "item()")
+        if tensor.dtype.is_floating_point:
+            return self.read_once((ITEM, tensor.node), lambda: self.reading(ITEM, (tensor.node,), float))
+        return self.read_once((ITEM, tensor.node), lambda: self.symbol(ITEM, (tensor.node,)))
+
+    def number_of(self, e: Expr) -> Fake:
+        """An integer that data decide as a tensor operators take."""
+        return self.read_once((NUMBER, e), lambda: self.reading(NUMBER, (e,), int))
+
+    def compute(self, symbol: str, a, b, kind) -> Fake:
+        """Arithmetic of numbers that data decide: as Python does it, between programs."""
+        return self.reading(OPERATORS[symbol], (self.lowered(a), self.lowered(b)), kind)
+
+    def require(self, condition, error: Exception):
+        """The program raises the error unless a condition holds."""
+        node = Node(self.name("t"), REQUIRE, (self.lowered(condition), error), {}, None, where=self.where())
+        self.nodes.append(node)
+        self.writers.add(node)
+
+    def measure(self, op, args, kwargs):
+        """A call that is run between programs, since sizes of its results depend on data."""
+        return self.read_once((op, self.key(args), self.key(tuple(kwargs.items()))), lambda: self.measuring(op, args, kwargs))
+
+    def key(self, value):
+        """Arguments as a key: tensors by their nodes."""
+        return tuple(map(self.key, value)) if isinstance(value, (tuple, list)) else value.node if isinstance(value, Fake) else (type(value), value)
+
+    def measuring(self, op, args, kwargs):
+        unknown: list = []
+
+        def some():
+            unknown.append(self.facts.symbol(self.name("u"), 0))
+            return unknown[-1]
+
+        with Suspended(self):
+            metas = op.rules["unmeasured"](some, *args, **kwargs)
+        several = isinstance(metas, tuple)
+        node = self.node(op, self.lowered(args), metas)
+        node.params.update((k, self.lowered(v)) for k, v in kwargs.items())
+        inputs = frozenset().union(*(f.inputs for f in fakes_in((args, tuple(kwargs.values())))))
+        results = tuple(self.result(node, k, meta, None, (), False, inputs, several) for k, meta in enumerate(metas if several else (metas,)))
+        for symbol in unknown:
+            shown, dim = next((r, r.meta.shape.index(symbol)) for r in results if any(n is symbol for n in r.meta.shape))
+            self.facts.unbacked[symbol] = made = Node(symbol.arg[0], SIZE, (shown.node, dim), {}, NUMBER_METAS[int], where=node.where)
+            self.nodes.append(made)
+        self.symbolic = True
+        return results if several else results[0]
+
     # --- the result ---------------------------------------------------------------------------------------------------------------
     def graph(self, outputs, symbols=()) -> Graph:
         """The program that computes these nodes and every change made in place; symbols in arguments become inputs."""
@@ -350,8 +430,10 @@ class Recorder(Interpreter):
         for node in reversed(self.nodes):
             if node in live or node in self.writers:
                 kept.append(node)
-                live.update(nodes_in((node.args, tuple(node.params.values()))))
+                live.update(self.read_by(node))
         kept.reverse()
+        if in_stages(kept):
+            kept = self.in_turn(kept)
         if self.regions:
             from .regions import fold  # which runs graphs, and so reads this file's nodes
             kept = fold(kept, outputs, self)
@@ -360,6 +442,28 @@ class Recorder(Interpreter):
             used = frozenset().union(*(e.free for n in kept for e in expressions_in((n.args, tuple(n.params.values())))))
             inputs += [Node(s.arg[0], None, meta=NUMBER_METAS[int]) for s in symbols if s in used]
         return Graph(inputs, kept, list(outputs))
+
+
+    def read_by(self, node) -> list:
+        """The nodes that a node reads: among its arguments, and those that compute numbers in them."""
+        given = node.args, tuple(node.params.values())
+        found = list(nodes_in(given))
+        if self.facts is not None and self.facts.unbacked:
+            found += [self.facts.unbacked[s] for e in expressions_in(given) for s in e.free if s in self.facts.unbacked]
+        return found
+
+    def in_turn(self, nodes) -> list:
+        """The nodes as few programs as can be, with what Python reads between them: programs run at even times, the rest at odd ones."""
+        known, read, written, times = {}, {}, {}, {}
+        for node in nodes:
+            sources, targets = self.read_by(node), [self.root(t) for t in self.targets.get(node, ())]
+            roots = [self.root(s) for s in sources]
+            time = max([-1, *(known.get(s, -1) for s in sources), *(written.get(r, -1) for r in roots), *(read.get(t, -1) for t in targets)])
+            time += time % 2 != between(node)
+            known[node] = times[node] = time
+            read.update((r, max(time, read.get(r, -1))) for r in roots)
+            written.update((t, time) for t in targets)
+        return sorted(nodes, key=times.__getitem__)
 
 
 def expressions_in(value):

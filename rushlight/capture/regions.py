@@ -7,6 +7,7 @@ from ..autograd.program import computed_again
 from ..core.native import Op
 from ..graph.graph import Graph, Node, map_nodes, nodes_in
 from .backends import run
+from .readings import in_stages
 
 
 def fold(nodes, outputs, recorder) -> list:
@@ -16,7 +17,7 @@ def fold(nodes, outputs, recorder) -> list:
         if node in recorder.regions:
             regions.setdefault(recorder.regions[node], []).append(node)
     for inside in regions.values():
-        if not any(n in recorder.writers or isinstance(n.op, Op) and n.op.facts.get("composite") for n in inside):
+        if not in_stages(inside) and not any(n in recorder.writers or isinstance(n.op, Op) and n.op.facts.get("composite") for n in inside):
             nodes = folded(nodes, inside, outputs, recorder)
     return nodes
 

@@ -78,11 +78,12 @@ class Handled(Value):
 class Number(Value):
     """A number that varies from call to call; ``hint`` is what it is now.
 
-    An int is an Expr over symbols; any other number is Python ``text`` over the inputs.
+    An int is an Expr over symbols, as is a comparison of ints that data decide; any other number is Python ``text`` over the inputs,
+    or ``fake``, a value of the graph. Of what data decide ``hint`` tells the type only.
     """
 
-    def __init__(self, hint, expr=None, text=None):
-        self.hint, self.expr, self.text = hint, expr, text
+    def __init__(self, hint, expr=None, text=None, fake=None):
+        self.hint, self.expr, self.text, self.fake = hint, expr, text, fake
 
 
 class Object(Value):

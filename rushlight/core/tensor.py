@@ -120,11 +120,15 @@ def wrapped(dim: int, rank: int) -> int:
     return dim % low
 
 
-def anywhere(condition: Tensor) -> bool:
-    """Whether a condition holds for an element (of any example, where examples are mapped over)."""
+def refuse_where(condition: Tensor, error: Exception):
+    """Raises the error where a condition holds for an element; a captured program does so when it runs."""
     while condition.storage is None and hasattr(condition, "value"):
         condition = condition.value
-    return bool(condition.any())
+    refuse = getattr(condition, "refuse", None)
+    if refuse is not None:
+        refuse(error)
+    elif bool(condition.any()):
+        raise error
 
 
 @attach

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import operator
 
-from ..capture.record import PICK, SHIFT, expressions_in
+from ..capture.readings import PICK, SHIFT, Reading
+from ..capture.record import expressions_in
 from ..core.expr import ARITHMETIC, LEAVES, Expr
 from ..core.meta import Meta, Size
 from ..core.op import OPS
@@ -63,6 +64,8 @@ class View:
             made = self.graph.call_function(operator.getitem, self.value(node.args))
         elif node.op is SHIFT:
             made = self.graph.call_function(operator.add, self.value(node.args), name="position")
+        elif isinstance(node.op, Reading):
+            made = self.reading(node)
         elif node.op.name == "prims.item" and isinstance(node.args[0].meta, tuple):
             made = self.graph.call_function(operator.getitem, (self.value(node.args[0]), node.params["index"]))
         else:
@@ -72,9 +75,16 @@ class View:
         self.made[node] = made
         self.note(made, node)
 
+    def reading(self, node):
+        """A number that data decide; symbols are named after it."""
+        given = self.value(node.args)
+        made = self.graph.call_method(node.op.name, given) if node.op.method else self.graph.call_function(node.op.function, given)
+        self.sizes[node.name] = made
+        return made
+
     def note(self, made, node):
         """What is known of a node's value, and where it comes from."""
-        if not self.is_number(node):
+        if not self.is_number(node) and not isinstance(node.op, Reading) or node.op is PICK:
             made.meta["val"] = made.meta["example_value"] = seen(node.meta)
         if node.where is not None:
             made.meta["stack_trace"] = location(node.where)

@@ -7,9 +7,9 @@ import threading
 from ..core.dtypes import bool_, float32, int32, int64
 from ..core.kinds import P
 from ..core.log import logger
-from ..core.meta import product
+from ..core.meta import Meta, product
 from ..core.op import OPS, op, rule
-from ..core.tensor import Tensor, anywhere
+from ..core.tensor import Tensor, refuse_where
 from .activation import dropout, softmax
 from .flash import flash, refusal
 
@@ -118,17 +118,30 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
         shape = tuple(x.shape)
         out = x.unsqueeze(at + 1).expand(*shape[:at + 1], repeats, *shape[at + 1:])
         return out.reshape(*shape[:at], shape[at] * repeats, *shape[at + 1:])
-    import numpy as np
-    from ..core.exchange import from_numpy
     if repeats.dtype not in (int64, int32):
         raise RuntimeError("repeats has to be Long or Int tensor")
+    return x.index_select(at, repeated(repeats, x.size(at), at, output_size))
+
+
+@op(composite=True, method=False, name="_repeat_positions")
+def repeated(repeats, size, at, output_size):
+    """How often each of ``size`` positions comes, as the positions: [output_size] int64."""
+    import numpy as np
+    from ..core.exchange import from_numpy
     counts = repeats.reshape(-1).numpy()
     if (counts < 0).any():
         raise RuntimeError("repeats can not be negative")
-    if len(counts) != 1 and len(counts) != x.size(at):
-        raise RuntimeError(f"repeats must have the same size as input along dim, but got repeats.size(0) = {len(counts)} and input.size({at}) = {x.size(at)}")
-    index = np.repeat(np.arange(x.size(at)), counts if len(counts) > 1 else int(counts[0]))
-    return x.index_select(at, from_numpy(index.astype(np.int64)))
+    if len(counts) != 1 and len(counts) != size:
+        raise RuntimeError(f"repeats must have the same size as input along dim, but got repeats.size(0) = {len(counts)} and input.size({at}) = {size}")
+    index = np.repeat(np.arange(size), counts if len(counts) > 1 else int(counts[0]))
+    if output_size is not None and len(index) != output_size:
+        raise RuntimeError(f"repeat_interleave: output_size is {output_size}, but the repeats sum to {len(index)}")
+    return from_numpy(index.astype(np.int64))
+
+
+@rule(repeated)
+def unmeasured(some, repeats, size, at, output_size):
+    return Meta.of((some() if output_size is None else output_size,), int64)
 
 
 @op(method=False, name="_embedding")
@@ -182,11 +195,9 @@ def one_hot(tensor, num_classes=-1):
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return tensor.new_zeros((*tensor.shape, num_classes))
-    if anywhere(tensor < 0):
-        raise RuntimeError("Class values must be non-negative.")
+    refuse_where(tensor < 0, RuntimeError("Class values must be non-negative."))
     classes = int(tensor.max()) + 1 if num_classes == -1 else num_classes
-    if anywhere(tensor >= classes):
-        raise RuntimeError("Class values must be smaller than num_classes.")
+    refuse_where(tensor >= classes, RuntimeError("Class values must be smaller than num_classes."))
     return (tensor.unsqueeze(-1) == OPS["arange"](classes)).to(int64)
 
 

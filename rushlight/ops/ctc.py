@@ -6,7 +6,7 @@ import numpy as np
 from ..core.dtypes import int64
 from ..core.kinds import Foreign, P
 from ..core.op import op
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, refuse_where
 from .loss import F, chosen
 from .prims import primitive
 
@@ -151,12 +151,10 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     lengths = lengths_of(target_lengths, "target_lengths", logp.size(1))
     if not 0 <= blank < logp.size(2):
         raise RuntimeError(f"blank must be in label range: got {blank} for {logp.size(2)} classes")
-    if steps.numel() and int(steps.max()) > logp.size(0):
-        raise RuntimeError(f"Expected input_lengths to have value at most {logp.size(0)}, but got value {int(steps.max())}")
-    if steps.numel() and int(steps.min()) < 0 or lengths.numel() and int(lengths.min()) < 0:
-        raise RuntimeError("Expected input_lengths and target_lengths to have no negative value")
+    refuse_where(steps > logp.size(0), RuntimeError(f"Expected input_lengths to have value at most {logp.size(0)}, but got a larger one"))
+    for given in (steps, lengths):
+        refuse_where(given < 0, RuntimeError("Expected input_lengths and target_lengths to have no negative value"))
     rows = padded(targets, lengths) if targets.dim() == 1 else targets
-    if rows.size(1) < (int(lengths.max()) if lengths.numel() else 0):
-        raise RuntimeError(f"Expected tensor to have size at least {int(lengths.max())} at dimension 1, but got size {rows.size(1)}")
+    refuse_where(lengths > rows.size(1), RuntimeError(f"Expected tensor to have size at least that of the longest target at dimension 1, but got size {rows.size(1)}"))
     loss = ctc_core(logp, rows.to(int64), steps, lengths, blank, chosen(reduction), bool(zero_infinity))
     return loss.squeeze(0) if single and reduction == "none" else loss

@@ -9,7 +9,7 @@ from ..core.dtypes import FLOATING, Defaults, int64
 from ..core.kinds import Foreign, P
 from ..core.meta import product
 from ..core.op import OPS, op, sample
-from ..core.tensor import wrapped
+from ..core.tensor import refuse_where, wrapped
 from .prims import primitive
 
 AUTOCAST = "float32"  # sensitive to rounding
@@ -280,8 +280,8 @@ def istft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tr
     end = start + length if length is not None else total - start if center else total
     y = added(frames * weight, hop, total)[:, start:end]
     envelope = added((weight * weight).expand((1, *frames.shape[1:])), hop, total)[:, start:end]
-    if bool(envelope.abs().min() <= 1e-11):
-        raise RuntimeError("istft: window overlap add min: 1; the windows leave gaps, so the signal cannot be recovered. Use a smaller hop_length or another window")
+    refuse_where(envelope.abs().min() <= 1e-11, RuntimeError(
+        "istft: window overlap add min: 1; the windows leave gaps, so the signal cannot be recovered. Use a smaller hop_length or another window"))
     y = y / envelope
     if length is not None and y.size(1) < length:
         y = OPS["nn.functional.pad"](y, (0, length - y.size(1)))

@@ -7,9 +7,9 @@ from ..core.dtypes import bool_, int32, int64, uint8
 from ..core.expr import Expr
 from ..core.errors import IndexCountError, StorageBoundsError
 from ..core.kinds import P
-from ..core.meta import broadcast, product, span
+from ..core.meta import Meta, broadcast, product, span
 from ..core.native import state
-from ..core.op import Scalar, op, sample
+from ..core.op import Scalar, op, rule, sample
 from ..core.tensor import Tensor, attach, wrapped
 from .expanded import is_expanded, write_changes
 from .promotion import as_dtype, is_number
@@ -119,8 +119,8 @@ def prepared(x, entries):
 
 
 def nonzero_vector(flag):
-    from ..core.exchange import tensor as make
-    return make([0] if bool(flag) else [], dtype=int64)
+    """[0] where a single flag holds, else []."""
+    return nonzero(flag.reshape(1), as_tuple=True)[0]
 
 
 def positions(x, indices):
@@ -469,6 +469,12 @@ def nonzero(input, *, as_tuple=False):
     if as_tuple:
         return tuple(from_numpy(np.ascontiguousarray(f)) for f in found)
     return from_numpy(np.ascontiguousarray(np.stack(found, -1) if input.dim() else np.zeros((len(found[0]), 0), np.int64)))
+
+
+@rule(nonzero)
+def unmeasured(some, input, *, as_tuple=False):
+    count = some()
+    return tuple(Meta.of((count,), int64) for _ in range(max(input.dim(), 1))) if as_tuple else Meta.of((count, input.dim()), int64)
 
 
 @op(composite=True)

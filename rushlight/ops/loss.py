@@ -8,7 +8,7 @@ from ..core.dtypes import FLOATING, int64
 from ..core.kinds import P
 from ..core.meta import broadcast, product
 from ..core.op import OPS, op, rule, sample
-from ..core.tensor import Tensor, anywhere
+from ..core.tensor import Tensor, refuse_where
 from .activation import log_softmax, soft
 from .promotion import promoted, wide
 
@@ -136,8 +136,7 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
     """The cross entropy of probabilities with targets in [0, 1]."""
     if tuple(input.shape) != tuple(target.shape):
         raise ValueError(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. Please ensure they have the same size.")
-    if anywhere(~((input >= 0) & (input <= 1))):
-        raise RuntimeError("all elements of input should be between 0 and 1")
+    refuse_where(~((input >= 0) & (input <= 1)), RuntimeError("all elements of input should be between 0 and 1"))
     return bce_core(input, target, weight, chosen(reduction, size_average, reduce))
 
 
@@ -365,8 +364,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
                 raise ValueError("var is of incorrect size") from None
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(reduction + " is not valid")
-    if anywhere(var < 0):
-        raise ValueError("var has negative entry/entries")
+    refuse_where(var < 0, ValueError("var has negative entry/entries"))
     var = var.detach().clamp(min=eps) + (var - var.detach())
     loss = 0.5 * (var.log() + (input - target) ** 2 / var)
     return finish(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)

@@ -12,7 +12,7 @@ from ..core.kinds import P
 from ..core.meta import product
 from ..core.op import OPS, Scalar, op
 from ..core.random import default_generator
-from ..core.tensor import Tensor, anywhere, empty_of
+from ..core.tensor import Tensor, empty_of, refuse_where
 from .create import checked_sizes, finished
 from .inplace import copy_
 
@@ -195,8 +195,11 @@ def normal(mean, std=1.0, size=None, *, generator=None, out=None, dtype=None, de
     if size is not None:
         return finished(normal_tensor(checked_sizes((size,)), dtype or dtypes.Defaults.floating, generator) * std + mean, requires_grad)
     from ..core.meta import broadcast
-    if isinstance(std, Tensor) and anywhere(std < 0) or not isinstance(std, Tensor) and std < 0:
-        raise RuntimeError("normal expects all elements of std >= 0.0")
+    wrong = RuntimeError("normal expects all elements of std >= 0.0")
+    if isinstance(std, Tensor):
+        refuse_where(std < 0, wrong)
+    elif std < 0:
+        raise wrong
     shapes = [v.shape for v in (mean, std) if isinstance(v, Tensor)]
     like = mean if isinstance(mean, Tensor) else std
     return normal_tensor(broadcast(*shapes), like.dtype, generator) * std + mean
@@ -266,10 +269,8 @@ def multinomial(input, num_samples, replacement=False, *, generator=None):
     if not replacement and num_samples > input.size(-1):
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
     p = input.detach()
-    if anywhere(~((p >= 0) & (p < math.inf))):
-        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-    if anywhere(p.sum(-1) == 0):
-        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    refuse_where(~((p >= 0) & (p < math.inf)), RuntimeError("probability tensor contains either `inf`, `nan` or element < 0"))
+    refuse_where(p.sum(-1) == 0, RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)"))
     if replacement:
         edges = p.double().cumsum(-1)
         u = uniform_tensor((*p.shape[:-1], num_samples), float64, generator) * edges[..., -1:]

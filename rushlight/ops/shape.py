@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..core.dtypes import INTEGER, dtype as dtype_class, int64
 from ..core.errors import ExpandError, IndexRangeError, JoinError, NegativeSizeError, ReshapeError, StorageBoundsError, ViewError
 from ..core.kinds import P
-from ..core.meta import broadcast, is_one, product, reshaped_strides, row_major, span
+from ..core.meta import broadcast, is_one, product, reshaped_strides, row_major, same, span
 from ..core.op import OPS, op, sample
 from ..core.tensor import Tensor, wrapped
 from .promotion import promoted
@@ -284,7 +284,7 @@ def index_basic(input, index):
         elif isinstance(entry, tuple):
             start, stop, step = bounds(*entry[1:], out.shape[dim])
             length = max(0, -(-(stop - start) // step))
-            if (start, step, length) != (0, 1, out.shape[dim]):
+            if not (same(start, 0) and step == 1 and same(length, out.shape[dim])):
                 out = sliced(out, dim, start if length else 0, step, length)
             dim += 1
         else:

@@ -3,12 +3,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.dtypes import int32, int64
+from ..core.dtypes import bool_, float32, float64, int32, int64
 from ..core.exchange import from_numpy, values_of
 from ..core.kinds import Foreign, P
-from ..core.op import op
+from ..core.meta import Meta
+from ..core.op import op, rule
 from ..core.results import named
-from ..core.tensor import Tensor, anywhere, wrapped
+from ..core.tensor import Tensor, refuse_where, wrapped
 from .prims import primitive
 from .reduce import drop
 
@@ -167,10 +168,8 @@ def median(input, dim=None, keepdim=False):
     out = picked(values, indices, middle, at, keepdim, input.dim())
     if input.is_floating_point() and input.dim():
         last = picked(values, indices, size - 1, at, keepdim, input.dim())
-        bad = last["values"].isnan()
-        if bool(bad.any()):
-            place = input.isnan().to(int64).argmax(at, keepdim)
-            out = {"values": _choose(bad, last["values"], out["values"]), "indices": _choose(bad, place, out["indices"])}
+        bad, place = last["values"].isnan(), input.isnan().to(int64).argmax(at, keepdim)
+        out = {"values": _choose(bad, last["values"], out["values"]), "indices": _choose(bad, place, out["indices"])}
     return named("median", **out)
 
 
@@ -200,15 +199,26 @@ def mode(input, dim=-1, keepdim=False):
     if not input.dim():
         return named("mode", values=input.clone(), indices=input.new_zeros((), dtype=int64))
     at = wrapped(dim, input.dim())
-    data = np.moveaxis(values_of(input.detach()), at, -1)
+    where = commonest(input.movedim(at, -1)).unsqueeze(at)
+    values = input.gather(at, where)
+    return named("mode", values=values if keepdim else values.squeeze(at), indices=where if keepdim else where.squeeze(at))
+
+
+@op(composite=True, method=False, name="_commonest")
+def commonest(input):
+    """The last position, in each row, of its most frequent (smallest on a tie) value: [*, n] -> [*] int64."""
+    data = values_of(input.detach())
     flat = data.reshape(-1, data.shape[-1])
     index = np.zeros(len(flat), np.int64)
     for r, row in enumerate(flat):
         found, counts = np.unique(row, return_counts=True)
         index[r] = np.flatnonzero(row == found[counts.argmax()])[-1]
-    where = from_numpy(index.reshape(data.shape[:-1])).unsqueeze(at)
-    values = input.gather(at, where)
-    return named("mode", values=values if keepdim else values.squeeze(at), indices=where if keepdim else where.squeeze(at))
+    return from_numpy(index.reshape(data.shape[:-1]))
+
+
+@rule(commonest)
+def unmeasured(some, input):
+    return Meta.of(tuple(input.shape[:-1]), int64)
 
 
 @op(composite=True, dynamic=True)
@@ -220,6 +230,21 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
     inverse = from_numpy(out[1].reshape(data.shape if dim is None else (-1,)).astype(np.int64))
     results = [values] + [inverse] * bool(return_inverse) + [from_numpy(out[2].astype(np.int64))] * bool(return_counts)
     return results[0] if len(results) == 1 else tuple(results)
+
+
+@rule(unique)
+def unmeasured(some, input, sorted=True, return_inverse=False, return_counts=False, dim=None):  # noqa: F811
+    return distinct(some(), input, return_inverse, return_counts, dim)
+
+
+def distinct(count, input, return_inverse, return_counts, dim):
+    """What is known of ``count`` distinct elements or slices, of their places and counts."""
+    shape = tuple(input.shape)
+    at = None if dim is None else wrapped(dim, len(shape))
+    values = Meta.of((count,) if at is None else (*shape[:at], count, *shape[at + 1:]), input.dtype)
+    inverse = Meta.of(shape if at is None else (shape[at],), int64)
+    results = (values, *[inverse] * bool(return_inverse), *[Meta.of((count,), int64)] * bool(return_counts))
+    return results if len(results) > 1 else values
 
 
 def as_kind(array, like):
@@ -240,6 +265,11 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     counts = np.diff(np.append(starts, len(rows)))
     results = [as_kind(values, input)] + [from_numpy(inverse.astype(np.int64))] * bool(return_inverse) + [from_numpy(counts.astype(np.int64))] * bool(return_counts)
     return results[0] if len(results) == 1 else tuple(results)
+
+
+@rule(unique_consecutive)
+def unmeasured(some, input, return_inverse=False, return_counts=False, dim=None):  # noqa: F811
+    return distinct(some(), input, return_inverse, return_counts, dim)
 
 
 @op(composite=True, method=False)
@@ -266,6 +296,11 @@ def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=N
         found = np.array([np.searchsorted(e, p, side) for e, p in zip(flat_edges, flat_points)]).reshape(points.shape)
     out = np.asarray(found).astype(np.int32 if out_int32 else np.int64)
     return from_numpy(out.copy() if out.ndim else np.array(out))
+
+
+@rule(searchsorted)
+def unmeasured(some, sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None):  # noqa: F811
+    return Meta.of(tuple(getattr(input, "shape", ())), int32 if out_int32 else int64)
 
 
 @op(composite=True)
@@ -297,6 +332,11 @@ def bincount(input, weights=None, minlength=0):
     return from_numpy(out)
 
 
+@rule(bincount)
+def unmeasured(some, input, weights=None, minlength=0):  # noqa: F811
+    return Meta.of((some(),), int64 if weights is None else float32 if weights.dtype is float32 else float64)
+
+
 @op(composite=True)
 def histc(input, bins=100, min=0, max=0):
     """Counts in equal bins between min and max (by default those of the data)."""
@@ -315,11 +355,21 @@ def histc(input, bins=100, min=0, max=0):
     return as_kind(np.histogram(data, bins, (low, high))[0], input)
 
 
+@rule(histc)
+def unmeasured(some, input, bins=100, min=0, max=0):  # noqa: F811
+    return Meta.of((bins,), input.dtype)
+
+
 @op(composite=True)
 def isin(elements, test_elements, *, assume_unique=False, invert=False):
     """Whether each element occurs among the test elements."""
     a, b = (values_of(v) if isinstance(v, Tensor) else np.asarray(v) for v in (elements, test_elements))
     return from_numpy(np.asarray(np.isin(a, b, invert=invert)))
+
+
+@rule(isin)
+def unmeasured(some, elements, test_elements, *, assume_unique=False, invert=False):  # noqa: F811
+    return Meta.of(tuple(getattr(elements, "shape", ())), bool_)
 
 
 @op(composite=True, autocast="float32")
@@ -346,8 +396,7 @@ def quantiles(input, q, dim, keepdim, interpolation, skip_nan):
         raise RuntimeError("quantile() q must be a scalar or 1D tensor")
     if points.dtype is not input.dtype:
         raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
-    if anywhere(~((points >= 0) & (points <= 1))):
-        raise RuntimeError("quantile() q values must be in the range [0, 1]")
+    refuse_where(~((points >= 0) & (points <= 1)), RuntimeError("quantile() q values must be in the range [0, 1]"))
     x = input.reshape(-1) if dim is None else input.movedim(wrapped(dim, input.dim()), -1) if input.dim() else input.reshape(1)
     order, _ = sorted_(x, -1, False)
     count = (~order.isnan()).sum(-1, keepdim=True) if skip_nan else order.new_full((*order.shape[:-1], 1), order.size(-1))

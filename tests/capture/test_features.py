@@ -7,7 +7,7 @@ import pytest
 import rushlight as torch
 
 from .compare import shown
-from .features import breaks, containers, control, errors, functions, networks, objects, tensors, texts  # noqa: F401  (they fill the table)
+from .features import breaks, containers, control, data, errors, functions, networks, objects, tensors, texts  # noqa: F401  (they fill the table)
 from .features.table import CASES
 
 

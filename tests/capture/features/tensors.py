@@ -348,7 +348,7 @@ def item_is_used(x):
     return x * v, f"{v:.2f}"
 
 
-@case(2, "RB003")
+@case()
 def tolist(x):
     return (x + 1).tolist(), x * 2
 
@@ -356,21 +356,6 @@ def tolist(x):
 @case(2, "RB003")
 def format_tensor(x):
     return f"{x + 1}", x * 2
-
-
-@case(2, "RB012")
-def nonzero(x):
-    return torch.nonzero(x > 0) + 1
-
-
-@case(2, "RB012")
-def boolean_mask(x):
-    return x[x > 0] * 2
-
-
-@case(2, "RB012")
-def unique(x):
-    return torch.unique(x.round()) + 1
 
 
 @case(2, "RB004", given=leaf)

@@ -1,0 +1,142 @@
+"""What Python computes between the programs of a graph: numbers that only data tell, and what is known of them."""
+from __future__ import annotations
+
+import operator
+
+from ..core.expr import INFINITY, Expr, Facts, at_least, size
+from ..core.native import Op
+from .errors import Break
+
+
+class Reading:
+    """Node operator: a Python function of tensors and numbers. ``method``: the tensor method that it is."""
+
+    facts, kind, rules = {}, None, {}
+
+    def __init__(self, name, function, method=False):
+        self.name, self.function, self.method = name, function, method
+
+    def __call__(self, *args):
+        return self.function(*args)
+
+    def __repr__(self):
+        return self.name
+
+
+def as_is(value):
+    """A number that an expression came out as."""
+    return value
+
+
+def require(condition, error):
+    """Raises the error unless a condition holds."""
+    if not condition:
+        raise error.with_traceback(None)
+
+
+PICK = Reading("getitem", operator.getitem)  # one result of a node with several
+SHIFT = Reading("shift", operator.add)  # a position in the random stream, counted on
+ITEM = Reading("item", lambda tensor: tensor.item(), method=True)
+SIZE = Reading("size", lambda tensor, dim: tensor.size(dim), method=True)
+NUMBER = Reading("number", as_is)
+REQUIRE = Reading("require", require)
+OPERATORS = {symbol: Reading(f"number {symbol}", function) for symbol, function in {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne,
+    ">": operator.gt, ">=": operator.ge}.items()}
+
+
+def measured(op) -> bool:
+    """Whether the sizes of an operator's results may depend on data, or Python reads them: its rule ``unmeasured`` tells what is known before."""
+    return isinstance(op, Op) and "unmeasured" in op.rules
+
+
+def between(node) -> bool:
+    """Whether a node is computed between programs."""
+    return measured(node.op) or isinstance(node.op, Reading) and (node.op is not PICK or between(node.args[0]))
+
+
+def in_stages(nodes) -> bool:
+    """Whether Python reads numbers amid these nodes; places in the random stream are counted anywhere."""
+    return any(between(node) and node.op is not SHIFT for node in nodes)
+
+
+class Assumptions(Facts):
+    """Facts of a capture: symbols that are ``unbacked`` have no example, and nothing is decided by them but what is proven or was checked."""
+
+    def __init__(self):
+        super().__init__()
+        self.unbacked: dict = {}  # symbol -> the node that computes it
+        self.checked: list = []  # expressions that are not negative, since the program checks it
+
+    def unknown(self, e) -> bool:
+        """Whether an expression depends on data."""
+        return isinstance(e, Expr) and not self.unbacked.keys().isdisjoint(e.free)
+
+    def symbol(self, name, low=-INFINITY) -> Expr:
+        """A new symbol for a number that data decide; sizes are at least 0."""
+        made = size(name, low)
+        self.hints[made] = 3  # for what is only estimated
+        self.unbacked[made] = None
+        return made
+
+    def decide(self, condition: Expr) -> bool:
+        if not self.unknown(condition):
+            return super().decide(condition)
+        found = self.proven(condition)
+        if found is None:
+            raise Break("RB012" if self.estimating else "RB002", f"whether {condition} depends on data; torch._check() of it lets capture go on")
+        return found
+
+    def integer(self, e: Expr) -> int:
+        if self.unknown(e):
+            raise Break("RB003", f"{e} depends on data, and has to be known here")
+        return super().integer(e)
+
+    def assume(self, condition: Expr):
+        """What the program checks when it runs holds from here on."""
+        if condition.op == "logical_and":
+            for part in condition.args:
+                self.assume(part)
+        elif condition.op == "<":
+            self.checked.append(condition.args[1] - condition.args[0] - 1)
+        elif condition.op == "logical_not" and condition.args[0].op == "<":
+            a, b = condition.args[0].args
+            self.checked.append(a - b)
+        elif condition.op == "==":
+            a, b = condition.args
+            self.checked += [a - b, b - a]
+        self._known[condition] = True
+
+    def proven(self, condition: Expr):
+        """Whether a condition on unbacked symbols holds; None where that is open."""
+        if condition in self._known:
+            return self._known[condition]
+        if condition.op == "number":
+            return condition.arg
+        if condition.op == "logical_not":
+            inner = self.proven(condition.args[0])
+            return None if inner is None else not inner
+        if condition.op in ("<", "=="):
+            asked = *condition.args, condition.op == "=="
+            found = self.filled(*asked) if self.estimating else None
+            return self.compared(*asked) if found is None else found
+        return None
+
+    def compared(self, a, b, equal):
+        """Whether a < b, or a == b."""
+        below, above = self.certain(b - a - 1), self.certain(a - b - equal)
+        if equal:
+            return False if below or above else True if self.certain(a - b) and self.certain(b - a) else None
+        return True if below else False if above else None
+
+    def certain(self, e) -> bool:
+        """Whether an integer is not negative: by algebra, or since it is no less than what was checked."""
+        return at_least(e, 0) or any(at_least(e - c, 0) for c in self.checked)
+
+    def filled(self, a, b, equal):
+        """Within an operator, which is run on what there is then: whether a size is 0, as if sizes that are not known never were; None for all else."""
+        if equal:
+            return False if 0 in (a.arg, b.arg) and self.certain(a) and self.certain(b) else None
+        if a.arg == 0 and self.certain(b):
+            return True
+        return False if b.arg == 1 and self.certain(a) else None

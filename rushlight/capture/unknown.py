@@ -1,0 +1,76 @@
+"""Numbers that only data tell, as values of the program under capture."""
+from __future__ import annotations
+
+from ..compiling import _check
+from ..core.expr import eq, le, lt, ne
+from ..core.native import Tensor
+from .arithmetic import BINARY, COMPARE, exact, whole
+from .errors import Break
+from .values import Constant, Number
+
+CONDITIONS = {"<": lt, "<=": le, "==": eq, "!=": ne, ">": lambda a, b: lt(b, a), ">=": lambda a, b: le(b, a)}  # of integers, as Exprs
+
+
+class Unknown:
+    """How the machine computes with numbers that data decide: ints as symbols, all others in the graph."""
+
+    def unknown(self, value) -> bool:
+        """Whether a number depends on data."""
+        return isinstance(value, Number) and (value.fake is not None or self.facts.unknown(value.expr))
+
+    def unknown_binary(self, symbol, a, b):
+        """Arithmetic and comparisons of numbers that data decide."""
+        if symbol in ("/", "//", "%") and not (isinstance(b, Constant) and b.value):
+            self.truth(self.compare("!=", b, Constant(0)))
+        kind = type((BINARY.get(symbol) or COMPARE[symbol])(*(v.hint if isinstance(v, Number) else v.value or 1 for v in (a, b))))
+        if symbol != "/" and whole(a) and whole(b):
+            return Number(kind(3), BINARY[symbol](exact(a), exact(b)))
+        if symbol in ("//", "%"):
+            raise Break("RB003", f"{symbol} of a float that depends on data")
+        return Number(kind(3), fake=self.recorder.compute(symbol, self.operand(a), self.operand(b), kind))
+
+    def operand(self, number):
+        """A number as an argument of what Python computes between programs."""
+        if isinstance(number, Constant):
+            return number.value
+        return number.expr if whole(number) else self.run_time_number(number).fake
+
+    def unknown_comparison(self, symbol, a, b):
+        """A comparison of numbers that data decide: a bool that does too, unless it is proven."""
+        if not (whole(a) and whole(b)):
+            return self.unknown_binary(symbol, a, b)
+        condition = CONDITIONS[symbol](exact(a), exact(b))
+        found = self.facts.proven(condition)
+        return Number(True, condition) if found is None else Constant(found)
+
+    def number_in(self, tensor, kind):
+        """``int(tensor)`` or ``float(tensor)``."""
+        dtype = tensor.fake.dtype
+        if kind is float and dtype.category < 2:
+            tensor = self.run_framework(Tensor.double, [tensor], {})
+        elif kind is not (float if dtype.is_floating_point else int):
+            raise Break("RB003", f"{kind.__name__}() of a {dtype.name} tensor")
+        return self.run_framework(type(tensor.fake).item, [tensor], {})
+
+    def check(self, condition, message=Constant(None)):
+        """``torch._check``: what holds from here on is known, and what data decide is checked when the graph runs."""
+        condition = self.force(condition)
+        if not self.unknown(condition):
+            return self.inline(self.as_function(self.from_python(_check)), [condition, message], {})
+        if condition.expr is not None:
+            self.facts.assume(condition.expr)
+        self.recorder.require(condition.fake if condition.expr is None else condition.expr, RuntimeError(self.text_now(message)))
+        return Constant(None)
+
+    def text_now(self, message) -> str:
+        """What a function that makes a message says; it cannot name numbers that are not known."""
+        depth = len(self.frames)
+        try:
+            found = self.now(message, []) if not isinstance(self.force(message), Constant) else Constant(None)
+        except Break:
+            del self.frames[depth:]
+            found = Constant(None)
+        return found.value if isinstance(found, Constant) and isinstance(found.value, str) else "a condition that was to hold does not: data decide it"
+
+
+HANDLERS = {_check: Unknown.check}

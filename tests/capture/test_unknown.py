@@ -1,0 +1,161 @@
+"""What data decide, captured: how graphs are cut into programs, on every backend, and what is guarded or checked."""
+import pytest
+
+import rushlight as torch
+import rushlight.nn.functional as F
+from rushlight.capture.stages import Stages
+from rushlight.graph.graph import Graph
+
+
+def kept(x):
+    y = (x + 1)[x > 0] * 2
+    n = y.shape[0]
+    return y.sum() + n, y * n, (x.sum().item() + 1) * 2
+
+
+@pytest.mark.parametrize("backend", ["rushlight", "eager", "aot_eager", "user"])
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_backends(backend, dynamic):
+    seen = []
+
+    def user(module, inputs):
+        seen.append(module.code)
+        return module.forward
+
+    compiled = torch.compile(kept, backend=user if backend == "user" else backend, dynamic=dynamic, fullgraph=True)
+    for n in (3, 6, 4, 6, 1):
+        x = torch.randn(n)
+        for a, b in zip(kept(x), compiled(x)):
+            torch.testing.assert_close(torch.as_tensor(a), torch.as_tensor(b))
+    assert compiled.owner.stats.segments <= 2 + (dynamic is None)
+    assert backend != "user" or ".size(0)" in seen[0] and ".item()" in seen[0]
+
+
+def stages_of(function, *args):
+    compiled = torch.compile(function, fullgraph=True)
+    compiled(*args)
+    graph, = compiled.owner.stats.graphs
+    assert isinstance(graph.call, Stages)
+    return [isinstance(step, Graph) for step in graph.call.steps]
+
+
+def test_as_few_programs_as_can_be():
+    def f(x, y):
+        a, b = x[x > 0], y[y > 0]
+        return (a * 2).sum() + (b * 3).sum(), x.sum().item(), (x * y).sum()
+
+    steps = stages_of(f, torch.randn(5), torch.randn(5))
+    assert steps[0] and steps[-1] and sum(steps) == 2
+
+
+def test_a_number_that_is_only_returned_ends_the_graph():
+    def f(x, y):
+        n = (x > 0).sum().item()
+        y.add_(1)
+        return n, x * 2
+
+    assert stages_of(f, torch.randn(5), torch.ones(2)) == [True, False]
+
+
+def test_writes_keep_their_place():
+    def f(x):
+        a = x.sum().item()
+        x.add_(1)
+        b = x.sum().item()
+        x.mul_(2)
+        return a, b, x[x > 2]
+
+    compiled = torch.compile(f, fullgraph=True)
+    for _ in range(2):
+        x, y = torch.arange(3.0), torch.arange(3.0)
+        a, b = f(x), compiled(y)
+        assert a[:2] == b[:2] and torch.equal(a[2], b[2]) and torch.equal(x, y)
+
+
+def test_random_numbers_are_the_same():
+    def f(x):
+        y = F.dropout(x, 0.5)
+        n = (y > 0).sum().item()
+        return F.dropout(y * n, 0.5), torch.rand(2) * n
+
+    compiled = torch.compile(f, fullgraph=True)
+    for _ in range(2):
+        torch.manual_seed(3)
+        wanted = f(torch.ones(8))
+        torch.manual_seed(3)
+        assert all(map(torch.equal, wanted, compiled(torch.ones(8))))
+
+
+def test_one_capture_serves_every_count():
+    compiled = torch.compile(lambda x: x[x > 0].cumsum(0) * 2, fullgraph=True)
+    for shift in (-9, -1, 0, 1, 9):
+        x = torch.linspace(-2, 2, 8) + shift
+        assert torch.equal(compiled(x), x[x > 0].cumsum(0) * 2)
+    assert compiled.owner.stats.segments == 1
+
+
+def test_checks_are_carried_out_at_every_call():
+    def f(x):
+        n = x.sum().item()
+        torch._check(n >= 0)
+        torch._check(n <= 4, lambda: "n is too large")
+        return torch.ones(4)[:n]
+
+    compiled = torch.compile(f, fullgraph=True)
+    for n in (2, 4, 0):
+        assert compiled(torch.tensor([n])).shape == (n,)
+    for n, text in ((5, "n is too large"), (-1, "does not")):
+        with pytest.raises(RuntimeError, match=text):
+            compiled(torch.tensor([n]))
+
+
+def test_what_is_not_known_tells_the_remedy():
+    def f(x):
+        return torch.ones(4)[:x.sum().item()]
+
+    with pytest.raises(RuntimeError, match=r"(?s)RB012.*u0.*torch._check"):
+        torch.compile(f, fullgraph=True)(torch.tensor([2]))
+
+    def g(x):
+        return x + 1 if x.max().item() > 0 else x
+
+    with pytest.raises(RuntimeError, match=r"(?s)RB002.*torch.where"):
+        torch.compile(g, fullgraph=True)(torch.ones(2))
+
+
+def test_gradients_cross_programs():
+    weight = torch.randn(4, 4, requires_grad=True)
+
+    def loss(x):
+        hidden = torch.tanh(x @ weight)
+        picked = hidden[hidden.sum(1) > 0]
+        return (picked ** 2).sum() / (picked.shape[0] + 1)
+
+    compiled = torch.compile(loss, fullgraph=True)
+    for _ in range(3):
+        x = torch.randn(6, 4)
+        wanted, = torch.autograd.grad(loss(x), weight)
+        got, = torch.autograd.grad(compiled(x), weight)
+        torch.testing.assert_close(wanted, got)
+
+
+def test_a_training_step_with_numbers_in_it():
+    def make():
+        torch.manual_seed(0)
+        model = torch.nn.Linear(4, 2)
+        return model, torch.optim.SGD(model.parameters(), 0.1)
+
+    def step(model, optimizer, x, t):
+        loss = F.cross_entropy(model(x), t)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.item(), (model(x).argmax(1) == t).sum().item()
+
+    (plain, first), (model, second) = make(), make()
+    compiled = torch.compile(step, fullgraph=True)
+    for k in range(4):
+        x, t = torch.randn(8, 4), torch.randint(0, 2, (8,))
+        a, b = step(plain, first, x, t), compiled(model, second, x, t)
+        assert abs(a[0] - b[0]) < 1e-5 and a[1] == b[1]
+    assert not compiled.owner.stats.breaks
