@@ -109,15 +109,13 @@ def linear_sample(image, places):
 
 
 def cubic_weights(t, a=-0.75):
-    """Weights of the four neighbours at -1, 0, 1, 2 of a point t in [0, 1) (Keys 1981)."""
+    """Weights of the four neighbours at -1, 0, 1, 2 of a point t in [0, 1) (Keys 1981), in a form whose terms do not cancel."""
     def near(s):
         return P.add(P.mul(P.mul(P.sub(P.mul(s, a + 2), a + 3), s), s), 1.0)
 
-    def far(s):
-        return P.sub(P.mul(P.add(P.mul(P.sub(P.mul(s, a), 5 * a), s), 8 * a), s), 4 * a)
-
-    back_ = P.sub(1.0, t)
-    return far(P.add(t, 1.0)), near(t), near(back_), far(P.add(back_, 1.0))
+    rest = P.sub(1.0, t)
+    both = P.mul(P.mul(t, rest), a)
+    return P.mul(both, rest), near(t), near(rest), P.mul(both, t)
 
 
 def cubic_sample(image, places, padding, align_corners):

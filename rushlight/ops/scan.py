@@ -90,14 +90,19 @@ def logcumsumexp_gradient(g, y, x, dim):
     return [P.weighed_sum(g, x, y, dim=dim, later=True)]
 
 
+def running_log_sum(x, dim):
+    """log of the running sum of exp(x), carried in float64, so that a long sum loses nothing."""
+    return np.logaddexp.accumulate(x, dim, dtype=np.float64).astype(x.dtype)
+
+
 def weighed_sum_numpy(v, x, y, dim, later):
     """In logarithms, positive and negative v apart, so that nothing overflows where x is far from y."""
     def along(part):
         with np.errstate(divide="ignore"):
             logs = np.log(part)
         if not later:
-            return np.exp(np.logaddexp.accumulate(logs + x, dim) - y)
-        return np.exp(np.flip(np.logaddexp.accumulate(np.flip(logs - y, dim), dim), dim) + x)
+            return np.exp(running_log_sum(logs + x, dim) - y)
+        return np.exp(np.flip(running_log_sum(np.flip(logs - y, dim), dim), dim) + x)
 
     return along(np.maximum(v, 0)) - along(np.maximum(-v, 0))
 
@@ -116,7 +121,7 @@ P_weighed_sum = primitive("weighed_sum", Foreign(weighed_sum_numpy, lambda v, x,
 
 def logcumsumexp_numpy(x, dim):
     if x.dtype.kind != "c":
-        return np.logaddexp.accumulate(x, dim)
+        return running_log_sum(x, dim)
     high = x.real.max(dim, keepdims=True, initial=-np.inf)
     high = np.where(np.isfinite(high), high, 0)
     return np.log(np.cumsum(np.exp(x - high), dim)) + high

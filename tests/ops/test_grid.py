@@ -34,3 +34,11 @@ def test_arguments_refused(shapes, mode, error):
     for lib in (torch, rushlight):
         with pytest.raises(error):
             lib.nn.functional.grid_sample(lib.ones(shapes[0]), lib.ones(shapes[1]), mode)
+
+
+def test_no_gradient_where_a_point_sees_one_element_only():
+    """All sixteen neighbours are one element of the border: their weights add up to 1 wherever the point lies."""
+    x, grid = (rushlight.from_numpy(v) for v in arrays((1, 3, 5, 20), (1, 8, 8, 2), dtype=np.float32))
+    far = (grid.abs() + 1.5).requires_grad_()
+    found, = rushlight.autograd.grad(rushlight.nn.functional.grid_sample(x, far, "bicubic", "border", False).sum(), far)
+    assert found.abs().max() < 1e-6

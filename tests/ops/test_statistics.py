@@ -109,3 +109,9 @@ def test_where_extremes_of_equal_elements_are(dtype, value):
             values, indices = call()
             assert not indices.any() and (values == x.select(dim, 0)).all()
     assert rushlight.tensor(np.array([[3, 200, 7], [255, 0, 1]], np.uint8)).argmin(1).tolist() == [0, 1]
+
+
+def test_a_long_logcumsumexp_keeps_its_digits():
+    x = arrays((20000,), dtype=np.float32)[0]
+    exact = np.logaddexp.accumulate(x.astype(np.float64))
+    np.testing.assert_allclose(rushlight.tensor(x).logcumsumexp(0).numpy(), exact, rtol=2e-7)
