@@ -117,11 +117,17 @@ class Costs:
         self.stored = operands(forward) | crossroads(forward)
         self.room = DEAR if sum(n.op.kind.name == "contract" for n in forward) >= SEVERAL else 1
         self.wanted = operands(n for n in nodes if n in backward)
+        self.numbers: set = set()  # what is computed from run-time numbers alone, such as places in the random stream: never kept as tensors
+        for node in forward:
+            if node.used and all(n.is_scalar or n in self.numbers for n in node.used) and not isinstance(node.meta, tuple) and node.shape == ():
+                self.numbers.add(node)
 
     def keep(self, node: Node) -> int:
         size = node.meta.itemsize * product(node.shape) if not isinstance(node.meta, tuple) else ENDLESS
         if node in self.free:
             return 0
+        if node in self.numbers:
+            return ENDLESS
         if node.op is None or node in self.stored:
             return size * self.room // 2 + 1
         if node.op.kind.name in KEPT:

@@ -11,7 +11,9 @@ from ..core.meta import Meta, product
 from ..core.op import OPS, op, rule
 from ..core.tensor import Tensor, refuse_where
 from .activation import dropout, softmax
+from .dropping import blocks_drawn
 from .flash import flash, refusal
+from .random import draw
 
 F = "nn.functional"
 log = logger("kernels")
@@ -35,6 +37,8 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         raise RuntimeError(f"Expected query, key, and value to have the same dtype, but got query.dtype: {query.dtype} key.dtype: {key.dtype} and value.dtype: {value.dtype} instead.")
     if is_causal and attn_mask is not None:
         raise RuntimeError("Explicit attn_mask should not be set when is_causal=True")
+    if not 0 <= dropout_p <= 1:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
     scale = 1.0 / math.sqrt(query.size(-1)) if scale is None else scale
     refused = {}
     for kernel in kernels.allowed:
@@ -45,7 +49,8 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
         raise RuntimeError(f"No available kernel. Aborting execution. Of those that sdpa_kernel() allows, each refused: {reasons or 'there are none'}.")
     if kernel == "FLASH_ATTENTION":
-        return flash(query, key, value, attn_mask, bool(is_causal), float(scale))
+        seed, place = (None, None) if not dropout_p else draw(None, 4 * blocks_drawn(product(query.shape[:-2]), query.shape[-2], key.shape[-2]))
+        return flash(query, key, value, attn_mask, seed, place, bool(is_causal), float(scale), float(dropout_p))
     log.debug("attention by its formula: %s", refused.get("FLASH_ATTENTION", "it is not allowed or not the first choice"))
     if enable_gqa:
         key = key.repeat_interleave(query.size(-3) // key.size(-3), -3)

@@ -6,9 +6,11 @@ import math
 import numpy as np
 
 from ..core.dtypes import bfloat16, bool_, float16, float32, int64
+from ..core.interpret import draws
 from ..core.kinds import Foreign, P
 from ..core.meta import Meta
-from ..core.op import op
+from ..core.op import Scalar, op
+from .dropping import dropper, factors_numpy
 from .prims import primitive, transposed
 
 
@@ -34,15 +36,47 @@ def shared(x, q):
     return np.repeat(x, q.shape[1] // x.shape[1], 1)
 
 
-def attention_numpy(q, k, v, mask, blocks, captured, causal, scale, mods):
-    weights, lse, _ = weights_numpy(q, k, mask, captured, causal, scale, mods)
-    return np.matmul(weights, shared(v, q)), lse
+def attention_numpy(q, k, v, mask, blocks, captured, starts, seed, place, causal, scale, mods, drop, longest):
+    dropped = factors(q, k, starts, seed, place, drop, longest)
+
+    def one(q, k, v, factors):
+        weights, lse, _ = weights_numpy(q, k, mask, captured, causal, scale, mods)
+        return np.matmul(weights * factors, shared(v, q)), lse
+
+    if not starts:
+        return one(q, k, v, dropped)
+    parts = [one(q[:, :, a], k[:, :, b], v[:, :, b], f) for a, b, f in sequences(starts, dropped)]
+    return tuple(np.concatenate(pieces, 2) for pieces in zip(*parts))
 
 
-def gradient_numpy(grad, out, lse, q, k, v, mask, blocks, captured, causal, scale, mods):
+def gradient_numpy(grad, out, lse, q, k, v, mask, blocks, captured, starts, seed, place, causal, scale, mods, drop, longest):
+    dropped = factors(q, k, starts, seed, place, drop, longest)
+    if not starts:
+        return gradients_of_one(grad, q, k, v, mask, captured, causal, scale, mods, dropped)
+    parts = [gradients_of_one(grad[:, :, a], q[:, :, a], k[:, :, b], v[:, :, b], mask, captured, causal, scale, mods, f)
+             for a, b, f in sequences(starts, dropped)]
+    return tuple(np.concatenate(pieces, 2) for pieces in zip(*parts))
+
+
+def sequences(starts, factors):
+    """(rows of queries, rows of keys, factors of weights) of each sequence that lies end to end with the others."""
+    (q, k), count = starts, len(starts[0]) - 1
+    for i in range(count):
+        rows, columns = slice(q[i], q[i + 1]), slice(k[i], k[i + 1])
+        yield rows, columns, factors if np.ndim(factors) == 0 else factors[i:i + 1, :, :q[i + 1] - q[i], :k[i + 1] - k[i]]
+
+
+def factors(q, k, starts, seed, place, drop, longest):
+    """What dropout multiplies weights by: [n, h, l, s], of sequences of many lengths up to the longest."""
+    rows, columns = longest if starts else (q.shape[2], k.shape[2])
+    return factors_numpy((len(starts[0]) - 1 if starts else q.shape[0], q.shape[1], rows), columns, seed, place, drop)
+
+
+def gradients_of_one(grad, q, k, v, mask, captured, causal, scale, mods, factors):
     weights, _, scores = weights_numpy(q, k, mask, captured, causal, scale, mods)
-    products = np.matmul(grad, shared(v, q).swapaxes(-1, -2))
+    products = np.matmul(grad, shared(v, q).swapaxes(-1, -2)) * factors
     slopes = weights * (products - (weights * products).sum(-1, keepdims=True))
+    weights = weights * factors
     if mods is not None:
         slopes = mods.slopes_numpy(slopes, scores, captured)
     slopes = slopes * np.float32(scale)
@@ -55,9 +89,12 @@ def gradient_numpy(grad, out, lse, q, k, v, mask, blocks, captured, causal, scal
 
 
 # --- the gradient of the gradient, written with smaller primitives -------------------------------------------------------------------
-def second_gradient(g, y, grad, out, lse, q, k, v, mask, blocks, captured, causal, scale, mods):
-    """Gradients of what attention_gradient returns.  With probabilities p and their slopes s = p * (dp - sum(p * dp)), the three
-    results are s k, s^T q and p^T grad; everything is differentiated through p and dp = grad v^T."""
+def second_gradient(g, y, grad, out, lse, q, k, v, mask, blocks, captured, starts, seed, place, causal, scale, mods, drop, longest):
+    """Gradients of what attention_gradient returns.  With probabilities p, factors f of dropout, and slopes s = p * (dp - sum(p * dp)), the
+    three results are s k, s^T q and (f p)^T grad; everything is differentiated through p and dp = f * grad v^T."""
+    if starts:
+        raise NotImplementedError("the second derivative of attention over nested tensors is not implemented by its kernel; to_padded_tensor() gives "
+                                  "dense tensors, whose attention has it")
     if mods is not None:
         raise NotImplementedError("the second derivative of flex_attention with a score_mod or a mask_mod is not implemented by its kernel; "
                                   "with kernel_options={'BACKEND': 'FORMULA'} attention is computed by its formula, which has it")
@@ -69,7 +106,8 @@ def second_gradient(g, y, grad, out, lse, q, k, v, mask, blocks, captured, causa
     keys, values, b, c = map(heads, (k, v, b, c))
     at = (3,)
     weights = probabilities(q, keys, lse, mask, causal, scale)
-    products = P.matmul(grad, transposed(values))
+    kept = dropper(lse.shape, k.shape[2], seed, place, drop)
+    products = kept(P.matmul(grad, transposed(values)))
     centred = P.sub(products, P.sum(P.mul(weights, products), at))
     slopes = P.mul(weights, centred)
     through = total(None if a is None else P.matmul(a, transposed(keys)), None if b is None else P.matmul(q, transposed(b)))
@@ -77,17 +115,18 @@ def second_gradient(g, y, grad, out, lse, q, k, v, mask, blocks, captured, causa
     mean = P.sum(P.mul(through, weights), at)
     inner = P.mul(weights, P.sub(through, mean))
     outer = P.sub(P.mul(through, centred), P.mul(products, mean))
-    outer = total(outer, None if c is None else P.matmul(grad, transposed(c)))
+    outer = total(outer, None if c is None else kept(P.matmul(grad, transposed(c))))
     scores = P.mul(P.mul(weights, P.sub(outer, P.sum(P.mul(outer, weights), at))), scale)
     slopes = P.mul(slopes, scale)
-    of_grad = total(P.matmul(inner, values), None if c is None else P.matmul(weights, c))
+    inner = kept(inner)
+    of_grad = total(P.matmul(inner, values), None if c is None else P.matmul(kept(weights), c))
     of_q = total(P.matmul(scores, keys), None if b is None else P.matmul(slopes, b))
     of_k = total(P.matmul(transposed(scores), q), None if a is None else P.matmul(transposed(slopes), a))
     of_v = P.matmul(transposed(inner), grad)
     if sharing > 1:
         of_k, of_v = summed(of_k, sharing), summed(of_v, sharing)
     found = [x if x.dtype is dtype else P.convert(x, dtype=dtype) for x in (of_grad, of_q, of_k, of_v)]
-    return [found[0], None, None, *found[1:], None, None, None]
+    return [found[0], None, None, *found[1:], None, None, None, None, None, None]
 
 
 def total(x, y):
@@ -124,7 +163,7 @@ def summed(x, sharing):
 
 
 # --- the primitives ---------------------------------------------------------------------------------------------------------------
-def describe(q, k, v, mask, blocks, captured, causal, scale, mods):
+def describe(q, k, v, mask, blocks, captured, starts, seed, place, **how):
     return in_order_of(q, v.shape[-1]), Meta.of(tuple(q.shape[:-1]), float32, q.device)
 
 
@@ -138,42 +177,53 @@ def in_order_of(x, size):
     return Meta(shape, tuple(strides), x.dtype, x.device)
 
 
-def describe_gradient(grad, out, lse, q, k, v, mask, blocks, captured, causal, scale, mods):
+def describe_gradient(grad, out, lse, q, k, v, *others, **how):
     return tuple(in_order_of(x, x.shape[-1]) for x in (q, k, v))
 
 
-def gradient(g, y, q, k, v, mask, blocks, captured, **how):
-    if g[0] is None:
-        return [None] * 6
-    return [*P.attention_gradient(g[0], *y, q, k, v, mask, blocks, captured, **how), None, None, None]
+def gradient(g, y, q, k, v, *others, **how):
+    found = (None,) * 3 if g[0] is None else P.attention_gradient(g[0], *y, q, k, v, *others, **how)
+    return [*found, *(None for _ in others)]
 
 
 attention = primitive(
-    "attention", Foreign(attention_numpy, describe, gradient), lambda q, k, v, mask, blocks, captured, causal, scale, mods: 0, arity=6,
+    "attention", Foreign(attention_numpy, describe, gradient), lambda q, k, v, mask, blocks, captured, starts, seed, place, causal, scale, mods, drop, longest: 0,
+    arity=9,
     doc="softmax(q k^T * scale + mask) v, and the float32 logarithm of each row's total, which gets no gradient. q: [n, h, l, e], "
         "k: [n, h / sharing, s, e], v: [n, h / sharing, s, f], mask: None or [n, h, l, s] bool or float. "
         "mods: what a user's functions, which read the tensors `captured`, do to scores; blocks: [n or 1, h or 1, blocks of l, blocks of s] uint8, "
-        "0 where nobody may look, 2 where everybody may.")
+        "0 where nobody may look, 2 where everybody may. drop: the probability of dropping a weight, as the stream from `seed` and block `place` on says. "
+        "starts: (), or where sequences, which lie end to end in l and in s, begin, int64 [sequences + 1] each; longest: bounds of their lengths.")
 attention_gradient = primitive(
     "attention_gradient", Foreign(gradient_numpy, describe_gradient, second_gradient),
-    lambda grad, out, lse, q, k, v, mask, blocks, captured, causal, scale, mods: 0, arity=9, doc="The gradients of q, k and v.")
+    lambda grad, out, lse, q, k, v, mask, blocks, captured, starts, seed, place, causal, scale, mods, drop, longest: 0, arity=12,
+    doc="The gradients of q, k and v.")
 
 
 @op(method=False, name="_attention")
-def flash(query, key, value, mask, causal, scale):
-    """Attention over [*, l, e] by the primitive; the mask, if any, broadcasts to [*, l, s]."""
+def flash(query, key, value, mask, seed: Scalar, place: Scalar, causal, scale, drop):
+    """Attention over [*, l, e] by the primitive; the mask, if any, broadcasts to [*, l, s]; weights are dropped with probability ``drop``."""
     lead = tuple(query.shape[:-2])
     rows, columns = query.shape[-2], key.shape[-2]
     if mask is not None:
         mask = four(P.expand(mask, shape=(*lead, rows, columns)))
-    out, _ = P.attention(four(query), four(key), four(value), mask, None, (), causal=causal, scale=scale, mods=None)
+    out, _ = P.attention(four(query), four(key), four(value), mask, None, (), (), seed, place, causal=causal, scale=scale, mods=None, drop=drop,
+                         longest=())
     return out if len(lead) == 2 else P.reshape(out, shape=(*lead, rows, value.shape[-1]))
 
 
 @op(method=False, name="_flex_attention")
 def flex(query, key, value, blocks, captured, causal, scale, mods):
     """Attention whose scores a user's functions change: its result, and the logarithm of each row's total."""
-    return P.attention(query, key, value, None, blocks, tuple(captured), causal=causal, scale=scale, mods=mods)
+    return P.attention(query, key, value, None, blocks, tuple(captured), (), None, None, causal=causal, scale=scale, mods=mods, drop=0.0, longest=())
+
+
+@op(method=False, name="_ragged_attention")
+def ragged(query, key, value, q_starts, k_starts, seed: Scalar, place: Scalar, causal, scale, drop, longest):
+    """Attention [h, rows, size] within sequences that lie end to end; ``longest``: bounds of the numbers of their queries and of their keys."""
+    q, k, v = (P.reshape(x, shape=(1, *x.shape)) for x in (query, key, value))
+    out, _ = P.attention(q, k, v, None, None, (), (q_starts, k_starts), seed, place, causal=causal, scale=scale, mods=None, drop=drop, longest=longest)
+    return P.reshape(out, shape=tuple(out.shape[1:]))
 
 
 def four(x):
@@ -187,11 +237,11 @@ def four(x):
     return P.reshape(x, shape=(count, 1, rows, size))
 
 
-def refusal(query, key, value, mask, dropout, shares):
+def refusal(query, key, value, mask, probability, shares):
     """Why attention goes by its formula instead of the primitive; None where it does not."""
     lead = tuple(query.shape[:-2])
-    if dropout:
-        return "dropout"
+    if probability and draws() > 1:
+        return "dropout of which each example of a batch draws its own"
     if query.dtype not in (float32, float16, bfloat16):
         return f"{query.dtype}"
     if 0 in (*query.shape, *key.shape, *value.shape):

@@ -194,15 +194,17 @@ def philox_keys(b, seed):
         keys = tuple(b.and_(b.add(k, step), LOW) for k, step in zip(keys, (0x9E3779B9, 0xBB67AE85)))
 
 
-def philox(b, keys, offset, at):
-    """Word ``at % 4`` of block ``offset + at // 4`` of the Philox4x32-10 stream (Salmon et al. 2011), as int64.
-
-    Upper halves of the words hold leftovers, which the 32-bit products ignore.
-    """
-    block = b.add(b.ashr(at, 2), offset)
-    c0, c1, c2, c3 = block, b.lshr(block, 32), constant(at.type, 0), constant(at.type, 0)
+def philox_words(b, keys, block):
+    """The four words of blocks of the stream, in the lower halves; upper halves hold leftovers, which 32-bit products ignore."""
+    c0, c1, c2, c3 = block, b.lshr(block, 32), constant(block.type, 0), constant(block.type, 0)
     for k0, k1 in keys:
         p0, p1 = b.mul(b.and_(c0, LOW), 0xD2511F53), b.mul(b.and_(c2, LOW), 0xCD9E8D57)
         c0, c1, c2, c3 = b.xor(b.xor(b.lshr(p1, 32), c1), k0), p1, b.xor(b.xor(b.lshr(p0, 32), c3), k1), p0
+    return c0, c1, c2, c3
+
+
+def philox(b, keys, offset, at):
+    """Word ``at % 4`` of block ``offset + at // 4`` of the Philox4x32-10 stream (Salmon et al. 2011), as int64."""
+    c0, c1, c2, c3 = philox_words(b, keys, b.add(b.ashr(at, 2), offset))
     odd, upper = b.compare("!=", b.and_(at, 1), 0), b.compare("!=", b.and_(at, 2), 0)
     return b.and_(b.select(upper, b.select(odd, c3, c2), b.select(odd, c1, c0)), LOW)

@@ -4,8 +4,9 @@ import functools
 import struct
 from dataclasses import dataclass
 
+from ...ops import dropping
 from ..llvm import pool
-from . import flash, flash_backward
+from . import dropout, flash, flash_backward
 from .contraction import CHUNK, Contraction, Step, numbers
 from .flash import KEYS, ROWS
 from .matmul import register_tile
@@ -24,7 +25,9 @@ class Attention:
     q: [batch, heads, queries, size], k: [batch, heads / sharing, keys, size], v: [batch, heads / sharing, keys, value_size], with
     strides in elements, one a dimension, the last 1. `mask` is "" (none), "bool" (True: may look) or a float dtype (added);
     its strides are 0 where it is broadcast, the last is 1. `causal`: query i sees the keys up to i. `modification`: what is done to scores
-    (modify.Modification); `blocks`: the strides, batch, head and row, of the map of blocks of `block` queries and keys.
+    (modify.Modification); `blocks`: the strides, batch, head and row, of the map of blocks of `block` queries and keys. `drop`: the probability of dropping a weight, as the stream
+    from the operands "seed" and "place" on says. `longest`: the most queries and keys of a sequence, where `batch` sequences lie
+    end to end in the rows of one; they begin where the int64 operands "q_starts" and "k_starts" [batch + 1] say.
     """
 
     batch: int
@@ -50,6 +53,13 @@ class Attention:
     modification: object = None
     blocks: tuple = (0, 0, 0)
     block: tuple = (128, 128)
+    drop: float = 0.0
+    longest: tuple = ()
+
+    @property
+    def most(self):
+        """The most queries, and keys, that look at each other."""
+        return self.longest or (self.queries, self.keys)
 
 
 def plan_attention(problem):
@@ -92,9 +102,10 @@ def _forward(p, threads):
     if not p.batch * p.heads * p.queries * p.value_size:
         return Contraction((), {})
     kind = numbers(p.dtype)
-    rows = next((rows for rows in _FEW_ROWS if rows >= p.queries), ROWS)
+    most = p.most[0]
+    rows = next((rows for rows in _FEW_ROWS if rows >= most), ROWS)
     score_tile, value_tile = register_tile(rows, KEYS, kind), register_tile(rows, p.value_size, kind)
-    kernel = flash.flash_kernel(kind, p.dtype, p.mask, p.causal, score_tile, value_tile, p.modification)
+    kernel = flash.flash_kernel(kind, variant(p), score_tile, value_tile)
     chunk_rows = _chunk_rows(p, threads)
     layout = Scratch()
     layout.add("queries_at", quad_bytes(kind, chunk_rows, score_tile[0], p.size))
@@ -106,15 +117,16 @@ def _forward(p, threads):
     layout.add("scores_at", ROWS * KEYS * 4)
     layout.add("sums_at", chunk_rows * value_panels * value_width * 4)
     layout.add("state_at", (2 * chunk_rows + ROWS) * 4 + 256)
+    layout.add("kept_at", ROWS * dropout.row_bytes(KEYS))
+    chunks = -(-most // chunk_rows)
     size = kind.element.bytes
     slots = {
         "heads": p.heads, "sharing": p.sharing, "queries": p.queries, "keys": p.keys, "size": p.size, "value_size": p.value_size,
-        "chunks": -(-p.queries // chunk_rows), "chunk_rows": chunk_rows, "scale": float_bits(p.scale * score_unit(p)),
+        "chunks": chunks, "chunk_rows": chunk_rows, "scale": float_bits(p.scale * score_unit(p)),
         "key_panel_bytes": key_panel, "value_panel_bytes": value_panel, "value_panels": value_panels,
-        "scratch_bytes": layout.bytes, **layout.places, **strides(p, ("q", "k", "v", "out"), size), **mask_strides(p)}
-    sources = {"scratch": ("temp", "scratch", 0), "mask": ("pointer", "mask", 0) if p.mask else ("const", 0),
-               **{name: ("pointer", name, 0) for name in ("q", "k", "v", "out", "lse")}}
-    units = p.batch * p.heads * slots["chunks"]
+        "scratch_bytes": layout.bytes, **layout.places, **strides(p, ("q", "k", "v", "out"), size), **mask_strides(p), **drop_slots(p)}
+    sources = {name: ("pointer", name, 0) for name in ("q", "k", "v", "out", "lse")} | shared_sources(p)
+    units = p.batch * p.heads * chunks
     step = Step(kernel, units, 1, filled(flash.SLOTS, sources, slots, p))
     return Contraction((step,), {"scratch": layout.bytes * threads})
 
@@ -127,14 +139,14 @@ def _backward(p, threads):
     kind = numbers(p.dtype)
     score_tile, size_tile, value_tile = (register_tile(*sizes, kind) for sizes in (
         (ROWS, KEYS), (KEYS, p.size), (KEYS, p.value_size)))
-    kernel = flash_backward.flash_backward_kernel(kind, p.dtype, p.mask, p.causal, score_tile, size_tile, value_tile,
-                                                   p.modification)
+    kernel = flash_backward.flash_backward_kernel(kind, variant(p), score_tile, size_tile, value_tile)
     score_width, size_width, value_width = (vectors * kind.lanes for _, vectors in (score_tile, size_tile, value_tile))
     size_panels, value_panels = -(-p.size // size_width), -(-p.value_size // value_width)
-    padded = -(-p.queries // ROWS) * ROWS
+    most = p.most[0]
+    padded = -(-most // ROWS) * ROWS
     sizes = {
-        "q_quads": quad_bytes(kind, padded, score_tile[0], p.size), "q_panel": panel_bytes(kind, p.queries, size_width),
-        "grad_quads": quad_bytes(kind, padded, score_tile[0], p.value_size), "grad_panel": panel_bytes(kind, p.queries, value_width),
+        "q_quads": quad_bytes(kind, padded, score_tile[0], p.size), "q_panel": panel_bytes(kind, most, size_width),
+        "grad_quads": quad_bytes(kind, padded, score_tile[0], p.value_size), "grad_panel": panel_bytes(kind, most, value_width),
         "q_sums": padded * size_panels * size_width * 4, "k_panel": panel_bytes(kind, KEYS, size_width),
         "k_across": panel_bytes(kind, p.size, score_width), "v_across": panel_bytes(kind, p.value_size, score_width)}
     layout = Scratch()
@@ -148,18 +160,36 @@ def _backward(p, threads):
     layout.add("k_panels_at", size_panels * sizes["k_panel"])
     for name in ("scores_at", "products_at", "pairs_at"):
         layout.add(name, ROWS * KEYS * 4)
+    layout.add("kept_at", ROWS * dropout.row_bytes(KEYS))
     layout.add("k_sums_at", KEYS * size_panels * size_width * 4)
     layout.add("v_sums_at", KEYS * value_panels * value_width * 4)
     slots = {
         "heads": p.heads, "sharing": p.sharing, "queries": p.queries, "keys": p.keys, "size": p.size, "value_size": p.value_size,
         "scale": float_bits(p.scale), "log_scale": float_bits(p.scale * score_unit(p)), "padded_queries": padded,
         "size_panels": size_panels, "value_panels": value_panels, "scratch_bytes": layout.bytes, **layout.places,
-        **{f"{name}_bytes": size for name, size in sizes.items()}, **mask_strides(p),
+        **{f"{name}_bytes": size for name, size in sizes.items()}, **mask_strides(p), **drop_slots(p),
         **strides(p, ("q", "k", "v", "out", "grad", "grad_q", "grad_k", "grad_v"), kind.element.bytes)}
-    sources = {name: ("pointer", name, 0) for name in flash_backward.POINTERS}
-    sources.update(scratch=("temp", "scratch", 0), mask=("pointer", "mask", 0) if p.mask else ("const", 0))
+    sources = {name: ("pointer", name, 0) for name in flash_backward.POINTERS} | shared_sources(p)
     step = Step(kernel, p.batch * shared_heads, 1, filled(flash_backward.SLOTS, sources, slots, p))
     return Contraction((step,), {"scratch": layout.bytes * threads})
+
+
+def variant(p):
+    return flash.Variant(p.dtype, p.mask, p.causal, bool(p.longest), p.drop > 0, p.modification)
+
+
+def shared_sources(p):
+    """Where both kernels get what not every problem has."""
+    found = {"scratch": ("temp", "scratch", 0)}
+    for names, there in ((("mask",), p.mask), (flash.RAGGED, p.longest), (("seed", "place"), p.drop)):
+        found.update((name, ("pointer", name, 0) if there else ("const", 0)) for name in names)
+    return found
+
+
+def drop_slots(p):
+    """The slots of dropout, but for its place in the stream and in scratch."""
+    rows, columns = dropping.tiles(*p.most)
+    return {"threshold": dropping.threshold(p.drop), "row_tiles": rows, "column_tiles": columns, "larger": float_bits(dropping.larger(p.drop))}
 
 
 def score_unit(p):
@@ -181,8 +211,9 @@ def filled(names, sources, values, p):
 def _chunk_rows(p, threads):
     """Queries of a unit: many, so that packing keys costs little, but enough units for all threads."""
     wanted = 1 if threads == 1 else 4 * threads
-    chunks = max(-(-p.queries // _CHUNK_ROWS), min(-(-p.queries // ROWS), -(-wanted // (p.batch * p.heads))))
-    return -(-(-(-p.queries // chunks)) // ROWS) * ROWS
+    queries = p.most[0]
+    chunks = max(-(-queries // _CHUNK_ROWS), min(-(-queries // ROWS), -(-wanted // (p.batch * p.heads))))
+    return -(-(-(-queries // chunks)) // ROWS) * ROWS
 
 
 class Scratch:

@@ -4,10 +4,12 @@ After Dao et al., "FlashAttention" (2022): scores never leave the second cache. 
 head. Blocks that nothing may look at are skipped.
 """
 
+from dataclasses import dataclass
+
 from ..llvm import jit
 from ..llvm.builder import Module, constant, zero
 from ..llvm.types import f32, i32, i64, ptr, vector
-from . import pack
+from . import dropout, pack
 from .blocked import KERNEL
 from .contraction import CHUNK
 from .modify import block_states, choose, has_blocks, slots_of, uses, where_of
@@ -17,38 +19,66 @@ from .tile import sums
 ROWS = 48   # queries of a block: a multiple of every tile's rows
 KEYS = 192  # keys of a block: a multiple of every tile's width
 
+RAGGED = ("q_starts", "k_starts")  # where each sequence begins, and the last one ends, of sequences that lie end to end
+
 # Strides are in bytes; "scale" is a float's bits, for scores in units of log 2.
 SLOTS = ("q", "k", "v", "mask", "out", "lse", "scratch", "heads", "sharing", "queries", "keys", "size", "value_size", "chunks",
          "chunk_rows", "scale", "q_batch", "q_head", "q_row", "k_batch", "k_head", "k_row", "v_batch", "v_head", "v_row",
          "out_batch", "out_head", "out_row", "mask_batch", "mask_head", "mask_row", "scratch_bytes", "keys_at", "values_at",
-         "scores_at", "sums_at", "state_at", "key_panel_bytes", "value_panel_bytes", "value_panels")
-POINTERS = ("q", "k", "v", "mask", "out", "lse", "scratch")
+         "scores_at", "sums_at", "state_at", "key_panel_bytes", "value_panel_bytes", "value_panels", *RAGGED, *dropout.SLOTS)
+POINTERS = ("q", "k", "v", "mask", "out", "lse", "scratch", *RAGGED)
 
 
-def flash_kernel(numbers, dtype, mask, causal, score_tile, value_tile, modification=None):
-    """The kernel of attention for chunks of queries; returns its address.
+@dataclass(frozen=True)
+class Variant:
+    """What the code of a kernel depends on, beside its tiles.
 
-    `mask`: "" (none), "bool" or the float dtype of what is added; the tiles are (rows, vectors). `modification`: what a
-    user's function does to scores, whose slots follow the others.
+    `mask`: "" (none), "bool" or the float dtype of what is added. `ragged`: sequences lie end to end. `drops`: probabilities are dropped at
+    random. `modification`: what a user's function does to scores, whose slots follow the others.
     """
-    key = f"flash {numbers} {mask} {causal} {score_tile} {value_tile} {ROWS} {KEYS} {modification and modification.key}"
-    make = lambda: _text(numbers, dtype, mask, causal, score_tile, value_tile, modification)
-    return jit.build(key, make, ["flash"])["flash"]
+
+    dtype: str
+    mask: str = ""
+    causal: bool = False
+    ragged: bool = False
+    drops: bool = False
+    modification: object = None
+
+    @property
+    def key(self):
+        """Names the code completely."""
+        return f"{self.dtype} {self.mask} {self.causal} {self.ragged} {self.drops} {self.modification and self.modification.key}"
 
 
-def _text(numbers, dtype, mask, causal, score_tile, value_tile, modification):
+def flash_kernel(numbers, variant, score_tile, value_tile):
+    """The kernel of attention for chunks of queries; returns its address. The tiles are (rows, vectors)."""
+    key = f"flash {numbers} {variant.key} {score_tile} {value_tile} {ROWS} {KEYS}"
+    return jit.build(key, lambda: _text(numbers, variant, score_tile, value_tile), ["flash"])["flash"]
+
+
+def _text(numbers, variant, score_tile, value_tile):
     module = Module()
-    mask = mask_of(mask)
-    rows = [write_row(module, numbers, dtype, mask, use, f"row{k}") for k, use in enumerate(uses(modification))]
-    functions = write_scores(module, numbers, score_tile, KEYS), rows, write_values(module, numbers, value_tile)
+    modification = variant.modification
+    rows = [write_row(module, numbers, variant, use, f"row{k}") for k, use in enumerate(uses(modification))]
+    keep = dropout.write_keep(module, KEYS) if variant.drops else None
+    functions = write_scores(module, numbers, score_tile, KEYS), rows, write_values(module, numbers, value_tile), keep
     f = module.function("flash", KERNEL)
     args, begin, end, worker = f.parameters
     s = slots_of(f, args, SLOTS, POINTERS, modification)
-    writer = _Flash(f, s, numbers, mask, causal, score_tile, value_tile, functions, modification)
+    writer = _Flash(f, s, numbers, variant, score_tile, value_tile, functions)
     scratch = f.offset(s.scratch, f.mul(worker, s.scratch_bytes))
     f.loop(begin, end, 1, [], lambda unit, _: writer.unit(unit, scratch))
     f.ret()
     return module.text()
+
+
+def sequence(b, s, variant, name, batch, size):
+    """(where the rows of a sequence begin, how many there are, where they begin among those of a head) of operand `name`, "q" or "k"."""
+    if not variant.ragged:
+        return constant(i64, 0), size, constant(i64, 0)
+    starts = b.offset(getattr(s, f"{name}_starts"), batch, i64)
+    first = b.load(i64, starts)
+    return first, b.sub(b.load(i64, b.offset(starts, 8)), first), first
 
 
 def write_scores(module, numbers, tile, row_floats, name="scores"):
@@ -99,38 +129,47 @@ def write_values(module, numbers, tile):
 class _Flash:
     """Writes the loops of the kernel, from the outside in."""
 
-    def __init__(self, b, s, numbers, mask, causal, score_tile, value_tile, functions, modification):
-        self.b, self.s, self.numbers, self.mask, self.causal, self.modification = b, s, numbers, mask, causal, modification
+    def __init__(self, b, s, numbers, variant, score_tile, value_tile, functions):
+        self.b, self.s, self.numbers, self.variant, self.modification = b, s, numbers, variant, variant.modification
+        self.mask, self.causal = mask_of(variant.mask), variant.causal
         self.score_tile, self.value_tile = score_tile, value_tile
-        self.scores_of, self.rows_of, self.values_of = functions
+        self.scores_of, self.rows_of, self.values_of, self.keep_of = functions
         self.key_width, self.value_width = score_tile[1] * numbers.lanes, value_tile[1] * numbers.lanes
 
     def unit(self, unit, scratch):
-        """A chunk of the queries of one head: all blocks of keys pass by it."""
+        """A chunk of the queries of one head, if its sequence is that long."""
         b, s = self.b, self.s
-        head_number = b.div(unit, s.chunks)
-        self.first = b.mul(b.sub(unit, b.mul(head_number, s.chunks)), s.chunk_rows)
-        self.rows = b.minimum(b.sub(s.queries, self.first), s.chunk_rows)
-        self.batch = batch = b.div(head_number, s.heads)
-        self.head = head = b.sub(head_number, b.mul(batch, s.heads))
-        shared = b.div(head, s.sharing)
+        self.head_number = b.div(unit, s.chunks)
+        self.batch = b.div(self.head_number, s.heads)
+        self.head = b.sub(self.head_number, b.mul(self.batch, s.heads))
+        self.q_first, self.queries, self.row_number = sequence(b, s, self.variant, "q", self.batch, s.queries)
+        self.k_first, self.keys, _ = sequence(b, s, self.variant, "k", self.batch, s.keys)
+        self.row_number = b.add(b.mul(self.head if self.variant.ragged else self.head_number, s.queries), self.row_number)
+        first = b.mul(b.sub(unit, b.mul(self.head_number, s.chunks)), s.chunk_rows)
+        b.when(b.compare("<", first, self.queries), lambda: self.chunk(first, scratch))
 
-        def place(name, of_head, row=None):
-            at = b.add(b.mul(batch, getattr(s, f"{name}_batch")), b.mul(of_head, getattr(s, f"{name}_head")))
-            at = at if row is None else b.add(at, b.mul(row, getattr(s, f"{name}_row")))
-            return b.offset(getattr(s, name), at)
+    def chunk(self, first, scratch):
+        """All blocks of keys pass by the chunk of queries that begins at `first`."""
+        b, s = self.b, self.s
+        self.first, self.rows = first, b.minimum(b.sub(self.queries, first), s.chunk_rows)
+        shared = b.div(self.head, s.sharing)
+        row = b.add(self.q_first, first)
 
-        self.q, self.out = place("q", head, self.first), place("out", head, self.first)
-        self.k, self.v = place("k", shared), place("v", shared)
-        self.mask_at = place("mask", head, self.first) if self.mask.name else s.mask
-        self.lse = b.offset(s.lse, b.add(b.mul(head_number, s.queries), self.first), f32)
+        def place(name, of_head, row):
+            at = b.add(b.mul(self.batch, getattr(s, f"{name}_batch")), b.mul(of_head, getattr(s, f"{name}_head")))
+            return b.offset(getattr(s, name), b.add(at, b.mul(row, getattr(s, f"{name}_row"))))
+
+        self.q, self.out = place("q", self.head, row), place("out", self.head, row)
+        self.k, self.v = place("k", shared, self.k_first), place("v", shared, self.k_first)
+        self.mask_at = place("mask", self.head, row) if self.mask.name else s.mask
+        self.lse = b.offset(s.lse, b.add(self.row_number, first), f32)
         self.queries_at = scratch
-        self.keys_at, self.values_at, self.scores_at, self.sums_at, self.state_at = (
-            b.offset(scratch, getattr(s, name)) for name in ("keys_at", "values_at", "scores_at", "sums_at", "state_at"))
+        self.keys_at, self.values_at, self.scores_at, self.sums_at, self.state_at, self.kept_at = (
+            b.offset(scratch, getattr(s, name)) for name in ("keys_at", "values_at", "scores_at", "sums_at", "state_at", "kept_at"))
         per_chunk = CHUNK * self.numbers.per_word
         self.chunks = b.div(b.add(s.size, per_chunk - 1), per_chunk)
         self.start()
-        stop = b.minimum(s.keys, b.add(self.first, self.rows)) if self.causal else s.keys
+        stop = b.minimum(self.keys, b.add(self.first, self.rows)) if self.causal else self.keys
         b.loop(0, stop, KEYS, [], lambda key, _: self.key_block(key))
         self.finish()
 
@@ -152,7 +191,7 @@ class _Flash:
     def key_block(self, key):
         """Packs a block of keys and values, then takes every block of queries past it, unless nobody may look there."""
         b, s = self.b, self.s
-        count = b.minimum(b.sub(s.keys, key), KEYS)
+        count = b.minimum(b.sub(self.keys, key), KEYS)
         if has_blocks(self.modification):
             some, _ = block_states(b, s, self.batch, self.head, self.first, self.rows, key, count)
             b.when(some, lambda: self.visit(key, count))
@@ -221,6 +260,8 @@ class _Flash:
         b.loop(0, count, self.key_width, [], score_panel)
         lanes = numbers.lanes
         padded = b.mul(b.div(b.add(count, lanes - 1), lanes), lanes)
+        if self.variant.drops:
+            dropout.decide(b, s, self.keep_of, self.kept_at, self.head_number, b.add(self.first, row), rows, key, count)
 
         def one_row(r, function):
             at = b.add(row, r)
@@ -231,6 +272,8 @@ class _Flash:
             if self.mask.name:
                 mask = b.offset(b.offset(mask, b.mul(at, s.mask_row)), key, self.mask.element)
             where = where_of(s, self.modification, self.batch, self.head, b.add(self.first, at), key)
+            if self.variant.drops:
+                where = [b.offset(self.kept_at, b.mul(r, dropout.row_bytes(KEYS))), *where]
             b.call(function, [b.offset(self.scores_at, b.mul(r, KEYS), f32), limit, padded, mask, b.offset(self.highest, at, f32),
                               b.offset(self.totals, at, f32), b.offset(self.corrections, r, f32), *where])
 
@@ -264,10 +307,11 @@ class _Flash:
         """Divides by the totals and stores; the logarithm of each total, or infinity for rows that looked nowhere."""
         b, s, lanes = self.b, self.s, self.numbers.lanes
         kind = vector(f32, lanes)
+        whole = b.splat(dropout.scale(b, s), lanes) if self.variant.drops else constant(kind, 1.0)
 
         def row(r, _):
             total = b.splat(b.load(f32, b.offset(self.totals, r, f32)), lanes)
-            inverse = b.select(b.compare("==", total, 0.0), zero(kind), b.div(constant(kind, 1.0), total))
+            inverse = b.select(b.compare("==", total, 0.0), zero(kind), b.div(whole, total))
             out = b.offset(self.out, b.mul(r, s.out_row))
             within = b.mul(b.rem(r, ROWS), self.value_width)
 

@@ -7,11 +7,12 @@ outside, blocks of queries inside. The gradients of keys and values wait for one
 from ..llvm import jit
 from ..llvm.builder import Module, constant, zero
 from ..llvm.types import f32, i16, i32, i64, ptr, vector
-from . import pack
+from . import dropout, pack
 from .blocked import KERNEL
 from .contraction import CHUNK
-from .flash import KEYS, ROWS, write_products, write_scores
+from .flash import KEYS, RAGGED, ROWS, sequence, write_products, write_scores
 from .modify import block_states, choose, has_blocks, slots_of, uses, where_of
+from .dropout import kept_lanes
 from .softmax import LOG2E, any_allowed, mask_of, power_of_two
 
 # Strides are in bytes; "scale" and "log_scale" are floats' bits: the scale of scores, plain and in units of log 2.
@@ -24,51 +25,53 @@ SLOTS = ("q", "k", "v", "mask", "out", "lse", "grad", "grad_q", "grad_k", "grad_
          "scratch_bytes", "q_quads_at", "grad_quads_at", "q_panels_at", "grad_panels_at", "q_sums_at", "rows_at",
          "k_across_at", "v_across_at", "k_panels_at", "scores_at", "products_at", "pairs_at", "k_sums_at", "v_sums_at",
          "q_quads_bytes", "grad_quads_bytes", "q_panel_bytes", "grad_panel_bytes", "q_sums_bytes", "padded_queries",
-         "k_across_bytes", "v_across_bytes", "k_panel_bytes", "size_panels", "value_panels")
-POINTERS = ("q", "k", "v", "mask", "out", "lse", "grad", "grad_q", "grad_k", "grad_v", "scratch")
+         "k_across_bytes", "v_across_bytes", "k_panel_bytes", "size_panels", "value_panels", *RAGGED, *dropout.SLOTS)
+POINTERS = ("q", "k", "v", "mask", "out", "lse", "grad", "grad_q", "grad_k", "grad_v", "scratch", *RAGGED)
 
 
-def flash_backward_kernel(numbers, dtype, mask, causal, score_tile, size_tile, value_tile, modification=None):
+def flash_backward_kernel(numbers, variant, score_tile, size_tile, value_tile):
     """The kernel of attention's gradients, a head of keys a unit; returns its address. Arguments are as in `flash_kernel`."""
-    key = f"flash backward {numbers} {mask} {causal} {score_tile} {size_tile} {value_tile} {ROWS} {KEYS} {modification and modification.key}"
-    make = lambda: _text(numbers, dtype, mask_of(mask), causal, score_tile, size_tile, value_tile, modification)
-    return jit.build(key, make, ["flash_backward"])["flash_backward"]
+    key = f"flash backward {numbers} {variant.key} {score_tile} {size_tile} {value_tile} {ROWS} {KEYS}"
+    return jit.build(key, lambda: _text(numbers, variant, score_tile, size_tile, value_tile), ["flash_backward"])["flash_backward"]
 
 
-def _text(numbers, dtype, mask, causal, score_tile, size_tile, value_tile, modification):
+def _text(numbers, variant, score_tile, size_tile, value_tile):
     module = Module()
     word, row = numbers.word.bytes, KEYS * 4
     functions = {
         "scores": write_scores(module, numbers, score_tile, KEYS),
-        "rows": [write_rows(module, numbers, dtype, mask, use, f"rows{k}") for k, use in enumerate(uses(modification))],
+        "rows": [write_rows(module, numbers, variant, use, f"rows{k}") for k, use in enumerate(uses(variant.modification))],
+        "keep": dropout.write_keep(module, KEYS) if variant.drops else None,
         # a row of the block is a row of A, then it is one step along k
         "queries": write_products(module, numbers, size_tile, row, CHUNK * word, "queries"),
         "keys": write_products(module, numbers, size_tile, word, CHUNK * row, "keys"),
         "values": write_products(module, numbers, value_tile, word, CHUNK * row, "values")}
     f = module.function("flash_backward", KERNEL)
     args, begin, end, worker = f.parameters
-    s = slots_of(f, args, SLOTS, POINTERS, modification)
-    writer = _Backward(f, s, numbers, mask, causal, (score_tile, size_tile, value_tile), functions, modification)
+    s = slots_of(f, args, SLOTS, POINTERS, variant.modification)
+    writer = _Backward(f, s, numbers, variant, (score_tile, size_tile, value_tile), functions)
     scratch = f.offset(s.scratch, f.mul(worker, s.scratch_bytes))
     f.loop(begin, end, 1, [], lambda unit, _: writer.unit(unit, scratch))
     f.ret()
     return module.text()
 
 
-def write_rows(module, numbers, dtype, mask, modify=None, name="rows"):
+def write_rows(module, numbers, variant, modify=None, name="rows"):
     """A function that turns rows of scores and of products (gradient x values) into probabilities and gradients of scores.
 
     It takes as many rows as `numbers` multiplies at once. Single floats are written over what was read. Pairs of halves: the
-    gradients over the products, and into `pairs` words of two rows, for probabilities and then for gradients. `modify` is as in
-    `write_row`; its parameters follow, those of the first row, and queries are counted on.
+    gradients over the products, and into `pairs` words of two rows, for probabilities and then for gradients. `variant` and `modify` are as in
+    `write_row`; their parameters follow, those of the first row: what is kept and the factor for it, then the user's; queries are counted on.
     """
-    count = numbers.per_word
+    count, dtype, mask = numbers.per_word, variant.dtype, mask_of(variant.mask)
     parameters = [("scores", ptr), ("products", ptr), ("pairs", ptr), ("totals", ptr), ("deltas", ptr), ("padded", i64),
                   ("scale", f32)]
     parameters += [(f"{name}{r}", kind) for r in range(count) for name, kind in (("limit", i64), ("mask", ptr))]
+    parameters += [("kept", ptr), ("larger", f32)] if variant.drops else []
     f = module.function(name, parameters + (modify.parameters if modify else []), internal=True)
     scores, products, pairs, totals, deltas, padded, scale, *each = f.parameters
     each, where = each[:2 * count], each[2 * count:]
+    kept, larger = (where.pop(0), f.splat(where.pop(0), numbers.lanes)) if variant.drops else (None, None)
     modified = [modify.within(f, [*where[:2], f.add(where[2], r), *where[3:]]) for r in range(count)] if modify else None
     limits, masks = each[::2], each[1::2]
     lanes, kind = numbers.lanes, numbers.vector
@@ -84,13 +87,17 @@ def write_rows(module, numbers, dtype, mask, modify=None, name="rows"):
             score = mask.apply(f, score, f.offset(masks[r], k, mask.element), left)
         probability = power_of_two(f, f.sub(score, total[r]), dtype)
         product = f.load(kind, f.offset(f.offset(products, r * KEYS * 4), k, f32))
+        weight = probability
+        if variant.drops:
+            there = kept_lanes(f, f.offset(kept, r * dropout.row_bytes(KEYS)), k, lanes)
+            weight, product = (f.select(there, f.mul(x, larger), zero(kind)) for x in (weight, product))
         gradient = f.mul(probability, f.mul(f.sub(product, delta[r]), factor))
         if modify:
             gradient = modified[r].gradients(gradient, plain, k, left)
         if not tail:
-            return probability, gradient
+            return weight, gradient
         there = f.lane_mask(left, lanes)
-        return f.select(there, probability, zero(kind)), f.select(there, gradient, zero(kind))
+        return f.select(there, weight, zero(kind)), f.select(there, gradient, zero(kind))
 
     def step(k, tail):
         found = [one(k, r, tail) for r in range(count)]
@@ -116,9 +123,9 @@ def write_rows(module, numbers, dtype, mask, modify=None, name="rows"):
 class _Backward:
     """Writes the loops of the kernel, from the outside in."""
 
-    def __init__(self, b, s, numbers, mask, causal, tiles, functions, modification):
-        self.b, self.s, self.numbers, self.mask, self.causal, self.functions = b, s, numbers, mask, causal, functions
-        self.modification = modification
+    def __init__(self, b, s, numbers, variant, tiles, functions):
+        self.b, self.s, self.numbers, self.variant, self.functions = b, s, numbers, variant, functions
+        self.mask, self.causal, self.modification = mask_of(variant.mask), variant.causal, variant.modification
         self.score_tile, self.size_tile, self.value_tile = tiles
         self.score_width, self.size_width, self.value_width = (vectors * numbers.lanes for _, vectors in tiles)
 
@@ -129,11 +136,14 @@ class _Backward:
         self.batch = b.div(unit, shared_heads)
         self.shared = b.sub(unit, b.mul(self.batch, shared_heads))
         self.scratch = scratch
-        b.fill_bytes(self.at("q_sums"), 0, b.mul(s.q_sums_bytes, s.sharing))
+        q_first, self.queries, self.row_number = sequence(b, s, self.variant, "q", self.batch, s.queries)
+        k_first, self.keys, _ = sequence(b, s, self.variant, "k", self.batch, s.keys)
+        self.firsts = {"k": k_first, "v": k_first, "grad_k": k_first, "grad_v": k_first, "q": q_first, "grad_q": q_first, "out": q_first,
+                       "grad": q_first, "mask": q_first}
         b.loop(0, s.sharing, 1, [], lambda member, _: self.pack_queries(member))
-        b.loop(0, s.keys, KEYS, [], lambda key, _: self.key_block(key))
+        b.loop(0, self.keys, KEYS, [], lambda key, _: self.key_block(key))
         b.loop(0, s.sharing, 1, [], lambda member, _: self.store(
-            "grad_q", self.place("grad_q", self.head(member)), self.at("q_sums", member), s.queries, s.size, self.size_width, ROWS))
+            "grad_q", self.place("grad_q", self.head(member)), self.at("q_sums", member), self.queries, s.size, self.size_width, ROWS))
 
     def at(self, name, member=None):
         """The address of a buffer in scratch, or a head's part of it."""
@@ -148,7 +158,7 @@ class _Backward:
         """The address of an operand's matrix for a head."""
         b, s = self.b, self.s
         offset = b.add(b.mul(self.batch, getattr(s, f"{name}_batch")), b.mul(head, getattr(s, f"{name}_head")))
-        return b.offset(getattr(s, name), offset)
+        return b.offset(getattr(s, name), b.add(offset, b.mul(self.firsts[name], getattr(s, f"{name}_row"))))
 
     def panels(self, width, source, row_bytes, columns, depth, target, panel_bytes):
         """Packs a matrix into panels across its columns."""
@@ -179,17 +189,19 @@ class _Backward:
         return totals, b.offset(totals, s.padded_queries, f32)
 
     def pack_queries(self, member):
-        """Packs a head of queries and of gradients both ways; totals and deltas of its rows."""
+        """Packs a head of queries and of gradients both ways; totals and deltas of its rows; clears their gradients' sums."""
         b, s, numbers = self.b, self.s, self.numbers
         head = self.head(member)
+        blocks = b.div(b.add(self.queries, ROWS - 1), ROWS)
+        b.fill_bytes(self.at("q_sums", member), 0, b.mul(blocks, b.mul(s.size_panels, ROWS * self.size_width * 4)))
         for name, size, width, panels, panel_bytes in (
                 ("q", s.size, self.size_width, s.size_panels, s.q_panel_bytes),
                 ("grad", s.value_size, self.value_width, s.value_panels, s.grad_panel_bytes)):
             source, row_bytes = self.place(name, head), getattr(s, f"{name}_row")
             quads = self.at(f"{name}_quads", member)
-            pack.write_quads(b, numbers, self.score_tile[0], source, row_bytes, None, quads, s.queries, size)
+            pack.write_quads(b, numbers, self.score_tile[0], source, row_bytes, None, quads, self.queries, size)
             target = b.offset(self.at(f"{name}_panels"), b.mul(member, b.mul(panels, panel_bytes)))
-            self.panels(width, source, row_bytes, size, s.queries, target, panel_bytes)
+            self.panels(width, source, row_bytes, size, self.queries, target, panel_bytes)
         self.pack_rows(member, head)
 
     def pack_rows(self, member, head):
@@ -199,7 +211,8 @@ class _Backward:
         kind = vector(numbers.element, lanes)
         totals, deltas = self.row_values(member)
         b.fill_bytes(totals, 0, b.mul(s.padded_queries, 8))
-        lse = b.offset(s.lse, b.mul(b.add(b.mul(self.batch, s.heads), head), s.queries), f32)
+        number = head if self.variant.ragged else b.add(b.mul(self.batch, s.heads), head)
+        lse = b.offset(s.lse, b.add(b.mul(number, s.queries), self.row_number), f32)
         grad, out, grad_row, out_row = self.place("grad", head), self.place("out", head), s.grad_row, s.out_row
 
         def row(r, _):
@@ -214,12 +227,12 @@ class _Backward:
             b.store(b.reduce("add", found), b.offset(deltas, r, f32))
             b.store(b.mul(b.load(f32, b.offset(lse, r, f32)), LOG2E), b.offset(totals, r, f32))
 
-        b.loop(0, s.queries, 1, [], row)
+        b.loop(0, self.queries, 1, [], row)
 
     def key_block(self, key):
         """A block of keys against every block of queries that may see it; then its gradients are final."""
         b, s = self.b, self.s
-        count = b.minimum(b.sub(s.keys, key), KEYS)
+        count = b.minimum(b.sub(self.keys, key), KEYS)
         k, v = (b.offset(self.place(name, self.shared), b.mul(key, getattr(s, f"{name}_row"))) for name in "kv")
         self.across(k, s.k_row, count, s.size, self.at("k_across"), s.k_across_bytes)
         self.across(v, s.v_row, count, s.value_size, self.at("v_across"), s.v_across_bytes)
@@ -228,7 +241,7 @@ class _Backward:
         b.fill_bytes(self.at("v_sums"), 0, b.mul(s.value_panels, KEYS * self.value_width * 4))
         begin = b.mul(b.div(key, ROWS), ROWS) if self.causal else 0
         b.loop(0, s.sharing, 1, [], lambda member, _: b.loop(
-            begin, s.queries, ROWS, [], lambda row, _: self.block(member, row, key, count)))
+            begin, self.queries, ROWS, [], lambda row, _: self.block(member, row, key, count)))
         for name, size, width in (("k", s.size, self.size_width), ("v", s.value_size, self.value_width)):
             target = self.place(f"grad_{name}", self.shared)
             target = b.offset(target, b.mul(key, getattr(s, f"grad_{name}_row")))
@@ -237,7 +250,7 @@ class _Backward:
     def block(self, member, row, key, count):
         """One block of queries against one block of keys, unless the mask allows nothing there."""
         b, s = self.b, self.s
-        rows = b.minimum(b.sub(s.queries, row), ROWS)
+        rows = b.minimum(b.sub(self.queries, row), ROWS)
         if self.causal:
             count = b.minimum(count, b.sub(b.add(row, rows), key))
         if has_blocks(self.modification):
@@ -301,6 +314,10 @@ class _Backward:
         padded = b.mul(b.div(b.add(count, ROWS - 1), ROWS), ROWS)
         totals, deltas = self.row_values(member)
         mask_row = s.mask_row
+        if self.variant.drops:
+            kept, larger = self.at("kept"), dropout.scale(b, s)
+            number = b.add(b.mul(self.batch, s.heads), self.head(member))
+            dropout.decide(b, s, self.functions["keep"], kept, number, row, rows, key, count)
 
         def some(r, _):
             arguments = [b.offset(self.at("scores"), b.mul(r, KEYS), f32), b.offset(self.at("products"), b.mul(r, KEYS), f32),
@@ -313,6 +330,8 @@ class _Backward:
                     limit = b.maximum(b.minimum(count, b.sub(b.add(b.add(row, number), 1), key)), 0)
                 limit = b.select(b.compare("<", number, rows), limit, 0)
                 arguments += [limit, b.offset(mask_at, b.mul(number, mask_row))]
+            if self.variant.drops:
+                arguments += [b.offset(kept, b.mul(r, dropout.row_bytes(KEYS))), larger]
             b.call(function, arguments + where_of(s, self.modification, self.batch, self.head(member), b.add(row, r), key))
 
         per_chunk = CHUNK * step

@@ -9,6 +9,7 @@ import math
 from ..llvm.builder import constant, zero
 from ..llvm.types import f32, i1, i8, i32, i64, ptr, vector
 from .contraction import ELEMENTS
+from .dropout import kept_lanes
 
 LOG2E, LN2 = 1 / math.log(2), math.log(2)
 MINUS_INFINITY = -math.inf
@@ -113,15 +114,18 @@ def mask_of(name):
 ROW = [("scores", ptr), ("limit", i64), ("padded", i64), ("mask", ptr), ("highest", ptr), ("total", ptr), ("correction", ptr)]
 
 
-def write_row(module, numbers, dtype, mask, modify=None, name="row"):
+def write_row(module, numbers, variant, modify=None, name="row"):
     """A function that turns one row of scores of a block into probabilities, relative to the row's highest score so far.
 
     The first `limit` scores count; up to `padded` the probabilities become 0. They are written over the scores, as pairs of
     halves where `numbers` multiplies pairs. `highest` and `total` are the row's state; `correction` gets the factor for
-    what was summed before. `modify`: what the user does to scores (modify.Use), whose parameters follow the others.
+    what was summed before. `variant`: flash.Variant; where it drops, a parameter follows: the bits of what is kept. `modify`: what the user
+    does to scores (modify.Use), whose parameters follow the others.
     """
-    f = module.function(name, ROW + (modify.parameters if modify else []), internal=True)
+    dtype, mask = variant.dtype, mask_of(variant.mask)
+    f = module.function(name, ROW + ([("kept", ptr)] if variant.drops else []) + (modify.parameters if modify else []), internal=True)
     scores, limit, padded, mask_at, highest, total, correction, *where = f.parameters
+    kept = where.pop(0) if variant.drops else None
     modify = modify and modify.within(f, where)
     lanes = numbers.lanes
     kind = vector(f32, lanes)
@@ -152,7 +156,8 @@ def write_row(module, numbers, dtype, mask, modify=None, name="row"):
     def exponentials(k, sums):
         value = power_of_two(f, f.sub(f.load(kind, f.offset(scores, k, f32)), base), dtype)
         element = numbers.element if numbers.per_word == 2 else f32
-        f.store(f.convert(value, element), f.offset(scores, k, element))
+        left = f.select(kept_lanes(f, kept, k, lanes), value, zero(kind)) if variant.drops else value
+        f.store(f.convert(left, element), f.offset(scores, k, element))
         return [f.add(sums[0], value)]
 
     sums, = f.loop(0, padded, lanes, [zero(kind)], exponentials)

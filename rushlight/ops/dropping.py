@@ -1,0 +1,63 @@
+"""Dropout of attention's weights: which are kept follows from the counter-based stream, so that no mask is ever kept.
+
+A tile of 8 queries and 16 keys takes 16 blocks of the stream, one a key; each of the eight 16-bit numbers of a block belongs to a query. A head
+has its tiles row by row, then come those of the next head.
+"""
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.kinds import P
+from .prims import philox
+
+QUERIES, KEYS = 8, 16  # of a tile
+LEVELS = 1 << 16  # numbers that a probability is rounded to
+
+
+def threshold(p):
+    """The level below which a number drops its weight, for a probability."""
+    return round(p * LEVELS)
+
+
+def larger(p):
+    """The factor for what is left."""
+    left = LEVELS - threshold(p)
+    return LEVELS / left if left else 0.0
+
+
+def tiles(queries, keys):
+    """(tiles over the queries, tiles over the keys) of a head."""
+    return -(-queries // QUERIES), -(-keys // KEYS)
+
+
+def blocks_drawn(heads, queries, keys):
+    """How many blocks of the stream are taken, for so many heads of all examples."""
+    tall, wide = tiles(queries, keys)
+    return heads * tall * wide * KEYS
+
+
+def factors_numpy(shape, keys, seed, place, p):
+    """What dropout multiplies weights [n, h, l, s] by, of the shape (n, h, l); 1 where there is none."""
+    if not p:
+        return np.float32(1)
+    n, h, queries = shape
+    tall, wide = tiles(queries, keys)
+    words = philox(int(seed), int(place), 4 * blocks_drawn(n * h, queries, keys))
+    levels = np.stack([words & 0xFFFF, words >> 16], -1).reshape(n, h, tall, wide, KEYS, QUERIES)
+    levels = levels.transpose(0, 1, 2, 5, 3, 4).reshape(n, h, tall * QUERIES, wide * KEYS)[:, :, :queries, :keys]
+    return np.where(levels < threshold(p), np.float32(0), np.float32(larger(p)))
+
+
+def dropper(shape, keys, seed, place, p):
+    """A function that multiplies weights [n, h, l, s] by those factors, in primitives."""
+    if not p:
+        return lambda x: x
+    n, h, queries = shape
+    tall, wide = tiles(queries, keys)
+    words = P.random_bits(seed, place, shape=(n, h, tall, wide, KEYS, QUERIES // 2, 1))
+    levels = P.cat((P.bitwise_and(words, LEVELS - 1), P.right_shift(words, 16)), dim=6)
+    levels = P.permute(P.reshape(levels, shape=(n, h, tall, wide, KEYS, QUERIES)), dims=(0, 1, 2, 5, 3, 4))
+    levels = P.reshape(levels, shape=(n, h, tall * QUERIES, wide * KEYS))
+    levels = P.slice(levels, starts=(0, 0, 0, 0), steps=(1, 1, 1, 1), shape=(n, h, queries, keys))
+    kept = P.ge(levels, threshold(p))
+    return lambda x: P.where(kept, P.mul(x, larger(p)), 0.0)
