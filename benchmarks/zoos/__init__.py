@@ -1,0 +1,44 @@
+"""What ``benchmarks/zoo.py`` builds: models of timm, transformers and torch-geometric, and plain programs, all small, fed by numbers from NumPy.
+
+Each suite has ``NAMES`` and ``build(torch, name)``, which gives a ``Made``.
+"""
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+SUITES = ("images", "language", "graphs", "programs")
+
+
+@dataclass
+class Made:
+    """A model and what it is fed.  ``given`` are NumPy arrays (or dicts of them) by name; ``compute(model, **given)`` gives outputs, any
+    tree of tensors; ``prompt`` is what generation begins with, for models that generate."""
+
+    model: object
+    given: dict
+    compute: Callable = field(default=lambda model, **given: model(**given))
+    prompt: dict | None = None
+
+
+def suite(name: str):
+    return importlib.import_module(f"{__name__}.{name}")
+
+
+def build(torch, name: str) -> Made:
+    """The model of that name, from whichever suite has it."""
+    for each in SUITES:
+        if name in suite(each).NAMES:
+            return suite(each).build(torch, name)
+    raise KeyError(f"no suite has a model named {name!r}")
+
+
+def numbers(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def whole(low, high, *shape, seed=1):
+    return np.random.default_rng(seed).integers(low, high, shape)
