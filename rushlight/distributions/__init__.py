@@ -1,53 +1,43 @@
-"""Probability distributions: samples with gradients, densities, entropies, divergences, and transforms between regions."""
-from . import transforms
-from .bernoulli import Bernoulli
-from .beta import Beta
-from .binomial import Binomial
-from .categorical import Categorical
-from .cauchy import Cauchy
-from .chi2 import Chi2
-from .constraint_registry import biject_to, transform_to
-from .continuous_bernoulli import ContinuousBernoulli
-from .dirichlet import Dirichlet
-from .distribution import Distribution
-from .exp_family import ExponentialFamily
-from .exponential import Exponential
-from .fishersnedecor import FisherSnedecor
-from .gamma import Gamma
-from .generalized_pareto import GeneralizedPareto
-from .geometric import Geometric
-from .gumbel import Gumbel
-from .half_cauchy import HalfCauchy
-from .half_normal import HalfNormal
-from .independent import Independent
-from .inverse_gamma import InverseGamma
-from .kl import kl_divergence, register_kl
-from .kumaraswamy import Kumaraswamy
-from .laplace import Laplace
-from .lkj_cholesky import LKJCholesky
-from .log_normal import LogNormal
-from .logistic_normal import LogisticNormal
-from .lowrank_multivariate_normal import LowRankMultivariateNormal
-from .mixture_same_family import MixtureSameFamily
-from .multinomial import Multinomial
-from .multivariate_normal import MultivariateNormal
-from .negative_binomial import NegativeBinomial
-from .normal import Normal
-from .one_hot_categorical import OneHotCategorical, OneHotCategoricalStraightThrough
-from .pareto import Pareto
-from .poisson import Poisson
-from .relaxed_bernoulli import RelaxedBernoulli
-from .relaxed_categorical import RelaxedOneHotCategorical
-from .studentT import StudentT
-from .transformed_distribution import TransformedDistribution
-from .transforms import *  # noqa: F401,F403
-from .uniform import Uniform
-from .von_mises import VonMises
-from .weibull import Weibull
-from .wishart import Wishart
+"""Probability distributions: samples with gradients, densities, entropies, divergences, and transforms between regions.
 
-__all__ = ["Bernoulli", "Beta", "Binomial", "Categorical", "Cauchy", "Chi2", "ContinuousBernoulli", "Dirichlet", "Distribution", "Exponential", "ExponentialFamily",
-           "FisherSnedecor", "Gamma", "GeneralizedPareto", "Geometric", "Gumbel", "HalfCauchy", "HalfNormal", "Independent", "InverseGamma", "Kumaraswamy", "LKJCholesky",
-           "Laplace", "LogNormal", "LogisticNormal", "LowRankMultivariateNormal", "MixtureSameFamily", "Multinomial", "MultivariateNormal", "NegativeBinomial", "Normal",
-           "OneHotCategorical", "OneHotCategoricalStraightThrough", "Pareto", "RelaxedBernoulli", "RelaxedOneHotCategorical", "StudentT", "Poisson", "Uniform", "VonMises",
-           "Weibull", "Wishart", "TransformedDistribution", "biject_to", "kl_divergence", "register_kl", "transform_to", *transforms.__all__]
+Families are imported when they are first asked for.
+"""
+from importlib import import_module as _import_module
+
+from . import transforms
+from .distribution import Distribution
+
+HOMES = {  # file: what it defines
+    "exp_family": ["ExponentialFamily"], "constraint_registry": ["biject_to", "transform_to"], "kl": ["kl_divergence", "register_kl"], "transforms": transforms.__all__,
+    # made from other distributions
+    "independent": ["Independent"], "mixture_same_family": ["MixtureSameFamily"], "transformed_distribution": ["TransformedDistribution"],
+    # a number of the line
+    "normal": ["Normal"], "laplace": ["Laplace"], "cauchy": ["Cauchy"], "studentT": ["StudentT"], "gumbel": ["Gumbel"], "von_mises": ["VonMises"], "uniform": ["Uniform"],
+    # a number above a bound
+    "exponential": ["Exponential"], "gamma": ["Gamma"], "chi2": ["Chi2"], "inverse_gamma": ["InverseGamma"], "fishersnedecor": ["FisherSnedecor"],
+    "log_normal": ["LogNormal"], "half_normal": ["HalfNormal"], "half_cauchy": ["HalfCauchy"], "weibull": ["Weibull"], "pareto": ["Pareto"],
+    "generalized_pareto": ["GeneralizedPareto"],
+    # a number from 0 to 1
+    "beta": ["Beta"], "kumaraswamy": ["Kumaraswamy"], "continuous_bernoulli": ["ContinuousBernoulli"], "relaxed_bernoulli": ["RelaxedBernoulli"],
+    # a count or a class
+    "bernoulli": ["Bernoulli"], "binomial": ["Binomial"], "geometric": ["Geometric"], "negative_binomial": ["NegativeBinomial"], "poisson": ["Poisson"],
+    "categorical": ["Categorical"],
+    # a vector or a matrix
+    "one_hot_categorical": ["OneHotCategorical", "OneHotCategoricalStraightThrough"], "relaxed_categorical": ["RelaxedOneHotCategorical"], "multinomial": ["Multinomial"],
+    "dirichlet": ["Dirichlet"], "logistic_normal": ["LogisticNormal"], "multivariate_normal": ["MultivariateNormal"],
+    "lowrank_multivariate_normal": ["LowRankMultivariateNormal"], "wishart": ["Wishart"], "lkj_cholesky": ["LKJCholesky"],
+}
+__all__ = ["Distribution", *[name for names in HOMES.values() for name in names]]
+
+
+def __getattr__(name):
+    for home, names in HOMES.items():
+        if name in names:
+            return globals().setdefault(name, getattr(_import_module(f".{home}", __name__), name))
+    if name in HOMES or name == "utils":
+        return _import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted([*globals(), *__all__, *HOMES])

@@ -1,9 +1,10 @@
-"""Beta: distributions over the unit interval."""
+"""Beta: a random probability."""
 from __future__ import annotations
 
 import rushlight as torch
 from . import constraints
 from .dirichlet import Dirichlet
+from .distribution import checked
 from .exp_family import ExponentialFamily
 from .utils import broadcast_all
 
@@ -11,43 +12,29 @@ __all__ = ["Beta"]
 
 
 class Beta(ExponentialFamily):
-    """Density proportional to x ** (concentration1 - 1) * (1 - x) ** (concentration0 - 1)."""
+    """Density proportional to x ** (concentration1 - 1) * (1 - x) ** (concentration0 - 1): the first of two Dirichlet probabilities."""
 
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval
     has_rsample = True
 
     def __init__(self, concentration1, concentration0, validate_args=None):
-        pair = torch.stack(broadcast_all(concentration1, concentration0), -1)
-        self._dirichlet = Dirichlet(pair, validate_args=validate_args)
-        super().__init__(self._dirichlet._batch_shape, validate_args=validate_args)
+        both = torch.stack(broadcast_all(concentration1, concentration0), dim=-1)
+        self._dirichlet = Dirichlet(both, validate_args)
+        super().__init__(both.shape[:-1], validate_args=validate_args)
 
-    concentration1 = property(lambda self: self._dirichlet.concentration[..., 0])
-    concentration0 = property(lambda self: self._dirichlet.concentration[..., 1])
-
-    def expand_others(self, new, batch_shape):
-        new._dirichlet = self._dirichlet.expand(batch_shape)
-
-    @property
-    def mean(self):
-        return self.concentration1 / (self.concentration1 + self.concentration0)
-
-    @property
-    def mode(self):
-        return self._dirichlet.mode[..., 0]
-
-    @property
-    def variance(self):
-        total = self.concentration1 + self.concentration0
-        return self.concentration1 * self.concentration0 / (total.pow(2) * (total + 1))
+    concentration1 = property(lambda self: self._dirichlet.concentration.select(-1, 0))
+    concentration0 = property(lambda self: self._dirichlet.concentration.select(-1, 1))
+    mean = property(lambda self: self._dirichlet.mean.select(-1, 0))
+    mode = property(lambda self: self._dirichlet.mode.select(-1, 0))
+    variance = property(lambda self: self._dirichlet.variance.select(-1, 0))
 
     def rsample(self, sample_shape=()):
         return self._dirichlet.rsample(sample_shape).select(-1, 0)
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        return self._dirichlet.log_prob(torch.stack([value, 1.0 - value], -1))
+        return self._dirichlet.log_prob(torch.stack([value, 1 - value], dim=-1))
 
     def entropy(self):
         return self._dirichlet.entropy()
@@ -56,5 +43,5 @@ class Beta(ExponentialFamily):
     def _natural_params(self):
         return self.concentration1, self.concentration0
 
-    def _log_normalizer(self, x, y):
-        return torch.lgamma(x) + torch.lgamma(y) - torch.lgamma(x + y)
+    def _log_normalizer(self, concentration1, concentration0):
+        return self._dirichlet._log_normalizer(torch.stack([concentration1, concentration0], dim=-1))

@@ -1,58 +1,54 @@
-"""Binomial: successes among a number of trials."""
+"""Binomial: how often yes came in a number of trials."""
 from __future__ import annotations
 
 import rushlight as torch
 from . import constraints
-from .bernoulli import Binary, one_of
-from .utils import broadcast_all
+from .distribution import checked
+from .odds import Odds
 
 __all__ = ["Binomial"]
 
 
-class Binomial(Binary):
+class Binomial(Odds):
     """Successes in ``total_count`` trials with probability ``probs`` each."""
 
-    arg_constraints = {"total_count": constraints.nonnegative_integer, "probs": constraints.unit_interval, "logits": constraints.real}
+    arg_constraints = {"total_count": constraints.nonnegative_integer, **Odds.arg_constraints}
     has_enumerate_support = True
 
     def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
-        one_of(probs, logits)
-        name, value = ("probs", probs) if probs is not None else ("logits", logits)
-        self.total_count, value = broadcast_all(total_count, value)
-        self.total_count = self.total_count.type_as(value)
-        setattr(self, name, value)
-        super().__init__(value.size(), validate_args=validate_args)
+        self._enter({"total_count": total_count, "probs": probs, "logits": logits}, validate_args=validate_args)
+        self.total_count = self.total_count.type_as(self._param)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self):
         return constraints.integer_interval(0, self.total_count)
 
-    mean = property(lambda self: self.total_count * self.probs)
-    mode = property(lambda self: ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count))
-    variance = property(lambda self: self.total_count * self.probs * (1 - self.probs))
+    mean = property(lambda self: self.probs * self.total_count)
+    mode = property(lambda self: torch.minimum(((1 + self.total_count) * self.probs).floor(), self.total_count))
+    variance = property(lambda self: self.mean * (1 - self.probs))
 
     def sample(self, sample_shape=torch.Size()):
         shape = self._extended_shape(sample_shape)
         with torch.no_grad():
             return torch.binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        ways = torch.lgamma(self.total_count + 1) - torch.lgamma(value + 1) - torch.lgamma(self.total_count - value + 1)
-        # log (1 - p) is -softplus(logits), written so that neither sign of the logits overflows
-        return ways + value * self.logits - self.total_count * (self.logits.clamp(min=0) + torch.log1p(torch.exp(-self.logits.abs())))
+        n = self.total_count
+        log_ways = torch.lgamma(n + 1) - torch.lgamma(value + 1) - torch.lgamma(n - value + 1)
+        softplus = self.logits.clamp(min=0) + torch.log1p(torch.exp(-self.logits.abs()))  # -log(1 - probs), which overflows for neither sign
+        return log_ways + value * self.logits - n * softplus
+
+    def _count(self):
+        """The number of trials.  NotImplementedError where it varies over the batch."""
+        count = int(self.total_count.max())
+        if bool((self.total_count != count).any()):
+            raise NotImplementedError(f"the values of a Binomial are listed for one total_count, not for {self.total_count.unique().tolist()}")
+        return count
 
     def entropy(self):
-        count = int(self.total_count.max())
-        if not self.total_count.min() == count:
-            raise NotImplementedError("Inhomogeneous total count not supported by `entropy`.")
-        log_prob = self.log_prob(self.enumerate_support(False))
-        return -(torch.exp(log_prob) * log_prob).sum(0)
+        log_prob = self.log_prob(self.enumerate_support(expand=False))
+        return -(log_prob.exp() * log_prob).sum(0)
 
     def enumerate_support(self, expand=True):
-        count = int(self.total_count.max())
-        if not self.total_count.min() == count:
-            raise NotImplementedError("Inhomogeneous total count not supported by `enumerate_support`.")
-        values = torch.arange(1 + count, dtype=self._param.dtype).view((-1,) + (1,) * len(self._batch_shape))
-        return values.expand((-1,) + self._batch_shape) if expand else values
+        return self._enumerated(torch.arange(self._count() + 1, dtype=self._param.dtype), expand)

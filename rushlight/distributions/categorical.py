@@ -1,11 +1,12 @@
-"""Categorical: one of several classes."""
+"""Categorical: one of several classes; and what the distributions built on it share."""
 from __future__ import annotations
+
+import math
 
 import rushlight as torch
 from . import constraints
-from .bernoulli import one_of
-from .distribution import Distribution
-from .utils import lazy_property, logits_to_probs, probs_to_logits
+from .distribution import Distribution, checked
+from .utils import lazy_property, logits_to_probs, probs_to_logits, through
 
 __all__ = ["Categorical"]
 
@@ -19,27 +20,18 @@ class Categorical(Distribution):
     """
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    _alternatives = ("probs", "logits")
     has_enumerate_support = True
 
     def __init__(self, probs=None, logits=None, validate_args=None):
-        one_of(probs, logits)
-        if probs is not None:
-            if probs.dim() < 1:
-                raise ValueError("`probs` parameter must be at least one-dimensional.")
-            self.probs = probs / probs.sum(-1, keepdim=True)
-        else:
-            if logits.dim() < 1:
-                raise ValueError("`logits` parameter must be at least one-dimensional.")
-            self.logits = logits - logits.logsumexp(dim=-1, keepdim=True)
-        self._num_events = self._param.size()[-1]
-        super().__init__(self._param.size()[:-1], validate_args=validate_args)
+        if probs is not None and probs.dim():
+            probs = probs / probs.sum(-1, keepdim=True)
+        if logits is not None and logits.dim():
+            logits = logits - logits.logsumexp(-1, keepdim=True)
+        self._enter({"probs": probs, "logits": logits}, validate_args=validate_args)
 
-    @property
-    def _param(self):
-        return self.__dict__["probs"] if "probs" in self.__dict__ else self.logits
-
-    def expand_others(self, new, batch_shape):
-        new._num_events = self._num_events
+    _num_events = property(lambda self: self._param.size(-1))
+    param_shape = property(lambda self: self._param.size())
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self):
@@ -47,36 +39,44 @@ class Categorical(Distribution):
 
     @lazy_property
     def logits(self):
+        """The logarithms of the probabilities."""
         return probs_to_logits(self.probs)
 
     @lazy_property
     def probs(self):
+        """The probability of each class."""
         return logits_to_probs(self.logits)
 
-    @property
-    def param_shape(self):
-        """The shape of the parameter that was given."""
-        return self._param.size()
-
-    mean = variance = property(lambda self: torch.full(self._extended_shape(), float("nan"), dtype=self.probs.dtype))
-    mode = property(lambda self: self.probs.argmax(dim=-1))
+    mean = variance = property(lambda self: self._param.new_full(self._batch_shape, math.nan))
+    mode = property(lambda self: self.probs.argmax(-1))
 
     def sample(self, sample_shape=torch.Size()):
-        shape = self._extended_shape(sample_shape)
-        rows = self.probs.detach().reshape(-1, self._num_events)
-        return torch.multinomial(rows, torch.Size(sample_shape).numel(), True).T.reshape(shape)
+        sample_shape = torch.Size(sample_shape)
+        drawn = torch.multinomial(self.probs.detach().reshape(-1, self._num_events), sample_shape.numel(), replacement=True)
+        return drawn.T.reshape(sample_shape + self._batch_shape)
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        value = value.long().unsqueeze(-1)
-        value, log_pmf = torch.broadcast_tensors(value, self.logits)
-        return log_pmf.gather(-1, value[..., :1]).squeeze(-1)
+        place = value.long()
+        shape = torch.broadcast_shapes(place.shape, self._batch_shape)
+        logits = self.logits.expand(shape + (self._num_events,))
+        return logits.gather(-1, place.expand(shape).unsqueeze(-1)).squeeze(-1)
 
     def entropy(self):
-        logits = self.logits.clamp(min=torch.finfo(self.logits.dtype).min)
-        return -(logits * self.probs).sum(-1)
+        finite = self.logits.clamp(min=torch.finfo(self.logits.dtype).min)  # a class of probability 0 adds 0, not 0 * inf
+        return -(self.probs * finite).sum(-1)
 
     def enumerate_support(self, expand=True):
-        values = torch.arange(self._num_events).view((-1,) + (1,) * len(self._batch_shape))
-        return values.expand((-1,) + self._batch_shape) if expand else values
+        return self._enumerated(torch.arange(self._num_events), expand)
+
+
+class OfClasses(Distribution):
+    """A distribution of vectors over the classes of a Categorical, which it keeps."""
+
+    arg_constraints = Categorical.arg_constraints
+
+    def _enter_classes(self, probs, logits, validate_args):
+        self._categorical = Categorical(probs, logits, validate_args)
+        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args)
+
+    probs, logits, _param, param_shape, _num_events = through("_categorical", "probs", "logits", "_param", "param_shape", "_num_events")

@@ -4,44 +4,29 @@ from __future__ import annotations
 import math
 
 import rushlight as torch
-from . import constraints
-from .distribution import Distribution
-from .utils import broadcast_all
+from .location_scale import LocationScale
 
 __all__ = ["Cauchy"]
 
 
-class Cauchy(Distribution):
+class Cauchy(LocationScale):
     """The Cauchy (Lorentz) distribution with median ``loc`` and half width ``scale``: it has no mean."""
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
-
-    def __init__(self, loc, scale, validate_args=None):
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.shape, validate_args=validate_args)
-
-    mean = property(lambda self: torch.full(self._extended_shape(), math.nan, dtype=self.loc.dtype))
+    mean = property(lambda self: torch.full_like(self.loc, math.nan))
     mode = property(lambda self: self.loc)
-    variance = property(lambda self: torch.full(self._extended_shape(), math.inf, dtype=self.loc.dtype))
+    variance = property(lambda self: torch.full_like(self.loc, math.inf))
 
-    def rsample(self, sample_shape=torch.Size()):
-        u = torch.rand(self._extended_shape(sample_shape), dtype=self.loc.dtype)
-        return self.loc + self.scale * torch.tan(math.pi * (u - 0.5))
+    def _standard_sample(self, sample_shape):
+        return self._standard_icdf(self._draw(torch.rand, sample_shape, self.loc))
 
-    def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        return -math.log(math.pi) - self.scale.log() - ((value - self.loc) / self.scale).pow(2).log1p()
+    def _standard_log_prob(self, z):
+        return -math.log(math.pi) - torch.log1p(z.square())
 
-    def cdf(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        return torch.atan((value - self.loc) / self.scale) / math.pi + 0.5
+    def _standard_cdf(self, z):
+        return 0.5 + torch.atan(z) / math.pi
 
-    def icdf(self, value):
-        return torch.tan(math.pi * (value - 0.5)) * self.scale + self.loc
+    def _standard_icdf(self, probability):
+        return torch.tan((probability - 0.5) * math.pi)
 
-    def entropy(self):
-        return math.log(4 * math.pi) + self.scale.log()
+    def _standard_entropy(self):
+        return math.log(4 * math.pi)

@@ -1,23 +1,20 @@
-"""Chi2: the sum of squares of normal variables."""
+"""Chi2: the sum of squares of standard normal variables."""
 from __future__ import annotations
 
 from . import constraints
 from .gamma import Gamma
-from .utils import broadcast_all
+from .utils import as_tensors
 
 __all__ = ["Chi2"]
 
 
 class Chi2(Gamma):
-    """The chi-squared distribution: Gamma(df / 2, 1 / 2)."""
+    """The chi-squared distribution with ``df`` degrees of freedom: Gamma(df / 2, 1 / 2)."""
 
     arg_constraints = {"df": constraints.positive}
 
     def __init__(self, df, validate_args=None):
-        df, = broadcast_all(df)
-        super().__init__(0.5 * df, 0.5, validate_args=validate_args)
+        df, = as_tensors(df)
+        super().__init__(df / 2, 0.5, validate_args)
 
-    df = property(lambda self: self.concentration * 2)
-
-    def expand_others(self, new, batch_shape):
-        new.concentration, new.rate = self.concentration.expand(batch_shape), self.rate.expand(batch_shape)
+    df = property(lambda self: 2 * self.concentration)

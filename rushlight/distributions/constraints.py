@@ -1,6 +1,8 @@
 """What values a parameter or a sample may take."""
 from __future__ import annotations
 
+import operator
+
 import rushlight as torch
 
 __all__ = ["Constraint", "boolean", "cat", "corr_cholesky", "dependent", "dependent_property", "greater_than", "greater_than_eq", "half_open_interval", "independent",
@@ -67,197 +69,194 @@ class _DependentProperty(property, _Dependent):
         return _DependentProperty(fn, is_discrete=self._is_discrete, event_dim=self._event_dim)
 
 
-class _IndependentConstraint(Constraint):
-    """All of the last dimensions must satisfy a base constraint."""
-
-    def __init__(self, base_constraint, reinterpreted_batch_ndims):
-        self.base_constraint, self.reinterpreted_batch_ndims = base_constraint, reinterpreted_batch_ndims
-
-    is_discrete = property(lambda self: self.base_constraint.is_discrete)
-    event_dim = property(lambda self: self.base_constraint.event_dim + self.reinterpreted_batch_ndims)
-
-    def check(self, value):
-        result = self.base_constraint.check(value)
-        if result.dim() < self.reinterpreted_batch_ndims:
-            raise ValueError(f"Expected value.dim() >= {self.base_constraint.event_dim + self.reinterpreted_batch_ndims} but got {value.dim()}")
-        return result.reshape(result.shape[:result.dim() - self.reinterpreted_batch_ndims] + (-1,)).all(-1)
-
-    def __repr__(self):
-        return f"Independent({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
-
-
-class MixtureSameFamilyConstraint(Constraint):
-    """What every component of a mixture accepts."""
+class _OverBase(Constraint):
+    """A region that a base region makes."""
 
     def __init__(self, base_constraint):
         if not isinstance(base_constraint, Constraint):
-            raise AssertionError("base_constraint must be a Constraint")
+            raise AssertionError(f"base_constraint must be a Constraint, not {base_constraint!r}")
         self.base_constraint = base_constraint
 
     is_discrete = property(lambda self: self.base_constraint.is_discrete)
     event_dim = property(lambda self: self.base_constraint.event_dim)
 
+
+class _IndependentConstraint(_OverBase):
+    """All of the last dimensions must satisfy a base constraint."""
+
+    def __init__(self, base_constraint, reinterpreted_batch_ndims):
+        super().__init__(base_constraint)
+        self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
+
+    event_dim = property(lambda self: self.base_constraint.event_dim + self.reinterpreted_batch_ndims)
+
     def check(self, value):
-        at = -1 - self.event_dim
-        return self.base_constraint.check(value.unsqueeze(at)).all(-1) if self.event_dim == 0 else self.base_constraint.check(value)
+        if value.dim() < self.event_dim:
+            raise ValueError(f"a value of {self!r} has at least {self.event_dim} dimensions, and this one has shape {tuple(value.shape)}")
+        return _for_all(self.base_constraint.check(value), self.reinterpreted_batch_ndims)
+
+    def __repr__(self):
+        return f"Independent({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
+
+
+class MixtureSameFamilyConstraint(_OverBase):
+    """What every component of a mixture accepts."""
+
+    def check(self, value):
+        """Components may lie apart, so a value is shown to each, along a new dimension before its own."""
+        return self.base_constraint.check(value.unsqueeze(-1 - self.event_dim)).all(-1)
 
     def __repr__(self):
         return f"{type(self).__name__}({self.base_constraint!r})"
 
 
+def widened(region, dims):
+    """The region of values with ``dims`` more dimensions, of which all entries lie in ``region``."""
+    return independent(region, dims) if dims > 0 else region
+
+
+def _for_all(truth, dims):
+    """Whether all of the last ``dims`` dimensions are true."""
+    return truth.flatten(-dims).all(-1) if dims else truth
+
+
+class _Bounded(Constraint):
+    """Numbers between bounds: ``compared`` names each bound and how a value compares with it.  Of a discrete region, integers only."""
+
+    compared: dict
+
+    def __init__(self, *bounds, **named):
+        self.__dict__.update(zip(self.compared, bounds), **named)
+        if vars(self).keys() != self.compared.keys():
+            raise TypeError(f"{self._name()} takes {', '.join(self.compared)}, and was given {len(bounds)} bounds and {', '.join(named) or 'no names'}")
+
+    def check(self, value):
+        inside = value % 1 == 0 if self.is_discrete else True
+        for name, compare in self.compared.items():
+            inside = compare(value, getattr(self, name)) & inside
+        return inside
+
+    def _name(self):
+        return type(self).__name__.lstrip("_")
+
+    def __repr__(self):
+        return f"{self._name()}({', '.join([f'{name}={getattr(self, name)}' for name in self.compared])})"
+
+
+class _GreaterThan(_Bounded):
+    compared = {"lower_bound": operator.gt}
+
+
+class _GreaterThanEq(_Bounded):
+    compared = {"lower_bound": operator.ge}
+
+
+class _LessThan(_Bounded):
+    compared = {"upper_bound": operator.lt}
+
+
+class _Interval(_Bounded):
+    compared = {"lower_bound": operator.ge, "upper_bound": operator.le}
+
+
+class _HalfOpenInterval(_Bounded):
+    compared = {"lower_bound": operator.ge, "upper_bound": operator.lt}
+
+
+class _IntegerGreaterThan(_GreaterThanEq):
+    is_discrete = True
+
+
+class _IntegerLessThan(_Bounded):
+    is_discrete = True
+    compared = {"upper_bound": operator.le}
+
+
+class _IntegerInterval(_Interval):
+    is_discrete = True
+
+
+class _Real(Constraint):
+    def check(self, value):
+        return ~value.isnan()
+
+
 class _Boolean(Constraint):
     is_discrete = True
+    lower_bound, upper_bound = 0, 1
 
     def check(self, value):
         return (value == 0) | (value == 1)
 
 
 class _OneHot(Constraint):
-    is_discrete = True
-    event_dim = 1
+    is_discrete, event_dim = True, 1
 
     def check(self, value):
-        return ((value == 0) | (value == 1)).all(-1) & value.sum(-1).eq(1)
-
-
-class _Bounded(Constraint):
-    """A region between bounds; ``texts`` name them."""
-
-    def __init__(self, *bounds):
-        for name, bound in zip(self.names, bounds):
-            setattr(self, name, bound)
-
-    def __repr__(self):
-        return f"{type(self).__name__.lstrip('_')}({', '.join(f'{n}={getattr(self, n)}' for n in self.names)})"
-
-
-class _IntegerInterval(_Bounded):
-    is_discrete = True
-    names = "lower_bound", "upper_bound"
-
-    def check(self, value):
-        return (value % 1 == 0) & (self.lower_bound <= value) & (value <= self.upper_bound)
-
-
-class _IntegerLessThan(_Bounded):
-    is_discrete = True
-    names = ("upper_bound",)
-
-    def check(self, value):
-        return (value % 1 == 0) & (value <= self.upper_bound)
-
-
-class _IntegerGreaterThan(_Bounded):
-    is_discrete = True
-    names = ("lower_bound",)
-
-    def check(self, value):
-        return (value % 1 == 0) & (value >= self.lower_bound)
-
-
-class _Real(Constraint):
-    def check(self, value):
-        return value == value
-
-
-class _GreaterThan(_Bounded):
-    names = ("lower_bound",)
-
-    def check(self, value):
-        return self.lower_bound < value
-
-
-class _GreaterThanEq(_Bounded):
-    names = ("lower_bound",)
-
-    def check(self, value):
-        return self.lower_bound <= value
-
-
-class _LessThan(_Bounded):
-    names = ("upper_bound",)
-
-    def check(self, value):
-        return value < self.upper_bound
-
-
-class _Interval(_Bounded):
-    names = "lower_bound", "upper_bound"
-
-    def check(self, value):
-        return (self.lower_bound <= value) & (value <= self.upper_bound)
-
-
-class _HalfOpenInterval(_Bounded):
-    names = "lower_bound", "upper_bound"
-
-    def check(self, value):
-        return (self.lower_bound <= value) & (value < self.upper_bound)
+        return boolean.check(value).all(-1) & (value.sum(-1) == 1)
 
 
 class _Simplex(Constraint):
     event_dim = 1
 
     def check(self, value):
-        return torch.all(value >= 0, dim=-1) & ((value.sum(-1) - 1).abs() < 1e-6)
+        return (value >= 0).all(-1) & ((1 - value.sum(-1)).abs() < 1e-6)
 
 
-class _Multinomial(Constraint):
-    is_discrete = True
-    event_dim = 1
+class _Multinomial(_Bounded):
+    is_discrete, event_dim = True, 1
+    compared = {"upper_bound": operator.le}
 
-    def __init__(self, upper_bound):
-        self.upper_bound = upper_bound
+    def check(self, value):
+        return (value >= 0).all(-1) & (value.sum(-1) <= self.upper_bound)
 
-    def check(self, x):
-        return (x >= 0).all(dim=-1) & (x.sum(dim=-1) <= self.upper_bound)
+    __repr__ = Constraint.__repr__
+
+
+class _Square(Constraint):
+    """Matrices by what is asked of each in turn: a region refines the one it extends, and is asked only where that one holds everywhere."""
+
+    event_dim = 2
+
+    def check(self, value):
+        return torch.full(value.shape[:-2], value.size(-2) == value.size(-1))
 
 
 class _LowerTriangular(Constraint):
     event_dim = 2
 
     def check(self, value):
-        return (value.tril() == value).flatten(-2).all(-1)
+        return _for_all(value.triu(1) == 0, 2)
 
 
-class _LowerCholesky(Constraint):
-    event_dim = 2
-
+class _LowerCholesky(_LowerTriangular):
     def check(self, value):
-        return lower_triangular.check(value) & (value.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
+        return super().check(value) & (torch.diagonal(value, dim1=-2, dim2=-1) > 0).all(-1)
 
 
-class _CorrCholesky(Constraint):
-    event_dim = 2
-
+class _CorrCholesky(_LowerCholesky):
     def check(self, value):
-        tolerance = torch.finfo(value.dtype).eps * value.size(-1) * 10  # rows were divided by their norm
-        return lower_cholesky.check(value) & ((torch.linalg.norm(value.detach(), dim=-1) - 1).abs() <= tolerance).all(-1)
-
-
-class _Square(Constraint):
-    event_dim = 2
-
-    def check(self, value):
-        return torch.full(value.shape[:-2], value.shape[-2] == value.shape[-1], dtype=torch.bool)
+        rounding = 10 * value.size(-1) * torch.finfo(value.dtype).eps  # of rows divided by their norm
+        unit = (value.detach().norm(dim=-1) - 1).abs() <= rounding
+        return super().check(value) & unit.all(-1)
 
 
 class _Symmetric(_Square):
     def check(self, value):
         square = super().check(value)
-        return ((value - value.mT).abs() <= 1e-6 + 1e-5 * value.mT.abs()).flatten(-2).all(-1) if bool(square.all()) else square
+        return _for_all(torch.isclose(value, value.mT, atol=1e-6), 2) if bool(square.all()) else square
 
 
 class _PositiveSemidefinite(_Symmetric):
     def check(self, value):
         symmetric = super().check(value)
-        return torch.linalg.eigvalsh(value).ge(0).all(-1) if bool(symmetric.all()) else symmetric
+        return (torch.linalg.eigvalsh(value) >= 0).all(-1) if bool(symmetric.all()) else symmetric
 
 
 class _PositiveDefinite(_Symmetric):
     def check(self, value):
         symmetric = super().check(value)
-        return torch.linalg.cholesky_ex(value).info.eq(0) if bool(symmetric.all()) else symmetric
+        return torch.linalg.cholesky_ex(value).info == 0 if bool(symmetric.all()) else symmetric
 
 
 class _Joined(Constraint):
@@ -270,25 +269,22 @@ class _Joined(Constraint):
     is_discrete = property(lambda self: any(c.is_discrete for c in self.cseq))
 
 
+    _inner_dim = property(lambda self: max([c.event_dim for c in self.cseq]))
+
+
 class _Cat(_Joined):
-    event_dim = property(lambda self: max(c.event_dim for c in self.cseq))
+    event_dim = property(lambda self: self._inner_dim)
 
     def check(self, value):
-        parts, start = [], 0
-        for constraint, length in zip(self.cseq, self.lengths):
-            parts.append(constraint.check(value.narrow(self.dim, start, length)))
-            start += length
-        return torch.cat(parts, self.dim)
+        pieces = value.split(self.lengths, self.dim)
+        return torch.cat([c.check(piece) for c, piece in zip(self.cseq, pieces)], self.dim)
 
 
 class _Stack(_Joined):
-    @property
-    def event_dim(self):
-        dim = max(c.event_dim for c in self.cseq)
-        return dim + 1 if self.dim + dim < 0 else dim
+    event_dim = property(lambda self: self._inner_dim + (self.dim + self._inner_dim < 0))
 
     def check(self, value):
-        return torch.stack([c.check(value.select(self.dim, k)) for k, c in enumerate(self.cseq)], self.dim)
+        return torch.stack([c.check(piece) for c, piece in zip(self.cseq, value.unbind(self.dim))], self.dim)
 
 
 dependent, dependent_property, independent = _Dependent(), _DependentProperty, _IndependentConstraint

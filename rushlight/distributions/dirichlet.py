@@ -1,8 +1,9 @@
-"""Dirichlet: distributions over the simplex."""
+"""Dirichlet: random probabilities of several classes."""
 from __future__ import annotations
 
 import rushlight as torch
 from . import constraints
+from .distribution import checked
 from .exp_family import ExponentialFamily
 
 __all__ = ["Dirichlet"]
@@ -16,44 +17,33 @@ class Dirichlet(ExponentialFamily):
     has_rsample = True
 
     def __init__(self, concentration, validate_args=None):
-        if concentration.dim() < 1:
-            raise ValueError("`concentration` parameter must be at least one-dimensional.")
-        self.concentration = concentration
-        super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args=validate_args)
+        self._enter({"concentration": concentration}, concentration.shape[-1:], validate_args)
+
+    _total = property(lambda self: self.concentration.sum(-1, keepdim=True))
+    mean = property(lambda self: self.concentration / self._total)
+    variance = property(lambda self: self.mean * (1 - self.mean) / (1 + self._total))
+
+    @property
+    def mode(self):
+        """Proportional to what each concentration has above 1; where none has any, the corner of the largest."""
+        above = torch.relu(self.concentration - 1)
+        corner = torch.nn.functional.one_hot(self.concentration.argmax(-1), self._event_shape[0]).to(above)
+        return torch.where((self.concentration < 1).all(-1, keepdim=True), corner, above / above.sum(-1, keepdim=True))
 
     def rsample(self, sample_shape=()):
         return torch._sample_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        return (torch.xlogy(self.concentration - 1.0, value).sum(-1) + torch.lgamma(self.concentration.sum(-1)) - torch.lgamma(self.concentration).sum(-1))
-
-    @property
-    def mean(self):
-        return self.concentration / self.concentration.sum(-1, True)
-
-    @property
-    def mode(self):
-        above = (self.concentration - 1).clamp(min=0.0)
-        mode = above / above.sum(-1, True)
-        flat = (self.concentration < 1).all(dim=-1, keepdim=True)
-        corner = torch.nn.functional.one_hot(self.concentration.argmax(dim=-1), self.concentration.shape[-1]).to(mode)
-        return torch.where(flat, corner, mode)
-
-    @property
-    def variance(self):
-        total = self.concentration.sum(-1, True)
-        return self.concentration * (total - self.concentration) / (total.pow(2) * (total + 1))
+        return torch.xlogy(self.concentration - 1, value).sum(-1) - self._log_normalizer(self.concentration)
 
     def entropy(self):
-        k, total = self.concentration.size(-1), self.concentration.sum(-1)
-        return (torch.lgamma(self.concentration).sum(-1) - torch.lgamma(total) - (k - total) * torch.digamma(total)
-                - ((self.concentration - 1.0) * torch.digamma(self.concentration)).sum(-1))
+        log_means = self.concentration.digamma() - self._total.digamma()
+        return self._log_normalizer(self.concentration) - ((self.concentration - 1) * log_means).sum(-1)
 
     @property
     def _natural_params(self):
         return (self.concentration,)
 
-    def _log_normalizer(self, x):
-        return x.lgamma().sum(-1) - torch.lgamma(x.sum(-1))
+    def _log_normalizer(self, concentration):
+        return torch.lgamma(concentration).sum(-1) - torch.lgamma(concentration.sum(-1))

@@ -1,56 +1,115 @@
-"""Distribution: what all of them share."""
+"""Distribution: parameters, shapes, validation and expansion, for all families alike."""
 from __future__ import annotations
 
+import functools
 import warnings
 
 import rushlight as torch
 from . import constraints
-from .utils import lazy_property
+from .utils import as_tensors, lazy_property
 
 __all__ = ["Distribution"]
+
+
+def checked(method):
+    """A method of values, which are validated before it where the distribution validates.
+
+    >>> import rushlight as torch
+    >>> torch.distributions.Exponential(1.0).log_prob(torch.tensor(2.0))
+    tensor(-2.)
+    """
+    @functools.wraps(method)
+    def of_value(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        return method(self, value)
+
+    return of_value
 
 
 class Distribution:
     """A probability distribution over values of ``event_shape``, one for each place of ``batch_shape``.
 
-    A subclass names its parameters in ``arg_constraints`` (they are attributes) and its values in ``support``.
+    A subclass names its parameters and their regions in ``arg_constraints``, and the region of its values in ``support``. From these follow validation, ``repr`` and ``expand``.
     """
 
     has_rsample = False
     has_enumerate_support = False
     _validate_args = __debug__
+    _alternatives: tuple = ()  # parameters that describe the same: one is given, the others follow from it
+    _shared: tuple = ()  # tensors that serve every place of the batch, and so do not expand
+    _regions: dict = {}  # of the parameters of a class and of those it extends
 
     @staticmethod
     def set_default_validate_args(value):
-        """Whether distributions check parameters and values from now on, where their constructor does not say."""
+        """Whether distributions check parameters and values from now on, where their constructor does not say.  ValueError for anything but a bool."""
         if value not in (True, False):
             raise ValueError(f"set_default_validate_args() takes True or False, not {value!r}")
         Distribution._validate_args = value
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        own = vars(cls).get("arg_constraints")
+        cls._regions = {**cls._regions, **own} if isinstance(own, dict) else cls._regions
 
     def __init__(self, batch_shape=torch.Size(), event_shape=torch.Size(), validate_args=None):
         self._batch_shape, self._event_shape = torch.Size(batch_shape), torch.Size(event_shape)
         if validate_args is not None:
             self._validate_args = validate_args
         if self._validate_args:
-            self.check_parameters()
+            self._validate_parameters()
         super().__init__()
 
-    def check_parameters(self):
-        """ValueError for parameters outside their region."""
+    # --- parameters -------------------------------------------------------------------------------------------------------------
+    def _enter(self, given, event_shape=(), validate_args=None):
+        """The constructor of a family: keeps parameters by name (None: not given) as tensors over a common batch shape.
+
+        ``arg_constraints`` says how many trailing dimensions one value of each parameter has.  ValueError for shapes or types that do not fit.
+        """
+        given = {name: value for name, value in given.items() if value is not None}
+        self._check_alternatives(given)
+        values = as_tensors(*given.values())
+        event_dims = [self._event_dim(name) for name in given]
+        for name, value, event_dim in zip(given, values, event_dims):
+            if value.dim() < event_dim:
+                raise ValueError(f"`{name}` of {type(self).__name__} has shape {tuple(value.shape)}: it must be at least {('', 'one', 'two')[event_dim]}-dimensional")
+        cuts = [value.dim() - event_dim for value, event_dim in zip(values, event_dims)]
+        batch_shape = torch.broadcast_shapes(*[value.shape[:cut] for value, cut in zip(values, cuts)])
+        for name, value, cut in zip(given, values, cuts):
+            setattr(self, name, value.expand(batch_shape + value.shape[cut:]))
+        Distribution.__init__(self, batch_shape, event_shape, validate_args)
+
+    def _event_dim(self, name):
+        return (self.arg_constraints if name in self.arg_constraints else self._regions)[name].event_dim
+
+    def _check_alternatives(self, given):
+        found = [name for name in self._alternatives if name in given]
+        if self._alternatives and len(found) != 1:
+            raise ValueError(f"{type(self).__name__} takes exactly one of {', '.join(self._alternatives)}, and was given {' and '.join(found) or 'none'}")
+
+    @property
+    def _param(self):
+        """The alternative that was given."""
+        return vars(self)[[name for name in self._alternatives if name in vars(self)][0]]
+
+    def _validate_parameters(self):
+        """ValueError for parameters outside their regions."""
         try:
             regions = self.arg_constraints
         except NotImplementedError:
-            warnings.warn(f"{type(self)} does not define `arg_constraints`. Please set `arg_constraints = {{}}` or initialize the distribution with `validate_args=False` "
-                          "to turn off validation.")
+            warnings.warn(f"{type(self).__name__} has no `arg_constraints`, so its parameters are not checked: define them ({{}} for none) or pass validate_args=False")
             return
         for name, region in regions.items():
-            if constraints.is_dependent(region) or name not in self.__dict__ and isinstance(getattr(type(self), name, None), lazy_property):
-                continue
-            value = getattr(self, name)
-            valid = region.check(value)
-            if not bool(valid.all()):
-                raise ValueError(f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution {self!r} to satisfy the constraint "
-                                 f"{region!r}, but found invalid values:\n{value}")
+            follows = name not in vars(self) and isinstance(getattr(type(self), name, None), lazy_property)
+            if not follows and not constraints.is_dependent(region):
+                self._require(region, getattr(self, name), f"parameter {name}", "satisfy the constraint")
+
+    def _require(self, region, value, what, wanted):
+        if torch.compiler.is_compiling():  # a check would read numbers from a program that is still being written
+            return
+        if not bool(region.check(value).all()):
+            raise ValueError(f"Expected {what} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution {self!r} to {wanted} {region!r}, "
+                             f"but found invalid values:\n{value}")
 
     # --- shapes -----------------------------------------------------------------------------------------------------------------
     @property
@@ -64,27 +123,33 @@ class Distribution:
         return self._event_shape
 
     def expand(self, batch_shape, _instance=None):
-        """The same distribution with its batch dimensions expanded."""
-        new = self._get_checked_instance(type(self), _instance)
+        """The same distribution over a larger batch.  NotImplementedError where a subclass keeps tensors that ``arg_constraints`` does not name.
+
+        Parameters expand in front of their event dimensions, distributions inside it expand with it, all else stays.
+        """
+        new = type(self).__new__(type(self)) if _instance is None else _instance
         batch_shape = torch.Size(batch_shape)
-        for name, region in self.arg_constraints.items():
-            if name in self.__dict__:
-                value = self.__dict__[name]
-                new.__dict__[name] = value.expand(batch_shape + value.shape[value.dim() - region.event_dim:])
-        self.expand_others(new, batch_shape)
-        Distribution.__init__(new, batch_shape, self._event_shape, validate_args=False)
-        new._validate_args = self._validate_args
+        for name, value in vars(self).items():
+            if name in self._regions or not isinstance(getattr(type(self), name, None), lazy_property):
+                vars(new).setdefault(name, self._over_batch(name, value, batch_shape))
+        new._batch_shape = batch_shape
         return new
 
-    def expand_others(self, new, batch_shape):
-        """What else a subclass keeps goes to the expanded distribution here."""
+    def _over_batch(self, name, value, batch_shape):
+        if isinstance(value, Distribution):
+            return value.expand(batch_shape + value.batch_shape[len(self._batch_shape):])
+        if not isinstance(value, torch.Tensor) or name in self._shared:
+            return value
+        if name not in self.arg_constraints and name not in self._regions:
+            raise NotImplementedError(f"{type(self).__name__} keeps a tensor {name!r} that its arg_constraints do not name: define expand(), or name it in _shared if no place of "
+                                      "the batch has its own")
+        return value.expand(batch_shape + value.shape[value.dim() - self._event_dim(name):])
 
     def _get_checked_instance(self, cls, _instance=None):
-        if _instance is not None:
-            return _instance
-        if type(self).__init__ != cls.__init__:
-            raise NotImplementedError(f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method must also define a custom .expand() method.")
-        return type(self).__new__(type(self))
+        """For ``expand`` of a subclass ``cls``: the instance to fill.  NotImplementedError for a subclass of it with a constructor, but no expand(), of its own."""
+        if _instance is None and type(self).__init__ != cls.__init__:
+            raise NotImplementedError(f"{type(self).__name__} has a constructor of its own, which expand() of {cls.__name__} cannot know: define expand() too")
+        return type(self).__new__(type(self)) if _instance is None else _instance
 
     def _extended_shape(self, sample_shape=torch.Size()):
         return torch.Size(sample_shape) + self._batch_shape + self._event_shape
@@ -102,20 +167,27 @@ class Distribution:
 
     @property
     def mean(self):
+        """The expected value."""
         raise NotImplementedError(f"the mean of {type(self).__name__} is not defined")
 
     @property
     def mode(self):
-        raise NotImplementedError(f"{self.__class__} does not implement mode")
+        """The likeliest value."""
+        raise NotImplementedError(f"the mode of {type(self).__name__} is not defined")
 
     @property
     def variance(self):
+        """The expected square of the distance from the mean."""
         raise NotImplementedError(f"the variance of {type(self).__name__} is not defined")
 
     @property
     def stddev(self):
         """The square root of the variance."""
         return self.variance.sqrt()
+
+    def _draw(self, sampler, sample_shape, like):
+        """Numbers of a sampler such as ``torch.rand`` in the shape of samples, with the dtype of a parameter."""
+        return sampler(self._extended_shape(sample_shape), dtype=like.dtype, device=like.device)
 
     def sample(self, sample_shape=torch.Size()):
         """Values [*sample_shape, *batch_shape, *event_shape] without gradient."""
@@ -128,8 +200,8 @@ class Distribution:
 
     def sample_n(self, n):
         """Deprecated: ``sample((n,))``."""
-        warnings.warn("sample_n will be deprecated. Use .sample((n,)) instead", UserWarning, stacklevel=2)
-        return self.sample(torch.Size((n,)))
+        warnings.warn("sample_n(n) will go: write sample((n,))", UserWarning, stacklevel=2)
+        return self.sample((n,))
 
     def log_prob(self, value):
         """The logarithm of the density or probability of values."""
@@ -144,10 +216,16 @@ class Distribution:
         raise NotImplementedError(f"the inverse cumulative distribution of {type(self).__name__} is not defined")
 
     def enumerate_support(self, expand=True):
-        """All values of a distribution with finitely many: [count, *batch_shape, *event_shape]."""
+        """All values of a distribution with finitely many: [count, *batch_shape, *event_shape], with ``expand=False`` [count, 1, ..., *event_shape]."""
         raise NotImplementedError(f"the values of {type(self).__name__} cannot be listed")
 
+    def _enumerated(self, values, expand):
+        """A list of values [count, *event_shape] in front of the batch dimensions."""
+        values = values.reshape(values.shape[:1] + (1,) * len(self._batch_shape) + values.shape[1:])
+        return values.expand(values.shape[:1] + self._batch_shape + self._event_shape) if expand else values
+
     def entropy(self):
+        """The expected value of ``-log_prob``, in nats: [*batch_shape]."""
         raise NotImplementedError(f"the entropy of {type(self).__name__} is not defined")
 
     def perplexity(self):
@@ -157,28 +235,22 @@ class Distribution:
     def _validate_sample(self, value):
         """ValueError for values of a wrong shape or outside the support."""
         if not isinstance(value, torch.Tensor):
-            raise ValueError("The value argument to log_prob must be a Tensor")
-        at = value.dim() - len(self._event_shape)
-        if value.shape[at:] != self._event_shape:
-            raise ValueError(f"The right-most size of value must match event_shape: {value.shape} vs {self._event_shape}.")
-        expected = self._batch_shape + self._event_shape
-        for i, j in zip(reversed(value.shape), reversed(expected)):
-            if i != 1 and j != 1 and i != j:
-                raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {value.shape} vs {expected}.")
+            raise ValueError(f"values of {type(self).__name__} must be tensors, not {type(value).__name__}")
+        self._validate_shape(value)
         try:
             region = self.support
         except NotImplementedError:
-            warnings.warn(f"{type(self)} does not define `support` to enable sample validation. Please initialize the distribution with `validate_args=False` to turn off "
-                          "validation.")
+            warnings.warn(f"{type(self).__name__} has no `support`, so its values are not checked: define it, or pass validate_args=False")
             return
-        if not bool(region.check(value).all()):
-            raise ValueError(f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the support ({region!r}) of the distribution "
-                             f"{self!r}, but found invalid values:\n{value}")
+        self._require(region, value, "value argument", "be within the support")
+
+    def _validate_shape(self, value):
+        whole, cut = self._batch_shape + self._event_shape, value.dim() - len(self._event_shape)
+        fits = value.shape[cut:] == self._event_shape
+        if not fits or any(n != m and 1 not in (n, m) for n, m in zip(reversed(value.shape), reversed(whole))):
+            raise ValueError(f"values of shape {tuple(value.shape)} do not fit {type(self).__name__} with batch_shape {tuple(self._batch_shape)} and event_shape "
+                             f"{tuple(self._event_shape)}: the last dimensions must be the event's, and those before broadcast with the batch's")
 
     def __repr__(self):
-        names = [n for n in self.arg_constraints if n in self.__dict__]
-        return f"{type(self).__name__}({', '.join(f'{n}: {self.shown(self.__dict__[n])}' for n in names)})"
-
-    @staticmethod
-    def shown(value):
-        return value if value.numel() == 1 else value.size()
+        shown = [(name, vars(self)[name]) for name in self.arg_constraints if name in vars(self)]
+        return f"{type(self).__name__}({', '.join([f'{name}: {value if value.numel() == 1 else value.size()}' for name, value in shown])})"

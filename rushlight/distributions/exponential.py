@@ -1,10 +1,10 @@
-"""Exponential: the waiting time of a process without memory."""
+"""Exponential: the time until an event that may come at any moment."""
 from __future__ import annotations
 
 import rushlight as torch
 from . import constraints
+from .distribution import checked
 from .exp_family import ExponentialFamily
-from .utils import broadcast_all
 
 __all__ = ["Exponential"]
 
@@ -18,36 +18,32 @@ class Exponential(ExponentialFamily):
     _mean_carrier_measure = 0
 
     def __init__(self, rate, validate_args=None):
-        self.rate, = broadcast_all(rate)
-        super().__init__(self.rate.shape, validate_args=validate_args)
+        self._enter({"rate": rate}, validate_args=validate_args)
 
-    mean = stddev = property(lambda self: self.rate.reciprocal())
+    mean = stddev = property(lambda self: 1 / self.rate)
     mode = property(lambda self: torch.zeros_like(self.rate))
-    variance = property(lambda self: self.rate.pow(-2))
+    variance = property(lambda self: self.rate ** -2)
 
     def rsample(self, sample_shape=torch.Size()):
-        u = torch.rand(self._extended_shape(sample_shape), dtype=self.rate.dtype)
-        return -torch.log1p(-u) / self.rate
+        return self.icdf(self._draw(torch.rand, sample_shape, self.rate))
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        return self.rate.log() - self.rate * value
+        return torch.log(self.rate) - value * self.rate
 
+    @checked
     def cdf(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        return 1 - torch.exp(-self.rate * value)
+        return -torch.expm1(-self.rate * value)
 
     def icdf(self, value):
         return -torch.log1p(-value) / self.rate
 
     def entropy(self):
-        return 1.0 - torch.log(self.rate)
+        return 1 - self.rate.log()
 
     @property
     def _natural_params(self):
         return (-self.rate,)
 
-    def _log_normalizer(self, x):
-        return -torch.log(-x)
+    def _log_normalizer(self, negative_rate):
+        return -torch.log(-negative_rate)

@@ -1,11 +1,12 @@
-"""FisherSnedecor: the ratio of two chi-squared variables."""
+"""FisherSnedecor: the ratio of two mean squares."""
 from __future__ import annotations
+
+import math
 
 import rushlight as torch
 from . import constraints
-from .distribution import Distribution
+from .distribution import Distribution, checked
 from .gamma import Gamma
-from .utils import broadcast_all
 
 __all__ = ["FisherSnedecor"]
 
@@ -18,33 +19,29 @@ class FisherSnedecor(Distribution):
     has_rsample = True
 
     def __init__(self, df1, df2, validate_args=None):
-        self.df1, self.df2 = broadcast_all(df1, df2)
-        super().__init__(self.df1.shape, validate_args=validate_args)
+        self._enter({"df1": df1, "df2": df2}, validate_args=validate_args)
 
     @property
     def mean(self):
-        return torch.where(self.df2 > 2, self.df2 / (self.df2 - 2), float("nan"))
+        return torch.where(self.df2 > 2, self.df2 / (self.df2 - 2), math.nan)
 
     @property
     def mode(self):
-        mode = (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2)
-        return torch.where(self.df1 > 2, mode, float("nan"))
+        return torch.where(self.df1 > 2, (1 - 2 / self.df1) * (self.df2 / (self.df2 + 2)), math.nan)
 
     @property
     def variance(self):
-        rest = self.df2 - 4
-        variance = 2 * self.df2.pow(2) * (self.df1 + self.df2 - 2) / (self.df1 * (self.df2 - 2).pow(2) * rest)
-        return torch.where(rest > 0, variance, float("nan"))
+        """2 mean^2 (df1 + df2 - 2) / (df1 (df2 - 4)), from df2 = 4 on."""
+        found = 2 * self.mean.square() * (self.df1 + self.df2 - 2) / (self.df1 * (self.df2 - 4))
+        return torch.where(self.df2 > 4, found, math.nan)
 
     def rsample(self, sample_shape=torch.Size()):
-        above = Gamma(self.df1 * 0.5, self.df1, validate_args=False).rsample(sample_shape)
-        below = Gamma(self.df2 * 0.5, self.df2, validate_args=False).rsample(sample_shape)
-        tiny = torch.finfo(below.dtype).tiny
-        return (above / below.clamp(min=tiny)).clamp(min=tiny)
+        over, under = [Gamma(df / 2, df, validate_args=False).rsample(sample_shape) for df in (self.df1, self.df2)]
+        smallest = torch.finfo(under.dtype).tiny
+        return torch.clamp(over / under.clamp(min=smallest), min=smallest)
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        one, two, ratio = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2
-        constant = (one + two).lgamma() - one.lgamma() - two.lgamma()
-        return constant + one * ratio.log() + (one - 1) * torch.log(value) - (one + two) * torch.log1p(ratio * value)
+        a, b, odds = self.df1 / 2, self.df2 / 2, value * self.df1 / self.df2
+        log_beta = a.lgamma() + b.lgamma() - (a + b).lgamma()
+        return a * odds.log() - value.log() - (a + b) * odds.log1p() - log_beta

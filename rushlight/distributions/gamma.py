@@ -1,10 +1,10 @@
-"""Gamma: sums of exponential variables."""
+"""Gamma: the time until several events."""
 from __future__ import annotations
 
 import rushlight as torch
 from . import constraints
+from .distribution import checked
 from .exp_family import ExponentialFamily
-from .utils import broadcast_all
 
 __all__ = ["Gamma"]
 
@@ -18,35 +18,34 @@ class Gamma(ExponentialFamily):
     _mean_carrier_measure = 0
 
     def __init__(self, concentration, rate, validate_args=None):
-        self.concentration, self.rate = broadcast_all(concentration, rate)
-        super().__init__(self.concentration.shape, validate_args=validate_args)
+        self._enter({"concentration": concentration, "rate": rate}, validate_args=validate_args)
 
     mean = property(lambda self: self.concentration / self.rate)
-    mode = property(lambda self: ((self.concentration - 1) / self.rate).clamp(min=0))
-    variance = property(lambda self: self.concentration / self.rate.pow(2))
+    mode = property(lambda self: torch.relu(self.concentration - 1) / self.rate)
+    variance = property(lambda self: self.mean / self.rate)
 
     def rsample(self, sample_shape=torch.Size()):
-        shape = self._extended_shape(sample_shape)
-        drawn = torch._standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
-        return drawn.clamp(min=torch.finfo(drawn.dtype).tiny)
+        x = torch._standard_gamma(self.concentration.expand(self._extended_shape(sample_shape))) / self.rate
+        return x.clamp(min=torch.finfo(x.dtype).tiny)  # small concentrations round to 0, where the density may be infinite
 
     def log_prob(self, value):
         value = torch.as_tensor(value, dtype=self.rate.dtype)
         if self._validate_args:
             self._validate_sample(value)
-        return (torch.xlogy(self.concentration, self.rate) + torch.xlogy(self.concentration - 1, value) - self.rate * value - torch.lgamma(self.concentration))
+        shape, scaled = self.concentration, self.rate * value
+        return torch.xlogy(shape, self.rate) + torch.xlogy(shape - 1, value) - scaled - shape.lgamma()
 
+    @checked
     def cdf(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        return torch.special.gammainc(self.concentration, self.rate * value)
+        return torch.special.gammainc(self.concentration, value * self.rate)
 
     def entropy(self):
-        return (self.concentration - torch.log(self.rate) + torch.lgamma(self.concentration) + (1.0 - self.concentration) * torch.digamma(self.concentration))
+        shape = self.concentration
+        return shape + shape.lgamma() - (shape - 1) * shape.digamma() - self.rate.log()
 
     @property
     def _natural_params(self):
         return self.concentration - 1, -self.rate
 
-    def _log_normalizer(self, x, y):
-        return torch.lgamma(x + 1) + (x + 1) * torch.log(-y.reciprocal())
+    def _log_normalizer(self, less_one, negative_rate):
+        return torch.lgamma(1 + less_one) - (1 + less_one) * torch.log(-negative_rate)

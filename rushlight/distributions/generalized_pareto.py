@@ -1,65 +1,30 @@
-"""GeneralizedPareto: what exceeds a threshold."""
+"""GeneralizedPareto: how far a threshold is exceeded."""
 from __future__ import annotations
 
 import math
 
 import rushlight as torch
 from . import constraints
-from .distribution import Distribution
-from .utils import broadcast_all
+from .distribution import Distribution, checked
 
 __all__ = ["GeneralizedPareto"]
 
 
 class GeneralizedPareto(Distribution):
-    """Excesses over ``loc`` with width ``scale`` and tail ``concentration`` (0: exponential)."""
+    """Excesses over ``loc`` with width ``scale`` and tail ``concentration``: below 0 the tail ends, at 0 it is exponential."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive, "concentration": constraints.real}
     has_rsample = True
 
     def __init__(self, loc, scale, concentration, validate_args=None):
-        self.loc, self.scale, self.concentration = broadcast_all(loc, scale, concentration)
-        super().__init__(self.loc.shape, validate_args=validate_args)
-
-    def exponential(self):
-        """Where the tail is exponential, and the concentrations with those replaced by 1."""
-        zero = torch.isclose(self.concentration, torch.zeros((), dtype=self.concentration.dtype))
-        return zero, torch.where(zero, torch.ones_like(self.concentration), self.concentration)
+        self._enter({"loc": loc, "scale": scale, "concentration": concentration}, validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self):
-        upper = torch.where(self.concentration < 0, self.loc - self.scale / self.concentration, math.inf)
-        return constraints.interval(self.loc, upper)
+        end = self.loc - self.scale / self.concentration
+        return constraints.interval(self.loc, torch.where(self.concentration < 0, end, math.inf))
 
-    def rsample(self, sample_shape=torch.Size()):
-        return self.icdf(torch.rand(self._extended_shape(sample_shape), dtype=self.loc.dtype))
-
-    def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        z = (value - self.loc) / self.scale
-        zero, k = self.exponential()
-        inside = torch.where(self.concentration > 0, z >= 0, (z >= 0) & (z <= -1 / k) | zero & (z >= 0))
-        found = torch.where(zero, -z, -(1 / k + 1) * torch.log1p(k * z)) - torch.log(self.scale)
-        return torch.where(inside, found, -math.inf)
-
-    def log_survival_function(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        z = (value - self.loc) / self.scale
-        zero, k = self.exponential()
-        return torch.where(zero, -z, -torch.log1p(k * z) / k)
-
-    def log_cdf(self, value):
-        return torch.log1p(-torch.exp(self.log_survival_function(value)))
-
-    def cdf(self, value):
-        return torch.exp(self.log_cdf(value))
-
-    def icdf(self, value):
-        zero, k = self.exponential()
-        left = torch.log1p(-value)
-        return torch.where(zero, self.loc - self.scale * left, self.loc + self.scale * torch.expm1(-k * left) / k)
+    mode = property(lambda self: self.loc)
 
     @property
     def mean(self):
@@ -67,10 +32,45 @@ class GeneralizedPareto(Distribution):
 
     @property
     def variance(self):
-        found = self.scale ** 2 / ((1 - self.concentration) ** 2 * (1 - 2 * self.concentration))
+        rest = 1 - self.concentration
+        found = (self.scale / rest).square() / (rest - self.concentration)
         return torch.where(self.concentration < 0.5, found, math.inf)
 
-    mode = property(lambda self: self.loc)
+    def _tail(self):
+        """Where the tail is exponential, and the concentrations, with 1 there so that no formula divides by 0."""
+        exponential = self.concentration.abs() <= 1e-8
+        return exponential, torch.where(exponential, 1, self.concentration)
+
+    def _log_survival(self, z):
+        exponential, k = self._tail()
+        return torch.where(exponential, -z, -torch.log1p(k * z) / k)
+
+    @checked
+    def log_survival_function(self, value):
+        """log P(x > value)"""
+        return self._log_survival((value - self.loc) / self.scale)
+
+    def log_cdf(self, value):
+        """log P(x <= value)"""
+        return torch.log1p(-self.log_survival_function(value).exp())
+
+    def cdf(self, value):
+        return -torch.expm1(self.log_survival_function(value))
+
+    def icdf(self, value):
+        exponential, k = self._tail()
+        log_rest = torch.log1p(-value)
+        return self.loc + self.scale * torch.where(exponential, -log_rest, torch.expm1(-k * log_rest) / k)
+
+    def rsample(self, sample_shape=torch.Size()):
+        return self.icdf(self._draw(torch.rand, sample_shape, self.loc))
+
+    @checked
+    def log_prob(self, value):
+        """The survival function to the power 1 + concentration, over the scale."""
+        z = (value - self.loc) / self.scale
+        inside = (z >= 0) & (1 + self.concentration * z >= 0)
+        return torch.where(inside, (1 + self.concentration) * self._log_survival(z) - self.scale.log(), -math.inf)
 
     def entropy(self):
-        return torch.log(self.scale) + self.concentration + 1
+        return self.scale.log() + self.concentration + 1

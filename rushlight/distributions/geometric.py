@@ -3,39 +3,35 @@ from __future__ import annotations
 
 import rushlight as torch
 from . import constraints
-from .bernoulli import Binary
-from .utils import broadcast_all
+from .distribution import checked
+from .odds import Odds
+from .utils import log_odds_density
 
 __all__ = ["Geometric"]
 
 
-class Geometric(Binary):
+class Geometric(Odds):
     """P(k) = (1 - probs) ** k * probs, for k = 0, 1, ..."""
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.nonnegative_integer
 
     def __init__(self, probs=None, logits=None, validate_args=None):
-        self.given(probs, logits)
-        super().__init__(self._param.size(), validate_args=validate_args)
-        if self._validate_args and probs is not None and not bool((self.probs > 0).all()):
-            raise ValueError(f"Expected parameter probs (Tensor of shape {tuple(self.probs.shape)}) of distribution {self!r} to be positive but found invalid values:\n{self.probs}")
+        super().__init__(probs, logits, validate_args)
+        if probs is not None and self._validate_args:
+            self._require(constraints.greater_than(0.0), self.probs, "parameter probs", "satisfy the constraint")
 
-    mean = property(lambda self: 1.0 / self.probs - 1.0)
+    mean = property(lambda self: self.probs.reciprocal() - 1)
     mode = property(lambda self: torch.zeros_like(self.probs))
-    variance = property(lambda self: (1.0 / self.probs - 1.0) / self.probs)
+    variance = property(lambda self: self.mean / self.probs)
 
     def sample(self, sample_shape=torch.Size()):
         with torch.no_grad():
-            u = torch.rand(self._extended_shape(sample_shape), dtype=self.probs.dtype).clamp(min=torch.finfo(self.probs.dtype).tiny)
-            return (u.log() / (-self.probs).log1p()).floor()
+            u = self._draw(torch.rand, sample_shape, self.probs).clamp(min=torch.finfo(self.probs.dtype).tiny)
+            return torch.floor(u.log() / torch.log1p(-self.probs))
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        value, probs = broadcast_all(value, self.probs)
-        probs = torch.where((probs == 1) & (value == 0), 0, probs)
-        return value * (-probs).log1p() + self.probs.log()
+        return torch.special.xlog1py(value, -self.probs) + self.probs.log()
 
     def entropy(self):
-        return torch.nn.functional.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none") / self.probs
+        return -log_odds_density(self.logits, self.probs) / self.probs

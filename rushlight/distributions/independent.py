@@ -4,7 +4,7 @@ from __future__ import annotations
 import rushlight as torch
 from . import constraints
 from .distribution import Distribution
-from .utils import _sum_rightmost
+from .utils import _sum_rightmost, through
 
 __all__ = ["Independent"]
 
@@ -15,31 +15,19 @@ class Independent(Distribution):
     arg_constraints = {}
 
     def __init__(self, base_distribution, reinterpreted_batch_ndims, validate_args=None):
-        if reinterpreted_batch_ndims > len(base_distribution.batch_shape):
-            raise ValueError(f"Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), actual {reinterpreted_batch_ndims} vs "
-                             f"{len(base_distribution.batch_shape)}")
-        shape = base_distribution.batch_shape + base_distribution.event_shape
-        cut = len(base_distribution.batch_shape) - reinterpreted_batch_ndims
+        batch_shape = base_distribution.batch_shape
+        cut = len(batch_shape) - reinterpreted_batch_ndims
+        if cut < 0:
+            raise ValueError(f"reinterpreted_batch_ndims is {reinterpreted_batch_ndims}, and {base_distribution} has {len(batch_shape)} batch dimensions: take at most these")
         self.base_dist, self.reinterpreted_batch_ndims = base_distribution, reinterpreted_batch_ndims
-        super().__init__(shape[:cut], shape[cut:], validate_args=validate_args)
+        super().__init__(batch_shape[:cut], batch_shape[cut:] + base_distribution.event_shape, validate_args)
 
-    def expand_others(self, new, batch_shape):
-        new.base_dist = self.base_dist.expand(batch_shape + self.event_shape[:self.reinterpreted_batch_ndims])
-        new.reinterpreted_batch_ndims = self.reinterpreted_batch_ndims
-
-    has_rsample = property(lambda self: self.base_dist.has_rsample)
-    mean = property(lambda self: self.base_dist.mean)
-    mode = property(lambda self: self.base_dist.mode)
-    variance = property(lambda self: self.base_dist.variance)
-
-    @property
-    def has_enumerate_support(self):
-        return False if self.reinterpreted_batch_ndims else self.base_dist.has_enumerate_support
+    has_rsample, mean, mode, variance = through("base_dist", "has_rsample", "mean", "mode", "variance")
+    has_enumerate_support = property(lambda self: self.reinterpreted_batch_ndims == 0 and self.base_dist.has_enumerate_support)
 
     @constraints.dependent_property
     def support(self):
-        found = self.base_dist.support
-        return constraints.independent(found, self.reinterpreted_batch_ndims) if self.reinterpreted_batch_ndims else found
+        return constraints.widened(self.base_dist.support, self.reinterpreted_batch_ndims)
 
     def sample(self, sample_shape=torch.Size()):
         return self.base_dist.sample(sample_shape)
@@ -48,15 +36,19 @@ class Independent(Distribution):
         return self.base_dist.rsample(sample_shape)
 
     def log_prob(self, value):
-        return _sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
+        return self._joint(self.base_dist.log_prob(value))
 
     def entropy(self):
-        return _sum_rightmost(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
+        return self._joint(self.base_dist.entropy())
+
+    def _joint(self, each):
+        """What adds up over independent parts, for all of a value."""
+        return _sum_rightmost(each, self.reinterpreted_batch_ndims)
 
     def enumerate_support(self, expand=True):
-        if self.reinterpreted_batch_ndims > 0:
-            raise NotImplementedError("Enumeration over cartesian product is not implemented")
-        return self.base_dist.enumerate_support(expand=expand)
+        if self.reinterpreted_batch_ndims:
+            raise NotImplementedError("the values of Independent are all combinations of its parts' values: list those of base_dist and combine them")
+        return self.base_dist.enumerate_support(expand)
 
     def __repr__(self):
-        return f"Independent({self.base_dist}, {self.reinterpreted_batch_ndims})"
+        return f"{type(self).__name__}({self.base_dist}, {self.reinterpreted_batch_ndims})"

@@ -14,7 +14,7 @@ from .cauchy import Cauchy
 from .continuous_bernoulli import ContinuousBernoulli
 from .dirichlet import Dirichlet
 from .distribution import Distribution
-from .exp_family import ExponentialFamily
+from .exp_family import ExponentialFamily, inner_product, normaliser_and_gradient
 from .exponential import Exponential
 from .gamma import Gamma
 from .geometric import Geometric
@@ -22,9 +22,9 @@ from .gumbel import Gumbel
 from .half_normal import HalfNormal
 from .independent import Independent
 from .laplace import Laplace
-from .lowrank_multivariate_normal import LowRankMultivariateNormal, log_det, mahalanobis
-from .multivariate_normal import MultivariateNormal, _batch_mahalanobis
-from .normal import Normal
+from .lowrank_multivariate_normal import LowRankMultivariateNormal
+from .multivariate_normal import MultivariateNormal
+from .normal import LOG_ROOT_2_PI, Normal
 from .one_hot_categorical import OneHotCategorical
 from .pareto import Pareto
 from .poisson import Poisson
@@ -39,10 +39,9 @@ _KL_MEMOIZE: dict = {}
 
 def register_kl(type_p, type_q):
     """Registers, as a decorator, the function of (p, q) for distributions of these classes and their subclasses.  TypeError for other classes."""
-    if not (isinstance(type_p, type) and issubclass(type_p, Distribution)):
-        raise TypeError(f"Expected type_p to be a Distribution subclass but got {type_p}")
-    if not (isinstance(type_q, type) and issubclass(type_q, Distribution)):
-        raise TypeError(f"Expected type_q to be a Distribution subclass but got {type_q}")
+    for kind in (type_p, type_q):
+        if not (isinstance(kind, type) and issubclass(kind, Distribution)):
+            raise TypeError(f"a divergence is registered for two subclasses of Distribution, and one is {kind!r}")
 
     def enter(function):
         _KL_REGISTRY[type_p, type_q] = function
@@ -60,7 +59,8 @@ def found_for(type_p, type_q):
     left = min(matches, key=lambda pair: (type_p.__mro__.index(pair[0]), type_q.__mro__.index(pair[1])))
     right = min(matches, key=lambda pair: (type_q.__mro__.index(pair[1]), type_p.__mro__.index(pair[0])))
     if _KL_REGISTRY[left] is not _KL_REGISTRY[right]:
-        warnings.warn(f"Ambiguous kl_divergence({type_p.__name__}, {type_q.__name__}). Please register_kl({left[0].__name__}, {right[1].__name__})", RuntimeWarning, stacklevel=3)
+        warnings.warn(f"Ambiguous kl_divergence({type_p.__name__}, {type_q.__name__}): two functions are equally near, and the one for {left[0].__name__} and {left[1].__name__} is "
+                      f"taken; register_kl({left[0].__name__}, {right[1].__name__}) decides", RuntimeWarning, stacklevel=3)
     return _KL_REGISTRY[left]
 
 
@@ -77,431 +77,332 @@ def kl_divergence(p, q):
     if function is None:
         function = _KL_MEMOIZE[key] = found_for(*key)
     if function is NotImplemented:
-        raise NotImplementedError(f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}")
+        raise NotImplementedError(f"no formula for KL(p || q) of {type(p).__name__} and {type(q).__name__}: give one with register_kl, or average log_prob over samples of p")
     return function(p, q)
 
 
-def infinite(tensor):
-    return torch.full_like(tensor, math.inf)
-
-
-def x_log_x(tensor):
-    """x log x, 0 at 0."""
-    return torch.special.xlogy(tensor, tensor)
-
-
-def trace_of_square(matrix):
-    """The trace of M M^T."""
-    return matrix.pow(2).sum((-2, -1))
-
-
 # --- of one family ------------------------------------------------------------------------------------------------------------------
+def relative(p, q, log_ratio):
+    """p log(p / q) of probabilities, given the logarithm: 0 where p is 0, infinite where only q is."""
+    return torch.where(p == 0, 0, torch.where(q == 0, math.inf, p * log_ratio))
+
+
 @register_kl(Bernoulli, Bernoulli)
 def _bernoulli(p, q):
-    softplus = torch.nn.functional.softplus
-    t1 = p.probs * (softplus(-q.logits) - softplus(-p.logits))
-    t1 = torch.where(q.probs == 0, math.inf, t1)
-    t1 = torch.where(p.probs == 0, 0.0, t1)
-    t2 = (1 - p.probs) * (softplus(q.logits) - softplus(p.logits))
-    t2 = torch.where(q.probs == 1, math.inf, t2)
-    return t1 + torch.where(p.probs == 1, 0.0, t2)
-
-
-@register_kl(Beta, Beta)
-def _beta(p, q):
-    sum_p, sum_q = p.concentration1 + p.concentration0, q.concentration1 + q.concentration0
-    t1 = q.concentration1.lgamma() + q.concentration0.lgamma() + sum_p.lgamma()
-    t2 = p.concentration1.lgamma() + p.concentration0.lgamma() + sum_q.lgamma()
-    t3 = (p.concentration1 - q.concentration1) * torch.digamma(p.concentration1)
-    t4 = (p.concentration0 - q.concentration0) * torch.digamma(p.concentration0)
-    return t1 - t2 + t3 + t4 + (sum_q - sum_p) * torch.digamma(sum_p)
+    """p log(p / q) + (1 - p) log((1 - p) / (1 - q))"""
+    log = torch.nn.functional.logsigmoid
+    yes = relative(p.probs, q.probs, log(p.logits) - log(q.logits))
+    return yes + relative(1 - p.probs, 1 - q.probs, log(-p.logits) - log(-q.logits))
 
 
 @register_kl(Binomial, Binomial)
 def _binomial(p, q):
+    """That of one trial, n times; infinite where p counts further than q."""
     if bool((p.total_count < q.total_count).any()):
-        raise NotImplementedError("KL between Binomials where q.total_count > p.total_count is not implemented")
-    found = p.total_count * (p.probs * (p.logits - q.logits) + (-p.probs).log1p() - (-q.probs).log1p())
-    return torch.where(p.total_count > q.total_count, math.inf, found)
+        raise NotImplementedError("the divergence of a Binomial from one with a larger total_count has no closed form")
+    return torch.where(p.total_count > q.total_count, math.inf, p.total_count * _bernoulli(p, q))
 
 
 @register_kl(Categorical, Categorical)
 def _categorical(p, q):
-    t = p.probs * (p.logits - q.logits)
-    t = torch.where((q.probs == 0).expand_as(t), math.inf, t)
-    return torch.where((p.probs == 0).expand_as(t), 0, t).sum(-1)
+    """sum_k p_k log(p_k / q_k)"""
+    return relative(p.probs, q.probs, p.logits - q.logits).sum(-1)
 
 
 @register_kl(OneHotCategorical, OneHotCategorical)
 def _one_hot(p, q):
+    """That of the classes."""
     return _categorical(p._categorical, q._categorical)
 
 
 @register_kl(ContinuousBernoulli, ContinuousBernoulli)
 def _continuous_bernoulli(p, q):
-    return p.mean * (p.logits - q.logits) + p.log_constant() + torch.log1p(-p.probs) - q.log_constant() - torch.log1p(-q.probs)
+    """E_p x (logits_p - logits_q) + log((1 - p) c_p) - log((1 - q) c_q), for densities c (1 - p) exp(logits x)"""
+    ends = [family.log_constant() + torch.log1p(-family.probs) for family in (p, q)]
+    return p.mean * (p.logits - q.logits) + ends[0] - ends[1]
 
 
 @register_kl(Dirichlet, Dirichlet)
 def _dirichlet(p, q):
-    sum_p, sum_q = p.concentration.sum(-1), q.concentration.sum(-1)
-    t1 = sum_p.lgamma() - sum_q.lgamma()
-    t2 = (p.concentration.lgamma() - q.concentration.lgamma()).sum(-1)
-    t4 = p.concentration.digamma() - sum_p.digamma().unsqueeze(-1)
-    return t1 - t2 + ((p.concentration - q.concentration) * t4).sum(-1)
+    """log B(b) - log B(a) + sum_k (a_k - b_k) E_p log x_k, for concentrations a of p and b of q"""
+    a, b = p.concentration, q.concentration
+    log_means = a.digamma() - a.sum(-1, keepdim=True).digamma()
+    return q._log_normalizer(b) - p._log_normalizer(a) + ((a - b) * log_means).sum(-1)
+
+
+@register_kl(Beta, Beta)
+def _beta(p, q):
+    """That of the two probabilities x and 1 - x."""
+    return _dirichlet(p._dirichlet, q._dirichlet)
 
 
 @register_kl(Exponential, Exponential)
 def _exponential(p, q):
+    """r - 1 - log r, r = rate_q / rate_p"""
     ratio = q.rate / p.rate
-    return -ratio.log() + ratio - 1
+    return ratio - 1 - ratio.log()
 
 
 @register_kl(ExponentialFamily, ExponentialFamily)
 def _family(p, q):
-    """By the Bregman divergence of log normalisers, for two of one family."""
+    """A(v) - A(u) - <v - u, grad A(u)>, for natural parameters u of p and v of q and their log normaliser A: a Bregman divergence."""
     if type(p) is not type(q):
-        raise NotImplementedError("The cross KL-divergence between different exponential families cannot be computed using Bregman divergences")
-    p_natural = [n.detach().requires_grad_() for n in p._natural_params]
-    q_natural = q._natural_params
-    with torch.enable_grad():
-        normaliser = p._log_normalizer(*p_natural)
-        gradients = torch.autograd.grad(normaliser.sum(), p_natural, create_graph=True)
-    result = q._log_normalizer(*q_natural) - normaliser
-    for pn, qn, g in zip(p_natural, q_natural, gradients):
-        result = result - _sum_rightmost((qn - pn) * g, len(q.event_shape))
-    return result
+        raise NotImplementedError(f"{type(p).__name__} and {type(q).__name__} are different exponential families: the Bregman divergence is of one")
+    normaliser, natural, means = normaliser_and_gradient(p)
+    differences = [theirs - ours for ours, theirs in zip(natural, q._natural_params)]
+    return q._log_normalizer(*q._natural_params) - normaliser - inner_product(differences, means, max(len(p.batch_shape), len(q.batch_shape)))
 
 
 @register_kl(Gamma, Gamma)
 def _gamma(p, q):
-    t1 = q.concentration * (p.rate / q.rate).log()
-    t2 = torch.lgamma(q.concentration) - torch.lgamma(p.concentration)
-    t3 = (p.concentration - q.concentration) * torch.digamma(p.concentration)
-    return t1 + t2 + t3 + (q.rate - p.rate) * (p.concentration / p.rate)
+    """b log(rate_p / rate_q) + log gamma(b) - log gamma(a) + (a - b) digamma(a) + a (rate_q / rate_p - 1), for concentrations a of p and b of q"""
+    a, b, ratio = p.concentration, q.concentration, q.rate / p.rate
+    return a * (ratio - 1) - b * ratio.log() + (a - b) * a.digamma() + b.lgamma() - a.lgamma()
 
 
 @register_kl(Gumbel, Gumbel)
 def _gumbel(p, q):
-    ratio, shift, loc = p.scale / q.scale, q.loc / q.scale, p.loc / q.scale
-    t1 = -ratio.log() - shift + loc
-    return t1 + ratio * euler_constant + torch.exp(shift + (1 + ratio).lgamma() - loc) - (1 + euler_constant)
+    """E z - 1 - log r + gamma(1 + r) exp(-d) - euler, for z the value by q's scale, r = scale_p / scale_q, d = (loc_p - loc_q) / scale_q"""
+    ratio, distance = p.scale / q.scale, (p.loc - q.loc) / q.scale
+    return distance + euler_constant * (ratio - 1) - 1 - ratio.log() + torch.exp(torch.lgamma(1 + ratio) - distance)
 
 
 @register_kl(Geometric, Geometric)
 def _geometric(p, q):
-    return -p.entropy() - torch.log1p(-q.probs) / p.probs - q.logits
+    """E_p -log q(x) - H(p), where E_p x = 1 / p - 1"""
+    return -p.mean * torch.log1p(-q.probs) - q.probs.log() - p.entropy()
 
 
 @register_kl(HalfNormal, HalfNormal)
 def _half_normal(p, q):
+    """That of the normal variables: both densities double."""
     return _normal(p.base_dist, q.base_dist)
 
 
 @register_kl(Laplace, Laplace)
 def _laplace(p, q):
-    ratio, distance = p.scale / q.scale, (p.loc - q.loc).abs()
-    return -ratio.log() + distance / q.scale + ratio * torch.exp(-distance / p.scale) - 1
+    """d / scale_q + r exp(-d / scale_p) - 1 - log r, d = |loc_p - loc_q|, r = scale_p / scale_q"""
+    ratio, distance = p.scale / q.scale, torch.abs(p.loc - q.loc)
+    return distance / q.scale + ratio * torch.exp(-distance / p.scale) - 1 - ratio.log()
 
 
 @register_kl(Normal, Normal)
 def _normal(p, q):
-    ratio = (p.scale / q.scale).pow(2)
-    return 0.5 * (ratio + ((p.loc - q.loc) / q.scale).pow(2) - 1 - ratio.log())
+    """(r + d^2 - 1 - log r) / 2, r = (scale_p / scale_q)^2, d = (loc_p - loc_q) / scale_q"""
+    ratio, distance = (p.scale / q.scale).square(), (p.loc - q.loc) / q.scale
+    return (distance.square() + ratio - ratio.log() - 1) / 2
 
 
 @register_kl(Pareto, Pareto)
 def _pareto(p, q):
-    ratio, alpha = p.scale / q.scale, q.alpha / p.alpha
-    found = q.alpha * ratio.log() - alpha.log() + alpha - 1
-    return torch.where(p.support.lower_bound < q.support.lower_bound, math.inf, found)
+    """alpha_q log(scale_p / scale_q) + r - 1 - log r, r = alpha_q / alpha_p; infinite where p begins below q"""
+    ratio, start = q.alpha / p.alpha, torch.log(p.scale / q.scale)
+    return torch.where(start < 0, math.inf, q.alpha * start + ratio - 1 - ratio.log())
 
 
 @register_kl(Poisson, Poisson)
 def _poisson(p, q):
-    return p.rate * (p.rate.log() - q.rate.log()) - (p.rate - q.rate)
-
-
-@register_kl(Uniform, Uniform)
-def _uniform(p, q):
-    found = ((q.high - q.low) / (p.high - p.low)).log()
-    return torch.where((q.low > p.low) | (q.high < p.high), math.inf, found)
+    """rate_p log(rate_p / rate_q) + rate_q - rate_p"""
+    return q.rate - p.rate + p.rate * torch.log(p.rate / q.rate)
 
 
 @register_kl(Cauchy, Cauchy)
 def _cauchy(p, q):
-    """Chyzak and Nielsen, "A closed-form formula for the Kullback-Leibler divergence between Cauchy distributions" (2019)."""
-    return ((p.scale + q.scale).pow(2) + (p.loc - q.loc).pow(2)).log() - (4 * p.scale * q.scale).log()
+    """log(((scale_p + scale_q)^2 + (loc_p - loc_q)^2) / (4 scale_p scale_q)) (Chyzak and Nielsen 2019)"""
+    above = (p.scale + q.scale).square() + (p.loc - q.loc).square()
+    return torch.log(above / (4 * p.scale * q.scale))
 
 
 @register_kl(TransformedDistribution, TransformedDistribution)
 def _transformed(p, q):
+    """That of the bases: a transform that both go through changes nothing."""
     if p.transforms != q.transforms or p.event_shape != q.event_shape:
         raise NotImplementedError("the divergence of transformed distributions is known only for equal transforms")
-    extra = len(p.event_shape) - len(p.base_dist.event_shape)
-    return _sum_rightmost(kl_divergence(p.base_dist, q.base_dist), max(extra, 0))
+    return _sum_rightmost(kl_divergence(p.base_dist, q.base_dist), max(len(p.event_shape) - len(p.base_dist.event_shape), 0))
 
 
 @register_kl(Independent, Independent)
 def _independent(p, q):
+    """The sum of those of the parts."""
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
-        raise NotImplementedError("the divergence of Independent distributions needs equal reinterpreted_batch_ndims")
+        raise NotImplementedError(f"reinterpreted_batch_ndims differ: {p.reinterpreted_batch_ndims} and {q.reinterpreted_batch_ndims}")
     return _sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
 
 
-# --- normal vectors -------------------------------------------------------------------------------------------------------------------
-def same_events(p, q, name):
-    if p.event_shape != q.event_shape:
-        raise ValueError(f"KL-divergence between two {name} with different event shapes cannot be computed")
-
-
-def expanded(matrix, p, q):
-    """A matrix over the batch of both."""
-    shape = torch.broadcast_shapes(p.batch_shape, q.batch_shape)
-    return matrix.expand(shape + matrix.shape[-2:])
-
-
 @register_kl(MultivariateNormal, MultivariateNormal)
-def _multivariate(p, q):
-    same_events(p, q, "Multivariate Normals")
-    half = q.half_log_det() - p.half_log_det()
-    factor_q = expanded(q._unbroadcasted_scale_tril, p, q)
-    trace = trace_of_square(torch.linalg.solve_triangular(factor_q, expanded(p._unbroadcasted_scale_tril, p, q), upper=False))
-    distance = _batch_mahalanobis(q._unbroadcasted_scale_tril, q.loc - p.loc)
-    return half + 0.5 * (trace + distance - p.event_shape[0])
-
-
-def low_rank_parts(q):
-    return q._unbroadcasted_cov_factor, q._unbroadcasted_cov_diag
-
-
-@register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
-def _low_rank(p, q):
-    same_events(p, q, "Low Rank Multivariate Normals")
-    volume = log_det(*low_rank_parts(q), q._capacitance_tril) - log_det(*low_rank_parts(p), p._capacitance_tril)
-    distance = mahalanobis(*low_rank_parts(q), q.loc - p.loc, q._capacitance_tril)
-    scaled = q._unbroadcasted_cov_factor.mT / q._unbroadcasted_cov_diag.unsqueeze(-2)
-    a = torch.linalg.solve_triangular(q._capacitance_tril, scaled, upper=False)
-    t1 = (p._unbroadcasted_cov_diag / q._unbroadcasted_cov_diag).sum(-1)
-    t2 = trace_of_square(p._unbroadcasted_cov_factor * q._unbroadcasted_cov_diag.rsqrt().unsqueeze(-1))
-    t3 = trace_of_square(a * p._unbroadcasted_cov_diag.sqrt().unsqueeze(-2))
-    t4 = trace_of_square(a.matmul(p._unbroadcasted_cov_factor))
-    return 0.5 * (volume + t1 + t2 - t3 - t4 + distance - p.event_shape[0])
-
-
 @register_kl(MultivariateNormal, LowRankMultivariateNormal)
-def _multivariate_low_rank(p, q):
-    same_events(p, q, "(Low Rank) Multivariate Normals")
-    volume = log_det(*low_rank_parts(q), q._capacitance_tril) - 2 * p.half_log_det()
-    distance = mahalanobis(*low_rank_parts(q), q.loc - p.loc, q._capacitance_tril)
-    scaled = q._unbroadcasted_cov_factor.mT / q._unbroadcasted_cov_diag.unsqueeze(-2)
-    a = torch.linalg.solve_triangular(q._capacitance_tril, scaled, upper=False)
-    t1 = trace_of_square(p._unbroadcasted_scale_tril * q._unbroadcasted_cov_diag.rsqrt().unsqueeze(-1))
-    return 0.5 * (volume + t1 - trace_of_square(a.matmul(p._unbroadcasted_scale_tril)) + distance - p.event_shape[0])
-
-
 @register_kl(LowRankMultivariateNormal, MultivariateNormal)
-def _low_rank_multivariate(p, q):
-    same_events(p, q, "(Low Rank) Multivariate Normals")
-    volume = 2 * q.half_log_det() - log_det(*low_rank_parts(p), p._capacitance_tril)
-    distance = _batch_mahalanobis(q._unbroadcasted_scale_tril, q.loc - p.loc)
-    factor_q = expanded(q._unbroadcasted_scale_tril, p, q)
-    t1 = trace_of_square(torch.linalg.solve_triangular(factor_q, expanded(p._unbroadcasted_cov_factor, p, q), upper=False))
-    t2 = trace_of_square(torch.linalg.solve_triangular(factor_q, expanded(torch.diag_embed(p._unbroadcasted_cov_diag.sqrt()), p, q), upper=False))
-    return 0.5 * (volume + t1 + t2 + distance - p.event_shape[0])
+@register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
+def _normal_vectors(p, q):
+    """(log det Q - log det P + tr(Q^-1 P) + d^T Q^-1 d - n) / 2, for covariances P and Q and d = loc_p - loc_q"""
+    if p.event_shape != q.event_shape:
+        raise ValueError(f"p has vectors of {p.event_shape[0]} and q of {q.event_shape[0]}: no divergence is defined between them")
+    lengths = q._squared_lengths((p.loc - q.loc).unsqueeze(-1))
+    if isinstance(p, LowRankMultivariateNormal):
+        trace = q._squared_lengths(p._unbroadcasted_cov_factor) + (q._precision_diagonal() * p._unbroadcasted_cov_diag).sum(-1)
+    else:
+        trace = q._squared_lengths(p._unbroadcasted_scale_tril)
+    return q._half_log_det() - p._half_log_det() + (trace + lengths - p.event_shape[0]) / 2
 
 
-# --- of two families --------------------------------------------------------------------------------------------------------------------
-def never(first, *others):
-    """Pairs whose first has values that the second cannot have: an infinite divergence, of the shape of a parameter."""
-    name = {Beta: "concentration1", Exponential: "rate", Gamma: "concentration", Gumbel: "loc", Laplace: "loc", Normal: "loc", Pareto: "scale", Poisson: "rate",
-            ContinuousBernoulli: "probs"}[first]
-    for other in others:
-        register_kl(first, other)(functools.partial(lambda name, p, q: infinite(getattr(p, name)), name))
+# --- of two families: cross entropy less entropy -----------------------------------------------------------------------------------------
+# What a family q asks of p is a few expected values, so a formula for each q and an expected value for each p serve all pairs.
+def x_log_x(x):
+    return torch.special.xlogy(x, x)
 
 
-never(Beta, Pareto)
-never(ContinuousBernoulli, Pareto)
-never(Exponential, Beta, ContinuousBernoulli, Pareto, Uniform)
-never(Gamma, Beta, ContinuousBernoulli, Pareto, Uniform)
-never(Gumbel, Beta, ContinuousBernoulli, Exponential, Gamma, Pareto, Uniform)
-never(Laplace, Beta, ContinuousBernoulli, Exponential, Gamma, Pareto, Uniform)
-never(Normal, Beta, ContinuousBernoulli, Exponential, Gamma, Pareto, Uniform)
-never(Pareto, Beta, ContinuousBernoulli, Uniform)
-never(Poisson, Bernoulli, Binomial)
+@functools.singledispatch
+def mean_log(p):
+    """E log x"""
+    raise NotImplementedError(f"E log x of {type(p).__name__} is not known")
 
 
-def squared_distance(mean, variance, q):
-    """E (x - q.loc)^2 / (2 q.scale^2), for x of this mean and variance: what a normal q asks of p."""
-    return (variance + (mean - q.loc).pow(2)) / (2 * q.scale.pow(2))
+@mean_log.register
+def _(p: Beta):
+    return p.concentration1.digamma() - (p.concentration1 + p.concentration0).digamma()
 
 
-def log_width(q):
-    return 0.5 * math.log(2 * math.pi) + q.scale.log()
+@mean_log.register
+def _(p: Exponential):
+    return -euler_constant - p.rate.log()
 
 
-@register_kl(Bernoulli, Poisson)
-def _bernoulli_poisson(p, q):
-    return -p.entropy() - (p.probs * q.rate.log() - q.rate)
+@mean_log.register
+def _(p: Pareto):
+    return p.scale.log() + 1 / p.alpha
 
 
-@register_kl(Beta, ContinuousBernoulli)
-def _beta_continuous_bernoulli(p, q):
-    return -p.entropy() - p.mean * q.logits - torch.log1p(-q.probs) - q.log_constant()
+@mean_log.register
+def _(p: Uniform):
+    return (x_log_x(p.high) - x_log_x(p.low)) / (p.high - p.low) - 1
 
 
-@register_kl(Beta, Exponential)
-def _beta_exponential(p, q):
-    return -p.entropy() - q.rate.log() + q.rate * p.mean
+@functools.singledispatch
+def mean_decay(p, loc, scale):
+    """E exp(-(x - loc) / scale)"""
+    raise NotImplementedError(f"E exp(-x) of {type(p).__name__} is not known")
 
 
-@register_kl(Beta, Gamma)
-def _beta_gamma(p, q):
-    log_mean = p.concentration1.digamma() - (p.concentration1 + p.concentration0).digamma()
-    return -p.entropy() + q.concentration.lgamma() - q.concentration * q.rate.log() - (q.concentration - 1) * log_mean + q.rate * p.mean
+@mean_decay.register
+def _(p: Exponential, loc, scale):
+    return torch.exp(loc / scale) / (1 + 1 / (p.rate * scale))
 
 
-@register_kl(Beta, Normal)
-@register_kl(ContinuousBernoulli, Normal)
-def _bounded_normal(p, q):
-    return -p.entropy() + log_width(q) + squared_distance(p.mean, p.variance, q)
+@mean_decay.register
+def _(p: Gamma, loc, scale):
+    return torch.exp(loc / scale - p.concentration * torch.log1p(1 / (p.rate * scale)))
 
 
-@register_kl(Beta, Uniform)
-@register_kl(ContinuousBernoulli, Uniform)
-def _bounded_uniform(p, q):
-    found = -p.entropy() + (q.high - q.low).log()
-    return torch.where((q.low > p.support.lower_bound) | (q.high < p.support.upper_bound), math.inf, found)
+@mean_decay.register
+def _(p: Normal, loc, scale):
+    return torch.exp((loc - p.loc) / scale + (p.scale / scale).square() / 2)
 
 
-@register_kl(ContinuousBernoulli, Exponential)
-def _continuous_bernoulli_exponential(p, q):
-    return -p.entropy() - torch.log(q.rate) + q.rate * p.mean
+@mean_decay.register
+def _(p: Uniform, loc, scale):
+    return (torch.exp((loc - p.low) / scale) - torch.exp((loc - p.high) / scale)) * scale / (p.high - p.low)
 
 
-@register_kl(Exponential, Gamma)
-def _exponential_gamma(p, q):
-    ratio = q.rate / p.rate
-    return -q.concentration * torch.log(ratio) + ratio + q.concentration.lgamma() + q.concentration * euler_constant - (1 + euler_constant)
+def outside(p, q):
+    """Where p has values that q cannot have: a bool where that holds for all parameters."""
+    (low, high), (least, most) = [(getattr(family.support, "lower_bound", -math.inf), getattr(family.support, "upper_bound", math.inf)) for family in (p, q)]
+    return (low < least) | (high > most)
 
 
-@register_kl(Exponential, Gumbel)
-def _exponential_gumbel(p, q):
-    product, loc = p.rate * q.scale, q.loc / q.scale
-    return product.log() - 1 - loc + product.reciprocal() + torch.exp(loc) * product / (product + 1)
+def from_families(type_q, *types_p):
+    """Registers, for p of these types, the cross entropy -E_p log q(x): the divergence is what it has more than p's entropy, infinite where p leaves q's support."""
+    def enter(cross_entropy):
+        def divergence(p, q):
+            found, excluded = cross_entropy(p, q) - p.entropy(), outside(p, q)
+            return found if excluded is False else torch.where(excluded, math.inf, found)
+
+        for type_p in types_p:
+            register_kl(type_p, type_q)(divergence)
+        return cross_entropy
+    return enter
 
 
-@register_kl(Exponential, Normal)
-def _exponential_normal(p, q):
-    return p.rate.log() - 1 + log_width(q) + squared_distance(p.rate.reciprocal(), p.rate.pow(-2), q)
+@from_families(Poisson, Bernoulli)
+def _to_poisson(p, q):
+    """rate - E x log rate: x! is 1 for 0 and 1"""
+    return q.rate - p.mean * q.rate.log()
 
 
-@register_kl(Gamma, Exponential)
-def _gamma_exponential(p, q):
-    return -p.entropy() - q.rate.log() + q.rate * p.concentration / p.rate
+@from_families(ContinuousBernoulli, Beta, Uniform)
+def _to_continuous_bernoulli(p, q):
+    """-logits E x - log(1 - probs) - log c"""
+    return -q.logits * p.mean - torch.log1p(-q.probs) - q.log_constant()
 
 
-@register_kl(Gamma, Gumbel)
-def _gamma_gumbel(p, q):
-    beta, loc = p.rate * q.scale, q.loc / q.scale
-    t1 = (p.concentration - 1) * p.concentration.digamma() - p.concentration.lgamma() - p.concentration
-    return t1 + beta.log() + p.concentration / beta + torch.exp(loc) * (1 + beta.reciprocal()).pow(-p.concentration) - loc
+@from_families(Exponential, Beta, ContinuousBernoulli, Gamma, Pareto, Uniform)
+def _to_exponential(p, q):
+    """rate E x - log rate"""
+    return q.rate * p.mean - q.rate.log()
 
 
-@register_kl(Gamma, Normal)
-def _gamma_normal(p, q):
-    return -p.entropy() + log_width(q) + squared_distance(p.mean, p.variance, q)
+@from_families(Gamma, Beta, Exponential, Pareto, Uniform)
+def _to_gamma(p, q):
+    """log gamma(a) - a log rate - (a - 1) E log x + rate E x"""
+    a = q.concentration
+    return a.lgamma() - a * q.rate.log() - (a - 1) * mean_log(p) + q.rate * p.mean
 
 
-@register_kl(Gumbel, Normal)
-def _gumbel_normal(p, q):
-    return -p.entropy() + log_width(q) + squared_distance(p.mean, p.variance, q)
+@from_families(Normal, Beta, ContinuousBernoulli, Exponential, Gamma, Gumbel, Laplace, Pareto, Uniform)
+def _to_normal(p, q):
+    """log(sqrt(2 pi) scale) + E (x - loc)^2 / (2 scale^2)"""
+    square = p.variance + (p.mean - q.loc).square()
+    return LOG_ROOT_2_PI + q.scale.log() + square / (2 * q.scale.square())
 
 
-@register_kl(Laplace, Normal)
-def _laplace_normal(p, q):
-    return -p.entropy() + log_width(q) + squared_distance(p.mean, p.variance, q)
+@from_families(Uniform, Beta, ContinuousBernoulli)
+def _to_uniform(p, q):
+    """log(high - low)"""
+    return q.entropy()
 
 
-@register_kl(Normal, Gumbel)
-def _normal_gumbel(p, q):
-    mean, ratio = (p.loc - q.loc) / q.scale, (p.scale / q.scale).pow(2)
-    return -p.entropy() + q.scale.log() + mean + torch.exp(-mean + 0.5 * ratio)
+@register_kl(Uniform, Uniform)
+def _uniform(p, q):
+    """log(width_q / width_p), by the ratio: widths may be equal and large."""
+    found = torch.log((q.high - q.low) / (p.high - p.low))
+    return torch.where(outside(p, q), math.inf, found)
 
 
-@register_kl(Normal, Laplace)
-def _normal_laplace(p, q):
-    difference = p.loc - q.loc
-    z = difference / p.scale
-    absolute = math.sqrt(2 / math.pi) * p.scale * torch.exp(-0.5 * z.pow(2)) + difference * torch.erf(math.sqrt(0.5) * z)
-    return -p.entropy() + (2 * q.scale).log() + absolute / q.scale
+@from_families(Gumbel, Exponential, Gamma, Normal, Uniform)
+def _to_gumbel(p, q):
+    """log scale + E (x - loc) / scale + E exp(-(x - loc) / scale)"""
+    return q.scale.log() + (p.mean - q.loc) / q.scale + mean_decay(p, q.loc, q.scale)
 
 
-@register_kl(Pareto, Exponential)
-def _pareto_exponential(p, q):
-    found = -p.entropy() - q.rate.log() + q.rate * p.alpha * p.scale / (p.alpha - 1)
-    return torch.where(p.alpha <= 1, math.inf, found)
+@from_families(Laplace, Normal)
+def _to_laplace(p, q):
+    """log(2 scale) + E |x - loc| / scale: the mean of a folded normal variable"""
+    distance = p.loc - q.loc
+    z = distance / p.scale
+    absolute = distance * torch.erf(z / math.sqrt(2)) + math.sqrt(2 / math.pi) * p.scale * torch.exp(-z.square() / 2)
+    return torch.log(2 * q.scale) + absolute / q.scale
 
 
-@register_kl(Pareto, Gamma)
-def _pareto_gamma(p, q):
-    log_mean = p.scale.log() + p.alpha.reciprocal()
-    found = (-p.entropy() + q.concentration.lgamma() - q.concentration * q.rate.log() - (q.concentration - 1) * log_mean
-             + q.rate * p.alpha * p.scale / (p.alpha - 1))
-    return torch.where(p.alpha <= 1, math.inf, found)
+@from_families(Beta, Uniform)
+def _to_beta(p, q):
+    """log B(a, b) - (a - 1) E log x - (b - 1) E log(1 - x)"""
+    rest = Uniform(1 - p.high, 1 - p.low, validate_args=False)
+    return q._log_normalizer(q.concentration1, q.concentration0) - (q.concentration1 - 1) * mean_log(p) - (q.concentration0 - 1) * mean_log(rest)
 
 
-@register_kl(Pareto, Normal)
-def _pareto_normal(p, q):
-    mean = p.alpha * p.scale / (p.alpha - 1)
-    variance = p.alpha * p.scale.pow(2) / ((p.alpha - 1).pow(2) * (p.alpha - 2))
-    return torch.where(p.alpha <= 2, math.inf, -p.entropy() + log_width(q) + squared_distance(mean, variance, q))
+@from_families(Pareto, Uniform)
+def _to_pareto(p, q):
+    """(alpha + 1) E log x - log alpha - alpha log scale"""
+    return (q.alpha + 1) * mean_log(p) - q.alpha.log() - q.alpha * q.scale.log()
 
 
-@register_kl(Uniform, Beta)
-def _uniform_beta(p, q):
-    width = p.high - p.low
-    constant = q.concentration1.lgamma() + q.concentration0.lgamma() - (q.concentration1 + q.concentration0).lgamma()
-    t3 = (q.concentration1 - 1) * (x_log_x(p.high) - x_log_x(p.low) - width) / width
-    t4 = (q.concentration0 - 1) * (x_log_x(1 - p.high) - x_log_x(1 - p.low) + width) / width
-    found = -width.log() + constant - t3 + t4
-    return torch.where((p.high > q.support.upper_bound) | (p.low < q.support.lower_bound), math.inf, found)
+# --- of two families, the first of which always has values that the second has not ----------------------------------------------------------
+def infinite(p, q):
+    """Infinity for each place of both batches."""
+    return torch.full(torch.broadcast_shapes(p.batch_shape, q.batch_shape), math.inf, dtype=p.mean.dtype)
 
 
-@register_kl(Uniform, ContinuousBernoulli)
-def _uniform_continuous_bernoulli(p, q):
-    found = -p.entropy() - p.mean * q.logits - torch.log1p(-q.probs) - q.log_constant()
-    return torch.where((p.high > q.support.upper_bound) | (p.low < q.support.lower_bound), math.inf, found)
-
-
-@register_kl(Uniform, Exponential)
-def _uniform_exponential(p, q):
-    found = q.rate * (p.high + p.low) / 2 - ((p.high - p.low) * q.rate).log()
-    return torch.where(p.low < q.support.lower_bound, math.inf, found)
-
-
-@register_kl(Uniform, Gamma)
-def _uniform_gamma(p, q):
-    width = p.high - p.low
-    log_mean = (x_log_x(p.high) - x_log_x(p.low) - width) / width
-    found = -width.log() + q.concentration.lgamma() - q.concentration * q.rate.log() + (1 - q.concentration) * log_mean + q.rate * (p.high + p.low) / 2
-    return torch.where(p.low < q.support.lower_bound, math.inf, found)
-
-
-@register_kl(Uniform, Gumbel)
-def _uniform_gumbel(p, q):
-    width, high, low = (p.high - p.low) / q.scale, (p.high - q.loc) / q.scale, (p.low - q.loc) / q.scale
-    return 0.5 * (high + low) - (torch.exp(-high) - torch.exp(-low)) / width - width.log()
-
-
-@register_kl(Uniform, Normal)
-def _uniform_normal(p, q):
-    width = p.high - p.low
-    return -width.log() + log_width(q) + squared_distance(p.mean, width.pow(2) / 12, q)
-
-
-@register_kl(Uniform, Pareto)
-def _uniform_pareto(p, q):
-    width = p.high - p.low
-    found = (q.alpha + 1) * (x_log_x(p.high) - x_log_x(p.low) - width) / width - (width * q.alpha * q.scale.pow(q.alpha)).log()
-    return torch.where(p.low < q.support.lower_bound, math.inf, found)
+UNBOUNDED, UNLIMITED = (Gumbel, Laplace, Normal), (Exponential, Gamma, Pareto)
+for narrow, wider in {Beta: UNBOUNDED + UNLIMITED, ContinuousBernoulli: UNBOUNDED + UNLIMITED, Uniform: UNBOUNDED + UNLIMITED, Exponential: UNBOUNDED, Gamma: UNBOUNDED,
+                      Pareto: (*UNBOUNDED, Beta, ContinuousBernoulli, Exponential, Gamma), Bernoulli: (Poisson,), Binomial: (Poisson,)}.items():
+    for wide in wider:
+        register_kl(wide, narrow)(infinite)

@@ -1,48 +1,34 @@
 """Laplace: two exponentials back to back."""
 from __future__ import annotations
 
+import math
+
 import rushlight as torch
-from . import constraints
-from .distribution import Distribution
-from .utils import broadcast_all
+from .location_scale import LocationScale
 
 __all__ = ["Laplace"]
 
 
-class Laplace(Distribution):
+class Laplace(LocationScale):
     """Density exp(-|x - loc| / scale) / (2 scale)."""
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
+    stddev = property(lambda self: math.sqrt(2) * self.scale)
+    variance = property(lambda self: 2 * self.scale.square())
 
-    def __init__(self, loc, scale, validate_args=None):
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.shape, validate_args=validate_args)
+    def _standard_sample(self, sample_shape):
+        """By the inverse distribution function, which is infinite at 0: the smallest draw is kept above it."""
+        u = self._draw(torch.rand, sample_shape, self.loc)
+        return self._standard_icdf(u.clamp(min=torch.finfo(u.dtype).eps / 2))
 
-    mean = mode = property(lambda self: self.loc)
-    variance = property(lambda self: 2 * self.scale.pow(2))
-    stddev = property(lambda self: 2 ** 0.5 * self.scale)
+    def _standard_log_prob(self, z):
+        return -z.abs() - math.log(2)
 
-    def rsample(self, sample_shape=torch.Size()):
-        shape = self._extended_shape(sample_shape)
-        finfo = torch.finfo(self.loc.dtype)
-        u = torch.rand(shape, dtype=self.loc.dtype) * (2 - finfo.eps) - (1 - finfo.eps)
-        return self.loc - self.scale * u.sign() * torch.log1p(-u.abs().clamp(min=finfo.tiny))
+    def _standard_cdf(self, z):
+        return 0.5 * (1 - z.sign() * torch.expm1(-z.abs()))
 
-    def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        return -torch.log(2 * self.scale) - torch.abs(value - self.loc) / self.scale
+    def _standard_icdf(self, probability):
+        offset = 0.5 - probability
+        return offset.sign() * torch.log1p(-2 * offset.abs())
 
-    def cdf(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        return 0.5 - 0.5 * (value - self.loc).sign() * torch.expm1(-(value - self.loc).abs() / self.scale)
-
-    def icdf(self, value):
-        term = value - 0.5
-        return self.loc - self.scale * term.sign() * torch.log1p(-2 * term.abs())
-
-    def entropy(self):
-        return 1 + torch.log(2 * self.scale)
+    def _standard_entropy(self):
+        return 1 + math.log(2)

@@ -6,8 +6,7 @@ import math
 import rushlight as torch
 from . import constraints
 from .beta import Beta
-from .distribution import Distribution
-from .utils import broadcast_all
+from .distribution import Distribution, checked
 
 __all__ = ["LKJCholesky"]
 
@@ -23,40 +22,35 @@ class LKJCholesky(Distribution):
 
     def __init__(self, dim, concentration=1.0, validate_args=None):
         if dim < 2:
-            raise ValueError(f"Expected dim to be an integer greater than or equal to 2. Found dim={dim}.")
+            raise ValueError(f"a correlation matrix has at least 2 rows, and dim is {dim}")
         self.dim = dim
-        self.concentration, = broadcast_all(concentration)
-        super().__init__(self.concentration.size(), torch.Size((dim, dim)), validate_args)
-        self._beta = self.radii()
+        self._enter({"concentration": concentration}, (dim, dim), validate_args)
+        self._beta = self._radii()
 
-    def radii(self):
-        """The distribution of the squared length of each row below the diagonal."""
-        marginal = self.concentration + 0.5 * (self.dim - 2)
-        offset = torch.arange(self.dim - 1, dtype=self.concentration.dtype)
-        offset = torch.cat([offset.new_zeros((1,)), offset])
-        return Beta(offset + 0.5, marginal.unsqueeze(-1) - 0.5 * offset)
-
-    def expand_others(self, new, batch_shape):
-        new.dim, new._beta = self.dim, self._beta.expand(batch_shape + (self.dim,))
+    def _radii(self):
+        """The distribution of the squared length of each row below the diagonal; of the first, which has none, anything."""
+        row = torch.arange(self.dim, dtype=self.concentration.dtype)
+        before = (row - 1).clamp(min=0)
+        return Beta(before + 0.5, self.concentration.unsqueeze(-1) + 0.5 * (self.dim - 2 - before), validate_args=False)
 
     def sample(self, sample_shape=torch.Size()):
         with torch.no_grad():
-            y = self._beta.sample(sample_shape).unsqueeze(-1)
-            direction = torch.randn(self._extended_shape(sample_shape), dtype=y.dtype).tril(-1)
-            direction = direction / direction.norm(dim=-1, keepdim=True)
-            direction = torch.cat([torch.zeros_like(direction[..., :1, :]), direction[..., 1:, :]], -2)
-            w = torch.sqrt(y) * direction
-            rest = torch.clamp(1 - torch.sum(w ** 2, dim=-1), min=torch.finfo(w.dtype).tiny).sqrt()
-            return w + torch.diag_embed(rest)
+            length = self._beta.sample(sample_shape).sqrt()
+            direction = self._draw(torch.randn, sample_shape, self.concentration).tril(-1)
+            norm = direction.norm(dim=-1, keepdim=True)
+            below = length.unsqueeze(-1) * direction / torch.where(norm == 0, 1, norm)
+            rest = 1 - below.square().sum(-1)
+            return below + torch.diag_embed(rest.clamp(min=torch.finfo(rest.dtype).tiny).sqrt())
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        diagonal = value.diagonal(dim1=-1, dim2=-2)[..., 1:]
-        order = torch.arange(2, self.dim + 1, dtype=self.concentration.dtype)
-        order = 2 * (self.concentration - 1).unsqueeze(-1) + self.dim - order
-        unnormalised = torch.sum(order * diagonal.log(), dim=-1)
+        """The sum of the logarithms of the diagonal, row k (from 2) dim - k + 2 (concentration - 1) times; less that of the integral."""
+        excess = self.concentration - 1
+        row = torch.arange(2, self.dim + 1, dtype=excess.dtype)
+        powers = self.dim - row + 2 * excess.unsqueeze(-1)
+        return (powers * torch.diagonal(value, dim1=-2, dim2=-1)[..., 1:].log()).sum(-1) - self._log_constant()
+
+    def _log_constant(self):
         below = self.dim - 1
-        alpha = self.concentration + 0.5 * below
-        constant = 0.5 * below * math.log(math.pi) + torch.mvlgamma(alpha - 0.5, p=below) - torch.lgamma(alpha) * below
-        return unnormalised - constant
+        alpha = self.concentration + below / 2
+        return below * (math.log(math.pi) / 2 - alpha.lgamma()) + torch.mvlgamma(alpha - 0.5, p=below)

@@ -1,62 +1,49 @@
 """Multinomial: how often each class came in a number of trials."""
 from __future__ import annotations
 
+import math
+
 import rushlight as torch
 from . import constraints
 from .binomial import Binomial
-from .categorical import Categorical
-from .distribution import Distribution
-from .utils import broadcast_all
+from .categorical import OfClasses
+from .distribution import checked
 
 __all__ = ["Multinomial"]
 
 
-class Multinomial(Distribution):
+class Multinomial(OfClasses):
     """Counts of the classes of a Categorical in ``total_count`` (an int) trials."""
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     total_count: int
 
     def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
         if not isinstance(total_count, int):
-            raise NotImplementedError("inhomogeneous total_count is not supported")
+            raise NotImplementedError(f"total_count of a Multinomial is one int for the whole batch, not {total_count!r}")
         self.total_count = total_count
-        self._categorical = Categorical(probs=probs, logits=logits)
-        self._binomial = Binomial(total_count=total_count, probs=self.probs)
-        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
+        self._enter_classes(probs, logits, validate_args)
 
-    probs = property(lambda self: self._categorical.probs)
-    logits = property(lambda self: self._categorical.logits)
-    param_shape = property(lambda self: self._categorical.param_shape)
     mean = property(lambda self: self.probs * self.total_count)
-    variance = property(lambda self: self.total_count * self.probs * (1 - self.probs))
+    variance = property(lambda self: self.mean * (1 - self.probs))
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self):
         return constraints.multinomial(self.total_count)
 
-    def expand_others(self, new, batch_shape):
-        new.total_count = self.total_count
-        new._categorical = self._categorical.expand(batch_shape)
-        new._binomial = Binomial(self.total_count, probs=new._categorical.probs)
-
     def sample(self, sample_shape=torch.Size()):
-        sample_shape = torch.Size(sample_shape)
-        places = self._categorical.sample(torch.Size((self.total_count,)) + sample_shape)
-        counts = torch.zeros(self._extended_shape(sample_shape), dtype=self.probs.dtype)
-        places = places.permute((*range(1, places.dim()), 0))
-        return counts.scatter_add(-1, places, torch.ones(places.shape, dtype=counts.dtype))
+        trials = self._categorical.sample((self.total_count, *sample_shape)).movedim(0, -1)
+        counts = self._param.new_zeros(trials.shape[:-1] + self._event_shape)
+        return counts.scatter_add(-1, trials, torch.ones_like(trials, dtype=counts.dtype))
 
     def entropy(self):
-        n = torch.tensor(float(self.total_count), dtype=self.probs.dtype)
-        term = n * self._categorical.entropy() - torch.lgamma(n + 1)
-        support = self._binomial.enumerate_support(expand=False)[1:]
-        weights = torch.exp(self._binomial.log_prob(support))
-        return term + (weights * torch.lgamma(support + 1)).sum((0, -1))
+        """n H(class) - log n! + the sum over classes of E log k!, whose counts k are binomial."""
+        counts = Binomial(self.total_count, probs=self.probs, validate_args=False)
+        k = counts.enumerate_support(expand=False)
+        expected = (counts.log_prob(k).exp() * torch.lgamma(k + 1)).sum((0, -1))
+        return self.total_count * self._categorical.entropy() - math.lgamma(self.total_count + 1) + expected
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        logits, value = broadcast_all(self.logits, value)
-        logits = torch.where((value == 0) & (logits == -float("inf")), 0, logits)
-        return torch.lgamma(value.sum(-1) + 1) - torch.lgamma(value + 1).sum(-1) + (logits * value).sum(-1)
+        impossible = (value == 0) & self.logits.isneginf()
+        terms = torch.where(impossible, 0, value * self.logits) - torch.lgamma(value + 1)
+        return torch.lgamma(value.sum(-1) + 1) + terms.sum(-1)

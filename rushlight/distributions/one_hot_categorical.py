@@ -3,53 +3,40 @@ from __future__ import annotations
 
 import rushlight as torch
 from . import constraints
-from .categorical import Categorical
-from .distribution import Distribution
+from .categorical import OfClasses
+from .distribution import checked
 
 __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 
 
-class OneHotCategorical(Distribution):
+class OneHotCategorical(OfClasses):
     """Vectors with a single 1, at place k with probability ``probs[..., k]``."""
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.one_hot
     has_enumerate_support = True
 
     def __init__(self, probs=None, logits=None, validate_args=None):
-        self._categorical = Categorical(probs, logits)
-        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
+        self._enter_classes(probs, logits, validate_args)
 
-    probs = property(lambda self: self._categorical.probs)
-    logits = property(lambda self: self._categorical.logits)
-    _param = property(lambda self: self._categorical._param)
-    mean = property(lambda self: self._categorical.probs)
-    variance = property(lambda self: self._categorical.probs * (1 - self._categorical.probs))
-    param_shape = property(lambda self: self._categorical.param_shape)
+    mean = property(lambda self: self.probs)
+    mode = property(lambda self: self._one_hot(self._categorical.mode))
+    variance = property(lambda self: self.probs * (1 - self.probs))
 
-    @property
-    def mode(self):
-        return torch.nn.functional.one_hot(self.probs.argmax(-1), self.probs.shape[-1]).to(self.probs)
-
-    def expand_others(self, new, batch_shape):
-        new._categorical = self._categorical.expand(batch_shape)
+    def _one_hot(self, places):
+        return torch.nn.functional.one_hot(places, self._num_events).to(self._param)
 
     def sample(self, sample_shape=torch.Size()):
-        places = self._categorical.sample(torch.Size(sample_shape))
-        return torch.nn.functional.one_hot(places, self._categorical._num_events).to(self.probs)
+        return self._one_hot(self._categorical.sample(sample_shape))
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        return self._categorical.log_prob(value.max(-1)[1])
+        return self._categorical.log_prob(value.argmax(-1))
 
     def entropy(self):
         return self._categorical.entropy()
 
     def enumerate_support(self, expand=True):
-        n = self.event_shape[0]
-        values = torch.eye(n, dtype=self._param.dtype).view((n,) + (1,) * len(self.batch_shape) + (n,))
-        return values.expand((n,) + self.batch_shape + (n,)) if expand else values
+        return self._enumerated(torch.eye(self._num_events, dtype=self._param.dtype), expand)
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
@@ -58,5 +45,4 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
     has_rsample = True
 
     def rsample(self, sample_shape=torch.Size()):
-        samples = self.sample(sample_shape)
-        return samples + (self.probs - self.probs.detach())
+        return self.sample(sample_shape) + (self.probs - self.probs.detach())

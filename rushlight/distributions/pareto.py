@@ -1,6 +1,9 @@
-"""Pareto: sizes without a scale."""
+"""Pareto: sizes of which the largest carry most."""
 from __future__ import annotations
 
+import math
+
+import rushlight as torch
 from . import constraints
 from .exponential import Exponential
 from .transformed_distribution import TransformedDistribution
@@ -11,38 +14,28 @@ __all__ = ["Pareto"]
 
 
 class Pareto(TransformedDistribution):
-    """Density alpha * scale ** alpha / x ** (alpha + 1) for x >= scale."""
+    """Density alpha * scale ** alpha / x ** (alpha + 1) for x >= scale: scale * exp(e) for e exponential with rate ``alpha``."""
 
     arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
 
     def __init__(self, scale, alpha, validate_args=None):
         self.scale, self.alpha = broadcast_all(scale, alpha)
-        super().__init__(Exponential(self.alpha, validate_args=validate_args), [ExpTransform(), AffineTransform(loc=0, scale=self.scale)], validate_args=validate_args)
-
-    def expand(self, batch_shape, _instance=None):
-        new = self._get_checked_instance(Pareto, _instance)
-        new.scale, new.alpha = self.scale.expand(batch_shape), self.alpha.expand(batch_shape)
-        new = super().expand(batch_shape, _instance=new)
-        new.transforms = [ExpTransform(), AffineTransform(loc=0, scale=new.scale)]
-        return new
-
-    @property
-    def mean(self):
-        a = self.alpha.clamp(min=1)
-        return a * self.scale / (a - 1)
-
-    mode = property(lambda self: self.scale)
-
-    @property
-    def variance(self):
-        a = self.alpha.clamp(min=2)
-        return self.scale.pow(2) * a / ((a - 1).pow(2) * (a - 2))
+        super().__init__(Exponential(self.alpha, validate_args), [ExpTransform(), AffineTransform(0, self.scale)], validate_args)
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self):
         return constraints.greater_than_eq(self.scale)
 
+    mode = property(lambda self: self.scale)
+
+    @property
+    def mean(self):
+        return torch.where(self.alpha > 1, self.scale * self.alpha / (self.alpha - 1), math.inf)
+
+    @property
+    def variance(self):
+        found = self.alpha * (self.scale / (self.alpha - 1)).square() / (self.alpha - 2)
+        return torch.where(self.alpha > 2, found, math.inf)
+
     def entropy(self):
-        return (self.scale / self.alpha).log() + (1 + self.alpha.reciprocal())
-
-
+        return 1 + self.alpha.reciprocal() + torch.log(self.scale / self.alpha)

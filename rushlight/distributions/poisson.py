@@ -1,10 +1,10 @@
-"""Poisson: the number of events of a process without memory."""
+"""Poisson: the number of events in a time."""
 from __future__ import annotations
 
 import rushlight as torch
 from . import constraints
+from .distribution import checked
 from .exp_family import ExponentialFamily
-from .utils import broadcast_all
 
 __all__ = ["Poisson"]
 
@@ -16,25 +16,22 @@ class Poisson(ExponentialFamily):
     support = constraints.nonnegative_integer
 
     def __init__(self, rate, validate_args=None):
-        self.rate, = broadcast_all(rate)
-        super().__init__(self.rate.shape, validate_args=validate_args)
+        self._enter({"rate": rate}, validate_args=validate_args)
 
     mean = variance = property(lambda self: self.rate)
-    mode = property(lambda self: self.rate.floor())
+    mode = property(lambda self: torch.floor(self.rate))
 
     def sample(self, sample_shape=torch.Size()):
-        with torch.no_grad():
-            return torch.poisson(self.rate.expand(self._extended_shape(sample_shape)))
+        rates = self.rate.detach().expand(self._extended_shape(sample_shape))
+        return torch.poisson(rates)
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        rate, value = broadcast_all(self.rate, value)
-        return value.xlogy(rate) - rate - (value + 1).lgamma()
+        return torch.xlogy(value, self.rate) - torch.lgamma(1 + value) - self.rate
 
     @property
     def _natural_params(self):
-        return (torch.log(self.rate),)
+        return (self.rate.log(),)
 
-    def _log_normalizer(self, x):
-        return torch.exp(x)
+    def _log_normalizer(self, log_rate):
+        return log_rate.exp()

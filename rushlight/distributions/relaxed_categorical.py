@@ -1,64 +1,50 @@
-"""RelaxedOneHotCategorical: a choice with a continuous outcome, so that gradients pass."""
+"""RelaxedOneHotCategorical: one of several classes, smooth in its parameters."""
 from __future__ import annotations
+
+import math
 
 import rushlight as torch
 from . import constraints
-from .categorical import Categorical
-from .distribution import Distribution
+from .categorical import OfClasses
+from .distribution import checked
 from .transformed_distribution import TransformedDistribution
 from .transforms import ExpTransform
-from .utils import broadcast_all, clamp_probs
+from .utils import clamp_probs, through
 
 __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
 
 
-class ExpRelaxedCategorical(Distribution):
+class ExpRelaxedCategorical(OfClasses):
     """The logarithm of a RelaxedOneHotCategorical (Maddison, Mnih and Teh 2017)."""
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.real_vector
     has_rsample = True
+    _shared = ("temperature",)
 
     def __init__(self, temperature, probs=None, logits=None, validate_args=None):
-        self._categorical, self.temperature = Categorical(probs, logits), temperature
-        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
-
-    def expand_others(self, new, batch_shape):
-        new.temperature, new._categorical = self.temperature, self._categorical.expand(batch_shape)
-
-    param_shape = property(lambda self: self._categorical.param_shape)
-    logits = property(lambda self: self._categorical.logits)
-    probs = property(lambda self: self._categorical.probs)
+        self.temperature = temperature
+        self._enter_classes(probs, logits, validate_args)
 
     def rsample(self, sample_shape=torch.Size()):
-        u = clamp_probs(torch.rand(self._extended_shape(sample_shape), dtype=self.logits.dtype))
-        scores = (self.logits - (-u.log()).log()) / self.temperature
-        return scores - scores.logsumexp(dim=-1, keepdim=True)
+        """The logits and Gumbel noise, sharpened and normalised."""
+        u = clamp_probs(self._draw(torch.rand, sample_shape, self._param))
+        return torch.log_softmax((self.logits - torch.log(-u.log())) / self.temperature, dim=-1)
 
+    @checked
     def log_prob(self, value):
-        k = self._categorical._num_events
-        if self._validate_args:
-            self._validate_sample(value)
-        logits, value = broadcast_all(self.logits, value)
-        temperature = torch.as_tensor(self.temperature, dtype=value.dtype)
-        scale = torch.full_like(temperature, float(k)).lgamma() - temperature.log().mul(-(k - 1))
-        score = logits - value.mul(temperature)
-        return (score - score.logsumexp(dim=-1, keepdim=True)).sum(-1) + scale
+        temperature, count = torch.as_tensor(self.temperature, dtype=value.dtype), self._num_events
+        shares = torch.log_softmax(self.logits - temperature * value, dim=-1)
+        return shares.sum(-1) + math.lgamma(count) + (count - 1) * temperature.log()
 
 
 class RelaxedOneHotCategorical(TransformedDistribution):
     """Vectors on the simplex that come near its corners as ``temperature`` falls."""
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    arg_constraints = OfClasses.arg_constraints
     support = constraints.simplex
     has_rsample = True
 
     def __init__(self, temperature, probs=None, logits=None, validate_args=None):
-        super().__init__(ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args), ExpTransform(), validate_args=validate_args)
+        super().__init__(ExpRelaxedCategorical(temperature, probs, logits, validate_args), ExpTransform(), validate_args)
 
-    def expand(self, batch_shape, _instance=None):
-        return super().expand(batch_shape, _instance=self._get_checked_instance(RelaxedOneHotCategorical, _instance))
-
-    temperature = property(lambda self: self.base_dist.temperature)
-    logits = property(lambda self: self.base_dist.logits)
-    probs = property(lambda self: self.base_dist.probs)
+    temperature, probs, logits = through("base_dist", "temperature", "probs", "logits")

@@ -1,4 +1,4 @@
-"""StudentT: a normal variable over the root of a chi-squared one."""
+"""StudentT: a normal variable over the root of an independent chi-squared one."""
 from __future__ import annotations
 
 import math
@@ -6,48 +6,39 @@ import math
 import rushlight as torch
 from . import constraints
 from .chi2 import Chi2
-from .distribution import Distribution
-from .utils import _standard_normal, broadcast_all
+from .location_scale import LocationScale
 
 __all__ = ["StudentT"]
 
 
-class StudentT(Distribution):
+class StudentT(LocationScale):
     """Student's t distribution with ``df`` degrees of freedom, moved by ``loc`` and stretched by ``scale``."""
 
-    arg_constraints = {"df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
+    arg_constraints = {"df": constraints.positive, **LocationScale.arg_constraints}
 
     def __init__(self, df, loc=0.0, scale=1.0, validate_args=None):
-        self.df, self.loc, self.scale = broadcast_all(df, loc, scale)
-        super().__init__(self.df.shape, validate_args=validate_args)
+        self._enter({"df": df, "loc": loc, "scale": scale}, validate_args=validate_args)
 
+    mean = property(lambda self: torch.where(self.df > 1, self.loc, math.nan))
     mode = property(lambda self: self.loc)
 
     @property
-    def mean(self):
-        return torch.where(self.df <= 1, math.nan, self.loc)
-
-    @property
     def variance(self):
-        finite = torch.where(self.df > 2, self.scale.pow(2) * self.df / (self.df - 2), math.inf)
-        return torch.where(self.df <= 1, math.nan, finite)
+        """scale^2 df / (df - 2); infinite down to df = 1, and below that not defined."""
+        finite = self.scale.square() * self.df / (self.df - 2)
+        return torch.where(self.df > 2, finite, torch.where(self.df > 1, math.inf, math.nan))
 
-    def rsample(self, sample_shape=torch.Size()):
-        shape = self._extended_shape(sample_shape)
-        x = _standard_normal(shape, self.df.dtype, self.df.device)
-        z = Chi2(self.df).rsample(sample_shape)
-        return self.loc + self.scale * x * torch.rsqrt(z / self.df)
+    def _standard_sample(self, sample_shape):
+        squares = Chi2(self.df, validate_args=False).rsample(sample_shape)
+        return self._draw(torch.randn, sample_shape, self.df) * torch.rsqrt(squares / self.df)
 
-    def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        y = (value - self.loc) / self.scale
-        constant = self.scale.log() + 0.5 * self.df.log() + 0.5 * math.log(math.pi) + torch.lgamma(0.5 * self.df) - torch.lgamma(0.5 * (self.df + 1.0))
-        return -0.5 * (self.df + 1.0) * torch.log1p(y ** 2.0 / self.df) - constant
+    def _log_beta(self):
+        """log B(df / 2, 1 / 2)"""
+        return torch.lgamma(self.df / 2) + math.lgamma(0.5) - torch.lgamma((self.df + 1) / 2)
 
-    def entropy(self):
-        half = 0.5 * self.df
-        beta = torch.lgamma(half) + math.lgamma(0.5) - torch.lgamma(half + 0.5)
-        return self.scale.log() + (half + 0.5) * (torch.digamma(half + 0.5) - torch.digamma(half)) + 0.5 * self.df.log() + beta
+    def _standard_log_prob(self, z):
+        return -(self.df + 1) / 2 * torch.log1p(z.square() / self.df) - 0.5 * self.df.log() - self._log_beta()
+
+    def _standard_entropy(self):
+        more = (self.df + 1) / 2
+        return more * (torch.digamma(more) - torch.digamma(self.df / 2)) + 0.5 * self.df.log() + self._log_beta()

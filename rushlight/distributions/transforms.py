@@ -1,14 +1,14 @@
 """Transforms: invertible maps between regions, with the logarithm of how they stretch volume."""
 from __future__ import annotations
 
+import copy
 import functools
 import math
-import operator
 import weakref
 
 import rushlight as torch
 from . import constraints
-from .utils import _sum_rightmost, broadcast_all, lazy_property, tril_matrix_to_vec, vec_to_tril_matrix
+from .utils import _sum_rightmost, as_tensors, lazy_property, tril_matrix_to_vec, vec_to_tril_matrix
 
 __all__ = ["AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform", "CumulativeDistributionTransform", "ExpTransform",
            "IndependentTransform", "LowerCholeskyTransform", "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform", "SigmoidTransform", "SoftplusTransform",
@@ -19,36 +19,42 @@ class Transform:
     """A differentiable map.  Subclasses define ``domain``, ``codomain``, ``_call``, ``_inverse`` and ``log_abs_det_jacobian``.
 
     ``cache_size=1`` keeps the last pair of values, so that inverting what was just computed costs nothing and loses nothing.
+    A subclass that names its parameters in ``_parameters`` compares by them; others are equal to themselves alone.
     """
 
     bijective = False
     domain: constraints.Constraint
     codomain: constraints.Constraint
+    _parameters: tuple | None = None
 
     def __init__(self, cache_size=0):
         if cache_size not in (0, 1):
-            raise ValueError("cache_size must be 0 or 1")
+            raise ValueError(f"cache_size is {cache_size!r}: a transform keeps no pair of values (0) or the last one (1)")
         self._cache_size, self._inv = cache_size, None
         self._cached_x_y = None, None
-        super().__init__()
 
     def __getstate__(self):
-        return {**self.__dict__, "_inv": None}
+        return {**vars(self), "_inv": None}
 
     @property
     def event_dim(self):
-        if self.domain.event_dim == self.codomain.event_dim:
-            return self.domain.event_dim
-        raise ValueError("Please use either .domain.event_dim or .codomain.event_dim")
+        """How many dimensions one value has.  ValueError where a value and its image differ in that."""
+        before, after = self.domain.event_dim, self.codomain.event_dim
+        if before != after:
+            raise ValueError(f"{type(self).__name__} takes values of {before} dimensions to values of {after}: ask .domain.event_dim or .codomain.event_dim")
+        return before
 
     @property
     def inv(self):
         """The inverse transform."""
-        inverse = self._inv() if self._inv is not None else None
+        inverse = self._inv and self._inv()
         if inverse is None:
-            inverse = _InverseTransform(self)
+            inverse = self._inverted()
             self._inv = weakref.ref(inverse)
         return inverse
+
+    def _inverted(self):
+        return _InverseTransform(self)
 
     @property
     def sign(self):
@@ -56,37 +62,42 @@ class Transform:
         raise NotImplementedError(f"{type(self).__name__} is not monotone in one variable")
 
     def with_cache(self, cache_size=1):
+        """The same transform, and the transforms in it, with another cache size."""
         if self._cache_size == cache_size:
             return self
-        if type(self).__init__ is Transform.__init__:
-            return type(self)(cache_size=cache_size)
-        raise NotImplementedError(f"{type(self)}.with_cache is not implemented")
+        found = copy.copy(self)
+        Transform.__init__(found, cache_size)
+        for name, value in vars(found).items():
+            if isinstance(value, Transform):
+                setattr(found, name, value.with_cache(cache_size))
+            elif isinstance(value, list) and all([isinstance(part, Transform) for part in value]):
+                setattr(found, name, [part.with_cache(cache_size) for part in value])
+        return found
 
     def __eq__(self, other):
-        return self is other
-
-    def __ne__(self, other):
-        return not self.__eq__(other)
+        if self is other or self._parameters is None or type(self) is not type(other):
+            return self is other
+        return all([_same(getattr(self, name), getattr(other, name)) for name in self._parameters])
 
     __hash__ = object.__hash__
 
     def __call__(self, x):
-        if self._cache_size == 0:
-            return self._call(x)
+        """The image of x."""
         known, y = self._cached_x_y
-        if x is not known:
-            y = self._call(x)
-            self._cached_x_y = x, y
+        if self._cache_size == 0 or x is not known:
+            y = self._remembered(x, self._call(x))[1]
         return y
 
     def _inv_call(self, y):
-        if self._cache_size == 0:
-            return self._inverse(y)
         x, known = self._cached_x_y
-        if y is not known:
-            x = self._inverse(y)
-            self._cached_x_y = x, y
+        if self._cache_size == 0 or y is not known:
+            x = self._remembered(self._inverse(y), y)[0]
         return x
+
+    def _remembered(self, x, y):
+        if self._cache_size:
+            self._cached_x_y = x, y
+        return x, y
 
     def _call(self, x):
         raise NotImplementedError(f"{type(self).__name__} does not say how it maps")
@@ -98,22 +109,30 @@ class Transform:
         """log |det dy/dx| at pairs of values."""
         raise NotImplementedError(f"{type(self).__name__} does not say how it stretches volume")
 
-    def __repr__(self):
-        return type(self).__name__ + "()"
-
     def forward_shape(self, shape):
         """The shape of results for values of a shape."""
         return shape
 
     def inverse_shape(self, shape):
+        """The shape of values for results of a shape."""
         return shape
+
+    def __repr__(self):
+        return f"{type(self).__name__}()"
+
+
+def _same(a, b):
+    """Whether two parameters are equal: transforms, lists of them, numbers and tensors."""
+    return a == b if isinstance(a, (Transform, list, tuple)) else bool(torch.as_tensor(a == b).all())
 
 
 class _InverseTransform(Transform):
     """A transform the other way round."""
 
+    _parameters = ("_inv",)
+
     def __init__(self, transform):
-        super().__init__(cache_size=transform._cache_size)
+        super().__init__(transform._cache_size)
         self._inv = transform
 
     domain = property(lambda self: self._inv.codomain)
@@ -122,13 +141,11 @@ class _InverseTransform(Transform):
     sign = property(lambda self: self._inv.sign)
     inv = property(lambda self: self._inv)
 
+    def __getstate__(self):
+        return vars(self)
+
     def with_cache(self, cache_size=1):
-        return self.inv.with_cache(cache_size).inv
-
-    def __eq__(self, other):
-        return isinstance(other, _InverseTransform) and self._inv == other._inv
-
-    __hash__ = object.__hash__
+        return self._inv.with_cache(cache_size).inv
 
     def __call__(self, x):
         return self._inv._inv_call(x)
@@ -149,79 +166,63 @@ class _InverseTransform(Transform):
 class ComposeTransform(Transform):
     """Transforms one after the other."""
 
+    _parameters = ("parts",)
+
     def __init__(self, parts, cache_size=0):
-        self.parts = [p.with_cache(cache_size) for p in parts] if cache_size else list(parts)
-        super().__init__(cache_size=cache_size)
-
-    def __eq__(self, other):
-        return isinstance(other, ComposeTransform) and self.parts == other.parts
-
-    __hash__ = object.__hash__
+        super().__init__(cache_size)
+        self.parts = [part.with_cache(cache_size) for part in parts] if cache_size else list(parts)
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self):
-        if not self.parts:
-            return constraints.real
-        return self.widened(self.parts[0].domain, reversed(self.parts), self.parts[-1].codomain.event_dim, "domain", "codomain")
+        return self._end([(part.domain, part.codomain) for part in reversed(self.parts)])
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self):
-        if not self.parts:
-            return constraints.real
-        return self.widened(self.parts[-1].codomain, self.parts, self.parts[0].domain.event_dim, "codomain", "domain")
+        return self._end([(part.codomain, part.domain) for part in self.parts])
 
     @staticmethod
-    def widened(region, parts, event_dim, near, far):
-        """A region with as many event dimensions as the widest part needs."""
-        for part in parts:
-            event_dim += getattr(part, near).event_dim - getattr(part, far).event_dim
-            event_dim = max(event_dim, getattr(part, near).event_dim)
-        more = event_dim - region.event_dim
-        return constraints.independent(region, more) if more > 0 else region
+    def _end(steps):
+        """The region at the last of (near, far) steps, with as many event dimensions as the widest step needs there."""
+        if not steps:
+            return constraints.real
+        event_dim = steps[0][1].event_dim
+        for near, far in steps:
+            event_dim = max(event_dim + near.event_dim - far.event_dim, near.event_dim)
+        region = steps[-1][0]
+        return constraints.widened(region, event_dim - region.event_dim)
 
     @lazy_property
     def bijective(self):
-        return all(p.bijective for p in self.parts)
+        """Whether all parts are."""
+        return all([part.bijective for part in self.parts])
 
     @lazy_property
     def sign(self):
-        return functools.reduce(operator.mul, (p.sign for p in self.parts), 1)
+        """The product of the parts' signs."""
+        return functools.reduce(lambda sign, part: sign * part.sign, self.parts, 1)
 
-    @property
-    def inv(self):
-        inverse = self._inv() if self._inv is not None else None
-        if inverse is None:
-            inverse = ComposeTransform([p.inv for p in reversed(self.parts)])
-            self._inv = weakref.ref(inverse)
-            inverse._inv = weakref.ref(self)
+    def _inverted(self):
+        inverse = ComposeTransform([part.inv for part in reversed(self.parts)])
+        inverse._inv = weakref.ref(self)
         return inverse
 
-    def with_cache(self, cache_size=1):
-        return self if self._cache_size == cache_size else ComposeTransform(self.parts, cache_size=cache_size)
-
     def __call__(self, x):
-        for part in self.parts:
-            x = part(x)
-        return x
+        return functools.reduce(lambda value, part: part(value), self.parts, x)
 
     def log_abs_det_jacobian(self, x, y):
-        if not self.parts:
-            return torch.zeros_like(x)
-        values = [x]
-        for part in self.parts[:-1]:
-            values.append(part(values[-1]))
-        values.append(y)
-        terms, event_dim = [], self.domain.event_dim
-        for part, a, b in zip(self.parts, values, values[1:]):
-            terms.append(_sum_rightmost(part.log_abs_det_jacobian(a, b), event_dim - part.domain.event_dim))
+        total, event_dim = 0.0, self.domain.event_dim
+        for place, part in enumerate(self.parts):
+            image = y if part is self.parts[-1] and place == len(self.parts) - 1 else part(x)
+            total = total + _sum_rightmost(part.log_abs_det_jacobian(x, image), event_dim - part.domain.event_dim)
             event_dim += part.codomain.event_dim - part.domain.event_dim
-        return functools.reduce(operator.add, terms)
+            x = image
+        return total if self.parts else torch.zeros_like(x)
 
     def forward_shape(self, shape):
-        return functools.reduce(lambda s, p: p.forward_shape(s), self.parts, shape)
+        return functools.reduce(lambda shape, part: part.forward_shape(shape), self.parts, shape)
 
     def inverse_shape(self, shape):
-        return functools.reduce(lambda s, p: p.inverse_shape(s), reversed(self.parts), shape)
+        return functools.reduce(lambda shape, part: part.inverse_shape(shape), reversed(self.parts), shape)
 
     def __repr__(self):
         return "ComposeTransform(\n    " + ",\n    ".join(map(repr, self.parts)) + "\n)"
@@ -234,11 +235,11 @@ class IndependentTransform(Transform):
     """A transform whose last batch dimensions count as event dimensions."""
 
     def __init__(self, base_transform, reinterpreted_batch_ndims, cache_size=0):
-        super().__init__(cache_size=cache_size)
+        super().__init__(cache_size)
         self.base_transform, self.reinterpreted_batch_ndims = base_transform.with_cache(cache_size), reinterpreted_batch_ndims
 
-    def with_cache(self, cache_size=1):
-        return self if self._cache_size == cache_size else IndependentTransform(self.base_transform, self.reinterpreted_batch_ndims, cache_size=cache_size)
+    bijective = property(lambda self: self.base_transform.bijective)
+    sign = property(lambda self: self.base_transform.sign)
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self):
@@ -248,21 +249,17 @@ class IndependentTransform(Transform):
     def codomain(self):
         return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
 
-    bijective = property(lambda self: self.base_transform.bijective)
-    sign = property(lambda self: self.base_transform.sign)
-
     def _call(self, x):
-        if x.dim() < self.domain.event_dim:
-            raise ValueError("Too few dimensions on input")
+        _split(x.shape, self.domain.event_dim)
         return self.base_transform(x)
 
     def _inverse(self, y):
-        if y.dim() < self.codomain.event_dim:
-            raise ValueError("Too few dimensions on input")
+        _split(y.shape, self.codomain.event_dim)
         return self.base_transform.inv(y)
 
     def log_abs_det_jacobian(self, x, y):
-        return _sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
+        each = self.base_transform.log_abs_det_jacobian(x, y)
+        return _sum_rightmost(each, self.reinterpreted_batch_ndims)
 
     def forward_shape(self, shape):
         return self.base_transform.forward_shape(shape)
@@ -274,470 +271,214 @@ class IndependentTransform(Transform):
         return f"IndependentTransform({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
 
 
-class ReshapeTransform(Transform):
-    """The last dimensions in another shape."""
+def _split(shape, event_dim):
+    """A shape as the batch's and the event's.  ValueError for one with too few dimensions."""
+    if len(shape) < event_dim:
+        raise ValueError(f"too few dimensions: a value has {event_dim}, and the shape is {tuple(shape)}")
+    cut = len(shape) - event_dim
+    return shape[:cut], shape[cut:]
 
-    bijective = True
 
-    def __init__(self, in_shape, out_shape, cache_size=0):
-        self.in_shape, self.out_shape = torch.Size(in_shape), torch.Size(out_shape)
-        if self.in_shape.numel() != self.out_shape.numel():
-            raise ValueError("in_shape, out_shape have different numbers of elements")
-        super().__init__(cache_size=cache_size)
+class OfEvents(Transform):
+    """A transform of whole vectors or matrices: ``_image`` and ``_origin`` say the shape of one value, the batch stays."""
 
-    @constraints.dependent_property
-    def domain(self):
-        return constraints.independent(constraints.real, len(self.in_shape))
+    def _image(self, event):
+        return event
 
-    @constraints.dependent_property
-    def codomain(self):
-        return constraints.independent(constraints.real, len(self.out_shape))
-
-    def with_cache(self, cache_size=1):
-        return self if self._cache_size == cache_size else ReshapeTransform(self.in_shape, self.out_shape, cache_size=cache_size)
-
-    def _call(self, x):
-        return x.reshape(x.shape[:x.dim() - len(self.in_shape)] + self.out_shape)
-
-    def _inverse(self, y):
-        return y.reshape(y.shape[:y.dim() - len(self.out_shape)] + self.in_shape)
-
-    def log_abs_det_jacobian(self, x, y):
-        return x.new_zeros(x.shape[:x.dim() - len(self.in_shape)])
+    def _origin(self, event):
+        return event
 
     def forward_shape(self, shape):
-        return self.exchanged(shape, self.in_shape, self.out_shape)
+        batch, event = _split(torch.Size(shape), self.domain.event_dim)
+        return batch + self._image(event)
 
     def inverse_shape(self, shape):
-        return self.exchanged(shape, self.out_shape, self.in_shape)
+        batch, event = _split(torch.Size(shape), self.codomain.event_dim)
+        return batch + self._origin(event)
+
+
+class ReshapeTransform(OfEvents):
+    """The last dimensions in another shape.  ValueError for shapes with different numbers of elements."""
+
+    bijective = True
+    _parameters = ("in_shape", "out_shape")
+
+    def __init__(self, in_shape, out_shape, cache_size=0):
+        super().__init__(cache_size)
+        self.in_shape, self.out_shape = torch.Size(in_shape), torch.Size(out_shape)
+        if self.in_shape.numel() != self.out_shape.numel():
+            raise ValueError(f"in_shape {tuple(in_shape)} and out_shape {tuple(out_shape)} have different numbers of elements")
+
+    domain = constraints.dependent_property(lambda self: constraints.independent(constraints.real, len(self.in_shape)))
+    codomain = constraints.dependent_property(lambda self: constraints.independent(constraints.real, len(self.out_shape)))
+
+    def _image(self, event):
+        return self._exchanged(event, self.in_shape, self.out_shape)
+
+    def _origin(self, event):
+        return self._exchanged(event, self.out_shape, self.in_shape)
 
     @staticmethod
-    def exchanged(shape, old, new):
-        if len(shape) < len(old):
-            raise ValueError("Too few dimensions on input")
-        cut = len(shape) - len(old)
-        if shape[cut:] != old:
-            raise ValueError(f"Shape mismatch: expected {shape[cut:]} but got {old}")
-        return shape[:cut] + new
+    def _exchanged(event, old, new):
+        if event != old:
+            raise ValueError(f"a value has shape {tuple(event)} where {tuple(old)} is reshaped")
+        return new
+
+    def _call(self, x):
+        return x.reshape(self.forward_shape(x.shape))
+
+    def _inverse(self, y):
+        return y.reshape(self.inverse_shape(y.shape))
+
+    def log_abs_det_jacobian(self, x, y):
+        return x.new_zeros(_split(x.shape, len(self.in_shape))[0])
 
 
 class Elementwise(Transform):
-    """What transforms without parameters share: instances of a class are equal."""
+    """y = function(x) for each number, by three functions: the ``function``, its ``inverse``, and ``log_slope(x, y)``, the logarithm of its derivative."""
 
-    def __eq__(self, other):
-        return type(other) is type(self)
+    domain = constraints.real
+    bijective, sign = True, 1
+    _parameters = ()
+    function: object
+    inverse: object
+    log_slope: object
 
-    __hash__ = object.__hash__
+    def _call(self, x):
+        return type(self).function(x)
+
+    def _inverse(self, y):
+        return type(self).inverse(y)
+
+    def log_abs_det_jacobian(self, x, y):
+        return type(self).log_slope(x, y)
+
+
+def _inside(probability):
+    """A probability kept from rounding to 0 or 1."""
+    ends = torch.finfo(probability.dtype)
+    return probability.clamp(ends.tiny, 1 - ends.eps)
+
+
+def _softplus(x):
+    return torch.nn.functional.softplus(x)
+
+
+def _log_slope_of_tanh(x, y=None):
+    """log(1 - tanh(x)^2), without cancellation."""
+    return 2 * (math.log(2) - x - _softplus(-2 * x))
 
 
 class ExpTransform(Elementwise):
     """y = exp(x)"""
 
-    domain, codomain = constraints.real, constraints.positive
-    bijective, sign = True, +1
-
-    def _call(self, x):
-        return x.exp()
-
-    def _inverse(self, y):
-        return y.log()
-
-    def log_abs_det_jacobian(self, x, y):
-        return x
-
-
-class PowerTransform(Transform):
-    """y = x ** exponent"""
-
-    domain = codomain = constraints.positive
-    bijective = True
-
-    def __init__(self, exponent, cache_size=0):
-        super().__init__(cache_size=cache_size)
-        self.exponent, = broadcast_all(exponent)
-
-    def with_cache(self, cache_size=1):
-        return self if self._cache_size == cache_size else PowerTransform(self.exponent, cache_size=cache_size)
-
-    @lazy_property
-    def sign(self):
-        return self.exponent.sign()
-
-    def __eq__(self, other):
-        return isinstance(other, PowerTransform) and bool(self.exponent.eq(other.exponent).all())
-
-    __hash__ = object.__hash__
-
-    def _call(self, x):
-        return x.pow(self.exponent)
-
-    def _inverse(self, y):
-        return y.pow(1 / self.exponent)
-
-    def log_abs_det_jacobian(self, x, y):
-        return (self.exponent * y / x).abs().log()
-
-    def forward_shape(self, shape):
-        return torch.broadcast_shapes(shape, getattr(self.exponent, "shape", ()))
-
-    inverse_shape = forward_shape
-
-
-def _clipped_sigmoid(x):
-    finfo = torch.finfo(x.dtype)
-    return torch.clamp(torch.sigmoid(x), min=finfo.tiny, max=1.0 - finfo.eps)
+    codomain = constraints.positive
+    function, inverse, log_slope = torch.exp, torch.log, lambda x, y: x
 
 
 class SigmoidTransform(Elementwise):
     """y = 1 / (1 + exp(-x))"""
 
-    domain, codomain = constraints.real, constraints.unit_interval
-    bijective, sign = True, +1
-
-    def _call(self, x):
-        return _clipped_sigmoid(x)
-
-    def _inverse(self, y):
-        finfo = torch.finfo(y.dtype)
-        y = y.clamp(min=finfo.tiny, max=1.0 - finfo.eps)
-        return y.log() - (-y).log1p()
-
-    def log_abs_det_jacobian(self, x, y):
-        return -torch.nn.functional.softplus(-x) - torch.nn.functional.softplus(x)
+    codomain = constraints.unit_interval
+    function, inverse, log_slope = lambda x: _inside(x.sigmoid()), lambda y: torch.logit(_inside(y)), lambda x, y: -_softplus(-x) - _softplus(x)
 
 
 class SoftplusTransform(Elementwise):
     """y = log(1 + exp(x))"""
 
-    domain, codomain = constraints.real, constraints.positive
-    bijective, sign = True, +1
-
-    def _call(self, x):
-        return torch.nn.functional.softplus(x)
-
-    def _inverse(self, y):
-        return (-y).expm1().neg().log() + y
-
-    def log_abs_det_jacobian(self, x, y):
-        return -torch.nn.functional.softplus(-x)
+    codomain = constraints.positive
+    function, inverse, log_slope = _softplus, lambda y: y + torch.log(-torch.expm1(-y)), lambda x, y: -_softplus(-x)
 
 
 class TanhTransform(Elementwise):
     """y = tanh(x)"""
 
-    domain, codomain = constraints.real, constraints.interval(-1.0, 1.0)
-    bijective, sign = True, +1
-
-    def _call(self, x):
-        return x.tanh()
-
-    def _inverse(self, y):
-        return torch.atanh(y)
-
-    def log_abs_det_jacobian(self, x, y):
-        return 2.0 * (math.log(2.0) - x - torch.nn.functional.softplus(-2.0 * x))  # log (1 - tanh(x)^2) without cancellation
+    codomain = constraints.interval(-1.0, 1.0)
+    function, inverse, log_slope = torch.tanh, torch.atanh, _log_slope_of_tanh
 
 
-class AbsTransform(Elementwise):
-    """y = |x|, which has no inverse: ``inv`` gives the positive one."""
+class AbsTransform(Transform):
+    """y = |x|, which two numbers share: ``inv`` gives the positive one."""
 
     domain, codomain = constraints.real, constraints.positive
+    _parameters = ()
 
     def _call(self, x):
-        return x.abs()
+        return torch.abs(x)
 
     def _inverse(self, y):
         return y
 
 
-class AffineTransform(Transform):
-    """y = loc + scale * x"""
+class OfNumbers(Transform):
+    """A transform of each number whose parameters broadcast with its values."""
 
     bijective = True
 
+    def forward_shape(self, shape):
+        shapes = [value.shape for value in [getattr(self, name) for name in self._parameters] if isinstance(value, torch.Tensor)]
+        return torch.broadcast_shapes(shape, *shapes)
+
+    def inverse_shape(self, shape):
+        return self.forward_shape(shape)
+
+
+class PowerTransform(OfNumbers):
+    """y = x ** exponent"""
+
+    domain = codomain = constraints.positive
+    _parameters = ("exponent",)
+
+    def __init__(self, exponent, cache_size=0):
+        super().__init__(cache_size)
+        self.exponent, = as_tensors(exponent)
+
+    sign = property(lambda self: self.exponent.sign())
+
+    def _call(self, x):
+        return x ** self.exponent
+
+    def _inverse(self, y):
+        return y ** self.exponent.reciprocal()
+
+    def log_abs_det_jacobian(self, x, y):
+        return torch.log(torch.abs(self.exponent * y / x))
+
+
+class AffineTransform(OfNumbers):
+    """y = loc + scale * x, numbers or tensors; ``event_dim`` trailing dimensions make one value."""
+
+    _parameters = ("loc", "scale")
+
     def __init__(self, loc, scale, event_dim=0, cache_size=0):
-        super().__init__(cache_size=cache_size)
+        super().__init__(cache_size)
         self.loc, self.scale, self._event_dim = loc, scale, event_dim
 
     event_dim = property(lambda self: self._event_dim)
-
-    @constraints.dependent_property(is_discrete=False)
-    def domain(self):
-        return constraints.real if self.event_dim == 0 else constraints.independent(constraints.real, self.event_dim)
-
-    codomain = domain
-
-    def with_cache(self, cache_size=1):
-        return self if self._cache_size == cache_size else AffineTransform(self.loc, self.scale, self.event_dim, cache_size=cache_size)
-
-    def __eq__(self, other):
-        if not isinstance(other, AffineTransform):
-            return False
-        return all(bool(torch.as_tensor(a == b).all()) for a, b in ((self.loc, other.loc), (self.scale, other.scale)))
-
-    __hash__ = object.__hash__
+    domain = codomain = constraints.dependent_property(lambda self: constraints.widened(constraints.real, self._event_dim), is_discrete=False)
 
     @property
     def sign(self):
-        if isinstance(self.scale, (int, float)):
-            return 1 if self.scale > 0 else -1 if self.scale < 0 else 0
-        return self.scale.sign()
+        return self.scale.sign() if isinstance(self.scale, torch.Tensor) else (self.scale > 0) - (self.scale < 0)
 
     def _call(self, x):
-        return self.loc + self.scale * x
+        return self.scale * x + self.loc
 
     def _inverse(self, y):
         return (y - self.loc) / self.scale
 
     def log_abs_det_jacobian(self, x, y):
-        scale = self.scale
-        result = torch.full_like(x, math.log(abs(scale))) if isinstance(scale, (int, float)) else torch.abs(scale).log()
-        if self.event_dim:
-            result = result.view(result.size()[:-self.event_dim] + (-1,)).sum(-1)
-            return result.expand(x.shape[:-self.event_dim])
-        return result.expand(x.shape)
-
-    def forward_shape(self, shape):
-        return torch.broadcast_shapes(shape, getattr(self.loc, "shape", ()), getattr(self.scale, "shape", ()))
-
-    inverse_shape = forward_shape
-
-
-class CorrCholeskyTransform(Transform):
-    """D * (D - 1) / 2 real numbers as the Cholesky factor of a D x D correlation matrix (Lewandowski, Kurowicka and Joe 2009)."""
-
-    domain, codomain = constraints.real_vector, constraints.corr_cholesky
-    bijective = True
-
-    def _call(self, x):
-        x = torch.tanh(x)
-        eps = torch.finfo(x.dtype).eps
-        r = vec_to_tril_matrix(x.clamp(min=-1 + eps, max=1 - eps), diag=-1)
-        rest = (1 - r ** 2).sqrt().cumprod(-1)
-        r = r + torch.eye(r.shape[-1], dtype=r.dtype)
-        return r * torch.nn.functional.pad(rest[..., :-1], [1, 0], value=1)
-
-    def _inverse(self, y):
-        rest = 1 - torch.cumsum(y * y, dim=-1)
-        rest = torch.nn.functional.pad(rest[..., :-1], [1, 0], value=1)
-        t = tril_matrix_to_vec(y, diag=-1) / tril_matrix_to_vec(rest, diag=-1).sqrt()
-        return (t.log1p() - t.neg().log1p()) / 2
-
-    def log_abs_det_jacobian(self, x, y, intermediates=None):
-        rest = 1 - (y * y).cumsum(dim=-1)
-        stick = 0.5 * tril_matrix_to_vec(rest, diag=-2).log().sum(-1)
-        tanh = -2 * (x + torch.nn.functional.softplus(-2 * x) - math.log(2.0)).sum(dim=-1)
-        return stick + tanh
-
-    def forward_shape(self, shape):
-        if len(shape) < 1:
-            raise ValueError("Too few dimensions on input")
-        n = round((0.25 + 2 * shape[-1]) ** 0.5 + 0.5)
-        if n * (n - 1) // 2 != shape[-1]:
-            raise ValueError("Input is not a flattened lower-diagonal number")
-        return shape[:-1] + (n, n)
-
-    def inverse_shape(self, shape):
-        if len(shape) < 2:
-            raise ValueError("Too few dimensions on input")
-        if shape[-2] != shape[-1]:
-            raise ValueError("Input is not square")
-        return shape[:-2] + (shape[-1] * (shape[-1] - 1) // 2,)
-
-
-class SoftmaxTransform(Elementwise):
-    """y = softmax(x): a vector on the simplex.  Not bijective: inv gives log(y)."""
-
-    domain, codomain = constraints.real_vector, constraints.simplex
-
-    def _call(self, x):
-        probs = (x - x.max(-1, True)[0]).exp()
-        return probs / probs.sum(-1, True)
-
-    def _inverse(self, y):
-        return y.log()
-
-    def forward_shape(self, shape):
-        if len(shape) < 1:
-            raise ValueError("Too few dimensions on input")
-        return shape
-
-    inverse_shape = forward_shape
-
-
-class StickBreakingTransform(Elementwise):
-    """k real numbers as a vector of k + 1 on the simplex: each takes a part of what the ones before left."""
-
-    domain, codomain = constraints.real_vector, constraints.simplex
-    bijective = True
-
-    def offsets(self, x):
-        """How many parts are still to come: zero gives equal parts."""
-        return x.shape[-1] + 1 - x.new_ones(x.shape[-1]).cumsum(-1)
-
-    def _call(self, x):
-        z = _clipped_sigmoid(x - self.offsets(x).log())
-        left = (1 - z).cumprod(-1)
-        pad = torch.nn.functional.pad
-        return pad(z, [0, 1], value=1) * pad(left, [1, 0], value=1)
-
-    def _inverse(self, y):
-        cut = y[..., :-1]
-        offset = y.shape[-1] - cut.new_ones(cut.shape[-1]).cumsum(-1)
-        left = torch.clamp(1 - cut.cumsum(-1), min=torch.finfo(y.dtype).tiny)
-        return cut.log() - left.log() + offset.log()
-
-    def log_abs_det_jacobian(self, x, y):
-        x = x - self.offsets(x).log()
-        return (-x + torch.nn.functional.logsigmoid(x) + y[..., :-1].log()).sum(-1)
-
-    def forward_shape(self, shape):
-        if len(shape) < 1:
-            raise ValueError("Too few dimensions on input")
-        return shape[:-1] + (shape[-1] + 1,)
-
-    def inverse_shape(self, shape):
-        if len(shape) < 1:
-            raise ValueError("Too few dimensions on input")
-        return shape[:-1] + (shape[-1] - 1,)
-
-
-class LowerCholeskyTransform(Elementwise):
-    """A matrix as a lower triangular one with positive diagonal."""
-
-    domain, codomain = constraints.independent(constraints.real, 2), constraints.lower_cholesky
-
-    def _call(self, x):
-        return x.tril(-1) + x.diagonal(dim1=-2, dim2=-1).exp().diag_embed()
-
-    def _inverse(self, y):
-        return y.tril(-1) + y.diagonal(dim1=-2, dim2=-1).log().diag_embed()
-
-
-class PositiveDefiniteTransform(Elementwise):
-    """A matrix as a positive definite one."""
-
-    domain, codomain = constraints.independent(constraints.real, 2), constraints.positive_definite
-
-    def _call(self, x):
-        x = LowerCholeskyTransform()(x)
-        return x @ x.mT
-
-    def _inverse(self, y):
-        return LowerCholeskyTransform().inv(torch.linalg.cholesky(y))
-
-
-class Joined(Transform):
-    """Transforms for parts of a tensor along ``dim``."""
-
-    transforms: list
-    dim: int
-
-    bijective = property(lambda self: all(t.bijective for t in self.transforms))
-
-    def parts(self, value):
-        raise NotImplementedError
-
-    def joined(self, values):
-        raise NotImplementedError
-
-    def check(self, value):
-        if not -value.dim() <= self.dim < value.dim():
-            raise ValueError(f"dim {self.dim} is out of range for a value of {value.dim()} dimensions")
-
-    def _call(self, x):
-        return self.joined([t(p) for t, p in zip(self.transforms, self.parts(x))])
-
-    def _inverse(self, y):
-        return self.joined([t.inv(p) for t, p in zip(self.transforms, self.parts(y))])
-
-
-class CatTransform(Joined):
-    """Transforms for pieces of ``lengths`` along ``dim``."""
-
-    def __init__(self, tseq, dim=0, lengths=None, cache_size=0):
-        if not all(isinstance(t, Transform) for t in tseq):
-            raise AssertionError("All elements of tseq must be Transform instances")
-        self.transforms = [t.with_cache(cache_size) for t in tseq] if cache_size else list(tseq)
-        super().__init__(cache_size=cache_size)
-        self.lengths, self.dim = [1] * len(self.transforms) if lengths is None else list(lengths), dim
-        if len(self.lengths) != len(self.transforms):
-            raise AssertionError(f"lengths ({len(self.lengths)}) must match the number of transforms ({len(self.transforms)})")
-
-    event_dim = property(lambda self: max(t.event_dim for t in self.transforms))
-    length = property(lambda self: sum(self.lengths))
-
-    def with_cache(self, cache_size=1):
-        return self if self._cache_size == cache_size else CatTransform(self.transforms, self.dim, self.lengths, cache_size)
-
-    def parts(self, value):
-        self.check(value)
-        if value.size(self.dim) != self.length:
-            raise ValueError(f"the value has {value.size(self.dim)} places along dim {self.dim}, the transforms {self.length}")
-        return value.split(self.lengths, self.dim)
-
-    def joined(self, values):
-        return torch.cat(values, dim=self.dim)
-
-    def log_abs_det_jacobian(self, x, y):
-        terms = []
-        for transform, a, b in zip(self.transforms, self.parts(x), self.parts(y)):
-            term = transform.log_abs_det_jacobian(a, b)
-            terms.append(_sum_rightmost(term, self.event_dim - transform.event_dim) if transform.event_dim < self.event_dim else term)
-        dim = self.dim if self.dim < 0 else self.dim - x.dim()
-        dim += self.event_dim
-        return torch.cat(terms, dim=dim) if dim < 0 else sum(terms)
-
-    @constraints.dependent_property
-    def domain(self):
-        return constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths)
-
-    @constraints.dependent_property
-    def codomain(self):
-        return constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
-
-
-class StackTransform(Joined):
-    """Transforms for each place along ``dim``."""
-
-    def __init__(self, tseq, dim=0, cache_size=0):
-        if not all(isinstance(t, Transform) for t in tseq):
-            raise AssertionError("All elements of tseq must be Transform instances")
-        self.transforms = [t.with_cache(cache_size) for t in tseq] if cache_size else list(tseq)
-        super().__init__(cache_size=cache_size)
-        self.dim = dim
-
-    def with_cache(self, cache_size=1):
-        return self if self._cache_size == cache_size else StackTransform(self.transforms, self.dim, cache_size)
-
-    def parts(self, value):
-        self.check(value)
-        if value.size(self.dim) != len(self.transforms):
-            raise ValueError(f"the value has {value.size(self.dim)} places along dim {self.dim}, there are {len(self.transforms)} transforms")
-        return value.unbind(self.dim)
-
-    def joined(self, values):
-        return torch.stack(values, dim=self.dim)
-
-    def log_abs_det_jacobian(self, x, y):
-        return self.joined([t.log_abs_det_jacobian(a, b) for t, a, b in zip(self.transforms, self.parts(x), self.parts(y))])
-
-    @constraints.dependent_property
-    def domain(self):
-        return constraints.stack([t.domain for t in self.transforms], self.dim)
-
-    @constraints.dependent_property
-    def codomain(self):
-        return constraints.stack([t.codomain for t in self.transforms], self.dim)
+        slope = self.scale if isinstance(self.scale, torch.Tensor) else torch.full_like(x, self.scale)
+        return _sum_rightmost(slope.abs().log().expand(torch.broadcast_shapes(slope.shape, x.shape)), self._event_dim)
 
 
 class CumulativeDistributionTransform(Transform):
     """y = the distribution function of ``distribution`` at x: uniform if x is distributed so."""
 
-    bijective, codomain, sign = True, constraints.unit_interval, +1
+    bijective, codomain, sign = True, constraints.unit_interval, 1
 
     def __init__(self, distribution, cache_size=0):
-        super().__init__(cache_size=cache_size)
+        super().__init__(cache_size)
         self.distribution = distribution
 
     domain = property(lambda self: self.distribution.support)
@@ -751,5 +492,206 @@ class CumulativeDistributionTransform(Transform):
     def log_abs_det_jacobian(self, x, y):
         return self.distribution.log_prob(x)
 
-    def with_cache(self, cache_size=1):
-        return self if self._cache_size == cache_size else CumulativeDistributionTransform(self.distribution, cache_size=cache_size)
+
+class SoftmaxTransform(OfEvents):
+    """y = softmax(x): a vector on the simplex, which many share; ``inv`` gives log(y)."""
+
+    domain, codomain = constraints.real_vector, constraints.simplex
+    _parameters = ()
+
+    def _call(self, x):
+        return x.softmax(-1)
+
+    def _inverse(self, y):
+        return y.log()
+
+
+class StickBreakingTransform(OfEvents):
+    """k real numbers as a vector of k + 1 on the simplex: each takes a part of what the ones before left."""
+
+    domain, codomain = constraints.real_vector, constraints.simplex
+    bijective = True
+    _parameters = ()
+
+    def _image(self, event):
+        return torch.Size((event[0] + 1,))
+
+    def _origin(self, event):
+        return torch.Size((event[0] - 1,))
+
+    @staticmethod
+    def _log_waiting(like):
+        """The logarithm of how many parts come after each of a vector's: moved by it, zeros give equal parts."""
+        return torch.arange(like.size(-1), 0, -1, dtype=like.dtype).log()
+
+    def _call(self, x):
+        taken = _inside(torch.sigmoid(x - self._log_waiting(x)))
+        left = torch.cumprod(1 - taken, -1)
+        one = torch.ones_like(x[..., :1])
+        return torch.cat([taken, one], -1) * torch.cat([one, left], -1)
+
+    def _inverse(self, y):
+        parts = y[..., :-1]
+        left = (1 - parts.cumsum(-1)).clamp(min=torch.finfo(y.dtype).tiny)
+        return torch.log(parts / left) + self._log_waiting(parts)
+
+    def log_abs_det_jacobian(self, x, y):
+        """The logarithms of each part and of what it leaves of the stick."""
+        moved = x - self._log_waiting(x)
+        return (y[..., :-1].log() - _softplus(moved)).sum(-1)
+
+
+class CorrCholeskyTransform(OfEvents):
+    """n (n - 1) / 2 real numbers as the Cholesky factor of an n x n correlation matrix (Lewandowski, Kurowicka and Joe 2009).
+
+    Their tanh are partial correlations: in a row, each takes its part of the length, at most 1, that the ones before left.
+    """
+
+    domain, codomain = constraints.real_vector, constraints.corr_cholesky
+    bijective = True
+    _parameters = ()
+
+    def _image(self, event):
+        n = (1 + math.isqrt(1 + 8 * event[0])) // 2
+        if n * (n - 1) // 2 != event[0]:
+            raise ValueError(f"{event[0]} numbers are not the entries below a diagonal: that would be n (n - 1) / 2")
+        return torch.Size((n, n))
+
+    def _origin(self, event):
+        if event[0] != event[1]:
+            raise ValueError(f"a correlation factor is square, and this value has shape {tuple(event)}")
+        return torch.Size((event[0] * (event[0] - 1) // 2,))
+
+    @staticmethod
+    def _left(kept):
+        """What each entry of a row finds, from what the entries up to it leave."""
+        return torch.cat([torch.ones_like(kept[..., :1]), kept[..., :-1]], -1)
+
+    def _call(self, x):
+        edge = 1 - torch.finfo(x.dtype).eps
+        partial = vec_to_tril_matrix(x.tanh().clamp(-edge, edge), diag=-1)
+        left = self._left(torch.sqrt(1 - partial.square()).cumprod(-1))
+        return left * (partial + torch.eye(partial.size(-1), dtype=x.dtype))
+
+    def _inverse(self, y):
+        squares_left = self._left(1 - y.square().cumsum(-1))
+        return torch.atanh(tril_matrix_to_vec(y, -1) / tril_matrix_to_vec(squares_left, -1).sqrt())
+
+    def log_abs_det_jacobian(self, x, y, intermediates=None):
+        squares_left = tril_matrix_to_vec(1 - y.square().cumsum(-1), -2)
+        return _log_slope_of_tanh(x).sum(-1) + squares_left.log().sum(-1) / 2
+
+
+class LowerCholeskyTransform(OfEvents):
+    """A matrix as a lower triangular one with positive diagonal."""
+
+    domain, codomain = constraints.independent(constraints.real, 2), constraints.lower_cholesky
+    _parameters = ()
+
+    def _call(self, x):
+        return self._with_diagonal(x, torch.exp)
+
+    def _inverse(self, y):
+        return self._with_diagonal(y, torch.log)
+
+    @staticmethod
+    def _with_diagonal(matrix, function):
+        return torch.tril(matrix, -1) + torch.diag_embed(function(matrix.diagonal(dim1=-2, dim2=-1)))
+
+
+class PositiveDefiniteTransform(OfEvents):
+    """A matrix as a positive definite one: the square of a Cholesky factor."""
+
+    domain, codomain = constraints.independent(constraints.real, 2), constraints.positive_definite
+    _parameters = ()
+
+    def _call(self, x):
+        factor = LowerCholeskyTransform()(x)
+        return factor @ factor.mT
+
+    def _inverse(self, y):
+        return LowerCholeskyTransform().inv(torch.linalg.cholesky(y))
+
+
+class Joined(Transform):
+    """Transforms of the parts of a tensor along ``dim``: subclasses say how it falls into parts, and how parts and regions join."""
+
+    def __init__(self, tseq, dim, cache_size):
+        super().__init__(cache_size)
+        if not all([isinstance(part, Transform) for part in tseq]):
+            raise AssertionError(f"parts are transformed by Transforms, not by {tseq!r}")
+        self.transforms, self.dim = [part.with_cache(cache_size) for part in tseq] if cache_size else list(tseq), dim
+
+    bijective = property(lambda self: all([part.bijective for part in self.transforms]))
+    domain = constraints.dependent_property(lambda self: self._region([part.domain for part in self.transforms]))
+    codomain = constraints.dependent_property(lambda self: self._region([part.codomain for part in self.transforms]))
+
+    def _region(self, regions):
+        raise NotImplementedError(f"{type(self).__name__} does not say how regions join")
+
+    def _parts(self, value):
+        raise NotImplementedError(f"{type(self).__name__} does not say what its parts are")
+
+    def _joined(self, values):
+        raise NotImplementedError(f"{type(self).__name__} does not say how parts join")
+
+    def _checked(self, value, count):
+        if not -value.dim() <= self.dim < value.dim() or value.size(self.dim) != count:
+            raise ValueError(f"{type(self).__name__} transforms {count} places along dim {self.dim}, and the value has shape {tuple(value.shape)}")
+        return value
+
+    def _call(self, x):
+        return self._joined([part(piece) for part, piece in zip(self.transforms, self._parts(x))])
+
+    def _inverse(self, y):
+        return self._joined([part.inv(piece) for part, piece in zip(self.transforms, self._parts(y))])
+
+    def _log_slopes(self, x, y):
+        return [part.log_abs_det_jacobian(*pair) for part, *pair in zip(self.transforms, self._parts(x), self._parts(y))]
+
+
+class CatTransform(Joined):
+    """Transforms for pieces of ``lengths`` along ``dim``."""
+
+    def __init__(self, tseq, dim=0, lengths=None, cache_size=0):
+        super().__init__(tseq, dim, cache_size)
+        self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
+        if len(self.lengths) != len(self.transforms):
+            raise AssertionError(f"{len(self.transforms)} transforms were given {len(self.lengths)} lengths")
+
+    event_dim = property(lambda self: max([part.event_dim for part in self.transforms]))
+    length = property(lambda self: sum(self.lengths))
+
+    def _region(self, regions):
+        return constraints.cat(regions, self.dim, self.lengths)
+
+    def _parts(self, value):
+        return self._checked(value, self.length).split(self.lengths, self.dim)
+
+    def _joined(self, values):
+        return torch.cat(values, self.dim)
+
+    def log_abs_det_jacobian(self, x, y):
+        """Joined along ``dim`` where that is a batch dimension, else summed."""
+        slopes = [_sum_rightmost(slope, self.event_dim - part.event_dim) for part, slope in zip(self.transforms, self._log_slopes(x, y))]
+        dim = (self.dim if self.dim < 0 else self.dim - x.dim()) + self.event_dim
+        return torch.cat(slopes, dim) if dim < 0 else sum(slopes)
+
+
+class StackTransform(Joined):
+    """Transforms for each place along ``dim``."""
+
+    def __init__(self, tseq, dim=0, cache_size=0):
+        super().__init__(tseq, dim, cache_size)
+
+    def _region(self, regions):
+        return constraints.stack(regions, self.dim)
+
+    def _parts(self, value):
+        return self._checked(value, len(self.transforms)).unbind(self.dim)
+
+    def _joined(self, values):
+        return torch.stack(values, self.dim)
+
+    def log_abs_det_jacobian(self, x, y):
+        return self._joined(self._log_slopes(x, y))

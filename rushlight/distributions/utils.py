@@ -10,6 +10,17 @@ euler_constant = 0.57721566490153286060
 __all__ = ["broadcast_all", "logits_to_probs", "clamp_probs", "probs_to_logits", "lazy_property", "tril_matrix_to_vec", "vec_to_tril_matrix"]
 
 
+def as_tensors(*values):
+    """Numbers and tensors as tensors; numbers take the dtype of the first tensor beside them.  ValueError for anything else."""
+    dtype = torch.get_default_dtype()
+    for value in reversed(values):
+        if isinstance(value, torch.Tensor):
+            dtype = value.dtype
+        elif not isinstance(value, Number) and not is_tensor_like(value):
+            raise ValueError(f"parameters must be numbers or tensors, and one is {value!r} ({type(value).__name__})")
+    return [torch.tensor(value, dtype=dtype) if isinstance(value, Number) else value for value in values]
+
+
 def broadcast_all(*values):
     """Numbers and tensors as tensors of one shape; numbers take the dtype of the tensors beside them.  ValueError for anything else.
 
@@ -17,33 +28,37 @@ def broadcast_all(*values):
     >>> broadcast_all(0.0, 1)
     (tensor(0.), tensor(1.))
     """
-    if not all(is_tensor_like(v) or isinstance(v, Number) for v in values):
-        raise ValueError("Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__.")
-    if all(is_tensor_like(v) for v in values):
-        return tuple(torch.broadcast_tensors(*values))
-    like = next((v for v in values if isinstance(v, torch.Tensor)), None)
-    dtype = torch.get_default_dtype() if like is None else like.dtype
-    return tuple(torch.broadcast_tensors(*(v if is_tensor_like(v) else torch.tensor(v, dtype=dtype) for v in values)))
+    return tuple(torch.broadcast_tensors(*as_tensors(*values)))
 
 
-def _standard_normal(shape, dtype, device):
-    return torch.randn(shape, dtype=dtype, device=device)
+def through(holder, *names):
+    """A property for each name, which reads that attribute of what ``holder`` names."""
+    def reader(name):
+        return property(lambda self: getattr(getattr(self, holder), name))
+    return [reader(name) for name in names]
+
+
+def log_odds_density(logits, value):
+    """value log p + (1 - value) log(1 - p) for log odds ``logits`` of p: the density of a yes or no."""
+    return -torch.nn.functional.binary_cross_entropy_with_logits(logits, value, reduction="none")
 
 
 def _sum_rightmost(value, dim):
     """A tensor summed over its last ``dim`` dimensions."""
-    return value if dim == 0 else value.reshape(value.shape[:-dim] + (-1,)).sum(-1)
+    return value.sum(tuple(range(-dim, 0))) if dim else value
 
 
 def logits_to_probs(logits, is_binary=False):
-    """Probabilities from (for binary, log odds; else unnormalised log probabilities) logits."""
-    return torch.sigmoid(logits) if is_binary else torch.softmax(logits, dim=-1)
+    """Probabilities from logits: log odds if ``is_binary``, else log probabilities up to a constant."""
+    if is_binary:
+        return logits.sigmoid()
+    return logits.softmax(-1)
 
 
 def clamp_probs(probs):
     """Probabilities kept away from 0 and 1 by the precision of their dtype."""
-    eps = torch.finfo(probs.dtype).eps
-    return probs.clamp(min=eps, max=1 - eps)
+    margin = torch.finfo(probs.dtype).eps
+    return probs.clamp(margin, 1 - margin)
 
 
 def probs_to_logits(probs, is_binary=False):
@@ -69,26 +84,20 @@ class lazy_property:
 
 
 def tril_matrix_to_vec(mat, diag=0):
-    """The entries of [*, n, n] on and below a diagonal, row by row: [*, m]."""
-    n = mat.shape[-1]
-    if not -n <= diag < n:
-        raise ValueError(f"diag ({diag}) provided is outside [{-n}, {n - 1}].")
-    rows, columns = torch.tril_indices(n, n, diag)
-    return mat[..., rows, columns]
+    """The entries of [*, n, n] on and below a diagonal, row by row: [*, m].  ValueError for a diagonal outside the matrix."""
+    n = mat.size(-1)
+    if diag not in range(-n, n):
+        raise ValueError(f"diag ({diag}) is outside a matrix of {n} rows: it must be from {-n} to {n - 1}")
+    return mat[(..., *torch.tril_indices(n, n, diag))]
 
 
 def vec_to_tril_matrix(vec, diag=0):
-    """Entries [*, m] as lower triangular matrices [*, n, n], row by row."""
-    n = (-(1 + 2 * diag) + ((1 + 2 * diag) ** 2 + 8 * vec.shape[-1] + 4 * abs(diag) * (diag + 1)) ** 0.5) / 2
-    if round(n) - n > torch.finfo(vec.dtype).eps:
-        raise ValueError(f"The size of last dimension is {vec.shape[-1]} which cannot be expressed as the lower triangular part of a square D x D matrix.")
-    n = round(n)
+    """Entries [*, m] as lower triangular matrices [*, n, n], row by row.  ValueError where no n has m entries on and below the diagonal."""
+    count, n = vec.size(-1), max(0, -diag)
+    while (entries := sum([min(n, max(0, row + 1 + diag)) for row in range(n)])) < count:
+        n += 1
+    if entries != count:
+        raise ValueError(f"{count} entries do not fill a lower triangle: the next one, of {n} rows, has {entries}")
     rows, columns = torch.tril_indices(n, n, diag)
-    flat = torch.zeros(vec.shape[:-1] + (n * n,), dtype=vec.dtype)
-    at = (rows * n + columns).expand(vec.shape)
-    return flat.scatter(-1, at, vec).reshape(vec.shape[:-1] + (n, n))
-
-
-def number_shape(*values):
-    """The batch shape of parameters: () where all of them are numbers."""
-    return torch.Size() if all(isinstance(v, Number) for v in values) else None
+    flat = vec.new_zeros(vec.shape[:-1] + (n * n,))
+    return flat.scatter(-1, (rows * n + columns).expand(vec.shape), vec).reshape(vec.shape[:-1] + (n, n))

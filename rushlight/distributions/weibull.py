@@ -1,4 +1,4 @@
-"""Weibull: lifetimes."""
+"""Weibull: the time until the weakest part fails."""
 from __future__ import annotations
 
 import rushlight as torch
@@ -19,32 +19,19 @@ class Weibull(TransformedDistribution):
 
     def __init__(self, scale, concentration, validate_args=None):
         self.scale, self.concentration = broadcast_all(scale, concentration)
-        self.concentration_reciprocal = self.concentration.reciprocal()
-        super().__init__(Exponential(torch.ones_like(self.scale), validate_args=validate_args), self.steps(), validate_args=validate_args)
+        base = Exponential(torch.ones_like(self.scale), validate_args)
+        super().__init__(base, [PowerTransform(self.concentration_reciprocal), AffineTransform(0, self.scale)], validate_args)
 
-    def steps(self):
-        return [PowerTransform(exponent=self.concentration_reciprocal), AffineTransform(loc=0, scale=self.scale)]
+    concentration_reciprocal = property(lambda self: 1 / self.concentration)
 
-    def expand(self, batch_shape, _instance=None):
-        new = self._get_checked_instance(Weibull, _instance)
-        new.scale, new.concentration = self.scale.expand(batch_shape), self.concentration.expand(batch_shape)
-        new.concentration_reciprocal = new.concentration.reciprocal()
-        new = super().expand(batch_shape, _instance=new)
-        new.transforms = new.steps()
-        return new
+    def _moment(self, order):
+        """E (x / scale)^order"""
+        return torch.exp(torch.lgamma(1 + order * self.concentration_reciprocal))
 
-    @property
-    def mean(self):
-        return self.scale * torch.exp(torch.lgamma(1 + self.concentration_reciprocal))
-
-    @property
-    def mode(self):
-        return self.scale * ((self.concentration - 1) / self.concentration) ** self.concentration.reciprocal()
-
-    @property
-    def variance(self):
-        first, second = torch.lgamma(1 + self.concentration_reciprocal), torch.lgamma(1 + 2 * self.concentration_reciprocal)
-        return self.scale.pow(2) * (torch.exp(second) - torch.exp(2 * first))
+    mean = property(lambda self: self.scale * self._moment(1))
+    mode = property(lambda self: self.scale * (1 - self.concentration_reciprocal).pow(self.concentration_reciprocal))
+    variance = property(lambda self: self.scale.square() * (self._moment(2) - self._moment(1).square()))
 
     def entropy(self):
-        return euler_constant * (1 - self.concentration_reciprocal) + torch.log(self.scale * self.concentration_reciprocal) + 1
+        part = self.concentration_reciprocal
+        return 1 + euler_constant * (1 - part) + torch.log(part * self.scale)

@@ -1,118 +1,84 @@
-"""Wishart: covariance matrices of normal samples."""
+"""Wishart: the covariance of a sample of normal vectors."""
 from __future__ import annotations
 
 import math
 import warnings
-from numbers import Number
 
 import rushlight as torch
 from . import constraints
+from .covariance import Covariance, half_log_det
+from .distribution import checked
 from .exp_family import ExponentialFamily
-from .multivariate_normal import _precision_to_scale_tril
-from .utils import lazy_property
 
 __all__ = ["Wishart"]
 
 
-def _mvdigamma(x, p):
-    """The derivative of the logarithm of the multivariate gamma function."""
-    return torch.digamma(x.unsqueeze(-1) - torch.arange(p, dtype=x.dtype).div(2)).sum(-1)
-
-
-class Wishart(ExponentialFamily):
-    """The sum of df outer products of normal vectors, [n, n]; sampled by Bartlett's decomposition."""
+class Wishart(Covariance, ExponentialFamily):
+    """The sum of ``df`` outer products of normal vectors of a covariance, [n, n]; sampled by Bartlett's decomposition."""
 
     support = constraints.positive_definite
     has_rsample = True
     _mean_carrier_measure = 0
 
+    def __init__(self, df, covariance_matrix=None, precision_matrix=None, scale_tril=None, validate_args=None):
+        matrices = {"covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix, "scale_tril": scale_tril}
+        self._event_shape = torch.Size(next((matrix.shape[-2:] for matrix in matrices.values() if matrix is not None), ()))
+        self._enter_matrix({"df": df}, matrices, self._event_shape, validate_args)
+        rows = self._event_shape[-1]
+        if bool((self.df <= rows - 1).any()):
+            raise ValueError(f"df={df} is not above {rows - 1}: matrices of {rows} rows need more degrees of freedom")
+        if bool((self.df < rows).any()):
+            warnings.warn(f"df is below {rows}, the number of rows: samples will often be singular")
+
     @property
     def arg_constraints(self):
-        return {"covariance_matrix": constraints.positive_definite, "precision_matrix": constraints.positive_definite, "scale_tril": constraints.lower_cholesky,
-                "df": constraints.greater_than(self._event_shape[-1] - 1)}
+        rows = self._event_shape[-1] if self._event_shape else 0
+        return {**Covariance.arg_constraints, "df": constraints.greater_than(rows - 1)}
 
-    def __init__(self, df, covariance_matrix=None, precision_matrix=None, scale_tril=None, validate_args=None):
-        given = {"covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix, "scale_tril": scale_tril}
-        given = {k: v for k, v in given.items() if v is not None}
-        if len(given) != 1:
-            raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
-        (name, matrix), = given.items()
-        if matrix.dim() < 2:
-            raise ValueError("scale_tril must be at least two-dimensional, with optional leading batch dimensions")
-        df = torch.tensor(df, dtype=matrix.dtype) if isinstance(df, Number) else df
-        batch_shape = torch.broadcast_shapes(matrix.shape[:-2], df.shape)
-        event_shape = matrix.shape[-2:]
-        self.df = df.expand(batch_shape)
-        setattr(self, name, matrix.expand(batch_shape + event_shape))
-        if bool(self.df.le(event_shape[-1] - 1).any()):
-            raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {event_shape[-1] - 1}.")
-        super().__init__(batch_shape, event_shape, validate_args=validate_args)
-        if bool(self.df.lt(event_shape[-1]).any()):
-            warnings.warn("Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.")
-        make = {"scale_tril": lambda m: m, "covariance_matrix": torch.linalg.cholesky, "precision_matrix": _precision_to_scale_tril}[name]
-        self._unbroadcasted_scale_tril = make(matrix)
-
-    def expand_others(self, new, batch_shape):
-        new._unbroadcasted_scale_tril = self._unbroadcasted_scale_tril
-        new._event_shape = self._event_shape
-
-    def whole(self, matrix):
-        return matrix.expand(self._batch_shape + self._event_shape)
-
-    @lazy_property
-    def scale_tril(self):
-        return self.whole(self._unbroadcasted_scale_tril)
-
-    @lazy_property
-    def covariance_matrix(self):
-        return self.whole(self._unbroadcasted_scale_tril @ self._unbroadcasted_scale_tril.mT)
-
-    @lazy_property
-    def precision_matrix(self):
-        return self.whole(torch.cholesky_inverse(self._unbroadcasted_scale_tril))
-
-    @property
-    def mean(self):
-        return self.df.view(self._batch_shape + (1, 1)) * self.covariance_matrix
+    _degrees = property(lambda self: self.df[..., None, None])
+    mean = property(lambda self: self._degrees * self.covariance_matrix)
 
     @property
     def mode(self):
-        factor = self.df - self.covariance_matrix.shape[-1] - 1
-        factor = torch.where(factor <= 0, float("nan"), factor)
-        return factor.view(self._batch_shape + (1, 1)) * self.covariance_matrix
+        more = self._degrees - (self._event_shape[-1] + 1)
+        return torch.where(more > 0, more, math.nan) * self.covariance_matrix
 
     @property
     def variance(self):
-        v = self.covariance_matrix
-        diagonal = v.diagonal(dim1=-2, dim2=-1)
-        return self.df.view(self._batch_shape + (1, 1)) * (v.pow(2) + torch.einsum("...i,...j->...ij", diagonal, diagonal))
+        """df (V_ij^2 + V_ii V_jj)"""
+        diagonal = self.covariance_matrix.diagonal(dim1=-2, dim2=-1)
+        return self._degrees * (self.covariance_matrix.square() + diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2))
 
     def rsample(self, sample_shape=torch.Size(), max_try_correction=None):
-        p = self._event_shape[-1]
-        shape = torch.Size(sample_shape) + self._batch_shape
-        degrees = (self.df.unsqueeze(-1) - torch.arange(p, dtype=self.df.dtype)).expand(shape + (p,))
-        diagonal = (2 * torch._standard_gamma(degrees / 2)).clamp(min=torch.finfo(self.df.dtype).tiny).sqrt()
-        below = torch.randn(shape + (p, p), dtype=self.df.dtype).tril(-1)
-        factor = self._unbroadcasted_scale_tril @ (below + torch.diag_embed(diagonal))
+        shape = torch.Size(sample_shape) + self._batch_shape + self._event_shape[-1:]
+        degrees = self.df.unsqueeze(-1) - torch.arange(shape[-1], dtype=self.df.dtype)
+        squares = 2 * torch._standard_gamma(degrees.expand(shape) / 2)
+        diagonal = squares.clamp(min=torch.finfo(squares.dtype).tiny).sqrt()
+        factor = self._unbroadcasted_scale_tril @ (self._draw(torch.randn, sample_shape, self.df).tril(-1) + diagonal.diag_embed())
         return factor @ factor.mT
 
+    def _log_volume(self, weight):
+        """``weight`` times log det(2 V) / 2."""
+        return weight * (half_log_det(self._unbroadcasted_scale_tril) + self._event_shape[-1] * math.log(2) / 2)
+
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        nu, p = self.df, self._event_shape[-1]
-        half_log_det = self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        trace = torch.cholesky_solve(value, self._unbroadcasted_scale_tril.expand(value.shape)).diagonal(dim1=-2, dim2=-1).sum(dim=-1)
-        return (-nu * (p * math.log(2) / 2 + half_log_det) - torch.mvlgamma(nu / 2, p=p) + (nu - p - 1) / 2 * torch.linalg.slogdet(value).logabsdet - trace / 2)
+        rows, half = self._event_shape[-1], self.df / 2
+        solved = torch.cholesky_solve(value, self._unbroadcasted_scale_tril.expand(value.shape))
+        trace = solved.diagonal(dim1=-2, dim2=-1).sum(-1)
+        log_det = torch.linalg.slogdet(value).logabsdet
+        return (half - (rows + 1) / 2) * log_det - trace / 2 - self._log_volume(self.df) - torch.mvlgamma(half, rows)
 
     def entropy(self):
-        nu, p = self.df, self._event_shape[-1]
-        half_log_det = self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        return ((p + 1) * (p * math.log(2) / 2 + half_log_det) + torch.mvlgamma(nu / 2, p=p) - (nu - p - 1) / 2 * _mvdigamma(nu / 2, p=p) + nu * p / 2)
+        rows, half = self._event_shape[-1], self.df / 2
+        digammas = torch.digamma(half.unsqueeze(-1) - torch.arange(rows, dtype=half.dtype) / 2).sum(-1)
+        return self._log_volume(rows + 1) + torch.mvlgamma(half, rows) - (half - (rows + 1) / 2) * digammas + rows * half
 
     @property
     def _natural_params(self):
-        return -self.precision_matrix / 2, (self.df - self._event_shape[-1] - 1) / 2
+        return self.precision_matrix / -2, (self.df - self._event_shape[-1] - 1) / 2
 
-    def _log_normalizer(self, x, y):
-        p = self._event_shape[-1]
-        return (y + (p + 1) / 2) * (-torch.linalg.slogdet(-2 * x).logabsdet + math.log(2) * p) + torch.mvlgamma(y + (p + 1) / 2, p=p)
+    def _log_normalizer(self, negative_half_precision, excess):
+        rows = self._event_shape[-1]
+        half = excess + (rows + 1) / 2
+        return torch.mvlgamma(half, rows) - half * torch.linalg.slogdet(-negative_half_precision).logabsdet
