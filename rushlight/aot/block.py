@@ -3,6 +3,7 @@ read already lay, so that memory is given back while it runs."""
 from __future__ import annotations
 
 from ..core.dtypes import uint8
+from ..core.expr import guess
 from ..core.kinds import P
 from ..core.meta import Meta, dense_strides
 from ..graph.graph import Graph, Node, map_nodes
@@ -42,7 +43,7 @@ class Block:
 def worthwhile(extras) -> Block:
     """The Block of those extra outputs of a forward program that can share one; empty where that saves little."""
     found = Block(n for n in extras if n.op is not None)
-    return found if len(found.nodes) > 1 and found.meta.nbytes >= WORTHWHILE else Block()
+    return found if len(found.nodes) > 1 and guess(found.meta.nbytes) >= WORTHWHILE else Block()
 
 
 def part_of(meta: Meta, offset: int) -> dict:

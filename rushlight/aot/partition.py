@@ -1,6 +1,7 @@
 """Cuts a joint program in two: what runs forward, what runs backward, and which values cross."""
 from __future__ import annotations
 
+from ..core.expr import guess
 from ..core.kinds import P
 from ..core.meta import product
 from ..graph.graph import Graph, Node, map_nodes
@@ -123,7 +124,7 @@ class Costs:
                 self.numbers.add(node)
 
     def keep(self, node: Node) -> int:
-        size = node.meta.itemsize * product(node.shape) if not isinstance(node.meta, tuple) else ENDLESS
+        size = node.meta.itemsize * guess(product(node.shape)) if not isinstance(node.meta, tuple) else ENDLESS
         if node in self.free:
             return 0
         if node in self.numbers:
@@ -138,8 +139,8 @@ class Costs:
         if node.op is None or node.op.kind.name in KEPT:
             return ENDLESS
         if node.op.kind.name == "reduce":
-            return 2 * product(node.args[0].shape) * node.args[0].meta.itemsize  # read, and what is read is computed
-        elements = product(node.shape)
+            return 2 * guess(product(node.args[0].shape)) * node.args[0].meta.itemsize  # read, and what is read is computed
+        elements = guess(product(node.shape))
         written = elements * node.meta.itemsize if node in self.wanted else 0
         return int(elements * self.work(node)) + written
 

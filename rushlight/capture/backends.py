@@ -10,7 +10,7 @@ from ..core.meta import Size
 from ..core.native import Tensor, state
 from ..core.op import make
 from ..core.settings import settings
-from ..graph.graph import Graph, Node
+from ..graph.graph import Graph, Node, symbols_in
 from ..graph.save import Unsaveable, fingerprint, own
 from .readings import PICK, SHIFT, in_stages
 
@@ -39,7 +39,7 @@ class GraphModule:
 def run(graph: Graph, values) -> list:
     """The outputs of a graph for these inputs, operator by operator."""
     env = dict(zip(graph.inputs, values))
-    sizes = {node.name: value for node, value in env.items() if type(value) is int}
+    sizes = {node.name: value for node, value in env.items() if type(value) in (int, Expr)}
 
     for node in graph.nodes:
         value = env[node] = called(node, env, sizes)
@@ -105,6 +105,7 @@ def operator_of(module: GraphModule, **facts):
     """What runs a captured graph: one operator, or a function around it."""
     graph = module.graph
     scalars = sum(1 << k for k, n in enumerate(graph.inputs) if n.weak)
+    facts |= {"inputs": graph.inputs, "symbols": {s.arg[0]: s for s in symbols_in(graph)}}
     signature = inspect.Signature([inspect.Parameter(n.name, inspect.Parameter.POSITIONAL_ONLY) for n in graph.inputs])
     if not module.plain:
         return make("compiled", lambda *values: tuple(run(graph, values)), None, signature, scalars, derived=graph, **facts)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ..core import expr
 from ..core.dtypes import bool_, float64, int64
-from ..core.expr import Expr, apply, convert, load, number
+from ..core.expr import Expr, apply, convert, load, number, scalar_of
 from ..core.meta import Meta, is_one, row_major, same
 from ..graph.graph import Graph, Node
 from . import math
@@ -96,9 +96,9 @@ class Reader:
         self.places, self.results, self.memo, self.checked = {}, {}, {}, False
 
     def read(self, node, index, like=None) -> Expr:
-        """The element; Python numbers take the dtype ``like``."""
+        """The element; Python numbers, and numbers that follow from sizes, take the dtype ``like``."""
         if not isinstance(node, Node):
-            return number(node, like)
+            return scalar_of(node, like)
         index = tuple(0 if is_one(size) else i for i, size in zip(index, node.shape))
         key = (node, index)
         found = self.memo.get(key)
@@ -149,7 +149,7 @@ class Reader:
 
     def broadcast(self, a, index, node, like):
         if not isinstance(a, Node):
-            return number(a, like)
+            return scalar_of(a, like)
         if a.weak:
             return self.places[a]
         return self.read(a, index[len(index) - len(a.shape):])
@@ -169,7 +169,7 @@ class Reader:
     def masked(self, found, mask, node):
         """``found`` where the mask holds, else the view's value; memory outside is not touched."""
         guarded = guard(found, mask, {})
-        return expr.where(mask, guarded, number(node.params.get("value", 0), guarded.dtype))
+        return expr.where(mask, guarded, scalar_of(node.params.get("value", 0), guarded.dtype))
 
     def read_join(self, node, index):
         dim, out, start = node.params["dim"], None, 0
@@ -207,7 +207,7 @@ class Reader:
         name = node.op.name.split(".")[-1]
         if name == "full":
             value = node.params["value"]
-            return number(value, node.dtype)
+            return scalar_of(value, node.dtype)
         if name == "iota":
             return convert(expr.value(index[0], int64), node.dtype)
         return self.random(node, index)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 
+from ..core.expr import Facts
 from ..core.meta import Meta, product
 from ..core.progress import progress
 from ..graph.graph import Graph, Node, Store, splice
@@ -36,16 +37,16 @@ made: dict = {}  # fingerprint: (Program, its words); layers of a model repeat
 MOST_MADE = 4096
 
 
-def compile_once(graph: Graph, name: str, outputs: list[Meta], inputs: list[Meta]) -> tuple[Program, Bound]:
-    """As ``compile_graph``, with what ``bind`` makes of it; programs of the same form are compiled once."""
-    key = fingerprint(graph, outputs, inputs)
-    found = made.get(key)
+def compile_once(graph: Graph, name: str, outputs: list[Meta], inputs: list[Meta]) -> tuple[Program, Bound | None]:
+    """As ``compile_graph``, with what ``bind`` makes of it (None for symbolic sizes); programs of the same form are compiled once."""
+    key, known = fingerprint(graph, outputs, inputs), Facts.known_programs(made)
+    found = known.get(key)
     if found is None:
         program = compile_graph(graph, name, outputs, inputs)
         progress.step()
-        if len(made) >= MOST_MADE:
-            made.clear()
-        found = made[key] = program, program.bind()
+        if len(known) >= MOST_MADE:
+            known.clear()
+        found = known[key] = program, None if program.symbolic else program.bind()
     return found
 
 

@@ -5,6 +5,7 @@ their operands.  Joining the operands moves fewer bytes than writing every produ
 """
 from __future__ import annotations
 
+from ..core.expr import guess
 from ..core.kinds import P
 from ..core.meta import Meta
 from ..graph.graph import Graph, Node, Store, map_nodes
@@ -73,8 +74,8 @@ def alike(found, users: dict) -> list:
 
 def worth_joining(group) -> bool:
     """Whether copying the operands moves fewer bytes than writing, reading and adding up the products."""
-    rows, columns = group[0].shape
-    depth = sum(term.args[0].shape[-1] for term in group)
+    rows, columns = map(guess, group[0].shape)
+    depth = sum(guess(term.args[0].shape[-1]) for term in group)
     return 2 * depth * (rows + columns) < 3 * (len(group) - 1) * rows * columns
 
 

@@ -113,6 +113,12 @@ class Program:
         self.name, self.steps, self.inputs, self.output_metas = name, steps, inputs, list(output_metas)
         self.temporaries, self.checks = temporaries, checks
 
+    @property
+    def symbolic(self) -> bool:
+        """Whether it has to be bound to sizes."""
+        return any(isinstance(v, Expr) for step in self.steps for v in (*step.parameters, *step.sizes, step.lane_size, step.across_size)) or any(
+            isinstance(t.size, Expr) for t in self.temporaries)
+
     def bind(self, symbols: dict | None = None) -> Bound:
         """The program for these values of its symbols (Exprs or names)."""
         symbols = dict(symbols or {})

@@ -6,6 +6,7 @@ everything not kept.
 """
 from __future__ import annotations
 
+from ..core.expr import guess
 from ..core.kinds import P
 from ..core.meta import product
 from ..graph.graph import Graph, Node, Store
@@ -81,12 +82,12 @@ class Schedule:
 
     def cost(self, node: Node, work: dict):
         """(elements read, operations) for each element of a node when it is computed from what is kept."""
-        loads, operations, size = 0, own_work(node), max(1, product(node.shape))
+        loads, operations, size = 0, own_work(node), max(1, guess(product(node.shape)))
         for used in dict.fromkeys(node.used):
             if used in work:
                 loads, operations = loads + work[used][0], operations + work[used][1]
             else:
-                loads += min(1, product(used.shape) / size)
+                loads += min(1, guess(product(used.shape)) / size)
         return loads, operations
 
     # --- when it is computed ------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ import operator
 import threading
 import weakref
 
-from .dtypes import bool_
+from .dtypes import bool_, float64
 
 INFINITY = math.inf
 
@@ -508,8 +508,13 @@ class Facts:
     _active: list = []
 
     def __init__(self, hints=None):
-        self.hints, self.guards, self._known = dict(hints or {}), [], {}
+        self.hints, self.guards, self._known, self.programs = dict(hints or {}), [], {}, {}
         self.estimating = False  # whether scalars that only enter results may be estimates: see ``estimated``
+
+    @classmethod
+    def known_programs(cls, otherwise: dict) -> dict:
+        """What was compiled under the active Facts, and may rest on their guards; ``otherwise`` where there are none."""
+        return cls._active[-1].programs if cls._active else otherwise
 
     @classmethod
     def current(cls) -> "Facts":
@@ -582,6 +587,23 @@ def value(e, dtype) -> Expr:
     return number(e, dtype) if isinstance(e, int) else Expr("value", (e,), None, dtype)
 
 
+def scalar_of(e, dtype) -> Expr:
+    """A number, or what follows from sizes, as a scalar of a dtype."""
+    return (convert if e.dtype else value)(e, dtype) if isinstance(e, Expr) else number(e, dtype)
+
+
+def computed(op: str, args):
+    """An operation on numbers of which some follow from sizes: an integer where it is exact, else a float64 scalar.
+
+    >>> s = size("s")
+    >>> computed("sub", (s, 1)), computed("div", (1.0, s))
+    (s - 1, 1.0 / float64(s))
+    """
+    if op in EXACT and all(isinstance(a, int) or isinstance(a, Expr) and a.dtype is None for a in args):
+        return EXACT[op](*args)
+    return apply(op, *(scalar_of(a, float64) for a in args), dtype=float64)
+
+
 def apply(op: str, *args, dtype=None, arg=None) -> Expr:
     """A scalar operation; numbers among the arguments take the dtype of the Exprs beside them."""
     from . import rules  # rules build Exprs, so they import this file
@@ -611,7 +633,8 @@ def in_bounds(index, limit):
     return index
 
 
-ARITHMETIC = {"position": in_bounds, "maximum": max, "minimum": min, "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
+EXACT = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": operator.neg}
+ARITHMETIC = {"position": in_bounds, "value": lambda a: a, "convert": lambda a: a, "neg": operator.neg, "sqrt": math.sqrt, "pow": operator.pow, "maximum": max, "minimum": min, "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
               "remainder": operator.mod,
               "floor_divide": operator.floordiv,
               "//": operator.floordiv, "%": operator.mod, "max": max, "min": min, "<": operator.lt, "==": operator.eq,

@@ -22,7 +22,7 @@ from ..core.dtypes import bool_, float64, int64
 from ..core.errors import OutOfMemoryError
 from ..core.kinds import P
 from ..core.log import logger
-from ..core.meta import Meta
+from ..core.meta import Meta, settled
 from ..core.native import Op, Plan, Tensor, calls, state
 from ..core.native.objects import FLOAT_VALUE, INTEGER_VALUE, INTO, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, VIEW
 from ..core.op import OPS, bind, make
@@ -33,7 +33,7 @@ from ..core.tensor import check_size, empty_of
 from ..graph.graph import Graph, Node, Store, splice
 from ..ops.expanded import is_expanded, write_changes
 from ..transforms.trace import Trace, Traced, traced
-from . import store
+from . import family, store
 from .destination import check_cast, check_distinct, check_exact, check_shape, into_out, reads_apart, refuse_gradient, shared
 from .program import Code, assemble
 
@@ -54,7 +54,7 @@ class Arguments:
         self.args, self.kwargs = values[:positional], dict(zip(names or (), values[positional:]))
 
     def enter(self, value, scalar):
-        if isinstance(value, Tensor):
+        if isinstance(value, (Tensor, family.Stand)):
             entered = self.trace.input(value.meta)
             self.tensors.append(entered.node)
             return entered
@@ -89,13 +89,20 @@ def keyword_mask(op: Op, names) -> int:
 
 def plan_for(op: Op, args, names, key, mask) -> Plan:
     """Makes and remembers the plan of a call that was not seen before."""
-    entry = store.entry(op, key)
-    made = entry and stored_plan(op, entry)
+    call = family.call_of(op, key)
+    made = call and call.plan()
+    entry = store.entry(op, key) if made is None or call.early() else None
     if made is None:
-        made = new_plan(op, args, names, mask)
+        made = entry and stored_plan(op, entry)
+        if made is not None:
+            entry = None  # it is kept already
+        else:
+            made = call and call.founded(args, names, mask, draft_plan) or draft_plan(op, args, names, mask).settle(op)
+        if call:
+            call.remember()
+    if entry:
         name_backward(made, entry)
-        if entry:
-            store.put(entry, made)
+        store.put(entry, made)
     chosen = op.facts.get("settings")
     if chosen:  # its backward is planned later, and likewise
         inner = made.inner[0] if made.inner else made
@@ -109,7 +116,7 @@ def plan_for(op: Op, args, names, key, mask) -> Plan:
     return made
 
 
-def new_plan(op: Op, args, names, mask) -> Plan:
+def draft_plan(op: Op, args, names, mask) -> "Draft":
     """The plan of a call, made by one thread at a time."""
     with planning, interpret.unwound(), interpret.precision(0), settings.set(**op.facts.get("settings", {})):
         progress.begin(op.name)
@@ -171,8 +178,37 @@ def blank_plan(op: Op, kind: int) -> Plan:
     return plan
 
 
-def python_plan(op: Op, function) -> Plan:
-    plan = blank_plan(op, PYTHON)
+class Draft:
+    """A plan that is being made: sizes in it may be symbols.  What is set on it, but for the attributes named here, are fields of the Plan."""
+
+    OWN = ("op", "outline", "around", "derived", "spending")
+
+    def __init__(self, op: Op, kind: int):
+        self.op, self.kind = op, kind
+        self.outline = None   # of the program
+        self.around = None    # what ``around`` takes, of a plan that runs another one
+        self.derived, self.spending = None, None
+
+    def settle(self, op: Op, sizes=None) -> Plan:
+        """The plan for these values of the symbols."""
+        if self.around is not None:
+            inner, *rest = self.around
+            return around(op, inner.settle(op, sizes), *(settled(rest, sizes) if sizes else rest))
+        plan = blank_plan(op, self.kind)
+        for field, value in vars(self).items():
+            if field not in self.OWN:
+                setattr(plan, field, settled(value, sizes) if sizes else value)
+        if self.outline is not None:
+            install(plan, self.outline.code(sizes))
+        if self.derived is not None and sizes:
+            settle_backward(plan, self, sizes)
+        elif self.derived is not None:
+            plan.derived, plan.spending = self.derived, self.spending
+        return plan
+
+
+def python_plan(op: Op, function) -> Draft:
+    plan = Draft(op, PYTHON)
     plan.function = function
     return plan
 
@@ -185,7 +221,7 @@ def call_body(op: Op):
     return run
 
 
-def make_plan(op: Op, args, names, mask) -> Plan:
+def make_plan(op: Op, args, names, mask) -> Draft:
     if op.facts.get("composite"):
         return python_plan(op, call_body(op) if not names or "out" not in names else writing(op))
     otherwise = op.facts.get("otherwise")
@@ -231,7 +267,7 @@ def writing(op: Op):
     return lambda args, names: into_out(op, args, names)
 
 
-def out_plan(op: Op, args, names, mask) -> Plan:
+def out_plan(op: Op, args, names, mask) -> Draft:
     """``out=``: one result that fits is computed into its target; anything else is computed first and copied."""
     trace = Trace()
     arguments = Arguments(op, args, names, trace)
@@ -265,13 +301,13 @@ def own(node: Node) -> Node:
     return node
 
 
-def same_plan(op, arguments, node) -> Plan:
-    plan = blank_plan(op, SAME)
+def same_plan(op, arguments, node) -> Draft:
+    plan = Draft(op, SAME)
     plan.source = arguments.tensors.index(node)
     return plan
 
 
-def meta_plan(op, arguments, results, several) -> Plan:
+def meta_plan(op, arguments, results, several) -> Draft:
     from ..core.devices import meta as meta_device
 
     metas = [Meta(tuple(r.meta.shape), dense(r.meta).strides, r.meta.dtype, meta_device) for r in results]
@@ -299,8 +335,8 @@ def alias_of(node: Node, tensors):
     return (node, offset) if node in tensors else (None, 0)
 
 
-def view_plan(op, trace, arguments, node, source, offset, mask) -> Plan:
-    plan = blank_plan(op, VIEW)
+def view_plan(op, trace, arguments, node, source, offset, mask) -> Draft:
+    plan = Draft(op, VIEW)
     plan.source, plan.offset = arguments.tensors.index(source), offset
     plan.outputs, plan.itemsizes = (node.meta,), (node.meta.itemsize,)
     plan.apart = int(bool(op.facts.get("detaches")))
@@ -309,7 +345,7 @@ def view_plan(op, trace, arguments, node, source, offset, mask) -> Plan:
     return plan
 
 
-def passing_plan(op, trace, arguments, outputs, several) -> Plan:
+def passing_plan(op, trace, arguments, outputs, several) -> Draft:
     """A backward whose results may be parts of what it was given: no copies of gradients that only pass through."""
     fresh, passed, views = {}, [], []
     for node in outputs:
@@ -325,8 +361,8 @@ def passing_plan(op, trace, arguments, outputs, several) -> Plan:
     return plan
 
 
-def run_plan(op, trace, arguments, outputs, several, mask, stores=()) -> Plan:
-    plan = blank_plan(op, RUN)
+def run_plan(op, trace, arguments, outputs, several, mask, stores=()) -> Draft:
+    plan = Draft(op, RUN)
     given, graph, block = list(trace.inputs), None, Block()
     if mask and not op.facts.get("detaches"):
         graph, block = attach_backward(plan, op, trace, arguments, outputs, mask, stores)
@@ -339,8 +375,7 @@ def run_plan(op, trace, arguments, outputs, several, mask, stores=()) -> Plan:
     graph_log.debug("%s\n%s", op.name, graph)
     spent, held = op.facts.get("spends"), op.facts.get("held", ())
     held = dict(zip(arguments.tensors[len(arguments.tensors) - len(held):], map(address_bits, held)))
-    install(plan, assemble(joined_products(simplify(splice(graph))), op.name, metas, trace.stream, block.offsets,
-                           None if spent is None else given[spent], held).code())
+    plan.outline = assemble(joined_products(simplify(splice(graph))), op.name, metas, trace.stream, block.offsets, None if spent is None else given[spent], held)
     return plan
 
 
@@ -357,7 +392,7 @@ def shown_argument(result: Traced, trace, arguments):
     return given, offset
 
 
-def program_plan(op, trace, arguments, results, several, mask, stores) -> Plan:
+def program_plan(op, trace, arguments, results, several, mask, stores) -> Draft:
     """A program that writes into arguments, or returns some of them or views of them: only the other results are computed into
     fresh memory.  Where a write would have to become part of the derivative, or the memory written is that of another
     argument too, its body runs on the tensors themselves."""
@@ -382,7 +417,9 @@ def program_plan(op, trace, arguments, results, several, mask, stores) -> Plan:
         inner.written, inner.several, inner.function = tuple(written), int(several), body
         return inner
 
-    return around(op, inner, tuple(written), tuple(shown), int(several), mask)
+    plan = Draft(op, PYTHON)
+    plan.around = inner, tuple(written), tuple(shown), int(several), mask
+    return plan
 
 
 def around(op, inner: Plan, written, shown, several: int, mask) -> Plan:
@@ -398,8 +435,8 @@ def around(op, inner: Plan, written, shown, several: int, mask) -> Plan:
         results = tuple(made[k] if meta is None else view_of(tensors[k], meta, offset) for k, meta, offset in shown)
         return results if several else results[0]
 
-    plan = python_plan(op, run)
-    plan.inner = inner, written, shown, several, mask
+    plan = blank_plan(op, PYTHON)
+    plan.function, plan.inner = run, (inner, written, shown, several, mask)
     return plan
 
 
@@ -436,7 +473,7 @@ def install(plan: Plan, code: Code):
     plan.large = int(calls.MOST + len(code.outputs) + len(code.temporaries) + 4 > calls.ROOM)
 
 
-def into_plan(op, trace, arguments, result, target, mask) -> Plan:
+def into_plan(op, trace, arguments, result, target, mask) -> Draft:
     """In place: the result goes into the memory of an argument."""
     check_shape(result.meta, target.meta)
     check_cast(result.meta, target.meta)
@@ -445,7 +482,7 @@ def into_plan(op, trace, arguments, result, target, mask) -> Plan:
         return python_plan(op, lambda args, names: write_changes(op.name, args[0], call_body(whole)(args, names)))
     if not op.facts.get("uniform"):  # a single value may go to one place many times
         check_distinct(op.name, target.meta)
-    plan = blank_plan(op, INTO)
+    plan = Draft(op, INTO)
     plan.source = arguments.tensors.index(target)
     stored = result.node
     plan.apart = int(bool(op.facts.get("moves")) or reads_apart(stored, target))
@@ -460,12 +497,12 @@ def into_plan(op, trace, arguments, result, target, mask) -> Plan:
     plan.extra = len(extras)
     graph = Graph(graph.inputs, graph.nodes, [Store(graph.outputs[0], target), *extras])
     graph_log.debug("%s\n%s", op.name, graph)
-    install(plan, assemble(simplify(splice(graph)), op.name, [dense(n.meta) for n in extras]).code())
+    plan.outline = assemble(simplify(splice(graph)), op.name, [dense(n.meta) for n in extras])
     return plan
 
 
 # --- the derived backward -------------------------------------------------------------------------------------------------------
-def attach_backward(plan: Plan, op: Op, trace: Trace, arguments: Arguments, outputs, mask, stores=(), overwritten=None):
+def attach_backward(plan: Draft, op: Op, trace: Trace, arguments: Arguments, outputs, mask, stores=(), overwritten=None):
     """Derives the backward operator of a traced call.  Returns the forward program with what the backward needs as extra
     outputs (None where no result carries a gradient), the last of them those of a Block.  ``overwritten``: the argument that
     the result replaces."""
@@ -525,7 +562,7 @@ def attach_backward(plan: Plan, op: Op, trace: Trace, arguments: Arguments, outp
     return forward, block
 
 
-def give_backward(plan: Plan, backward, used: int, pure, chosen, spends=None):
+def give_backward(plan, backward, used: int, pure, chosen, spends=None):
     """The operator that a plan's steps run backward: a program that takes the first ``used`` of what is saved, then cotangents; for gradients
     of gradients the program ``pure``, which takes those that are ``chosen``.  ``spends``: the place of a residual that may be overwritten once it is read."""
     name = f"{plan.op.name}.backward"
@@ -541,12 +578,25 @@ def give_backward(plan: Plan, backward, used: int, pure, chosen, spends=None):
         plan.spending = make(derived.name, derived.body, None, derived.signature, derived.scalars, **derived.facts, spends=spends)
 
 
+def settle_backward(plan: Plan, draft: Draft, sizes):
+    """Gives a plan the backward operators of its draft for these values of the symbols; plans of theirs come from families that all such share."""
+    backward, used, pure, *more = draft.derived.facts["made"]
+    give_backward(plan, family.Settling(backward, sizes), used, pure and family.Settling(pure, sizes), *more)
+    for ours, symbolic in ((plan.derived, draft.derived), (plan.spending, draft.spending)):
+        if isinstance(ours, Op):
+            ours.facts["open"] = symbolic, sizes
+    if pure is not None:
+        plan.derived.facts["recorded"][0].facts["open"] = draft.derived.facts["recorded"][0], sizes
+
+
 def taking(operator: Op, saves, used: int) -> Op:
     """The same backward operator for callers that pass more residuals (``saves``) than it reads."""
     inner, given = operator.body, len(saves)
     numbers = operator.facts.get("all_scalars", operator.scalars) & (1 << used) - 1 | sum(1 << k for k in range(used, given) if saves[k] >= FLOAT_VALUE)
-    wider = make(operator.name, lambda *values: inner(*values[:used], *values[given:]), None, operator.signature, numbers, **{k: v for k, v in operator.facts.items() if k != "all_scalars"})
-    return wider
+    facts = {k: v for k, v in operator.facts.items() if k != "all_scalars"}
+    inputs = facts["inputs"]
+    facts["inputs"] = [*inputs[:used], *[None] * (given - used), *inputs[used:]]
+    return make(operator.name, lambda *values: inner(*values[:used], *values[given:]), None, operator.signature, numbers, **facts)
 
 
 def backward_operator(name: str, graph: Graph) -> Op:
@@ -557,7 +607,7 @@ def backward_operator(name: str, graph: Graph) -> Op:
         return tuple(graph.run(values))
 
     signature = inspect.Signature([inspect.Parameter(n.name, inspect.Parameter.POSITIONAL_ONLY) for n in graph.inputs])
-    return make(name, body, None, signature, scalars, derived=graph, several=True)
+    return make(name, body, None, signature, scalars, derived=graph, several=True, inputs=graph.inputs)
 
 
 # --- calls that are not plain tensors and numbers ------------------------------------------------------------------------------------

@@ -110,7 +110,7 @@ class ByNumpy:
         self.part, self.metas, self.values = part, metas, values
 
     def write(self, code: "Binding"):
-        part, metas = (settled_graph(self.part, code.sizes), *map(code.known, self.metas)) if code.sizes else (self.part, self.metas)
+        part, metas = settled_graph(self.part, code.sizes) if code.sizes else self.part, code.known(self.metas)
         kernel = callback(part, *metas)
         code.keep.append(kernel)
         address = address_of(kernel)
@@ -149,15 +149,12 @@ class Templated:
 
 def settled_graph(graph: Graph, sizes: dict) -> Graph:
     """The same program for these sizes."""
-    env: dict = {}
-
-    def settle(node: Node) -> Node:
-        args = map_nodes(settled(node.args, sizes), env.__getitem__)
-        inside = node.inside and settled_graph(node.inside, sizes)
+    env = {n: Node(n.name, None, meta=settled(n.meta, sizes), weak=n.weak) for n in graph.inputs}  # of a part of a program, what was computed before
+    inputs, nodes = list(env.values()), []
+    for node in graph.nodes:
+        args, inside = map_nodes(settled(node.args, sizes), env.__getitem__), node.inside and settled_graph(node.inside, sizes)
         env[node] = Node(node.name, node.op, args, settled(node.params, sizes), settled(node.meta, sizes), inside, node.where, node.weak, node.constant)
-        return env[node]
-
-    inputs, nodes = list(map(settle, graph.inputs)), list(map(settle, graph.nodes))
+        nodes.append(env[node])
     return Graph(inputs, nodes, [Store(env[o.node], env[o.into]) if isinstance(o, Store) else env[o] for o in graph.outputs])
 
 

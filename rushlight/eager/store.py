@@ -25,6 +25,7 @@ from ..core.settings import settings
 from ..graph.graph import Node
 from ..graph.save import Unsaveable, dumps, from_rows, load, rows, save, text_of
 from ..ops import attention
+from .family import Settling
 from .program import Code
 from .reference import address_of, callback
 
@@ -78,9 +79,8 @@ class Deferred:
 
 def deferred(graph):
     """What ``Deferred`` takes for a program."""
-    if isinstance(graph, Deferred):
-        return graph.data, [(n.name, n.weak) for n in graph.inputs]
-    return save(graph), [(n.name, n.weak) for n in graph.inputs]
+    data = graph.data if isinstance(graph, Deferred) else save(graph.graph if isinstance(graph, Settling) else graph)
+    return data, [(n.name, n.weak) for n in graph.inputs]
 
 
 # --- code ------------------------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Graph: an ordered list of operator calls on named tensors, printed as Python that runs."""
 from __future__ import annotations
 
+from ..core.expr import Expr
 from ..core.meta import Meta
 
 
@@ -133,6 +134,24 @@ def render_value(value) -> str:
 
 def render_output(output) -> str:
     return output.name if isinstance(output, Node) else repr(output)
+
+
+def symbols_in(graph: Graph) -> set:
+    """The symbols that sizes of a program depend on."""
+    found: set = set()
+
+    def look(value):
+        if type(value) is Expr:
+            found.update(value.free)
+        elif isinstance(value, Meta):
+            look((*value.shape, *value.strides))
+        elif isinstance(value, (tuple, list)):
+            for v in value:
+                look(v)
+
+    for node in (*graph.inputs, *graph.nodes):
+        look((node.meta, node.args, *node.params.values()))
+    return found
 
 
 def splice(graph: Graph) -> Graph:

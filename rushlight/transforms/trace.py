@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..core.expr import Expr, computed
 from ..core.interpret import Interpreter, Suspended, is_recording
 from ..core.kinds import P
 from ..core.meta import Meta
@@ -69,7 +70,9 @@ class Trace(Interpreter):
         if op.kind is not None:
             bound = bind(op, args, kwargs)
             names, count = list(bound), op.facts["arity"]
-            if op.kind.name == "elementwise" and all(isinstance(bound[k], NUMBERS) for k in names[:count]):
+            if op.kind.name == "elementwise" and all(isinstance(bound[k], (*NUMBERS, Expr)) for k in names[:count]):
+                if any(isinstance(bound[k], Expr) for k in names[:count]):
+                    return computed(op.name.rpartition(".")[2], [bound[k] for k in names[:count]])
                 return op.kind.numpy(*(np.asarray(bound[k]) for k in names[:count]), **{k: bound[k] for k in names[count:]}).item()
             return self.emit(op, tuple(bound[k] for k in names[:count]), {k: freeze(bound[k]) for k in names[count:]})
         before = len(self.nodes)

@@ -21,7 +21,7 @@ PROGRAM = """
     made, make = [], plans.make_plan
     def counting(op, args, names, mask):
         found = make(op, args, names, mask)
-        if found.kind != PYTHON or found.inner:
+        if found.kind != PYTHON or found.around:
             made.append(op.name)
         return found
     plans.make_plan = counting

@@ -1,0 +1,297 @@
+"""Families: calls of an operator that differ in sizes only share one plan, made once with symbols for the sizes that vary.
+
+1. Calls whose keys are equal but for numbers of 2 and above are *kin* (``form``).
+2. When a call differs from an earlier kin in few numbers, its plan is made with symbols in place of those (``Symbols``), under Facts that note
+   every condition on sizes that a decision depended on.  Captured graphs with symbolic sizes, and backward operators of families, tell themselves
+   what varies.
+3. The Draft, and a Python function that tests the conditions and finds the symbols' values in a call's numbers, are a Family.  A further call that
+   it fits gets its plan by putting in numbers: tracing, differentiation, cut, schedule and fusion are not done again.
+"""
+from __future__ import annotations
+
+import functools
+import operator
+
+from ..core.expr import Expr, Facts, Printer, evaluate, size
+from ..core.log import logger
+from ..core.meta import Meta, Size, row_major
+from ..core.native import Op
+from ..core.native.objects import PYTHON
+from ..graph.graph import Graph
+from ..core.tensor import Tensor
+from .program import settled_graph
+
+log = logger("dynamic")
+LEAST = 2           # what a symbol may be at least: sizes 0 and 1 have meanings of their own
+MOST_SYMBOLS = 2    # numbers by which calls may differ to be taken for one of many sizes
+EXAMPLES = 8        # earlier calls that are remembered
+MOST_FAMILIES = 4   # for one form: where more are needed, sizes decide too much
+ENOUGH = 3          # earlier calls of an operator that differ in few numbers; layers of a network have several sizes, too
+
+
+class Stand:
+    """What stands for a tensor argument while a plan is made with symbols."""
+
+    def __init__(self, meta: Meta):
+        self.meta = meta
+
+
+class Settling:
+    """A program with symbols, for one set of sizes; written out when it is first run."""
+
+    def __init__(self, symbolic: Graph, sizes: dict):
+        self.symbolic, self.sizes, self.inputs = symbolic, sizes, symbolic.inputs
+
+    @functools.cached_property
+    def graph(self) -> Graph:
+        return settled_graph(self.symbolic, self.sizes)
+
+    def run(self, values):
+        return self.graph.run(values)
+
+
+def form(value, numbers: list):
+    """A key without its numbers of 2 and above, which go into ``numbers``."""
+    kind = type(value)
+    if kind is int:
+        if value < LEAST:
+            return value
+        numbers.append(value)
+        return ...
+    if kind is Meta:
+        return Meta, form(tuple(value.shape), numbers), form(value.strides, numbers), value.dtype, value.device
+    if kind in (tuple, Size):
+        return kind, tuple([form(v, numbers) for v in value])
+    return kind, value
+
+
+def call_of(op: Op, key):
+    """What a call has in common with others, by its key; None for operators that run in Python."""
+    return None if op.facts.get("composite") else Call(op, key)
+
+
+class Kin:
+    """Calls of one form: (numbers, key) of a few of them, and their families."""
+
+    def __init__(self):
+        self.examples, self.families, self.served = [], [], 0
+
+    def give_up(self):
+        """Plans each size for itself from now on."""
+        self.families.extend([NEVER] * MOST_FAMILIES)
+
+
+class Call:
+    """A call that has no plan yet.  ``known``: the operator whose program has symbols, if there is one, and ``sizes``: their values; ``numbers``
+    are these values, then the numbers of the key."""
+
+    def __init__(self, op: Op, key):
+        self.op, self.key = op, key
+        self.known, self.sizes = op.facts.get("open", (op, {}))
+        numbers = list(self.sizes.values())
+        shape = form(key[:-2], numbers), *key[-2:]
+        self.numbers = tuple(numbers)
+        self.kin = self.known.facts.setdefault("kin", {}).setdefault(shape, Kin())
+
+    def plan(self):
+        """The plan by a family that the call fits, or None."""
+        for member in self.kin.families:
+            values = member.match(self.numbers)
+            if values is not None:
+                self.kin.served += 1
+                return member.draft.settle(self.op, dict(zip(member.symbols, values)))
+        return None
+
+    def early(self) -> bool:
+        """Whether it is one of the first that a family serves: programs with a few sizes find all of their plans on disk the next time."""
+        return self.kin.served <= EXAMPLES
+
+    def remember(self):
+        """Keeps the call for comparison with later ones."""
+        self.kin.examples = [*self.kin.examples[-EXAMPLES + 1:], (self.numbers, self.key)]
+
+    def founded(self, args, names, mask, draft_plan):
+        """The plan by a new family, where sizes seem to vary; else None."""
+        symbols = self.symbols() if len(self.kin.families) < MOST_FAMILIES else None
+        if symbols is None:
+            return None
+        if "settings" in self.op.facts:
+            self.known.facts["settings"] = self.op.facts["settings"]
+        try:
+            with symbols.facts:
+                draft = draft_plan(self.known, symbols.stands(args, self.key[:-2]), names, mask)
+        except Exception as reason:  # whatever is wrong with the call itself, planning it with its own sizes will say
+            log.debug("%s: planned for each size: %s: %s", self.op.name, type(reason).__name__, reason)
+            self.kin.give_up()
+            return None
+        if draft.kind == PYTHON and draft.around is None:
+            self.kin.give_up()
+            return None
+        member = Family(draft, symbols)
+        self.kin.families.append(member)
+        log.debug("%s: one plan for all %s where %s", self.op.name, ", ".join(f"{s} (now {symbols.facts.hints[s]})" for s in member.symbols),
+                  " and ".join(member.conditions) or "nothing more is asked")
+        return self.plan()
+
+    def symbols(self):
+        """What varies: as the operator's own program says, or between this call and earlier ones; None where nothing seems to."""
+        sizes = self.sizes or given_sizes(self.known, self.key)
+        if sizes:
+            return Told(self.known.facts["inputs"], sizes, leading=bool(self.sizes))
+        found = (Compared(self.key, key) for _, key in reversed(self.kin.examples))
+        alike = [one for one in found if 0 < len(one.found) <= MOST_SYMBOLS]
+        return alike[0] if len(alike) >= ENOUGH else None
+
+
+class Never:
+    """Stands for families that could not be founded."""
+
+    def match(self, numbers):
+        return None
+
+
+NEVER = Never()
+
+
+def given_sizes(op: Op, key) -> dict:
+    """The values of the symbols that a captured graph has among its inputs: ints of the same names.  Empty where there are none, or one is too small."""
+    symbols = op.facts.get("symbols")
+    if not symbols:
+        return {}
+    found = {symbols[node.name]: value for node, value in zip(op.facts["inputs"], key) if node.name in symbols}
+    return found if len(found) == len(symbols) and all(type(n) is int and n >= LEAST for n in found.values()) else {}
+
+
+class Symbols:
+    """Symbols for the numbers of a call that vary.  ``exprs``: what each number of the key is, in the key's order."""
+
+    def __init__(self, hints):
+        self.facts, self.exprs = Facts(hints), []
+
+    def stands(self, args, keys):
+        """The arguments with symbols in them."""
+        return tuple(map(self.stand, args, keys))
+
+    def new(self, value: int) -> Expr:
+        """A symbol that nothing is known of but its value here."""
+        made = size(f"s{len(self.facts.hints)}", LEAST)
+        self.facts.hints[made] = value
+        return made
+
+
+class Told(Symbols):
+    """Symbols as the inputs of an operator's own program have them."""
+
+    def __init__(self, inputs, sizes: dict, leading: bool):
+        super().__init__(sizes)
+        self.inputs, self.exprs = iter(inputs), list(sizes) if leading else []
+
+    def stand(self, value, key):
+        node = next(self.inputs)
+        if isinstance(value, Tensor):
+            return Stand(self.meta(node and node.meta, value.meta))
+        if type(key) is not int or key < LEAST:
+            return value
+        self.exprs.append(next((s for s in self.facts.hints if node is not None and s.arg[0] == node.name), key))
+        return self.exprs[-1]
+
+    def meta(self, told, meta: Meta) -> Meta:
+        """The metadata of an argument in the program's symbols: its shape is as the program has it, it may lie in memory otherwise."""
+        hints = self.facts.hints
+        shape, strides = tuple(meta.shape), meta.strides
+        if told is not None and len(told.shape) == len(shape):
+            shape = tuple(t if isinstance(t, Expr) and evaluate(t, hints) == n and n >= LEAST else n for t, n in zip(told.shape, shape))
+            strides = tuple(t if isinstance(t, Expr) and evaluate(t, hints) == n and n >= LEAST else n for t, n in zip(told.strides, strides))
+        else:  # kept for what other callers read: sizes that are a symbol's are taken for it
+            shape = tuple(next((s for s, value in hints.items() if value == n), n) for n in shape)
+        strides = row_major(shape) if meta.contiguous else stepping(shape, strides, meta)
+        self.exprs += [s for s, n in zip((*shape, *strides), (*meta.shape, *meta.strides)) if n >= LEAST]
+        return Meta(shape, strides, meta.dtype, meta.device)
+
+
+def stepping(shape, strides, meta: Meta) -> tuple:
+    """Strides as products of a smaller stride and its size, where they are such."""
+    found = list(strides)
+    for k in sorted(range(len(shape)), key=lambda k: meta.strides[k]):
+        for j in range(len(shape)):
+            if j != k and not isinstance(found[k], Expr) and meta.strides[j] * meta.shape[j] == meta.strides[k] > meta.strides[j] > 0:
+                found[k] = found[j] * shape[j]
+    return tuple(found)
+
+
+class Compared(Symbols):
+    """Symbols for what differs between a call and an earlier one; numbers that changed alike are one symbol, or a multiple of it."""
+
+    def __init__(self, key, earlier):
+        super().__init__({})
+        self.found = []  # (expr, its value now, its value before)
+        self.stood = iter([self.part(a, b) for a, b in zip(key[:-2], earlier[:-2])])
+
+    def part(self, now, before):
+        """A part of the key with symbols in it."""
+        kind = type(now)
+        if kind is Meta:
+            shape = tuple(map(self.part, now.shape, before.shape))
+            return Meta(shape, self.strides(shape, now, before), now.dtype, now.device)
+        if kind in (tuple, Size):
+            return kind(list(map(self.part, now, before)))
+        if kind is not int or now < LEAST:
+            return now
+        self.exprs.append(self.number(now, before))
+        return self.exprs[-1]
+
+    def strides(self, shape, now: Meta, before: Meta) -> tuple:
+        if now.contiguous and before.contiguous:
+            found = row_major(shape)
+        else:
+            found = list(now.strides)
+            for k in sorted(range(len(shape)), key=lambda k: now.strides[k]):
+                if now.strides[k] == before.strides[k]:
+                    continue
+                steps = [found[j] * shape[j] for j in range(len(shape)) if j != k and now.strides[j] * now.shape[j] == now.strides[k] > now.strides[j] > 0
+                         and before.strides[j] * before.shape[j] == before.strides[k]]
+                found[k] = steps[0] if steps else self.number(now.strides[k], before.strides[k])
+        found = tuple(e if n >= LEAST else n for e, n in zip(found, now.strides))
+        self.exprs += [e for e, n in zip(found, now.strides) if n >= LEAST]
+        return found
+
+    def number(self, now: int, before: int):
+        """A number of the call: a constant, something of a symbol known already, or a new symbol."""
+        if now == before:
+            return now
+        for expr, a, b in self.found:
+            if now % a == 0 and before == b * (now // a):
+                return expr * (now // a)
+        for expr, a, b in self.found:
+            if now - a == before - b:
+                return expr + (now - a)
+        self.found.append((self.new(now), now, before))
+        return self.found[-1][0]
+
+    def stand(self, value, key):
+        return stood(value, next(self.stood))
+
+
+def stood(value, part):
+    """An argument with the symbols that its part of the key has."""
+    if isinstance(value, Tensor):
+        return Stand(part)
+    if isinstance(value, (tuple, list)) and type(part) in (tuple, Size) and not (part and part[0] is float):
+        return type(value)(map(stood, value, part)) if type(value) in (tuple, list) else part
+    return part if type(value) is int and isinstance(part, (int, Expr)) else value
+
+
+class Family:
+    """A Draft with symbols, and ``match``: from the numbers of a call to the symbols' values, or None where it does not fit."""
+
+    def __init__(self, draft, symbols: Symbols):
+        self.draft, self.symbols = draft, list(symbols.facts.hints)
+        at = {e: k for k, e in reversed(list(enumerate(symbols.exprs))) if isinstance(e, Expr) and e.op == "size"}
+        if not all(s in at for s in self.symbols):
+            raise AssertionError(f"{draft.op.name}: symbols {self.symbols} in {symbols.exprs}")
+        printer = Printer({s: f"v[{at[s]}]" for s in self.symbols})
+        tests = [f"v[{k}] == {printer.text(e)}" for k, e in enumerate(symbols.exprs) if not (isinstance(e, Expr) and at.get(e) == k)]
+        self.conditions = [printer.text(condition) if outcome else f"not ({printer.text(condition)})" for condition, outcome in symbols.facts.guards]
+        text = " and ".join(tests + [f"({c})" for c in self.conditions]) or "True"
+        values = "".join(f"v[{at[s]}], " for s in self.symbols)
+        self.match = eval(f"lambda v: ({values}) if {text} else None", {"logical_not": operator.not_})  # written by us, from Exprs

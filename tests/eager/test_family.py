@@ -1,0 +1,161 @@
+"""Plans for all sizes at once: the same results as plans for one size, and no new plan for a new size."""
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.core.expr import Expr
+from rushlight.core.meta import Meta
+from rushlight.core.op import OPS
+from rushlight.eager import family
+from tests.ops.test_every_form import IDS, results, same
+from tests.ops.test_samples import SAMPLED, arguments
+
+nn, F = rl.nn, rl.nn.functional
+
+
+def grown(value):
+    """A key, of which every size of a tensor was one less."""
+    if type(value) is Meta:
+        shape = tuple(n + (n > 1) for n in value.shape)
+        if value.contiguous:
+            return Meta.of(shape, value.dtype, value.device)
+        return Meta(shape, tuple(s + 1 if s > 1 else s for s in value.strides), value.dtype, value.device)
+    return tuple(map(grown, value)) if type(value) is tuple else value
+
+
+@pytest.fixture
+def forget():
+    """No operator has a plan, nor knows earlier calls."""
+    def clear():
+        for op in OPS.values():
+            op.plans.clear()
+            op.facts.pop("kin", None)
+    clear()
+    yield clear
+    clear()
+
+
+@pytest.fixture
+def forced(forget, monkeypatch):
+    """Every size of every call is a symbol."""
+    told = family.Call.symbols
+
+    def symbols(call):
+        found = told(call) if call.sizes else family.Compared(call.key, grown(call.key))
+        return found if call.sizes or found.found else None
+
+    def force():
+        forget()
+        monkeypatch.setattr(family.Call, "symbols", symbols)
+
+    return force
+
+
+def enlarged(value):
+    """An array with one more element along each dimension, from the same numbers."""
+    if isinstance(value, np.ndarray):
+        return np.resize(value, tuple(n + (n > 1) for n in value.shape))
+    return list(map(enlarged, value)) if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("name,index", SAMPLED, ids=IDS)
+def test_results_and_gradients_are_those_of_single_sizes(name, index, forget, forced):
+    sample = OPS[name].facts["samples"][index]
+    given = [arguments(name, sample)]
+    given.append(list(map(enlarged, given[0])))
+    wanted = []
+    for values in given:
+        try:
+            wanted.append(results(name, sample, values, rl.tensor))
+        except Exception:  # noqa: BLE001 - no derivative, or the sample allows no other size
+            break
+    forced()
+    for values, expected in zip(given, wanted):
+        for got, own in zip(results(name, sample, values, rl.tensor), expected):
+            same(got, own, rtol=1e-7)
+
+
+def plans_made(monkeypatch, run):
+    """How many calls were planned for themselves, and how many by a family, in ``run``."""
+    counts = [0, 0]
+    settle = family.Call.plan
+
+    def counted(call):
+        found = settle(call)
+        counts[found is not None] += 1
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(family.Call, "plan", counted)
+        run()
+    return counts
+
+
+class Block(nn.Module):
+    def __init__(self, d=16, heads=2):
+        super().__init__()
+        self.n1, self.n2, self.heads = nn.LayerNorm(d), nn.LayerNorm(d), heads
+        self.qkv, self.o, self.f1, self.f2 = nn.Linear(d, 3 * d), nn.Linear(d, d), nn.Linear(d, 4 * d), nn.Linear(4 * d, d)
+
+    def forward(self, x):
+        b, t, d = x.shape
+        q, k, v = (z.view(b, t, self.heads, d // self.heads).transpose(1, 2) for z in self.qkv(self.n1(x)).split(d, 2))
+        x = x + self.o(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, t, d))
+        return x + self.f2(F.gelu(self.f1(self.n2(x))))
+
+
+def gradients(model, run, x):
+    model.zero_grad()
+    loss = run(x).square().mean()
+    loss.backward()
+    return [loss.detach().numpy(), *(p.grad.numpy().copy() for p in model.parameters())]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_transformer_block_is_planned_once_for_all_lengths(compiled, forget, monkeypatch):
+    rl.manual_seed(0)
+    model = Block()
+    run = rl.compile(model) if compiled else model
+    inputs = {n: rl.randn(2, n, 16) for n in (5, 6, 7, 9, 11, 12, 13, 30, 31)}
+    for n in (5, 6, 7, 9, 11):
+        gradients(model, run, inputs[n])
+    found = {}
+
+    def further():
+        for n in (12, 13, 30, 31):
+            found[n] = gradients(model, run, inputs[n])
+
+    own, shared = plans_made(monkeypatch, further)
+    assert own == 0 and shared > 0
+    forget()
+    for n, got in found.items():
+        for a, b in zip(got, gradients(model, model, inputs[n])):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_conditions_on_sizes_lead_to_other_families(forget):
+    """Sizes for which a decision comes out otherwise are not served by a family that rests on it."""
+    def body(x):
+        return x.sum() if x.shape[0] % 2 else x.mean()
+
+    operator = family_operator(body)
+    for n in (4, 6, 8, 10, 11, 12, 13, 14, 15, 21, 22):
+        x = rl.arange(float(n))
+        np.testing.assert_allclose(operator(x).item(), x.numpy().sum() if n % 2 else x.numpy().mean())
+    members, = (kin.families for kin in operator.facts["kin"].values())
+    assert any(any("%" in c for c in member.conditions) for member in members)
+
+
+def family_operator(body):
+    from rushlight.core.op import make
+    import inspect
+    return make("parity", body, None, inspect.signature(body), 0)
+
+
+def test_strides_in_steps_of_a_varying_size():
+    key = (Meta((2, 7, 8), (7 * 24, 24, 1), rl.float32), None, 0)
+    earlier = (Meta((2, 5, 8), (5 * 24, 24, 1), rl.float32), None, 0)
+    found = family.Compared(key, earlier)
+    meta, = found.stood
+    n, = (e for e, _, _ in found.found)
+    assert meta.shape == (2, n, 8) and meta.strides[0] is n * 24 and isinstance(meta.shape[1], Expr)
