@@ -74,8 +74,13 @@ def calls_mask(op: Op, names, positional: int) -> int:
 
 
 def gradient_bit(k: int) -> int:
-    """The bit that says whether tensor argument k wants a gradient (the hot path takes no more arguments than a machine integer has bits)."""
+    """The bit that says whether tensor argument k wants a gradient."""
     return 1 << k
+
+
+def whole_mask(words) -> int:
+    """The bits that the hot path gathered in several words."""
+    return sum(word << k * calls.WORD for k, word in enumerate(words))
 
 
 def keyword_mask(op: Op, names) -> int:
@@ -749,6 +754,6 @@ def activate():
     state.tensor = state.parameter = Tensor
     state.switch = interpret.switch
     state.shared = shared
-    state.slow, state.plan, state.keyword_mask, state.out_of_range = slow, plan_for, keyword_mask, out_of_range
+    state.slow, state.plan, state.keyword_mask, state.whole_mask, state.out_of_range = slow, plan_for, keyword_mask, whole_mask, out_of_range
     state.weak = weakref.ref
     state.static_types = frozenset({dtype, device, Size})

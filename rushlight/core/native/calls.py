@@ -8,7 +8,9 @@ from .objects import (ACCUMULATE, DERIVED, FLOAT_VALUE, INTEGER_VALUE, INTO, LAS
                       Step, Storage, Tensor, state)
 
 ROOM = 96  # values of one call: inputs, results, temporaries, random position, error flag
-MOST = 48  # values the arguments may give on the fast path
+MOST = 48  # values the arguments may give to such a call; those with more take ``wide``
+WIDEST = 16384  # values of a call that the stack holds
+WORD = 60  # tensors of which one integer tells which want gradients
 
 
 @native(binds=True)
@@ -89,9 +91,9 @@ class Op:
                 else:
                     tuple_set(key, k, argument)
             elif kind is list or kind is tuple:
-                inner = list_key(argument, values, used, mask, bit)
+                inner = list_key(argument, values, ROOM, MOST, used, mask, bit)
                 if inner is None:
-                    return state.slow(self, collect(args), names)
+                    return wide(self, args, names, scalars, thread)
                 tuple_set(key, k, inner)
                 used = load_i64(values, ROOM - 1)
                 mask = load_i64(values, ROOM - 2)
@@ -101,7 +103,7 @@ class Op:
             else:
                 return state.slow(self, collect(args), names)
             if used > MOST:
-                return state.slow(self, collect(args), names)
+                return wide(self, args, names, scalars, thread)
         if grad == 0:
             mask = 0
         tuple_set(key, count, names)
@@ -114,7 +116,7 @@ class Op:
                 state.switch(thread)
         plan = cast(Plan, found_plan)
         if plan.large != 0:
-            return state.slow(self, collect(args), names)
+            return wide(self, args, names, scalars, thread)
         return run(plan, args, names, values, used, mask)
 
 
@@ -129,16 +131,120 @@ def collect(args: Args) -> tuple:
 
 
 @native
-def list_key(items: object, values: i64, used: i64, mask: i64, bit: i64) -> object:
-    """The key of a list argument; its tensors' addresses go to ``values``.  None if the fast path can't take it.
-    The counters come back in the last slots of ``values``."""
+def wide(op: Op, args: Args, names: tuple, scalars: i64, thread: i64) -> object:
+    """A call of more values than ``Op.call`` has room for: a model with its parameters, a backward pass with what was saved."""
+    count = len(args)
+    most = value_count(args)
+    if most > WIDEST:
+        return state.slow(op, collect(args), names)
+    key = new_tuple(count + 2)
+    given = stack(most + 3)
+    used = 0
+    for k in range(count):
+        argument = args[k]
+        kind = type(argument)
+        if kind is state.tensor or kind is state.parameter:
+            tensor = cast(Tensor, argument)
+            tuple_set(key, k, tensor.meta)
+            store_i64(given, used, tensor.storage.address + tensor.offset * tensor.itemsize)
+            used += 1
+        elif kind is float or kind is int or kind is bool:
+            if k >= WORD:
+                return state.slow(op, collect(args), names)
+            if (scalars >> k) & 1:
+                tuple_set(key, k, kind)
+                if kind is float:
+                    store_f64(given, used, argument)
+                else:
+                    store_i64(given, used, argument)
+                used += 1
+            elif kind is float:
+                tuple_set(key, k, (float, argument))
+            else:
+                tuple_set(key, k, argument)
+        elif kind is list or kind is tuple:
+            inner = list_key(argument, given, most + 3, most, used, 0, 0)
+            if inner is None:
+                return state.slow(op, collect(args), names)
+            tuple_set(key, k, inner)
+            used = load_i64(given, most + 2)
+        elif argument is None or kind is str or kind in state.static_types:
+            tuple_set(key, k, argument)
+        else:
+            return state.slow(op, collect(args), names)
+    mask: object = 0
+    if state.grad != 0:
+        mask = state.whole_mask(gradient_words(args))
+    tuple_set(key, count, names)
+    tuple_set(key, count + 1, mask)
+    whole = filled(key)
+    found_plan = op.plans.get(whole)
+    if found_plan is None:
+        found_plan = state.plan(op, collect(args), names, whole, mask)
+        if thread != state.thread:
+            state.switch(thread)
+    plan = cast(Plan, found_plan)
+    more = len(plan.outputs) + len(plan.temporaries)
+    if more > WIDEST:
+        return state.slow(op, collect(args), names)
+    values = stack(used + more + 8)
+    for k in range(used):
+        store_i64(values, k, load_i64(given, k))
+    return run(plan, args, names, values, used, 0 if mask == 0 else 1)
+
+
+@native
+def value_count(args: Args) -> i64:
+    """How many values the arguments give at most."""
+    found = len(args)
+    for k in range(len(args)):
+        kind = type(args[k])
+        if kind is list or kind is tuple:
+            inner: i64 = len(args[k])
+            found += inner
+    return found
+
+
+@native
+def gradient_words(args: Args) -> list:
+    """Which of the tensors among the arguments want a gradient: integers of ``WORD`` bits."""
+    words = []
+    word = 0
+    place = 0
+    for k in range(len(args)):
+        argument = args[k]
+        kind = type(argument)
+        inner = 1
+        if kind is list or kind is tuple:
+            inner = len(argument)
+        for j in range(inner):
+            element = argument
+            if kind is list or kind is tuple:
+                element = argument[j]
+            if isinstance(element, Tensor):
+                tensor = cast(Tensor, element)
+                if tensor.needs_grad != 0 or (tensor.base is not None and joins(tensor)):
+                    word |= 1 << place
+                place += 1
+                if place == WORD:
+                    words.append(word)
+                    word = 0
+                    place = 0
+    words.append(word)
+    return words
+
+
+@native
+def list_key(items: object, values: i64, room: i64, most: i64, used: i64, mask: i64, bit: i64) -> object:
+    """The key of a list argument; its tensors' addresses go to ``values``, of which there may be ``most``.  None if the fast path can't take it.
+    The counters come back in the last of the ``room`` slots of ``values``."""
     count: i64 = len(items)
     key = new_tuple(count)
     for k in range(count):
         element = items[k]
         kind = type(element)
         if kind is state.tensor or kind is state.parameter:
-            if used >= MOST:
+            if used >= most:
                 return None
             tensor = cast(Tensor, element)
             tuple_set(key, k, tensor.meta)
@@ -154,9 +260,9 @@ def list_key(items: object, values: i64, used: i64, mask: i64, bit: i64) -> obje
             tuple_set(key, k, element)
         else:
             return None
-    store_i64(values, ROOM - 1, used)
-    store_i64(values, ROOM - 2, mask)
-    store_i64(values, ROOM - 3, bit)
+    store_i64(values, room - 1, used)
+    store_i64(values, room - 2, mask)
+    store_i64(values, room - 3, bit)
     return filled(key)
 
 

@@ -30,6 +30,7 @@ class State:
     slow: object  # (op, args, names): every call that is not plain tensors and numbers
     plan: object  # (op, args, names, key, mask) -> Plan: on a miss
     keyword_mask: object  # (op, names) -> bits
+    whole_mask: object  # (words) -> bits
     shared: object  # (plan, args, names) -> other arguments, where one that is read shares memory with what is written
     mutate: object  # (plan, target, args, values, used): in-place under autograd
     refresh: object  # (view) -> its step, after the memory it shares was changed in place
