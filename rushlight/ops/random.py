@@ -15,6 +15,7 @@ from ..core.random import default_generator
 from ..core.tensor import Tensor, empty_of, refuse_where
 from .create import checked_sizes, finished
 from .inplace import copy_
+from .promotion import as_dtype
 
 
 def draw(generator, count, words=1):
@@ -170,14 +171,28 @@ def unrecorded(target, values):
     return copy_(target, values)
 
 
+@op(into=0, method=False, name="_uniform_into")
+def uniform_into(input, seed: Scalar, offset: Scalar, low: Scalar, width: Scalar):
+    """In place: uniform in [low, low + width), drawn and written at once."""
+    wide = float64 if input.dtype is float64 else float32
+    return as_dtype(uniform_at(seed, offset, tuple(input.shape), wide) * width + low, input.dtype)
+
+
+@op(into=0, method=False, name="_normal_into")
+def normal_into(input, seed: Scalar, offset: Scalar, mean: Scalar, std: Scalar):
+    """In place: normal with a mean and a standard deviation, drawn and written at once."""
+    wide = float64 if input.dtype is float64 else float32
+    return as_dtype(normal_at(seed, offset, tuple(input.shape), wide) * std + mean, input.dtype)
+
+
 @op(composite=True, inplace=True)
 def uniform_(input, a=0.0, b=1.0, *, generator=None, **named):
     """In place: uniform in [a, b)."""
     a, b = named.get("from", a), named.get("to", b)
     if a > b:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={a} > to={b}")
-    wide = float64 if input.dtype is float64 else float32
-    return unrecorded(input, uniform_tensor(tuple(input.shape), wide, generator) * (b - a) + a)
+    seed, block = draw(generator, input.numel(), 2 if input.dtype is float64 else 1)
+    return uniform_into(input, seed, block, float(a), float(b - a))
 
 
 @op(composite=True, inplace=True)
@@ -185,8 +200,8 @@ def normal_(input, mean=0.0, std=1.0, *, generator=None):
     """In place: normal with a mean and a standard deviation."""
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
-    wide = float64 if input.dtype is float64 else float32
-    return unrecorded(input, normal_tensor(tuple(input.shape), wide, generator) * std + mean)
+    seed, block = draw(generator, input.numel(), 2)
+    return normal_into(input, seed, block, float(mean), float(std))
 
 
 @op(composite=True, method=False)

@@ -86,3 +86,22 @@ def test_draws_without_replacement_differ():
     torch.manual_seed(0)
     drawn = torch.multinomial(torch.rand(200, 6) + 0.1, 6)
     assert torch.equal(drawn.sort(-1).values, torch.arange(6).expand(200, 6))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_drawing_into_memory_draws_the_same_numbers(dtype):
+    dtype = getattr(torch, dtype)
+    for fill in (lambda x: x.uniform_(-2, 3.5), lambda x: x.normal_(1, 0.02)):
+        found = []
+        for target in (torch.empty(4, 6, dtype=dtype), torch.empty(6, 9, dtype=dtype).t()[1:5]):
+            torch.manual_seed(3)
+            found.append(fill(target).tolist())
+        assert found[0] == found[1]
+
+
+def test_drawing_into_a_result_forgets_its_gradient():
+    x = torch.ones(3, requires_grad=True)
+    y = x * 2
+    y.normal_()
+    y.sum().backward()
+    assert x.grad is None or not x.grad.any()
