@@ -32,6 +32,12 @@ CASES = {
     "patches": (2, 3, 24, (16, 16), (4, 4), (4, 4), (0, 0), (1, 1), 1),
     "kernel as large as the image": (2, 5, 6, (4, 4), (4, 4), (1, 1), (0, 0), (1, 1), 1),
     "more padding than kernel": (1, 2, 3, (4, 4), (2, 2), (1, 1), (3, 3), (1, 1), 1),
+    "channels in lanes": (3, 34, 50, (9, 11), (3, 3), (1, 1), (1, 1), (1, 1), 1),
+    "channels in lanes, strided": (2, 32, 33, (15, 20), (3, 2), (2, 3), (1, 0), (1, 2), 1),
+    "channels in lanes, groups": (2, 96, 64, (6, 8), (3, 3), (1, 1), (1, 1), (1, 1), 2),
+    "channels in lanes, 3d": (2, 16, 32, (3, 6, 7), (2, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), 1),
+    "channels in lanes, far pixels": (2, 64, 40, (13, 29), (1, 1), (3, 3), (0, 0), (1, 1), 1),
+    "channels in lanes, deep": (2, 256, 48, (7, 7), (3, 3), (1, 1), (1, 1), (1, 1), 1),
     "one pixel": (4, 10, 20, (1, 1), (1, 1), (1, 1), (0, 0), (1, 1), 1),
 }
 TOLERANCE = {"float32": 2e-5, "float64": 1e-13, "bfloat16": 2e-2, "float16": 3e-3}
@@ -73,7 +79,7 @@ def test_forward_and_gradients(name, dtype):
     close(got_weight, grad_weight, dtype)
 
 
-@pytest.mark.parametrize("name", ["3x3", "strided", "pixels", "depthwise", "3d", "small images"])
+@pytest.mark.parametrize("name", ["3x3", "strided", "pixels", "depthwise", "3d", "small images", "channels in lanes", "channels in lanes, strided"])
 def test_channels_last(name):
     case = CASES[name]
     x, weight, bias, grad, y, grad_x, _ = reference(case, "float32")

@@ -11,11 +11,12 @@ from itertools import product
 import numpy as np
 
 from ..llvm import pool
+from .channels_plan import ChannelPlan
 from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, numbers
 from .image import Geometry, is_contiguous
 from .implicit_plan import Builder, Product, equidistant, wide_dtype
 from .matmul import Matmul, beside, blocked_plan, dot_plan, extent, plan_matmul, rounding_step
-from .tune import planned
+from .tune import pick, planned
 
 
 @dataclass(frozen=True)
@@ -160,11 +161,21 @@ def _taps(c):
 
 def _forward_plan(c, epilogue, threads):
     geometry = Geometry(c.size, c.out, c.pad, c.stride, _taps(c))
-    builder = Builder(c, threads, geometry, "x", c.x, c.in_channels)
     group_out, group_in = c.out_channels // c.groups, c.in_channels // c.groups
     row_weights = group_in * int(np.prod(c.kernel))
     whole = Product(geometry.taps, c.out, "y", c.y, 0, group_out, group_in, None, row_weights, group_out * row_weights)
-    builder.multiply([whole], epilogue)
+    return _products_plan(c, epilogue, threads, geometry, ("x", c.x, c.in_channels), [whole])
+
+
+def _products_plan(c, epilogue, threads, geometry, image, products):
+    """The cheaper plan of products over an image: (its operand, strides and channels)."""
+    operand, strides, channels = image
+    builder = Builder(c, threads, geometry, operand, strides, channels)
+    if len(products) == 1:
+        other = ChannelPlan(c, threads, geometry, operand, strides, channels // c.groups, products[0])
+        if other.suits and pick("lanes", sorted((True, False), key=lambda it: other.cycles() if it else builder.cycles(products))):
+            return other.plan(epilogue)
+    builder.multiply(products, epilogue)
     return builder.plan()
 
 
@@ -178,10 +189,9 @@ def _input_plan(c, epilogue, threads):
     most = tuple(max(count for _, count, _ in dim) for dim in reach)
     every = tuple(tuple(sorted({at for _, _, taps in dim for _, at in taps} | {0})) for dim in reach)
     geometry = Geometry(c.out, most, pad, (1, 1, 1), every)
-    builder = Builder(c, threads, geometry, "y", c.y, c.out_channels)
-    products = [_input_product(c, phase, builder.size) for phase in product(*reach) if all(count for _, count, _ in phase)]
-    builder.multiply(products, epilogue)
-    return builder.plan()
+    size = ELEMENTS[c.dtype].bytes
+    products = [_input_product(c, phase, size) for phase in product(*reach) if all(count for _, count, _ in phase)]
+    return _products_plan(c, epilogue, threads, geometry, ("y", c.y, c.out_channels), products)
 
 
 def _input_product(c, phase, itemsize):

@@ -83,10 +83,18 @@ class Builder:
         """The finished Contraction."""
         return Contraction(self.steps, self.temporaries, tuple(self._keep))
 
-    def _best_geometry(self, products):
-        """The geometry with or without copies and turns that costs fewest cycles."""
+    def _geometries(self):
+        """The geometry with and without copies and turns."""
         turns = (False, True) if equidistant(self.geometry.taps[2]) else (False,)
-        options = [replace(self.geometry, columns=columns, images=images) for columns in turns for images in sorted({1, self.images})]
+        return [replace(self.geometry, columns=columns, images=images) for columns in turns for images in sorted({1, self.images})]
+
+    def cycles(self, products):
+        """About how many cycles all images take on one thread, packing of weights left aside."""
+        return min(self._cycles(geometry, products) for geometry in self._geometries()) * self.c.batch // self.images
+
+    def _best_geometry(self, products):
+        """The geometry that costs fewest cycles."""
+        options = self._geometries()
         return options[pick("geometry", sorted(range(len(options)), key=lambda k: self._cycles(options[k], products)))]
 
     def _cycles(self, geometry, products):
