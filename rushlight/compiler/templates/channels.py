@@ -237,7 +237,11 @@ class _Tile:
         def place(c):
             return f.offset(target, f.mul(s.out_channel, c))
 
-        f.when(final, lambda: f.loop(0, there, 1, [], lambda c, _: self.epilogue.fetch(f, place(c), slots)))
+        def fetch(c, _):
+            self.epilogue.fetch(f, place(c), slots)
+            self.epilogue.fetch(f, f.offset(place(c), f.sub(length, 1), self.out), slots)  # mostly in another line
+
+        f.when(final, lambda: f.loop(0, there, 1, [], fetch))
         tile = self.sums(f, weights, image, offsets, depth)
         bytes_ = numbers.accumulator.bytes * numbers.lanes
 

@@ -181,7 +181,8 @@ class _Tile:
         """Asks for the memory of a tile before its sums are known."""
         s = Slots(f, args, SLOTS, ("out_offsets",))
         slots, out_row = self.epilogue.values(f, args, len(SLOTS)), s.out_row
-        starts = [f.load(i64, f.offset(s.out_offsets, f.add(number, j * self.numbers.lanes), i64)) for j in range(self.vectors)]
+        width = self.vectors * self.numbers.lanes
+        starts = [f.load(i64, f.offset(s.out_offsets, f.add(number, j), i64)) for j in (*range(0, width, self.numbers.lanes), width - 1)]
 
         def row(r, _):
             for start in starts:

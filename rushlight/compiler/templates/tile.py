@@ -60,11 +60,11 @@ class Store:
 
     def fetch(self, b, args, out, out_stride, rows, vectors):
         """Asks for the memory of a tile before its sums are known."""
-        slots = self.epilogue.values(b, args, self.first_slot)
+        slots, width = self.epilogue.values(b, args, self.first_slot), vectors * self.numbers.lanes * self.out.bytes
 
         def row(r, _):
-            for line in range(-(-vectors * self.numbers.lanes * self.out.bytes // 64)):
-                self.epilogue.fetch(b, b.offset(out, b.add(b.mul(out_stride, r), 64 * line)), slots)
+            for at in (*range(0, width, 64), width - 1):
+                self.epilogue.fetch(b, b.offset(out, b.add(b.mul(out_stride, r), at)), slots)
 
         b.loop(0, rows, 1, [], row)
 
