@@ -713,6 +713,10 @@ class Emitter:
             read = self.backwards(buffer, rest, type, mask)
         elif stride == 2 and condition is None:
             read = self.every_other(buffer, rest, type)
+        elif stride == 2:  # what lies beside an edge is rare
+            apart = self.addresses(buffer, at, rest, stride)
+            everywhere = b.reduce("and", condition if c.mask is None else b.or_(condition, b.not_(c.mask)))
+            read, = b.when(everywhere, lambda: [self.every_other(buffer, rest, type)], lambda: [b.gather(type, apart, mask)])
         else:
             read = b.gather(type, self.addresses(buffer, at, rest, stride), mask)
         return read
