@@ -13,6 +13,7 @@ import numpy as np
 from ..llvm import pool
 from .channels_plan import ChannelPlan
 from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, numbers
+from .depthwise_plan import Depthwise
 from .image import Geometry, is_contiguous
 from .implicit_plan import Builder, Product, equidistant, wide_dtype
 from .matmul import Matmul, beside, blocked_plan, dot_plan, extent, plan_matmul, rounding_step
@@ -160,6 +161,9 @@ def _taps(c):
 
 
 def _forward_plan(c, epilogue, threads):
+    alone = Depthwise(c, threads)
+    if alone.suits and pick("straight from memory", (True, False)):
+        return alone.plan(epilogue)
     geometry = Geometry(c.size, c.out, c.pad, c.stride, _taps(c))
     group_out, group_in = c.out_channels // c.groups, c.in_channels // c.groups
     row_weights = group_in * int(np.prod(c.kernel))
@@ -181,6 +185,9 @@ def _products_plan(c, epilogue, threads, geometry, image, products):
 
 def _input_plan(c, epilogue, threads):
     """Every phase of x (its positions modulo the stride) sums its own taps of y, as a convolution of stride one."""
+    alone = Depthwise(c, threads, turned=True)
+    if alone.suits and pick("straight from memory", (True, False)):
+        return alone.plan(epilogue)
     phases = [_input_phases(*dim) for dim in zip(c.size, c.kernel, c.stride, c.pad, c.dilation)]
     # one padded image serves all phases: the widest reach on either side
     pad = tuple(max(e - first for _, first, _, taps in dim for _, e in taps or [(0, 0)]) for dim in phases)
@@ -226,6 +233,9 @@ def _input_phases(size, kernel, stride, pad, dilation):
 
 def _weight_plan(c, epilogue, threads):
     """A product over output numbers: rows of y (on the image's numbering, zero where thrown away) times shifted images of x."""
+    alone = Depthwise(c, threads)
+    if alone.suits and pick("straight from memory", (True, False)):
+        return alone.weight_plan()
     taps, group_out = _taps(c), c.out_channels // c.groups
     # with few rows a group, packing would cost more than the products, and copies for taps more than they save
     narrow = group_out <= 16

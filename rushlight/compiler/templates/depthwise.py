@@ -1,0 +1,173 @@
+"""Depthwise convolution straight from memory: every output channel looks at one plane of the input.
+
+Lanes are neighbouring outputs of a row.  Some rows of outputs are computed together, so that a row of the input is read once for all
+taps that use it.  Zeros around the input are lanes that a mask leaves out, so nothing is padded or packed.
+"""
+
+from ..llvm import jit
+from ..llvm.builder import Module, constant, constant_vector, zero
+from ..llvm.types import i32, i64, vector
+from .blocked import KERNEL, Slots
+
+SLOTS = ("x", "weights", "y", "outputs", "per_input", "x_batch", "x_channel", "x_row", "y_batch", "y_channel", "y_row", "height", "width",
+         "out_height", "out_width", "pad_height", "pad_width", "batch")
+
+
+class Window:
+    """How the taps of a plane lie: their count, distance and stride by (height, width), and the rows of outputs computed together."""
+
+    def __init__(self, kernel, dilation, stride, rows):
+        self.kernel, self.dilation, self.stride, self.rows = kernel, dilation, stride, rows
+
+    def __str__(self):
+        return f"{self.kernel} {self.dilation} {self.stride} {self.rows}"
+
+    def uses(self):
+        """For each row of the input that some row of outputs reads, counted from the first: [(row of outputs, tap along the height)]."""
+        found = {}
+        for row in range(self.rows):
+            for tap in range(self.kernel[0]):
+                found.setdefault(row * self.stride[0] + tap * self.dilation[0], []).append((row, tap))
+        return sorted(found.items())
+
+
+def forward_kernel(element, numbers, window, turned, epilogue):
+    """The kernel that computes planes of outputs, one a unit; `turned`: taps in the opposite order, as for the gradient of the input."""
+    key = f"depthwise {element} {numbers} {window} {turned} {epilogue.key}"
+    return jit.build(key, lambda: _forward_text(element, numbers, window, turned, epilogue), ["depthwise"])["depthwise"]
+
+
+def weight_kernel(element, numbers, window):
+    """The kernel that computes gradients of weights, one output channel a unit."""
+    return jit.build(f"depthwise weights {element} {numbers} {window}", lambda: _weight_text(element, numbers, window), ["weights"])["weights"]
+
+
+class _Reader:
+    """Loads of the input at a position of the outputs, with the lanes outside left out."""
+
+    def __init__(self, f, s, element, numbers, window, column):
+        self.f, self.element, self.numbers, self.window, self.width = f, element, numbers, window, s.width
+        self.lanes = window.stride[1] * numbers.lanes
+        first = f.sub(f.mul(column, window.stride[1]), s.pad_width)
+        self.first = [f.add(first, tap * window.dilation[1]) for tap in range(window.kernel[1])]
+        steps = constant_vector(i32, range(self.lanes))
+        self.places = [f.add(steps, f.splat(f.cast("trunc", at, i32), self.lanes)) for at in self.first]
+
+    def load(self, row, inside, tap):
+        """A vector of the input's numbers for one tap along the width; zeros where `inside` does not hold."""
+        f = self.f
+        limit = f.splat(f.cast("trunc", f.select(inside, self.width, 0), i32), self.lanes)
+        mask = f.compare("<", self.places[tap], limit, signed=False)  # tests both ends
+        loaded = f.load(vector(self.element, self.lanes), f.offset(row, self.first[tap], self.element), mask=mask)
+        step = self.window.stride[1]
+        if step > 1:
+            loaded = f.shuffle(loaded, None, range(0, self.lanes, step))
+        return f.convert(loaded, self.numbers.word)
+
+
+def _rows(f, s, window, plane, first):
+    """(address, whether it is inside, uses) of each row of the input that some rows of outputs, from `first` on, read."""
+    top = f.sub(f.mul(first, window.stride[0]), s.pad_height)
+    for at, uses in window.uses():
+        y = f.add(top, at)
+        yield f.offset(plane, f.mul(y, s.x_row)), f.compare("<", y, s.height, signed=False), uses
+
+
+def _forward_text(element, numbers, window, turned, epilogue):
+    module = Module()
+    f = module.function("depthwise", KERNEL)
+    args, begin, end, _ = f.parameters
+    s = Slots(f, args, SLOTS, ("x", "weights", "y"))
+    slots = epilogue.values(f, args, len(SLOTS))
+    (height, width), lanes = window.kernel, numbers.lanes
+    taps = height * width
+
+    def unit(unit, _):
+        n = f.div(unit, s.outputs)
+        channel = f.sub(unit, f.mul(n, s.outputs))
+        plane = f.offset(f.offset(s.x, f.mul(n, s.x_batch)), f.mul(f.div(channel, s.per_input), s.x_channel))
+        target = f.offset(f.offset(s.y, f.mul(n, s.y_batch)), f.mul(channel, s.y_channel))
+        own = f.offset(s.weights, f.mul(channel, taps * element.bytes))
+        # more taps than registers are broadcast where they are used
+        held = [f.splat(f.convert(f.load(element, f.offset(own, k, element)), numbers.word), lanes) for k in range(taps)]
+        if turned:
+            held.reverse()
+
+        def column(column, _):
+            reader = _Reader(f, s, element, numbers, window, column)
+            mask = f.lane_mask(f.sub(s.out_width, column), lanes)
+
+            def some_rows(first, _):
+                sums = [zero(numbers.vector)] * window.rows
+                for row, inside, uses in _rows(f, s, window, plane, first):
+                    for tap in range(width):
+                        x = reader.load(row, inside, tap)
+                        for k, down in uses:
+                            sums[k] = f.fma(x, held[down * width + tap], sums[k])
+                buffer = f.alloca(numbers.vector, window.rows)
+                for k, value in enumerate(sums):
+                    f.store(value, f.offset(buffer, k, numbers.vector))
+                f.loop(0, f.minimum(f.sub(s.out_height, first), window.rows), 1, [], lambda k, _: finish(buffer, first, k))
+
+            def finish(buffer, first, k):
+                value, y = f.load(numbers.vector, f.offset(buffer, k, numbers.vector)), f.add(first, k)
+                place = f.offset(f.offset(target, f.mul(y, s.y_row)), column, element)
+                if epilogue.emit is not None:
+                    number = f.add(f.mul(y, s.out_width), column)
+                    value = epilogue.emit(f, value, constant(i64, 0), channel, number, place, mask, slots)
+                f.store(f.convert(value, element), place, mask=mask)
+
+            f.loop(0, s.out_height, window.rows, [], some_rows)
+
+        f.loop(0, s.out_width, lanes, [], column)
+
+    f.loop(begin, end, 1, [], unit)
+    f.ret()
+    return module.text()
+
+
+def _weight_text(element, numbers, window):
+    module = Module()
+    f = module.function("weights", KERNEL)
+    args, begin, end, _ = f.parameters
+    s = Slots(f, args, SLOTS, ("x", "weights", "y"))
+    (height, width), lanes = window.kernel, numbers.lanes
+
+    def unit(channel, _):
+        x = f.offset(s.x, f.mul(f.div(channel, s.per_input), s.x_channel))
+        y = f.offset(s.y, f.mul(channel, s.y_channel))
+
+        def image(n, sums):
+            plane, grads = f.offset(x, f.mul(n, s.x_batch)), f.offset(y, f.mul(n, s.y_batch))
+
+            def column(column, sums):
+                reader = _Reader(f, s, element, numbers, window, column)
+                left = f.sub(s.out_width, column)
+
+                def some_rows(first, sums):
+                    sums, given = list(sums), []
+                    for k in range(window.rows):
+                        at = f.add(first, k)
+                        there = f.select(f.compare("<", at, s.out_height), left, 0)
+                        place = f.offset(f.offset(grads, f.mul(at, s.y_row)), column, element)
+                        given.append(f.convert(f.load(vector(element, lanes), place, mask=f.lane_mask(there, lanes)), numbers.word))
+                    for row, inside, uses in _rows(f, s, window, plane, first):
+                        for tap in range(width):
+                            value = reader.load(row, inside, tap)
+                            for k, down in uses:
+                                at = down * width + tap
+                                sums[at] = f.fma(value, given[k], sums[at])
+                    return sums
+
+                return f.loop(0, s.out_height, window.rows, sums, some_rows)
+
+            return f.loop(0, s.out_width, lanes, sums, column)
+
+        sums = f.loop(0, s.batch, 1, [zero(numbers.vector)] * (height * width), image)
+        target = f.offset(s.weights, f.mul(channel, height * width * element.bytes))
+        for k, value in enumerate(sums):
+            f.store(f.convert(f.reduce("add", value), element), f.offset(target, k, element))
+
+    f.loop(begin, end, 1, [], unit)
+    f.ret()
+    return module.text()

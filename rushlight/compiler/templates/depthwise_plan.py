@@ -1,0 +1,66 @@
+"""The step of a depthwise convolution, forward or of a gradient."""
+
+from ..llvm.features import host
+from . import depthwise
+from .contraction import ELEMENTS, Contraction, Step, numbers
+
+MOST_TAPS = 49   # written out one by one
+FEW_TAPS = 25    # so many may pay for wide images too, where packing wastes little
+MOST_STRIDE = 2
+
+
+class Depthwise:
+    """One plane in, some planes out: of the size `out` from planes of the size `size`, both of two dimensions."""
+
+    def __init__(self, c, threads, turned=False):
+        self.c, self.threads, self.turned = c, threads, turned
+        self.kernel, self.stride, self.dilation = c.kernel[1:], c.stride[1:], c.dilation[1:]
+        self.element, kind = ELEMENTS[c.dtype], numbers(c.dtype)
+        wide = next(name for name, element in ELEMENTS.items() if element is kind.accumulator)
+        self.numbers = numbers(wide)
+
+    @property
+    def suits(self):
+        """Whether every group is one channel of a flat image whose rows lie side by side, with few taps."""
+        c = self.c
+        per_input = c.out_channels // c.groups
+        most = MOST_TAPS if c.out[2] <= self.numbers.lanes else FEW_TAPS
+        return (c.groups == c.in_channels and c.size[0] == c.kernel[0] == 1 and c.pad[0] == 0 and self.element.is_float
+                and self.kernel[0] * self.kernel[1] <= most and max(self.stride) <= MOST_STRIDE and c.x[4] == c.y[4] == 1
+                and (not self.turned or max(self.stride) == 1 and per_input == 1))
+
+    def window(self):
+        return depthwise.Window(self.kernel, self.dilation, self.stride, 4 if host().registers == 32 else 2)
+
+    def slots(self):
+        c, size = self.c, self.element.bytes
+        into, out = ("y", "x") if self.turned else ("x", "y")
+        strides, results = getattr(c, into), getattr(c, out)
+        sizes = (c.out, c.size) if self.turned else (c.size, c.out)
+        pad = c.pad[1:]
+        if self.turned:
+            pad = tuple(d * (k - 1) - p for d, k, p in zip(self.dilation, self.kernel, pad))
+        return {"outputs": c.out_channels, "per_input": c.out_channels // c.groups, "x_batch": strides[0] * size, "x_channel": strides[1] * size,
+                "x_row": strides[3] * size, "y_batch": results[0] * size, "y_channel": results[1] * size, "y_row": results[3] * size,
+                "height": sizes[0][1], "width": sizes[0][2], "out_height": sizes[1][1], "out_width": sizes[1][2], "pad_height": pad[0],
+                "pad_width": pad[1], "batch": c.batch}
+
+    def plan(self, epilogue):
+        """The forward convolution, or with `turned` the gradient of the input."""
+        into, out = ("y", "x") if self.turned else ("x", "y")
+        kernel = depthwise.forward_kernel(self.element, self.numbers, self.window(), self.turned, epilogue)
+        sources = {"x": ("pointer", into, 0), "weights": ("pointer", "weight", 0), "y": ("pointer", out, 0)}
+        return self.step(kernel, self.c.batch * self.c.out_channels, 1, sources, epilogue.slots)
+
+    def weight_plan(self):
+        """The gradient of the weights."""
+        kernel = depthwise.weight_kernel(self.element, self.numbers, self.window())
+        sources = {"x": ("pointer", "x", 0), "weights": ("pointer", "weight", 0), "y": ("pointer", "y", 0)}
+        return self.step(kernel, self.c.out_channels, self.c.batch, sources)
+
+    def step(self, kernel, units, planes, sources, extra=()):
+        slots = self.slots()
+        outputs = slots["out_height"] * slots["out_width"] * planes
+        grain = max(1, min(16384 // outputs, units // (4 * self.threads)))
+        written = tuple(sources[name] if name in sources else ("const", slots[name]) for name in depthwise.SLOTS)
+        return Contraction((Step(kernel, units, grain, written + extra),), {})
