@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 
 from ..llvm import pool
-from .channels_plan import ChannelPlan
+from .channels_plan import ChannelPlan, ChannelWeights
 from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, numbers
 from .depthwise_plan import Depthwise
 from .image import Geometry, is_contiguous
@@ -239,6 +239,9 @@ def _weight_plan(c, epilogue, threads):
     taps, group_out = _taps(c), c.out_channels // c.groups
     # with few rows a group, packing would cost more than the products, and copies for taps more than they save
     narrow = group_out <= 16
+    other = ChannelWeights(c, threads, Geometry(c.size, c.out, c.pad, c.stride, taps))
+    if other.suits and pick("lanes", (max(c.kernel) > 1, max(c.kernel) == 1)):  # one tap does not repay the images
+        return other.plan()
     geometry = Geometry(c.size, c.out, c.pad, c.stride, taps, columns=not narrow and equidistant(taps[2]))
     # images hold elements, which the product pairs along the numbers
     own = numbers(c.dtype)
