@@ -82,7 +82,8 @@ class Cluster:
             return self.update_kernel(outer, loops)
         if self.scan:
             reduction, store = self.scan
-            return Kernel(outer, None, [Stage(loops, [reduction], [store])])
+            stages = [Stage(loops, [reduction], [store])]
+            return Kernel(outer, None, stages, flag=reads_by_index(stages))
         self.store_costly_parts()
         stages = []
         last = max([level for level, *_ in self.reductions + self.stores], default=0)
@@ -98,8 +99,12 @@ class Cluster:
         tail = [s for at, whole, s in self.stores if at == last + 1 and not whole]
         if tail and not any(s is tail[0] for st in stages for s in st.stores):
             stages.append(Stage((), [], tail))
-        flag = any(True for s in stages for e in s.exprs() for _ in walk(e, "position"))
-        return Kernel(outer, None, stages, flag=flag)
+        return Kernel(outer, None, stages, flag=reads_by_index(stages))
+
+
+def reads_by_index(stages) -> bool:
+    """Whether stages read at positions that come from memory, which may be out of range."""
+    return any(True for s in stages for e in s.exprs() for _ in walk(e, "position"))
 
 
 def walk_all(e: Expr):

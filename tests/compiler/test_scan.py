@@ -42,3 +42,11 @@ def test_a_scan_is_a_kernel():
         y = P.cumsum(P.mul(x, 2.0), dim=1)
     program = compile_graph(Graph(trace.inputs, trace.nodes, [y.node]), "scan")
     assert len(program.steps) == 1 and "running add" in str(program.steps[0].kernel)
+
+
+def test_a_scan_of_what_is_looked_up():
+    f = rl.compile(lambda x, i: x[i].cumsum(0) * 2, fullgraph=True)
+    x, i = np.random.randn(9).astype(np.float32), np.array([3, 0, 8, 8])
+    np.testing.assert_allclose(f(rl.from_numpy(x), rl.from_numpy(i)).numpy(), x[i].cumsum(0) * 2, rtol=1e-5)
+    with pytest.raises(IndexError):
+        f(rl.from_numpy(x), rl.from_numpy(i + 1))
