@@ -5,6 +5,7 @@ import contextlib
 import sys
 import types
 
+from ..capture import marks
 from ..core.settings import settings
 
 ALIASES = {"cache_size_limit": "recompile_limit"}
@@ -12,6 +13,7 @@ INERT = {"suppress_errors": False, "verbose": False, "assume_static_by_default":
          "capture_scalar_outputs": False, "capture_dynamic_output_shape_ops": False, "accumulated_recompile_limit": 256, "cache_size_limit_static": 8,
          "error_on_recompile": False, "specialize_int": False, "force_parameter_static_shapes": True, "optimize_ddp": True, "guard_nn_modules": True,
          "allow_rnn": True, "skip_nnmodule_hook_guards": True}  # names that programs set, and that change nothing here
+STEERED = ("recompile_limit", "compiled_autograd", "reorderable_logging_functions", "ignore_logging_functions")
 
 
 class Config(types.ModuleType):
@@ -39,9 +41,27 @@ class Config(types.ModuleType):
         from .compiled_autograd import Compiled, compile
         Whole.run = Compiled(compile) if value else None
 
+    @property
+    def reorderable_logging_functions(self):
+        """Functions of users that put something out, and may do so at the end of a graph: a set. What ``print``, ``warnings`` and ``logging`` do needs no mention."""
+        return marks.reordered
+
+    @reorderable_logging_functions.setter
+    def reorderable_logging_functions(self, value):
+        marks.reordered = set(value)
+
+    @property
+    def ignore_logging_functions(self):
+        """Functions of users that compiled code does not call: a set."""
+        return marks.ignored
+
+    @ignore_logging_functions.setter
+    def ignore_logging_functions(self, value):
+        marks.ignored = set(value)
+
     def __setattr__(self, name, value):
-        if name not in INERT and name not in ("recompile_limit", "compiled_autograd") and name not in ALIASES and not name.startswith("__"):
-            raise AttributeError(f"torch._dynamo.config has no setting {name!r}: there are recompile_limit and, without effect, {', '.join(INERT)}")
+        if name not in INERT and name not in STEERED and name not in ALIASES and not name.startswith("__"):
+            raise AttributeError(f"torch._dynamo.config has no setting {name!r}: there are {', '.join(STEERED)} and, without effect, {', '.join(INERT)}")
         super().__setattr__(name, value)
 
     def patch(self, changes=None, value=None, **more):

@@ -7,7 +7,7 @@ from ..core.dtypes import Defaults
 from ..core.op import OPS
 from .errors import Again, Break, Raised
 from .polyfills import UNSUPPORTED, differing, equal_sequences, operated, operated_reflected, unequal_sequences
-from .values import (Constant, ContainerMethod, ExceptionValue, Function, Identity, Instance, Mapping, Method, Number, Object, Partial, Sequence, SetValue,
+from .values import (Constant, ContainerMethod, Deferred, ExceptionValue, Function, Identity, Instance, Mapping, Method, Number, Object, Partial, Sequence, SetValue,
                      TensorValue, View)
 
 BINARY = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "@": operator.matmul, "//": operator.floordiv, "%": operator.mod,
@@ -47,6 +47,12 @@ class Arithmetic:
             made = self.container_binary(symbol, a, b, inplace)
             if made is not None:
                 return made
+        if symbol == "%" and isinstance(a, Constant) and isinstance(a.value, str):
+            later = self.percent(a, b)
+            if later is not None:
+                return later
+        if symbol == "+" and (isinstance(a, Deferred) or isinstance(b, Deferred)) and all(self.class_of(v) is str for v in (a, b)):
+            return self.joined([a, b])
         if not (symbol == "%" and isinstance(a, Constant) and isinstance(a.value, (str, bytes))):
             name = NAMES[symbol]
             own = f"__i{name}__" if inplace and self.method(a, f"__i{name}__") else f"__{name}__"
@@ -186,8 +192,8 @@ class Arithmetic:
             return bool(value.items)
         if isinstance(value, View):
             return bool(value.mapping.items)
-        if isinstance(value, TensorValue):
-            raise Break("RB002", "bool() of a tensor")
+        if isinstance(value, (TensorValue, Deferred)):
+            raise Break("RB002", f"bool() of a {self.describe(value)}")
         if isinstance(value, (Object, Instance)):
             return self.object_truth(value)
         return True

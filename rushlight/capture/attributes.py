@@ -13,7 +13,7 @@ from ..nn.modules.module import DICTS, Module
 from . import polyfills
 from .errors import Break, Raised
 from .record import Fake
-from .values import (IDENTITIES, PLAIN, Constant, ContainerMethod, ExceptionValue, Function, GeneratorValue, Identity, Instance, IteratorValue, Lazy, Mapping,
+from .values import (IDENTITIES, PLAIN, Constant, ContainerMethod, Deferred, ExceptionValue, Function, GeneratorValue, Identity, Instance, IteratorValue, Lazy, Mapping,
                      Method, Namespace, Number, Object, Partial, Sequence, SetValue, Super, TensorValue, View)
 
 ABSENT = object()
@@ -58,6 +58,8 @@ class Attributes:
             return type(value.value)
         if isinstance(value, Number):
             return type(value.hint)
+        if isinstance(value, Deferred):
+            return str
         if isinstance(value, TensorValue):
             return getattr(value.fake, "like", Tensor)
         if isinstance(value, (Sequence, Mapping, SetValue)):

@@ -25,10 +25,11 @@ from .attributes import ABSENT, FRAMEWORK, HEAP, is_framework, static
 from .bytecode import COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
 from .containers import raised
 from .errors import Again, Break, Raised
+from .output import HANDLERS as OUTPUT_HANDLERS
 from .training import HANDLERS as TRAINING
 from .transforms import ROOMS, kind_of
 from .unknown import HANDLERS as UNKNOWN
-from .values import (IDENTITIES, NUMBERS_AND_TEXT, Cell, Constant, ContainerMethod, ExceptionValue, Function, GeneratorValue, Identity, Instance,
+from .values import (IDENTITIES, NUMBERS_AND_TEXT, Cell, Constant, ContainerMethod, Deferred, ExceptionValue, Function, GeneratorValue, Identity, Instance,
                      IteratorValue, Key, Lazy, Mapping, Method, Number,
                      Object, Partial, Sequence, SetValue, Super, TensorValue)
 
@@ -84,6 +85,11 @@ class Calls:
         mark = marks.of(target)
         if mark is not None:
             return self.call_marked(mark, function, arguments, keywords)
+        if (marks.reordered or marks.ignored) and isinstance(target, types.FunctionType | types.BuiltinFunctionType):
+            if target in marks.ignored:
+                return Constant(None)
+            if target in marks.reordered:
+                return self.reordered(function, arguments, keywords)
         if isinstance(target, types.FunctionType):
             handler = HANDLERS.get(target)
             if handler is not None:
@@ -140,6 +146,8 @@ class Calls:
             raise Break("RB008", f"{target.__name__}()", native=True)
         if target is APPLY:
             return self.custom_function(self.force(arguments[0]).value, arguments[1:])
+        if module.partition(".")[0] == "logging":
+            raise Break("RB009", f"{target.__qualname__}()")
         handler = TRAINING.get(target) or UNKNOWN.get(target)
         if handler is not None:
             return handler(self, *arguments, **keywords)
@@ -538,6 +546,10 @@ class Calls:
         value = self.force(value)
         if isinstance(value, TensorValue):
             raise Break("RB003", "printing a tensor")
+        if isinstance(value, Deferred) and function is str:
+            return value
+        if isinstance(value, Number) and self.unknown(value) and not more:
+            return self.deferred(f"{function.__name__}({{0}})", [value], lambda: None)
         if isinstance(value, Object) and isinstance(value.value, BaseException) and not self.method(value, f"__{function.__name__}__"):
             value = ExceptionValue(type(value.value), self.items_of(self.getattr(value, "args")))
         if isinstance(value, ExceptionValue):
@@ -628,6 +640,7 @@ HANDLERS[sys.exc_info], HANDLERS[sys.exception] = Calls.exception_info, Calls.ex
 HANDLERS[polyfills.check_plain] = Calls.check_plain
 HANDLERS[copy.copy] = lambda self, value: self.call_python(polyfills.copied, [value])
 HANDLERS[copy.deepcopy] = lambda self, value, memo=Constant(None): self.call_python(polyfills.deeply_copied, [value, memo])
+HANDLERS.update(OUTPUT_HANDLERS)
 for _kind in (int, float, complex):
     HANDLERS[_kind] = lambda self, *a, _kind=_kind: self.builtin_number(_kind, *a)
 for _function in (min, max):

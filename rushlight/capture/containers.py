@@ -377,6 +377,9 @@ class Containers:
             for v in (*arguments, *keywords.values()):
                 if isinstance(self.force(v), TensorValue):
                     raise Break("RB003", "formatting a tensor")
+            later = self.text_format(owner, arguments, keywords)
+            if later is not None:
+                return later
         return self.fold(getattr(owner.value, name), arguments, keywords)
 
     def list_len(self, owner):

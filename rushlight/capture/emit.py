@@ -15,6 +15,7 @@ from .attributes import DELETED, is_framework
 from .errors import Again
 from .guards import guard_function
 from .instructions import Placeholder
+from .output import logged, warned
 from .transforms import outlives
 from .values import (NULL, Constant, Function, Handled, Key, Mapping, Number, Object, Offset, Sequence, SetValue, TensorValue)
 
@@ -116,7 +117,7 @@ def made(cls, new, attributes):
 NAMES = {"FunctionType": types.FunctionType, "MethodType": types.MethodType, "CellType": types.CellType, "Partial": functools.partial,
          "ITERATOR": iterator_at, "UNPACK": unpacked, "TRACED": traced, "SET": store_item, "DELETE": delete_item, "REFILL": refill, "RESET": reset,
          "EVERY": slice(None), "DELATTR": remove_attribute, "INPLACE": INPLACE, "END": END, "GRAD": GradMode, "SETATTR": object.__setattr__,
-         "SPENT": spent}
+         "SPENT": spent, "LOG": logged, "WARN": warned}
 
 
 class Writer:
@@ -250,6 +251,13 @@ class Writer:
             self.builds.append(f"{name}.__kwdefaults__ = {self.pairs(value.keyword_defaults)}")
         for attribute, given in value.attributes.items():
             self.builds.append(f"{name}.{attribute} = {self.write(given)}")
+
+    def build_Deferred(self, value, name):
+        self.builds.append(f"{name} = {self.deferred(value)}")
+
+    def deferred(self, value) -> str:
+        """The code that makes a text, or puts one out."""
+        return value.template.format(*map(self.write, value.operands))
 
     def build_Cell(self, value, name):
         self.builds.append(f"{name} = CellType()")
@@ -528,7 +536,7 @@ def write_segment(machine, ending) -> Segment:
     """The Segment of what a machine captured."""
     writer = Writer(machine)
     last = writer.finish(ending)
-    effects = writer.effects()
+    effects = [*map(writer.deferred, machine.notes), *writer.effects()]
     calls, graph, fetched = writer.graph_call()
     body = [*writer.loads, *calls, *writer.builds, *effects, *last]
     source = "\n".join(["def run(V, P):", *(f"    {line}" for line in body)])

@@ -270,8 +270,9 @@ class Instructions:
         frame.stack.append(Mapping(dict(zip(keys, self.take(frame, one.arg)))))
 
     def do_BUILD_STRING(self, frame, one):
-        parts = [self.known(v) for v in self.take(frame, one.arg)]
-        frame.stack.append(Constant("".join(parts)))
+        parts = self.take(frame, one.arg)
+        text = self.joined(parts) if any(map(self.is_deferred, parts)) else Constant("".join(map(self.known, parts)))
+        frame.stack.append(text)
 
     def do_CONVERT(self, frame, one):
         self.give(frame, self.builtin_text(CONVERSIONS[one.arg], frame.stack.pop()))
@@ -287,8 +288,9 @@ class Instructions:
 
     def format(self, frame, value, specification):
         value = self.force(value)
-        if isinstance(value, TensorValue):
-            raise Break("RB003", "formatting a tensor")
+        if isinstance(value, TensorValue) or self.is_deferred(value):
+            frame.stack.append(self.formatted(value, specification))
+            return
         cls = self.user_class(value)
         found = cls and self.class_attribute(cls, "__format__")
         if found:

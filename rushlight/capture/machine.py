@@ -21,13 +21,14 @@ from .containers import Containers
 from .errors import Again, Break, GraphBreak, Raised
 from .guards import Guard, TensorCheck
 from .instructions import Instructions
+from .output import Output
 from .readings import Assumptions, Reading
 from .record import Fake, Recorder
 from .callables import Callables
 from .training import Training
 from .transforms import Transforms
 from .unknown import Unknown
-from .values import (IDENTITIES, NULL, NUMBERS_AND_TEXT, PLAIN, Cell, Constant, ExceptionValue, GeneratorValue, Handled, Key, Lazy, Mapping, Number, Object,
+from .values import (IDENTITIES, NULL, NUMBERS_AND_TEXT, PLAIN, Cell, Constant, Deferred, ExceptionValue, GeneratorValue, Handled, Key, Lazy, Mapping, Number, Object,
                      Offset, Sequence, SetValue, Source,
                      TensorValue, Value)
 
@@ -47,7 +48,7 @@ class Frame:
         self.generator = self.resume = None
 
 
-class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables, Training, Transforms, Unknown):
+class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables, Training, Transforms, Unknown, Output):
     """Captures one segment: from an entry to a return, a raise or a break."""
 
     def __init__(self, entry, values, rules=()):
@@ -75,6 +76,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
         self.recorder.facts = self.facts
         self.used: set = set()  # nodes of backward passes that use their history up
         self.numbers: list = []  # what optimizers compute in Python before the graph runs
+        self.notes: list = []  # statements of output, for the end
         self.frames: list[Frame] = []
 
     # --- constants and guards ---------------------------------------------------------------------------------------------------
@@ -310,11 +312,13 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
             return value.kind(value.items)
         if isinstance(value, ExceptionValue) and not self.python_class(value.cls):
             return value.cls(*map(self.known, value.arguments))
-        raise Break("RB004", f"a {self.describe(value)} where a known value is needed")
+        raise Break("RB003" if isinstance(value, Deferred) else "RB004", f"a {self.describe(value)} where a known value is needed")
 
     def describe(self, value) -> str:
         if isinstance(value, (TensorValue, Fake)):
             return "tensor"
+        if isinstance(value, Deferred):
+            return "text that data decide"
         if isinstance(value, Object):
             return type(value.value).__name__
         return type(value).__name__.lower()

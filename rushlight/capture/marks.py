@@ -5,6 +5,9 @@ import weakref
 
 MARKS: dict = {}  # id of a function -> its mark
 
+reordered: set = set()  # functions of users that put something out, and may do so at the end of the segment
+ignored: set = set()  # those that need not be called at all
+
 
 class Compiled:
     """The mark of a function that ``compile`` made: capture follows the original."""

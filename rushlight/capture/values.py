@@ -107,6 +107,13 @@ class TensorValue(Value):
         self.fake, self.source = fake, source
 
 
+class Deferred(Value):
+    """A text, or a statement, that Python makes when the graph has run: a ``template`` of its code, and the operands in it."""
+
+    def __init__(self, template, operands):
+        self.template, self.operands = template, operands
+
+
 class Sequence(Value):
     """A list, tuple, deque or named tuple."""
 

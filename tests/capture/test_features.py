@@ -1,20 +1,22 @@
 """Every small program of ``features``: the same result, errors, prints and changes compiled as plain, in as many graphs as it says."""
 import contextlib
 import io
+import warnings
 
 import pytest
 
 import rushlight as torch
 
 from .compare import shown
-from .features import breaks, containers, control, data, errors, functions, networks, objects, tensors, texts  # noqa: F401  (they fill the table)
+from .features import breaks, containers, control, data, errors, functions, networks, objects, output, tensors, texts  # noqa: F401  (they fill the table)
 from .features.table import CASES
 
 
 def run(function, given):
-    """What one call gives or raises, prints, and leaves of its arguments and their gradients."""
+    """What one call gives or raises, prints, warns of, and leaves of its arguments and their gradients."""
     x, text = torch.arange(4.0) - 1.5, io.StringIO()
-    with contextlib.redirect_stdout(text):
+    with contextlib.redirect_stdout(text), warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
         try:
             result = function(x, *given)
             outcome = "returned", shown(result)
@@ -22,7 +24,8 @@ def run(function, given):
                 result.backward()
         except Exception as error:
             outcome = "raised", type(error).__name__, str(error)
-    return {"outcome": outcome, "printed": text.getvalue(), "arguments": shown((x, *given))}
+    return {"outcome": outcome, "printed": text.getvalue(), "arguments": shown((x, *given)),
+            "warned": [(str(w.message), w.category.__name__, w.filename, w.lineno) for w in warned]}
 
 
 @pytest.mark.parametrize("name", CASES)

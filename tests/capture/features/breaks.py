@@ -1,6 +1,4 @@
 """What breaks a graph: around it, also in nested calls, loops and blocks, everything is still compiled."""
-import warnings
-
 import rushlight as torch
 from rushlight.compiler import disable, graph_break
 
@@ -235,22 +233,6 @@ def gradient_across_a_break(x):
     w = torch.ones(4, requires_grad=True) * x
     graph_break()
     return (w * 2).requires_grad, w.sum()
-
-
-@case(2, "RB009")
-def print_around(x):
-    print("start")
-    y = x * 2
-    print("end", y.shape)
-    return y + 1
-
-
-@case(1, ("RB001", "RB004", "RB009"))
-def warning(x):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        warnings.warn("careful")
-    return x + 1, [str(w.message) for w in caught]
 
 
 @case(2, "RB006")

@@ -335,19 +335,6 @@ def autocast(x):
     return y.dtype, y
 
 
-@case(2, "RB009")
-def print_in_the_middle(x):
-    y = x + 1
-    print("y is", y)
-    return y * 2
-
-
-@case(3, "RB003")
-def item_is_used(x):
-    v = (x + 1).sum().item()
-    return x * v, f"{v:.2f}"
-
-
 @case()
 def tolist(x):
     return (x + 1).tolist(), x * 2

@@ -1,0 +1,179 @@
+"""What programs print, warn of and log: noted while capturing, and done in the same order at the end of the segment.
+
+Texts that need numbers which only data tell are made there too.
+"""
+from __future__ import annotations
+
+import logging
+import sys
+import types
+import warnings
+
+from ..core.native import Tensor
+from ..core.op import OPS
+from .errors import Break
+from .values import Constant, Deferred, Number, Object, Sequence, TensorValue
+
+LEVELS = {logging.Logger.debug: logging.DEBUG, logging.Logger.info: logging.INFO, logging.Logger.warning: logging.WARNING, logging.Logger.error: logging.ERROR,
+          logging.Logger.critical: logging.CRITICAL}
+ROOT = {getattr(logging, method.__name__): method for method in LEVELS}
+
+
+def logged(logger, level, place, message, *arguments):
+    """What ``logger.log(level, message, *arguments)`` does at a place (file, line, function) of the program."""
+    if logger is logging.root and not logger.handlers:
+        logging.basicConfig()
+    if logger.isEnabledFor(level):
+        file, line, function = place
+        logger.handle(logger.makeRecord(logger.name, level, file, line, message, arguments, None, function))
+
+
+def warned(message, category, file, line, module, namespace):
+    """What ``warnings.warn`` does at a place of the program."""
+    warnings.warn_explicit(message, category, file, line, module, namespace.setdefault("__warningregistry__", {}))
+
+
+class Output:
+    """How the machine notes output.  ``notes``: Deferred statements, in order."""
+
+    # --- texts --------------------------------------------------------------------------------------------------------------------
+    def deferred(self, template, operands, sample):
+        """A text made when the graph has run; ``sample()`` makes one like it now, to see that it can be made."""
+        try:
+            sample()
+        except Exception as error:
+            raise Break("RB007", f"a text that cannot be made: {type(error).__name__}: {error}") from error
+        return Deferred(template, operands)
+
+    def is_deferred(self, value) -> bool:
+        return isinstance(value, Deferred) or isinstance(value, Number) and self.unknown(value)
+
+    def sample_of(self, value):
+        """A Python value of the type that an operand of a text will have."""
+        return "" if isinstance(value, Deferred) else value.hint if isinstance(value, Number) else self.known(value)
+
+    def formatted(self, value, specification):
+        """``format(value, specification)`` of a number that data decide, or of a tensor that holds one."""
+        if isinstance(value, TensorValue):
+            if value.fake.meta.shape:
+                raise Break("RB003", "formatting a tensor")
+            value = self.run_framework(type(value.fake).item, [value], {})
+        return self.deferred("format({0}, {1})", [value, Constant(specification)], lambda: format(self.sample_of(value), specification))
+
+    def joined(self, parts):
+        """``"".join(parts)``."""
+        return self.deferred("''.join([" + ", ".join(f"{{{k}}}" for k in range(len(parts))) + "])", parts, lambda: None)
+
+    def percent(self, template, value):
+        """``template % value``, None where Python can do it now."""
+        values = self.items_of(value) if getattr(value, "kind", None) is tuple else [value]
+        values = [self.force(v) for v in values]
+        if not any(map(self.is_deferred, values)):
+            return None
+        places = ", ".join(f"{{{k + 1}}}" for k in range(len(values)))
+        return self.deferred(f"{{0}} % ({places},)", [template, *values], lambda: template.value % tuple(map(self.sample_of, values)))
+
+    def text_format(self, template, arguments, keywords):
+        """``template.format(...)``, None where Python can do it now."""
+        given = [self.force(v) for v in (*arguments, *keywords.values())]
+        if not any(map(self.is_deferred, given)):
+            return None
+        named = [*(f"{{{k + 1}}}" for k in range(len(arguments))), *(f"{n}={{{k + 1 + len(arguments)}}}" for k, n in enumerate(keywords))]
+        count = len(arguments)
+        return self.deferred(f"{{0}}.format({', '.join(named)})", [template, *given], lambda: template.value.format(
+            *map(self.sample_of, given[:count]), **dict(zip(keywords, map(self.sample_of, given[count:])))))
+
+    # --- statements ---------------------------------------------------------------------------------------------------------------
+    def note(self, template, operands):
+        """Notes a statement for the end of the segment, before what else is done there."""
+        self.notes.append(Deferred(template, operands))
+        return Constant(None)
+
+    def as_shown(self, value):
+        """An argument of output as it is now."""
+        value = self.force(value)
+        if isinstance(value, TensorValue):
+            if value.fake.needs_grad or self.class_of(value) is not Tensor:
+                raise Break("RB009", "output of a tensor that has a history")
+            return self.run_framework(OPS["clone"], [value], {})
+        if isinstance(value, (Constant, Number, Deferred)):
+            return value
+        return Constant(str(self.known(value)))
+
+    def reordered(self, function, arguments, keywords):
+        """A call of a function that users declared to be output."""
+        given = [function, *map(self.as_passed, (*arguments, *keywords.values()))]
+        places = [*(f"{{{k + 1}}}" for k in range(len(arguments))), *(f"{name}={{{k + 1 + len(arguments)}}}" for k, name in enumerate(keywords))]
+        return self.note(f"{{0}}({', '.join(places)})", given)
+
+    def as_passed(self, value):
+        """An argument of such a function as it is now."""
+        value = self.force(value)
+        if isinstance(value, Sequence) and value.kind in (list, tuple):
+            return Sequence(value.kind, [self.as_passed(self.item(value, k)) for k in range(len(value.items))])
+        return self.as_shown(value) if isinstance(value, (TensorValue, Constant, Number, Deferred)) else Object(self.known(value), self.constant_source(self.known(value)))
+
+    def printed(self, *values, sep=Constant(None), end=Constant(None), file=Constant(None), flush=Constant(False)):
+        """``print(...)``."""
+        shown = [self.as_shown(v) for v in values]
+        options = [self.force(v) for v in (sep, end, file, flush)]
+        if not all(isinstance(v, Constant) or isinstance(v, Object) and v.value in (sys.stdout, sys.stderr) for v in options):
+            raise Break("RB009", "print() into a file")
+        places = [f"{{{k}}}" for k in range(len(shown))]
+        named = [f"{name}={{{len(shown) + k}}}" for k, name in enumerate(("sep", "end", "file", "flush"))]
+        return self.note(f"print({', '.join([*places, *named])})", [*shown, *options])
+
+    def warn(self, message, category=Constant(None), stacklevel=Constant(1), source=Constant(None), **others):
+        """``warnings.warn(...)``."""
+        kind, level = self.known(category) or UserWarning, self.known(stacklevel)
+        frames = [f for f in self.frames if f.now is not None]
+        if others or not 1 <= level <= len(frames) or any(action == "error" for action, *_ in warnings.filters):
+            raise Break("RB009", "warn() that may raise, or of code that is not captured")
+        frame = frames[-level]
+        text = self.as_shown(message)
+        if isinstance(text, (Constant, Deferred)) and isinstance(getattr(text, "value", ""), str):
+            place = [Constant(v) for v in (frame.code.co_filename, frame.now.line, frame.namespace.get("__name__") or "<string>")]
+            return self.note("WARN({0}, {1}, {2}, {3}, {4}, {5})", [text, self.from_python(kind), *place, self.from_python(frame.namespace)])
+        raise Break("RB009", "warn() with a warning object")
+
+    def log(self, logger, level, message=None, *arguments, **others):
+        """A message of a Logger."""
+        logger = self.force(logger)
+        if message is None or others or not isinstance(logger, Object):
+            raise Break("RB009", "logging with options")
+        frame = self.frames[-1]
+        place = Constant((frame.code.co_filename, frame.now.line, frame.code.co_name))
+        operands = [logger, Constant(level), place, *map(self.as_logged, (message, *arguments))]
+        return self.note(f"LOG({', '.join(f'{{{k}}}' for k in range(len(operands)))})", operands)
+
+    def as_logged(self, value):
+        """An argument of a message, which ``%`` formats later."""
+        value = self.force(value)
+        return value if isinstance(value, Object) and isinstance(value.value, (type, types.ModuleType)) else self.as_shown(value)
+
+
+    def log_enabled(self, logger, level):
+        """``logger.isEnabledFor(level)``, guarded."""
+        logger, level = self.force(logger), self.known(level)
+        if not isinstance(logger, Object):
+            raise Break("RB009", "a logger that is not known")
+        enabled = logger.value.isEnabledFor(level)
+        self.guard(f"{{0}}.isEnabledFor({self.literal(level)}) is {enabled}", logger.source or self.constant_source(logger.value))
+        return Constant(enabled)
+
+    def logger_named(self, name=Constant(None)):
+        """``logging.getLogger(name)``: there is one for a name."""
+        return self.from_python(logging.getLogger(self.known(name)))
+
+
+def logs(level):
+    return lambda machine, logger, *arguments, **others: machine.log(logger, level, *arguments, **others)
+
+
+def logs_to_root(level):
+    return lambda machine, *arguments, **others: machine.log(machine.from_python(logging.root), level, *arguments, **others)
+
+
+HANDLERS = {print: Output.printed, logging.Logger.isEnabledFor: Output.log_enabled, logging.getLogger: Output.logger_named,
+            warnings.warn: Output.warn, **{method: logs(level) for method, level in LEVELS.items()},
+            **{function: logs_to_root(LEVELS[method]) for function, method in ROOT.items()}}
