@@ -56,6 +56,8 @@ class Calls:
 
     def call(self, function, arguments, keywords):
         function = self.force(function)
+        if self.computing is not None:
+            self.check_computing(function)
         if isinstance(function, Method):
             return self.call(function.function, [function.owner, *arguments], keywords)
         if isinstance(function, Function):

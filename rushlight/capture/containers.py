@@ -354,6 +354,8 @@ class Containers:
         if isinstance(owner, Constant):
             return self.call_constant(owner, name, arguments, keywords)
         if isinstance(owner, TensorValue):
+            if name == "register_hook" and len(arguments) == 1 and not keywords:
+                return self.register_hook(owner, *arguments)
             return self.run_framework(getattr(type(owner.fake), name), [owner, *arguments], keywords)
         family = next((family for cls, family in FAMILIES.items() if isinstance(owner, cls)), None)
         handler = getattr(self, f"{family}_{name.strip('_')}", None) if family else None

@@ -20,6 +20,7 @@ from .calls import Calls
 from .containers import Containers
 from .errors import Again, Break, GraphBreak, Raised
 from .guards import Guard, TensorCheck
+from .hooks import Hooks
 from .instructions import Instructions
 from .output import Output
 from .readings import Assumptions, Reading
@@ -48,7 +49,7 @@ class Frame:
         self.generator = self.resume = None
 
 
-class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables, Training, Transforms, Unknown, Output):
+class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables, Training, Transforms, Unknown, Output, Hooks):
     """Captures one segment: from an entry to a return, a raise or a break."""
 
     def __init__(self, entry, values, rules=()):

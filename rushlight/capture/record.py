@@ -193,6 +193,7 @@ class Recorder(Interpreter):
         self.counter = {}
         self.symbolic = False  # whether any size or argument is a symbol
         self.facts: Assumptions | None = None  # what is known of numbers that data decide; None: there can be none
+        self.hooked: dict = {}  # node -> what it is before the hooks on its gradient
         self.read_before: dict = {}  # what was read of data, since the last write -> the result
 
     pick = PICK

@@ -16,11 +16,11 @@ ROOMS = tuple(f"{FRAMEWORK}.func.{room}" for room in ("derivatives", "jacobians"
 
 
 class Transformed(Object):
-    """A function that a transform made here; it knows what it calls only while this segment is captured."""
+    """A function that a transform made here; it knows what it calls only while this segment is captured.  ``reason``: why it cannot be kept."""
 
-    def __init__(self, value, place):
+    def __init__(self, value, place, reason="a function made by a transform, which is kept"):
         super().__init__(value)
-        self.place = place
+        self.place, self.reason = place, reason
 
 
 class Transforms:
@@ -108,7 +108,7 @@ class Transforms:
 
 def outlives(value):
     """What emission does where a transform's function or tensor is to live on: the call that made it becomes a break."""
-    raise Again(value.place, Break("RB001", "a function made by a transform, which is kept"))
+    raise Again(value.place, Break("RB001", value.reason))
 
 
 def kind_of(fake):
