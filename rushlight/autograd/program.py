@@ -27,6 +27,15 @@ def gradients(outputs, cotangents, inputs, again, recorded):
         return tuple(own(g, i) for g, i in zip(found, inputs))
 
 
+@op(name="_leaf", method=False, composite=True)
+def leaf(value):
+    """The values as a leaf: nothing flows back through it, and gradients with respect to it can be asked for."""
+    if not isinstance(interpret.top(), Trace):
+        return value.detach().requires_grad_()
+    with recording(False):
+        return P.copy(value)
+
+
 def computed_again(run, signature, scalars):
     """An operator that keeps nothing but its arguments for the backward pass, where ``run(values)`` computes the rest again."""
     made = make("checkpoint", lambda *values, **named: tuple(run((*values, *named.values()))), None, signature, scalars)

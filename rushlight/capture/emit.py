@@ -12,7 +12,7 @@ from ..core.native import state
 from ..core.random import default_generator
 from .arithmetic import INPLACE
 from .attributes import DELETED, is_framework
-from .errors import Again
+from .errors import Again, Break
 from .guards import guard_function
 from .instructions import Placeholder
 from .output import logged, warned
@@ -194,7 +194,8 @@ class Writer:
     def output(self, value):
         if value.fake.needs_grad:
             self.recorded = True
-            self.carrying.add(value.fake.node)
+            if value.fake.node not in self.machine.recorder.leaves:
+                self.carrying.add(value.fake.node)
         return self.outputs.setdefault(value.fake.node, f"o{len(self.outputs)}")
 
     def all(self, values) -> str:
@@ -347,7 +348,10 @@ class Writer:
                 lines.append(f"{place}.cell_contents = {self.write(container.content)}" if container.content is not None else f"del {place}.cell_contents")
         for (owner_id, name), value in machine.attributes.items():
             owner, raw = machine.owners[owner_id, name]
-            if isinstance(owner, TensorValue):
+            if isinstance(owner, TensorValue) and owner.source is None:
+                if owner.fake.node in self.outputs:
+                    lines.append(f"{self.write(owner)}.gradient = {self.write(value)}")
+            elif isinstance(owner, TensorValue):
                 lines.append(f"{self.machine.place_of(owner)}.gradient = {self.write(value)}")
             elif isinstance(owner, Object):
                 place = self.write(owner)
@@ -484,13 +488,28 @@ class Writer:
     def histories(self) -> list[str]:
         """Statements that give outputs the history they have left, after backward passes in the graph."""
         machine = self.machine
+        statements = self.leaves()
         if not machine.used:
-            return []
+            return statements
         carrying = [(node, name) for node, name in self.outputs.items() if node in self.carrying]
         spent = machine.spent([node for node, _ in carrying])
         machine.recorder.plain = all(spent)
         machine.recorder.history |= any(spent) and not all(spent)
-        return [f"SPENT({name})" for over, (_, name) in zip(spent, carrying) if over]
+        return [*statements, *(f"SPENT({name})" for over, (_, name) in zip(spent, carrying) if over)]
+
+    def leaves(self) -> list[str]:
+        """Statements that make leaves of outputs; a Break where one was made that cannot be computed apart from what is outside."""
+        machine, recorder = self.machine, self.machine.recorder
+        if not recorder.leaves:
+            return []
+        alive = [node for node in self.outputs if node in recorder.leaves]
+        reached = machine.reach(alive)
+        entangled = {one for node in self.carrying for one in reached.get(node, ())}
+        written = {recorder.root(t) for targets in recorder.targets.values() for t in targets}
+        for node, made in recorder.leaves.items():
+            if node in entangled or made.shares is not None and (node in alive or made.shares in written or node in written):
+                raise Again(made.place, Break("RB011", "a tensor that requires grad, made here, lives on with what depends on it or shares its memory"))
+        return [f"{self.outputs[node]}.requires_grad_()" for node in alive]
 
 
 def kind_of(slot):

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ..aot.alias import Recording
+from ..autograd.program import leaf
 from ..core.dtypes import bool_
 from ..core.expr import INFINITY, Expr, Facts
 from ..core.interpret import Interpreter, Suspended, precision
@@ -34,8 +35,7 @@ class Fake(Tensor):
     __int__, __float__, __complex__, __index__ = map(needs_data, ("int()", "float()", "complex()", "an index"))
     __bool__ = needs_data("bool() of a tensor", "RB002")
     data_ptr, storage_offset, untyped_storage = map(needs_data, ("data_ptr()", "storage_offset()", "untyped_storage()"))
-    requires_grad_, backward, register_hook, retain_grad = (
-        needs_data(n, "RB011") for n in ("requires_grad_()", "backward()", "register_hook()", "retain_grad()"))
+    backward, register_hook, retain_grad = (needs_data(n, "RB011") for n in ("backward()", "register_hook()", "retain_grad()"))
 
     def read(self):
         self.recorder.sizes_read.update(self.inputs)
@@ -43,7 +43,8 @@ class Fake(Tensor):
 
     shape = property(lambda self: self.read().shape)
     nbytes = property(lambda self: self.read().numel * self.meta.itemsize)
-    requires_grad = property(lambda self: bool(self.needs_grad), needs_data("setting requires_grad", "RB011"))
+    requires_grad = property(lambda self: bool(self.needs_grad), lambda self, wanted: self.recorder.require_grad(self, wanted))
+    is_leaf = property(lambda self: not self.needs_grad or self.node in self.recorder.leaves)
     data = property(lambda self: OPS["detach"](self), needs_data("setting .data", "RB011"))
     grad = property(needs_data("reading .grad", "RB011"), needs_data("setting .grad", "RB011"))
     grad_fn = property(needs_data("reading .grad_fn", "RB011"))
@@ -99,6 +100,13 @@ class Fake(Tensor):
 MOST_ITEMS = 32  # numbers that one tolist() makes
 FORBIDDEN_INPLACE = frozenset(("resize_", "resize_as_", "set_", "detach_", "requires_grad_"))
 _inferred: dict = {}
+
+
+class Leaf:
+    """A tensor made here that wants a gradient: with the node whose memory it shares if it does, and its place in the program."""
+
+    def __init__(self, fake, shares, place):
+        self.fake, self.shares, self.place = fake, shares, place
 
 
 class Inference:
@@ -192,7 +200,9 @@ class Recorder(Interpreter):
         self.history = False  # whether a tensor from outside is overwritten with values that carry a gradient
         self.counter = {}
         self.symbolic = False  # whether any size or argument is a symbol
+        self.place = None  # () -> the code and offset of the instruction at hand
         self.facts: Assumptions | None = None  # what is known of numbers that data decide; None: there can be none
+        self.leaves: dict = {}  # nodes of tensors made here that want a gradient -> Leaf
         self.hooked: dict = {}  # node -> what it is before the hooks on its gradient
         self.read_before: dict = {}  # what was read of data, since the last write -> the result
 
@@ -287,6 +297,17 @@ class Recorder(Interpreter):
         made = self.fake(node, value.meta, False, value.inputs)
         made.original = value
         return made
+
+    def require_grad(self, fake: Fake, wanted):
+        """``requires_grad`` is set: a tensor made here becomes a leaf."""
+        if bool(wanted) == bool(fake.needs_grad):
+            return
+        node = fake.node
+        if not wanted or self.facts is None or node.op is None or not fake.dtype.is_floating_point:
+            raise Break("RB011", "setting requires_grad")
+        fake.node = made = self.node(leaf, (node,), fake.meta)
+        shares = node in self.bases or node in self.bases.values()
+        fake.needs_grad, self.leaves[made] = 1, Leaf(fake, self.root(node) if shares else None, self.place())
 
     def record(self, op, args, kwargs):
         fakes = list(fakes_in((args, tuple(kwargs.values()))))

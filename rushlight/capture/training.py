@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..autograd.backward import _tensor_backward, backward, grad
-from ..autograd.program import gradients
+from ..autograd.program import gradients, leaf
 from ..core.interpret import Suspended, recording
 from ..core.meta import Meta
 from ..core.native import Tensor
@@ -44,11 +44,12 @@ class Training:
     def leaves_of(self, outputs):
         """The leaves that a backward pass from these nodes reaches, in the order in which they were met."""
         inputs = {node: value for node, value in self.inputs().items() if value.fake.needs_grad}
+        inputs.update((node, self.from_python(made.fake)) for node, made in self.recorder.leaves.items())
         found = self.reach(inputs)
         reached = frozenset().union(*(found.get(o, ()) for o in outputs))
         leaves = [value for node, value in inputs.items() if node in reached]
         for value in leaves:
-            if not value.real.is_leaf:
+            if value.source is not None and not value.real.is_leaf:
                 raise Break("RB011", "backward() into history from outside of the compiled function")
             self.check_written(value, outputs)
             self.check_hooks(value)
@@ -66,6 +67,8 @@ class Training:
 
     def check_hooks(self, leaf):
         """A guard on the hooks of a leaf; what they are."""
+        if leaf.source is None:
+            return (), ()
         real, source = leaf.real, leaf.source
         hooks = tuple((real.hooks or {}).values()), tuple(getattr(real, "_post_accumulate_hooks", {}).values())
         self.guard(f"{self.constant_name(same_hooks)}({{0}}, {self.constant_name(hooks)})", source)
@@ -179,7 +182,7 @@ class Training:
     def set_grad(self, owner, value):
         """``tensor.grad = value``."""
         value = self.force(value)
-        if owner.source is None or not owner.real.is_leaf:
+        if owner.fake.node not in self.recorder.leaves and (owner.source is None or not owner.real.is_leaf):
             raise Break("RB011", "setting .grad of a tensor made here")
         if not isinstance(value, TensorValue) and not (isinstance(value, Constant) and value.value is None):
             raise Break("RB007", "setting .grad to something other than a tensor")
@@ -269,7 +272,7 @@ class Training:
 
 def detaches(node) -> bool:
     """Whether no gradient flows through a node."""
-    plain = node.op is gradients and not node.args[-1]
+    plain = node.op is leaf or node.op is gradients and not node.args[-1]
     return plain or bool(getattr(node.op, "facts", {}).get("detaches")) or type(node.meta) is Meta and node.meta.dtype.category < 2
 
 

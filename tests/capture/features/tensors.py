@@ -345,13 +345,6 @@ def format_tensor(x):
     return f"{x + 1}", x * 2
 
 
-@case(2, "RB004", given=leaf)
-def hook_on_result(x, w):
-    y = w * 2
-    y.register_hook(lambda g: g * 10)
-    return y.sum()
-
-
 @case(given=leaf)
 def backward_inside(x, w):
     loss = (w * x).sum()
