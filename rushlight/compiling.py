@@ -9,11 +9,12 @@ from .nn.modules.module import Module
 from .optim.optimizer import Optimizer
 
 
-def compile(model=None, *, fullgraph=False, dynamic=None, backend="rushlight", mode=None, options=None, disable=False):
+def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=None, options=None, disable=False):
     """A function or module that runs as compiled graphs, captured when it is called and again when what was assumed no longer holds.
 
     ``fullgraph`` refuses to run any part uncompiled; ``dynamic`` says whether numbers vary from call to call (None: those
-    that were seen to change); ``backend`` is a name or ``backend(graph_module, example_inputs) -> callable``.
+    that were seen to change); ``backend`` is a name or ``backend(graph_module, example_inputs) -> callable`` (None: our own, or
+    what ``compiler.set_default_backend`` chose).
     ``mode`` "max-autotune" measures choices that are estimated otherwise, once, and remembers them; ``options`` are a backend's.
     TypeError for what cannot be called, RuntimeError for modes and options that there are not.
 
@@ -28,10 +29,13 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="rushlight", m
         return model
     if not callable(model):
         raise TypeError(f"compile() takes a function or a module, not {type(model).__name__}: call it as compile(model) or @compile")
-    from .capture.backends import find
+    from .capture.backends import Default, find
     from .capture.frames import Owner
     from .capture.modes import chosen
-    owner = Owner(find(backend), fullgraph, dynamic, chosen(backend, mode, options))
+    backend = Default.backend if backend is None else backend
+    options = dict(options or {})
+    keep = options.pop("guard_filter_fn", None)
+    owner = Owner(find(backend), fullgraph, dynamic, chosen(backend, mode, options or None), keep)
     return compiled(model, owner)
 
 
@@ -124,7 +128,9 @@ def disable(fn=None, recursive=True, *, reason=None):
 
 
 def allow_in_graph(fn):
-    """A function whose tensor operations are recorded by running it, without looking at its bytecode."""
+    """A function whose tensor operations are recorded by running it, without looking at its bytecode.  TypeError for what cannot be called."""
+    if not callable(fn) and not isinstance(fn, (list, tuple)):
+        raise TypeError(f"allow_in_graph() takes a function, not {type(fn).__name__}")
     if isinstance(fn, (list, tuple)):
         return [allow_in_graph(f) for f in fn]
     return marks.put(fn, "allowed")
@@ -287,7 +293,11 @@ def load_cache_artifacts(serialized_artifacts):
 
 
 class set_stance:
-    """How compiled functions behave from here on, or in a ``with`` block: "default", "force_eager" (uncompiled), "fail_on_recompile"."""
+    """How compiled functions behave from here on, in a ``with`` block, or in the calls of a decorated function.
+
+    "default"; "force_eager": uncompiled; "eager_on_recompile": uncompiled where no graph applies; "fail_on_recompile": an error there;
+    "eager_then_compile" and "aot_eager_then_compile": the first call uncompiled.  RuntimeError for any other.
+    """
 
     def __init__(self, stance="default", *, skip_guard_eval_unsafe=False):
         from .capture.frames import Stance

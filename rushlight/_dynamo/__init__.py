@@ -1,10 +1,14 @@
 """PyTorch's ``torch._dynamo`` names over capture."""
 from __future__ import annotations
 
-from ..compiling import (allow_in_graph, assume_constant_result, disable, explain, graph_break, is_compiling, list_backends, lookup_backend, mark_dynamic,  # noqa: F401
-                         mark_static, mark_unbacked, maybe_mark_dynamic, register_backend, reset)
+from ..compiling import (OptimizedModule, allow_in_graph, assume_constant_result, disable, explain, graph_break, is_compiling, list_backends, lookup_backend, mark_dynamic,  # noqa: F401
+                         mark_static, mark_unbacked, maybe_mark_dynamic, register_backend, reset, set_stance)
 from ..compiling import compile as optimize_function
+from ..steering import (disallow_in_graph, error_on_graph_break, forbid_in_graph, mark_static_address, run, skip_frame, step_unsupported,  # noqa: F401
+                        substitute_in_graph)
 from . import backends, config, testing, utils  # noqa: F401
+
+nonstrict_trace, patch_dynamo_config = allow_in_graph, config.patch
 
 
 def optimize(backend="rushlight", *, nopython=False, dynamic=None, disable=False, **_):

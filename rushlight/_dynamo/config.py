@@ -6,14 +6,18 @@ import sys
 import types
 
 from ..capture import marks
+from ..capture.frames import Stance
 from ..core.settings import settings
 
 ALIASES = {"cache_size_limit": "recompile_limit"}
 INERT = {"suppress_errors": False, "verbose": False, "assume_static_by_default": True, "automatic_dynamic_shapes": True, "inline_inbuilt_nn_modules": True,
          "capture_scalar_outputs": False, "capture_dynamic_output_shape_ops": False, "accumulated_recompile_limit": 256, "cache_size_limit_static": 8,
-         "error_on_recompile": False, "specialize_int": False, "force_parameter_static_shapes": True, "optimize_ddp": True, "guard_nn_modules": True,
-         "allow_rnn": True, "skip_nnmodule_hook_guards": True}  # names that programs set, and that change nothing here
-STEERED = ("recompile_limit", "compiled_autograd", "reorderable_logging_functions", "ignore_logging_functions")
+         "specialize_int": False, "force_parameter_static_shapes": True, "optimize_ddp": True, "guard_nn_modules": True,
+         "allow_rnn": True, "skip_nnmodule_hook_guards": True, "specialize_float": False, "allow_unspec_int_on_nn_module": True, "log_file_name": None,
+         "accumulated_cache_size_limit": 256, "dynamic_shapes": True, "capture_func_transforms": True, "capture_autograd_function": True,
+         "trace_numpy": True, "nested_graph_breaks": True, "compiled_autograd_kwargs_override": {}, "use_numpy_random_stream": False,
+         "force_disable_caches": False, "cprofile": False, "optimize_ddp_lazy_compile": False, "install_free_tensors": False}  # names that programs set, and that change nothing here
+STEERED = ("error_on_recompile", "fail_on_recompile_limit_hit", "recompile_limit", "compiled_autograd", "reorderable_logging_functions", "ignore_logging_functions")
 
 
 class Config(types.ModuleType):
@@ -40,6 +44,24 @@ class Config(types.ModuleType):
         from ..autograd.backward import Whole
         from .compiled_autograd import Compiled, compile
         Whole.run = Compiled(compile) if value else None
+
+    @property
+    def error_on_recompile(self):
+        """Whether it is an error that no graph applies: as the stance "fail_on_recompile"."""
+        return Stance.now == "fail_on_recompile"
+
+    @error_on_recompile.setter
+    def error_on_recompile(self, value):
+        Stance.now = "fail_on_recompile" if value else "default"
+
+    @property
+    def fail_on_recompile_limit_hit(self):
+        """Whether it is an error, instead of a warning, that a function was captured ``recompile_limit`` times."""
+        return Stance.limit_is_error
+
+    @fail_on_recompile_limit_hit.setter
+    def fail_on_recompile_limit_hit(self, value):
+        Stance.limit_is_error = bool(value)
 
     @property
     def reorderable_logging_functions(self):

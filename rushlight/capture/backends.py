@@ -146,6 +146,12 @@ class Users:
         return call
 
 
+class Default:
+    """The backend where none is asked for."""
+
+    backend = "rushlight"
+
+
 OWN = {"rushlight": rushlight, "inductor": rushlight, "eager": eager, "aot_eager": aot_eager}
 BACKENDS = dict(OWN)
 

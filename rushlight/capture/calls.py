@@ -24,7 +24,7 @@ from . import marks, polyfills
 from .attributes import ABSENT, FRAMEWORK, HEAP, is_framework, static
 from .bytecode import COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
 from .containers import raised
-from .errors import Again, Break, Raised
+from .errors import Again, Break, CaptureError, Raised
 from .output import HANDLERS as OUTPUT_HANDLERS
 from .training import HANDLERS as TRAINING
 from .transforms import ROOMS, kind_of
@@ -34,7 +34,7 @@ from .values import (IDENTITIES, NUMBERS_AND_TEXT, Cell, Constant, ContainerMeth
                      Object, Partial, Sequence, SetValue, Super, TensorValue)
 
 APPLY = CustomFunction.__dict__["apply"].__func__
-INLINED = tuple(f"{FRAMEWORK}.{room}" for room in ("nn.modules", "nn.utils", "func.modules", "compiling", "autograd.mode", "amp", "capture.polyfills", "utils", "optim", "fx", "distributions"))
+INLINED = tuple(f"{FRAMEWORK}.{room}" for room in ("nn.modules", "nn.utils", "func.modules", "compiling", "steering", "autograd.mode", "amp", "capture.polyfills", "utils", "optim", "fx", "distributions"))
 RUN = tuple(f"{FRAMEWORK}.{room}" for room in ("ops", "core", "nn.functional", "nn.init", "api", "special", "linalg", "fft", "capture", "eager", "compiler"))
 CALLING = (f"{FRAMEWORK}.nn.attention.flex_attention",)  # framework code that calls functions of the user
 FORBIDDEN = {f"{FRAMEWORK}.api": ("set_",), f"{FRAMEWORK}.core.random": ("manual_seed", "seed", "set_rng_state", "get_rng_state", "fork_rng"),
@@ -82,11 +82,11 @@ class Calls:
 
     def call_object(self, function, arguments, keywords):
         target = function.value
-        if isinstance(target, (Op, Callable)):
-            return self.run_framework(target, arguments, keywords)
         mark = marks.of(target)
         if mark is not None:
             return self.call_marked(mark, function, arguments, keywords)
+        if isinstance(target, (Op, Callable)):
+            return self.run_framework(target, arguments, keywords)
         if (marks.reordered or marks.ignored) and isinstance(target, types.FunctionType | types.BuiltinFunctionType):
             if target in marks.ignored:
                 return Constant(None)
@@ -133,6 +133,12 @@ class Calls:
             return Constant(True)
         if mark == "break":
             raise Break("RB006", ", ".join(str(self.known(a)) for a in arguments) or "graph_break()")
+        if mark == "skipped":
+            raise Break("RB006", f"{function.value.__name__}()", native=True)
+        if mark == "disallowed":
+            raise Break("RB006", f"{function.value.__name__}() is not allowed in graphs")
+        if mark == "forbidden":
+            raise CaptureError(f"{function.value.__name__}() was called in compiled code, where forbid_in_graph() forbids it")
         if mark == "disabled":
             raise Break("RB006", f"{function.value.__name__}() is disabled for compilation")
         if mark == "allowed":

@@ -13,7 +13,7 @@ from ..core.random import default_generator
 from .arithmetic import INPLACE
 from .attributes import DELETED, is_framework
 from .errors import Again, Break
-from .guards import guard_function
+from .guards import Described, guard_function
 from .instructions import Placeholder
 from .output import logged, warned
 from .transforms import outlives
@@ -551,6 +551,14 @@ def guard_classes(machine):
         machine.guard(f"({', '.join(functions)},) == {machine.constant_name(tuple(functions.values()))}")
 
 
+def kept(guards, machine) -> list:
+    """The guards that a user's filter leaves."""
+    keep = machine.entry.owner.keep
+    if keep is None:
+        return guards
+    return [guard for guard, wanted in zip(guards, keep([Described(guard, machine.constants) for guard in guards])) if wanted]
+
+
 def write_segment(machine, ending) -> Segment:
     """The Segment of what a machine captured."""
     writer = Writer(machine)
@@ -572,6 +580,6 @@ def write_segment(machine, ending) -> Segment:
     module = frames[-1].namespace.get("__name__") if frames else None  # classes made at a break say where they come from
     namespace = {**NAMES, **names, "E": writer.entries, "graph": compiled, "__name__": module}
     exec(compile(source, "<capture>", "exec"), namespace)
-    guards = list(machine.guards.values())
+    guards = kept(list(machine.guards.values()), machine)
     guard, arming = guard_function(guards, *fetched, names)
     return Segment(guard, arming, namespace["run"], compiled, guards, source, machine.roots)

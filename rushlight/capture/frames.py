@@ -32,7 +32,7 @@ class Entry:
         self.first: dict = {}  # source text of a number -> its value at the first capture
         self.varying: set = set()  # those that were seen to change
         self.shapes, self.moving = {}, {}  # source text of a tensor -> its last shape; the dimensions whose sizes were seen to change
-        self.uncompiled = self.native
+        self.uncompiled, self.met = self.native, False
 
     def varies(self, source, value) -> bool:
         """Whether a number at this source is to be taken as varying from call to call."""
@@ -101,9 +101,12 @@ class Entry:
         """A miss under another stance than the default."""
         if Stance.now == "fail_on_recompile" and self.segments:
             raise RuntimeError(f"{self.name} would be captured again under the stance 'fail_on_recompile': {failed(self.segments[0], values)}")
-        return None if Stance.now != "fail_on_recompile" else self.capture(values)
+        first, self.met = not self.met, True
+        return None if Stance.now == "eager_on_recompile" or first and Stance.now != "fail_on_recompile" else self.capture(values)
 
     def give_up(self, values):
+        if Stance.limit_is_error:
+            raise CaptureError(f"{self.name} was captured {len(self.segments)} times. Last: {failed(self.segments[0], values)}")
         self.uncompiled = True
         warnings.warn(f"{self.name} was captured {len(self.segments)} times, for assumptions that keep failing; it runs uncompiled from now on. "
                       f"Last: {failed(self.segments[0], values)}. Mark what varies with mark_dynamic, pass it as a tensor, or raise "
@@ -145,8 +148,9 @@ def run_native(entry, values):
 class Stance:
     """How compiled functions behave: see ``compiler.set_stance``."""
 
-    KNOWN = ("default", "force_eager", "fail_on_recompile", "eager_on_recompile")
+    KNOWN = ("default", "force_eager", "fail_on_recompile", "eager_on_recompile", "eager_then_compile", "aot_eager_then_compile")
     now = "default"
+    break_is_error = limit_is_error = False  # whether a graph break raises, and giving up at the limit
 
 
 counters = collections.defaultdict(collections.Counter)  # what happened, by PyTorch's names
@@ -179,8 +183,9 @@ class Stats:
 class Owner:
     """One call of ``compile``: its options, the entries of its code, and what was captured."""
 
-    def __init__(self, backend, fullgraph=False, dynamic=None, options=None):
+    def __init__(self, backend, fullgraph=False, dynamic=None, options=None, keep=None):
         self.backend, self.fullgraph, self.dynamic, self.options = backend, fullgraph, dynamic, options
+        self.keep = keep  # (entries that describe guards) -> which are kept
         self.entries: dict = {}
         self.functions: dict = {}
         self.stats = Stats()
@@ -210,7 +215,7 @@ class Owner:
 
     def note(self, found):
         """A graph break: an error under ``fullgraph``, else remembered and logged."""
-        if self.fullgraph:
+        if self.fullgraph or Stance.break_is_error:
             raise CaptureError(f"the function does not fit one graph.\n{found}")
         self.stats.breaks.append(found)
         counters["graph_break"][f"{found.code} {found.reason}"] += 1

@@ -22,6 +22,23 @@ class Guard:
         return f"{self.check.format(*self.sources)}  # {self.why}"
 
 
+class Described:
+    """A guard as filters of users see it."""
+
+    def __init__(self, guard: Guard, constants):
+        self.name, self.orig_guard = ", ".join(map(str, guard.sources)), guard
+        self.guard_type = "TENSOR_MATCH" if ".meta in " in guard.check or ".needs_grad" in guard.check else "EQUALS_MATCH"
+        roots = list(map(root_of, guard.sources))
+        self.is_module = guard.covered
+        self.is_global = not self.is_module and any(isinstance(constants[int(r.suffix[1:])], dict) for r in roots if r.suffix[:1] == "k")
+        self.has_value, self.value, self.derived_guard_types = False, None, ()
+
+
+def root_of(source: Source) -> Source:
+    """The source that a chain of attributes and items starts from."""
+    return source if source.parent is None else root_of(source.parent)
+
+
 class TensorCheck:
     """Whether a tensor's metadata are as they were at capture, as far as that mattered; remembers what it accepted."""
 

@@ -10,16 +10,16 @@ ignored: set = set()  # those that need not be called at all
 
 
 class Compiled:
-    """The mark of a function that ``compile`` made: capture follows the original."""
+    """The mark of a function that ``compile`` made, or that a Python one stands for: capture follows ``original``."""
 
     def __init__(self, original):
         self.original = original
 
 
 def put(function, mark):
-    """Marks a function: "disabled", "allowed", "constant", "compiling", "break", or Compiled.  It lasts as long as the function."""
+    """Marks a function: "disabled", "allowed", "disallowed", "forbidden", "constant", "compiling", "break", "skipped", or Compiled.  It lasts as long as the function."""
     key = id(function)
-    if key not in MARKS:
+    if key not in MARKS and type(function).__weakrefoffset__:  # operators have none, and stay
         weakref.finalize(function, MARKS.pop, key, None)
     MARKS[key] = mark
     return function

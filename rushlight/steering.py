@@ -1,0 +1,184 @@
+"""More of what steers compiled code: the default backend, which guards are kept, what stands for a function, what may not be in a graph."""
+from __future__ import annotations
+
+import contextlib
+import inspect
+
+from .capture import marks
+from .core.native import Tensor
+
+
+# --- backends -------------------------------------------------------------------------------------------------------------------
+def set_default_backend(backend):
+    """The backend that ``compile`` takes where none is given: a name, a function, or None for our own.  ValueError for a name that is not known.
+
+    >>> import rushlight as torch
+    >>> torch.compiler.set_default_backend("eager"); torch.compiler.get_default_backend()
+    'eager'
+    >>> torch.compiler.set_default_backend(None)
+    """
+    from .capture.backends import Default, find
+    if backend is not None:
+        find(backend)
+    Default.backend = "rushlight" if backend is None else backend
+
+
+def get_default_backend():
+    """The backend that ``compile`` takes where none is given."""
+    from .capture.backends import Default
+    return Default.backend
+
+
+# --- what stands for what -------------------------------------------------------------------------------------------------------
+def substitute_in_graph(original_fn, *, can_constant_fold_through=False, skip_signature_check=False, is_embedded_type=False):
+    """A decorator: compiled code follows the decorated Python function where ``original_fn``, usually one written in C, is called.
+
+    TypeError for what is no function, or where the parameters of the two differ; ValueError where something stands for it already.
+
+    >>> import rushlight as torch, operator
+    >>> @torch.compiler.substitute_in_graph(operator.indexOf)
+    ... def index_of(a, b, /):
+    ...     for k, one in enumerate(a):
+    ...         if one is b or one == b:
+    ...             return k
+    ...     raise ValueError("sequence.index(x): x not in sequence")
+    >>> torch.compile(operator.indexOf, fullgraph=True)([1, 2, 3], 3)
+    2
+    """
+    if not callable(original_fn):
+        raise TypeError(f"substitute_in_graph() expects a function, not {type(original_fn).__name__}")
+
+    def decorate(function):
+        if not inspect.isfunction(function):
+            raise TypeError(f"substitute_in_graph() decorates a Python function, not {type(function).__name__}")
+        if isinstance(marks.of(original_fn), marks.Compiled):
+            raise ValueError(f"another function stands for {original_fn} in compiled code already")
+        if not skip_signature_check:
+            check_parameters(original_fn, function)
+        marks.put(original_fn, marks.Compiled(function))
+        return function
+
+    return decorate
+
+
+def check_parameters(original, function):
+    """TypeError where two functions have parameters of different names or kinds."""
+    try:
+        wanted = inspect.signature(original)
+    except ValueError:
+        return
+    shape = [[(p.name, p.kind) for p in signature.parameters.values()] for signature in (wanted, inspect.signature(function))]
+    if shape[0] != shape[1]:
+        raise TypeError(f"the signature {inspect.signature(function)} of what is to stand for {original} is not {wanted}: use the same parameters, or skip_signature_check=True")
+
+
+def disallow_in_graph(fn):
+    """A function (or a list of them) that always breaks the graph."""
+    return each(fn, "disallowed")
+
+
+def forbid_in_graph(fn):
+    """A function (or a list of them) that compiled code must not call: capturing a call raises."""
+    return each(fn, "forbidden")
+
+
+def each(functions, mark):
+    if isinstance(functions, (list, tuple)):
+        return [marks.put(f, mark) for f in functions]
+    return marks.put(functions, mark)
+
+
+def wrap_numpy(fn):
+    """A function of arrays as a function of tensors.  It runs in NumPy, between graphs; RuntimeError for tensors that want a gradient.
+
+    >>> import rushlight as torch
+    >>> torch.compiler.wrap_numpy(lambda a: (a * a).sum())(torch.arange(3))
+    tensor(5)
+    """
+    import functools
+
+    import numpy as np
+
+    from .compiling import disable
+    from .core.exchange import as_tensor
+    from .core.pytree import tree_map
+
+    @functools.wraps(fn)
+    def run(*args, **kwargs):
+        args, kwargs = tree_map(lambda v: v.numpy() if isinstance(v, Tensor) else v, (args, kwargs))
+        return tree_map(lambda v: as_tensor(np.asarray(v)) if isinstance(v, (np.ndarray, np.generic)) else v, fn(*args, **kwargs))
+
+    return disable(run)
+
+
+# --- guards ---------------------------------------------------------------------------------------------------------------------
+def skip_guard_on_globals_unsafe(guard_entries):
+    """For ``options={"guard_filter_fn": ...}``: nothing is checked of globals.  Results are wrong if they change."""
+    return [not entry.is_global for entry in guard_entries]
+
+
+def skip_guard_on_all_nn_modules_unsafe(guard_entries):
+    """For ``guard_filter_fn``: nothing is checked of modules."""
+    return [not entry.is_module for entry in guard_entries]
+
+
+def skip_guard_on_inbuilt_nn_modules_unsafe(guard_entries):
+    """For ``guard_filter_fn``: as ``skip_guard_on_all_nn_modules_unsafe``: one comparison watches all modules, ours and users'."""
+    return skip_guard_on_all_nn_modules_unsafe(guard_entries)
+
+
+def keep_tensor_guards_unsafe(guard_entries, keep_parameters=False):
+    """For ``guard_filter_fn``: only tensors are checked, those of modules on request."""
+    return [entry.guard_type == "TENSOR_MATCH" and (keep_parameters or not entry.is_module) for entry in guard_entries]
+
+
+def skip_all_guards_unsafe(guard_entries):
+    """For ``guard_filter_fn``: nothing is checked."""
+    return [False for _ in guard_entries]
+
+
+# --- breaks and captures ----------------------------------------------------------------------------------------------------------
+def skip_frame(msg=""):
+    """The rest of this function runs uncompiled; nothing in code that is."""
+
+
+def step_unsupported(msg=""):
+    """As ``skip_frame``."""
+
+
+for _function in (skip_frame, step_unsupported):
+    marks.put(_function, "skipped")
+
+
+class error_on_graph_break(contextlib.ContextDecorator):
+    """Whether a graph break is an error, for a block or the calls of a decorated function; ``fullgraph=True`` says so for one compiled function."""
+
+    def __init__(self, error_on_graph_break):
+        self.wanted, self.before = bool(error_on_graph_break), []
+
+    def __enter__(self):
+        from .capture.frames import Stance
+        self.before.append(Stance.break_is_error)
+        Stance.break_is_error = self.wanted
+        return self
+
+    def __exit__(self, *exception):
+        from .capture.frames import Stance
+        Stance.break_is_error = self.before.pop()
+
+
+def run(fn=None):
+    """A function in which compiled functions are not captured again: where no graph applies they run uncompiled."""
+    from .compiling import set_stance
+    return run if fn is None else set_stance("eager_on_recompile")(fn)
+
+
+def nested_compile_region(fn=None, **options):
+    """A function that is called often in what is compiled: nothing needs to be said, equal programs share their code."""
+    return fn if fn is not None else lambda function: function
+
+
+def mark_static_address(t, guard=False):
+    """Nothing on CPUs: addresses are arguments.  TypeError for what is no tensor."""
+    if not isinstance(t, Tensor):
+        raise TypeError(f"mark_static_address expects a tensor but received {type(t).__name__}")
