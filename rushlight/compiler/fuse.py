@@ -221,7 +221,7 @@ class Fuser:
         cluster, _, value = self.place(x.shape, dims, x, fits)
         if not cluster.results and cluster.dims != dims:
             self.narrow(cluster, dims)
-        cluster.reduce(node, value)
+        cluster.reduce(node, expr.as_stored(value))
 
     def joins(self, cluster, dims) -> bool:
         """Whether a cluster that only stores elements may also reduce."""

@@ -620,6 +620,11 @@ def convert(x: Expr, dtype) -> Expr:
     return x if x.dtype is dtype else apply("convert", x, dtype=dtype)
 
 
+def as_stored(x: Expr) -> Expr:
+    """What memory would hold of a half, which is carried as float32: so that a sum is the same whether its terms lay in memory or not."""
+    return apply("as_stored", x) if x.dtype.is_half and x.op != "load" else x
+
+
 def where(condition: Expr, a, b) -> Expr:
     """a where the condition holds, else b."""
     return apply("where", condition, a, b)

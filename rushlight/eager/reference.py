@@ -75,6 +75,9 @@ def step(node: Node):
     function, params, finish = node.op.kind.numpy, node.params, declared(node.meta)
     if node.op.facts.get("leading") or node.op.kind.name == "contract":
         function = openblas.sparing(function)
+    if node.op.kind.name == "reduce" and node.args[0].dtype.is_half:
+        dtype = node.args[0].dtype
+        return lambda env: finish(function(widen(narrow(env[args[0]], dtype), dtype), **params))
     if any(isinstance(a, tuple) for a in args):
         return lambda env: finish(function(*map_nodes(args, env.__getitem__), **params))
     return lambda env: finish(function(*[env[a] if type(a) is Node else a for a in args], **params))

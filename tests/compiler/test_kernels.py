@@ -139,6 +139,13 @@ def test_halves_round_once_when_stored():
     np.testing.assert_array_equal(found, wanted)
 
 
+def test_sums_read_halves_as_memory_would_hold_them():
+    x = floats(1003).astype(np.float16)
+    found = compute(lambda p, a: p.convert(p.sum(p.mul(a, 3.3), dims=(0,)), dtype=dtypes.float32), x)
+    terms = (x.astype(np.float32) * np.float32(3.3)).astype(np.float16)
+    np.testing.assert_allclose(found, [terms.astype(np.float32).sum()], rtol=1e-6)
+
+
 def test_bfloat16():
     bits = (floats(1003).view(np.uint32) >> 16).astype(np.uint16)
     p = Program()

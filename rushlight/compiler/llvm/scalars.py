@@ -163,6 +163,8 @@ def operation(b, op, x, dtype, result):
         return b.not_(*x)
     if op == "copysign":
         return b.intrinsic("llvm.copysign", kind, x)
+    if op == "as_stored":
+        return b.convert(b.convert(x[0], STORED[dtype.name]), f32)
     if op == "isnan":
         return b.is_nan(*x)
     if op == "reciprocal":
