@@ -274,14 +274,20 @@ class Scatter(Kind):
         return self.product_vjp(op, g, x, index, source, dim)
 
     def product_vjp(self, op, g, x, index, source, dim):
-        """Of ``mul``: each element's share is the product of the others, which a single zero leaves standing for that zero alone."""
+        """Of ``mul``: each element's share is the product of the others.  A single zero leaves it standing for that zero alone;
+        of two zeros each has the other as a factor, which matters to second derivatives."""
         zero_x, zero_s = P.eq(x, 0), P.eq(source, 0)
-        full_x, full_s = P.where(zero_x, 1, x), P.where(zero_s, 1, source)
-        rest = op(full_x, index, full_s, dim=dim, combine="mul")
+        rest = op(P.where(zero_x, 1, x), index, P.where(zero_s, 1, source), dim=dim, combine="mul")
         zeros = op(P.convert(zero_x, dtype=g.dtype), index, P.convert(zero_s, dtype=g.dtype), dim=dim, combine="add")
-        share, alone = P.mul(g, P.where(P.eq(zeros, 0), rest, 0)), P.mul(g, P.where(P.eq(zeros, 1), rest, 0))
-        read_share, read_alone = self.read(share, index, dim), self.read(alone, index, dim)
-        return [P.where(zero_x, alone, P.div(share, full_x)), None, P.where(zero_s, read_alone, P.div(read_share, full_s))]
+        vanishing = op(P.where(zero_x, x, 0), index, P.where(zero_s, source, 0), dim=dim, combine="add")
+        others = P.mul(g, P.where(P.eq(zeros, 0), rest, P.where(P.eq(zeros, 1), P.mul(rest, vanishing), 0)))
+        single, double = P.mul(g, P.where(P.eq(zeros, 1), rest, 0)), P.mul(g, P.where(P.eq(zeros, 2), rest, 0))
+
+        def shares(value, zero, read):
+            full = P.where(zero, 1, value)
+            return P.where(zero, P.add(read(single), P.mul(read(double), P.sub(read(vanishing), value))), P.div(read(others), full))
+
+        return [shares(x, zero_x, lambda v: v), None, shares(source, zero_s, lambda v: self.read(v, index, dim))]
 
 
 class Create(Kind):

@@ -170,18 +170,17 @@ def extreme(name, text):
 maximum, minimum = extreme("maximum", "larger"), extreme("minimum", "smaller")
 
 
-@op(samples=PAIR[:3])
-def fmax(input, other):
-    """The larger of the two; a number wins over NaN."""
-    x, y = promoted(input, other)
-    return P.where(P.ne(y, y), x, P.where(P.ne(x, x), y, P.maximum(x, y))) if x.dtype.is_floating_point else P.maximum(x, y)
+def extreme_number(name, text, ahead):
+    def body(input, other):
+        x, y = promoted(input, other)
+        if x.dtype.is_complex:
+            raise RuntimeError(f"{name} is not defined for complex tensors")
+        return P.where(P.logical_or(getattr(P, ahead)(x, y), P.ne(y, y)), x, y)
+    body.__name__, body.__doc__ = name, f"The {text} of the two; a number wins over NaN, input where they are equal."
+    return op(body, samples=PAIR[:3])
 
 
-@op(samples=PAIR[:3])
-def fmin(input, other):
-    """The smaller of the two; a number wins over NaN."""
-    x, y = promoted(input, other)
-    return P.where(P.ne(y, y), x, P.where(P.ne(x, x), y, P.minimum(x, y))) if x.dtype.is_floating_point else P.minimum(x, y)
+fmax, fmin = extreme_number("fmax", "larger", "ge"), extreme_number("fmin", "smaller", "le")
 
 
 @op(samples=PAIR[:3], inplace_too=True)

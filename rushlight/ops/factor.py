@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core.dtypes import int32, int64
 from ..core.kinds import Foreign, P
+from ..core.op import OPS
 from . import lapack
 from .lapack import LinAlgError
 from .prims import primitive as declared
@@ -301,14 +302,21 @@ P_qr = primitive("qr", Foreign(qr_numpy, qr_meta, qr_gradient), lambda a, mode: 
 P_geqrf = primitive("geqrf", Foreign(lapack.geqrf, lambda a: (a.like(tuple(a.shape)), vector(a, min(a.shape[-2:])))), lambda a: 0, arity=1)
 
 
-def reflect_gradient(g, y, a, tau, x, adjoint):
-    return list(P.reflect_backward(g, a, tau, x, adjoint=adjoint))
+def reflected(a, tau, x, adjoint):
+    """Q x (Q^H x), Q the product of the reflectors I - tau v v^H with v below the diagonal of a, as I - V T V^H (Schreiber & Van Loan 1989).
 
-
-P_reflect = primitive("reflect", Foreign(lapack.reflect, lambda a, tau, x, adjoint: x.like(tuple(x.shape)), reflect_gradient), lambda a, tau, x, adjoint: 0, arity=3,
-                      doc="Q x (Q^H x) for the product Q of the reflectors below the diagonal of a, with scales tau.")
-P_reflect_backward = primitive("reflect_backward", Foreign(
-    lapack.reflect_backward, lambda g, a, tau, x, adjoint: tuple(v.like(tuple(v.shape)) for v in (a, tau, x))), lambda g, a, tau, x, adjoint: 0, arity=4)
+    With S what lies above the diagonal of V^H V, T is (I + diag(tau) S)^-1 diag(tau), which takes scales of 0.
+    """
+    count, size = tau.shape[-1], a.shape[-2]
+    v = a[..., :, :count].tril(-1) + OPS["eye"](size, count, dtype=a.dtype)
+    scales = tau[..., :, None]
+    within = OPS["eye"](count, dtype=a.dtype) + scales * (v.mH @ v).triu(1)
+    along = v.mH @ x
+    if adjoint:
+        along = scales.conj() * P.solve_triangular(within.mH, along, upper=False, unit=True)
+    else:
+        along = P.solve_triangular(within, scales * along, upper=True, unit=True)
+    return x - v @ along
 
 
 # --- symmetric factors -------------------------------------------------------------------------------------------------------------

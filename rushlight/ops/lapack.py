@@ -1,4 +1,4 @@
-"""What NumPy lacks of LAPACK: triangular solves, LU, reflectors, the matrix exponential.  Arrays in, arrays out, any batch."""
+"""What NumPy lacks of LAPACK: triangular solves, LU, the matrix exponential.  Arrays in, arrays out, any batch."""
 from __future__ import annotations
 
 import math
@@ -123,40 +123,6 @@ def geqrf(a):
         return np.array(a), np.zeros((*a.shape[:-2], min(a.shape[-2:])), a.dtype)
     packed, scales = np.linalg.qr(a, mode="raw")
     return np.swapaxes(packed, -1, -2), scales
-
-
-def reflectors(a, tau):
-    """Each reflector with its scale, first to last: [*, m, 1] with 1 on the diagonal and zeros above, [*, 1, 1]."""
-    for k in range(tau.shape[-1]):
-        v = np.array(a[..., :, k:k + 1])
-        v[..., :k, :] = 0
-        v[..., k, :] = 1
-        yield v, tau[..., k, None, None]
-
-
-def reflect(a, tau, x, adjoint):
-    """Q x, or Q^H x, for Q the product of I - tau v v^H."""
-    steps = list(reflectors(a, np.conj(tau) if adjoint else tau))
-    for v, scale in steps if adjoint else reversed(steps):
-        x = x - scale * (v @ (conjugate(v) @ x))
-    return x
-
-
-def reflect_backward(g, a, tau, x, adjoint):
-    """Cotangents of a, tau and x: the reflectors undone one by one."""
-    steps = list(enumerate(reflectors(a, np.conj(tau) if adjoint else tau)))
-    seen = []
-    for k, (v, scale) in steps if adjoint else reversed(steps):
-        seen.append((k, v, scale, x))
-        x = x - scale * (v @ (conjugate(v) @ x))
-    ga, gtau = np.zeros_like(a), np.zeros_like(tau)
-    for k, v, scale, x in reversed(seen):
-        w, z = conjugate(v) @ x, conjugate(v) @ g
-        ga[..., k + 1:, k:k + 1] = (-np.conj(scale) * (g @ conjugate(w)) - scale * (x @ conjugate(z)))[..., k + 1:, :]
-        slope = -(np.conj(w) * z).sum((-1, -2))
-        gtau[..., k] = np.conj(slope) if adjoint else slope
-        g = g - np.conj(scale) * (v @ z)
-    return ga, gtau, g
 
 
 def sytrf(name, kind):

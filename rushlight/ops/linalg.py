@@ -10,7 +10,7 @@ from ..core.meta import broadcast
 from ..core.op import op, rule, sample
 from ..core.results import named
 from .elementwise import where_
-from . import factor  # noqa: F401 - declares the primitives
+from .factor import reflected
 
 AUTOCAST = "float32"  # sensitive to rounding
 
@@ -380,7 +380,7 @@ def householder_product(A, tau):
     if tau.shape[-1] > n:
         raise RuntimeError(f"torch.linalg.householder_product: input.shape[-1] must be greater than or equal to tau.shape[-1], got {n} < {tau.shape[-1]}")
     from .create import eye
-    return P.reflect(A, tau, eye(m, n, dtype=A.dtype).expand(A.shape), adjoint=False)
+    return reflected(A, tau, eye(m, n, dtype=A.dtype).expand(A.shape), False)
 
 
 @op(composite=True)
@@ -394,8 +394,8 @@ def ormqr(input, tau, other, left=True, transpose=False):
     """Q @ other (other @ Q where not ``left``), Q the square product of the reflectors in input; Q^H with ``transpose``."""
     floating("ormqr", input)
     if left:
-        return P.reflect(input, tau, other, adjoint=transpose)
-    return P.reflect(input, tau, other.mH, adjoint=not transpose).mH
+        return reflected(input, tau, other, transpose)
+    return reflected(input, tau, other.mH, not transpose).mH
 
 
 # --- eigenvalues and singular values ----------------------------------------------------------------------------------------

@@ -73,6 +73,18 @@ def test_reflectors():
             same(lambda lib, a, t, x: lib.ormqr(a, t, x if left else x.mT, left, transpose), a, tau, x)
 
 
+def test_reflectors_of_complex_numbers_and_with_scales_of_zero():
+    a, tau, x = arrays((2, 5, 3), (2, 3), (2, 5, 4), dtype=np.complex128)
+    tau[:, 1] = 0
+    for transpose in (True, False):
+        same(lambda lib, a, t, x: lib.ormqr(a, t, x, True, transpose), a, tau, x)
+
+
+def test_second_derivatives_of_reflectors():
+    inputs = [rushlight.tensor(x, requires_grad=True) for x in arrays((4, 3), (3,))]
+    assert rushlight.autograd.gradgradcheck(rushlight.linalg.householder_product, inputs)
+
+
 def test_names_of_results():
     x = rushlight.randn(3, 3)
     assert rushlight.linalg.svd(x)._fields == ("U", "S", "Vh")

@@ -21,3 +21,22 @@ def test_the_slope_is_right_at_zero(name):
         y = FUNCTIONS[name](framework, x)
         found.append((y.tolist(), framework.autograd.grad(y.sum(), x)[0].tolist()))
     assert found[0][0] == pytest.approx(found[1][0]) and found[0][1] == pytest.approx(found[1][1])
+
+
+def test_of_equal_numbers_the_first_has_the_slope():
+    for name in ("fmax", "fmin"):
+        for framework in (rushlight, torch):
+            x, y = (framework.tensor([1.0, float("nan"), 2.0], requires_grad=True) for _ in range(2))
+            getattr(framework, name)(x, y).nansum().backward()
+            assert x.grad.tolist()[::2] == [1.0, 1.0] and y.grad.tolist()[::2] == [0.0, 0.0], framework
+
+
+@pytest.mark.parametrize("zeros", [1, 2])
+def test_second_slopes_of_products_with_zeros(zeros):
+    """The slope of another factor depends on the zero, and of two zeros each on the other."""
+    index = [0, 1, 0, 0]
+    for reduce in (lambda x, s: x.index_reduce(0, rushlight.tensor(index), s, "prod"),
+                   lambda x, s: x.scatter_reduce(0, rushlight.tensor(index), s, "prod")):
+        x = rushlight.tensor([1.5, 2.0], dtype=rushlight.float64, requires_grad=True)
+        s = rushlight.tensor([3.0, 0.0, 0.0, 0.0 if zeros == 2 else 2.0], dtype=rushlight.float64, requires_grad=True)
+        assert rushlight.autograd.gradgradcheck(reduce, (x, s))

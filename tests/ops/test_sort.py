@@ -45,3 +45,18 @@ def test_gradient_of_topk_goes_to_the_chosen():
     x = rl.tensor([[1.0, 5.0, 3.0], [2.0, 0.0, 9.0]], requires_grad=True)
     x.topk(2, 1).values.sum().backward()
     assert x.grad.tolist() == [[0.0, 1.0, 1.0], [1.0, 0.0, 1.0]]
+
+
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_medians_with_unknown_numbers_beside_torch(keepdim):
+    a = np.array([[3.0, np.nan, 1.0, np.nan], [4.0, 1.0, 3.0, 2.0], [np.nan] * 4])
+    ours, theirs = rl.tensor(a).median(1, keepdim), torch.tensor(a).median(1, keepdim)
+    np.testing.assert_array_equal(ours.values.numpy(), theirs.values.numpy())
+    np.testing.assert_array_equal(ours.indices.numpy(), theirs.indices.numpy())
+
+
+@pytest.mark.parametrize("name", ["median", "mode"])
+def test_selections_map_with_their_gradients(name):
+    x = rl.randn(3, 5, 4, dtype=rl.float64)
+    slope = rl.func.grad(lambda v: (getattr(v, name)(0).values ** 2).sum())
+    np.testing.assert_allclose(rl.func.vmap(slope)(x).numpy(), np.stack([slope(v).numpy() for v in x]))
