@@ -28,7 +28,7 @@ contiguous_format, channels_last, channels_last_3d, preserve_format = map(
 
 
 class layout:
-    """How elements are laid out: only ``strided`` so far."""
+    """How elements are laid out."""
 
     def __init__(self, name):
         self.name = name
@@ -40,7 +40,7 @@ class layout:
         return self.name
 
 
-strided, sparse_coo, sparse_csr = map(layout, ("strided", "sparse_coo", "sparse_csr"))
+strided, sparse_coo, sparse_csr, jagged = map(layout, ("strided", "sparse_coo", "sparse_csr", "jagged"))
 Tensor.layout = strided
 
 

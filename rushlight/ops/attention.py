@@ -40,18 +40,11 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     if not 0 <= dropout_p <= 1:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
     scale = 1.0 / math.sqrt(query.size(-1)) if scale is None else scale
-    refused = {}
-    for kernel in kernels.allowed:
-        refused[kernel] = refusals[kernel](query, key, value, attn_mask, dropout_p, enable_gqa)
-        if refused[kernel] is None:
-            break
-    else:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
-        raise RuntimeError(f"No available kernel. Aborting execution. Of those that sdpa_kernel() allows, each refused: {reasons or 'there are none'}.")
-    if kernel == "FLASH_ATTENTION":
+    kernel, refused = checked_kernel(query, key, value, attn_mask, dropout_p, enable_gqa)
+    if kernel != "MATH":
         seed, place = (None, None) if not dropout_p else draw(None, 4 * blocks_drawn(product(query.shape[:-2]), query.shape[-2], key.shape[-2]))
         return flash(query, key, value, attn_mask, seed, place, bool(is_causal), float(scale), float(dropout_p))
-    log.debug("attention by its formula: %s", refused.get("FLASH_ATTENTION", "it is not allowed or not the first choice"))
+    log.debug("attention by its formula: %s", refused or "the kernel is not allowed or not the first choice")
     if enable_gqa:
         key = key.repeat_interleave(query.size(-3) // key.size(-3), -3)
         value = value.repeat_interleave(query.size(-3) // value.size(-3), -3)
@@ -64,11 +57,23 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     return weights @ value
 
 
+def checked_kernel(*arguments):
+    """(the first kernel allowed that can do this, why those before it cannot); RuntimeError where none can."""
+    refused = {}
+    for kernel in kernels.allowed:
+        reason = refusals[kernel](*arguments)
+        if reason is None:
+            return kernel, "; ".join(f"{name}: {why}" for name, why in refused.items())
+        refused[kernel] = reason
+    reasons = "; ".join(f"{name}: {why}" for name, why in refused.items())
+    raise RuntimeError(f"No available kernel. Aborting execution. Of those that sdpa_kernel() allows, each refused: {reasons or 'there are none'}.")
+
+
 def elsewhere(*arguments):
     return "it is a kernel for other devices"
 
 
-refusals = {"FLASH_ATTENTION": refusal, "MATH": lambda *arguments: None, "EFFICIENT_ATTENTION": elsewhere, "CUDNN_ATTENTION": elsewhere,
+refusals = {"FLASH_ATTENTION": refusal, "MATH": lambda *arguments: None, "EFFICIENT_ATTENTION": refusal, "CUDNN_ATTENTION": elsewhere,
             "OVERRIDEABLE": elsewhere, "ERROR": elsewhere}
 
 

@@ -10,7 +10,7 @@ from ..core.native import Op, Tensor
 from ..core.op import OPS
 from ..core.overriding import DisableTorchFunctionSubclass
 from ..core.tensor import wrapped
-from ..transforms.trace import Trace
+from ..transforms.elementwise import is_elementwise
 from .tensor import Coo, Csr, Sparse, made, masked
 
 RULES: dict = {}
@@ -51,20 +51,10 @@ def member(func) -> str:
 
 def keeps_zeros(operator, args, kwargs) -> bool:
     """Whether an operator is elementwise and takes 0 to 0, for these other arguments."""
+    if not is_elementwise(operator, args, kwargs):
+        return False
     zero = OPS["zeros"]((2,), dtype=args[0].dtype)
-    if operator.facts.get("composite") or operator.facts.get("view"):
-        return False
-    trace = Trace()
-    given = trace.input(zero.meta)
-    with trace:
-        result = operator.body(given, *args[1:], **kwargs) if operator.kind is None else trace.call(operator, (given, *args[1:]), kwargs)
-    if not isinstance(result, Tensor) or tuple(result.shape) != (2,) or not all_elementwise(trace.nodes):
-        return False
     return not bool((operator(zero, *args[1:], **kwargs) != 0).any())
-
-
-def all_elementwise(nodes) -> bool:
-    return all(all_elementwise(n.inside.nodes) if n.inside is not None else n.op.kind.name in ("elementwise", "create") for n in nodes)
 
 
 # --- sums ------------------------------------------------------------------------------------------------------------------------

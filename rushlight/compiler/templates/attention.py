@@ -243,8 +243,8 @@ def panel_bytes(kind, depth, width):
 
 
 def strides(p, operands, itemsize):
-    """The byte strides of operands by slot name."""
-    return {f"{operand}_{dim}": stride * itemsize for operand in operands
+    """The byte strides of operands by slot name; sequences that lie end to end have none of a batch."""
+    return {f"{operand}_{dim}": 0 if p.longest and dim == "batch" else stride * itemsize for operand in operands
             for dim, stride in zip(("batch", "head", "row"), getattr(p, operand))}
 
 

@@ -12,8 +12,8 @@ __all__ = ["SDPBackend", "sdpa_kernel"]
 class SDPBackend(enum.IntEnum):
     """Kernels of scaled_dot_product_attention.
 
-    MATH: its formula, scores in memory. FLASH_ATTENTION: blocks of scores that never leave the cache. EFFICIENT_ATTENTION, CUDNN_ATTENTION and
-    OVERRIDEABLE are names for other devices: nothing here is computed by them.
+    MATH: its formula, scores in memory. FLASH_ATTENTION, EFFICIENT_ATTENTION: blocks of scores that never leave the cache, one kernel under two names.
+    CUDNN_ATTENTION and OVERRIDEABLE are names for other devices: nothing here is computed by them.
     """
 
     ERROR = -1

@@ -1,0 +1,205 @@
+"""Nested tensors: examples of different lengths packed end to end.  Their rows are an ordinary tensor, through which gradients flow."""
+from __future__ import annotations
+
+from ..core import convert
+from ..core.errors import UnsupportedLayoutError
+from ..core.meta import Meta, Size
+from ..core.native import Tensor, allocate
+from ..core.op import OPS
+from ..core.tensor import blank, wrapped
+from .ragged import Ragged
+
+
+class Nested(Tensor):
+    """A batch whose examples differ in the size of one dimension, ``ragged``, number ``at`` of all (the batch is number 0).
+
+    ``rows`` has all other dimensions; along its dimension ``at - 1`` the examples lie end to end.
+    """
+
+    is_nested = True
+    layout = property(lambda self: self.laid_out)
+    is_leaf = property(lambda self: self.rows.is_leaf)
+    grad_fn = property(lambda self: self.rows.grad_fn)
+    ndim = property(lambda self: self.rows.dim() + 1)
+    _ragged_idx = property(lambda self: self.at)
+    _max_seqlen = property(lambda self: self.ragged.longest)
+    _min_seqlen = property(lambda self: self.ragged.shortest)
+    T = property(lambda self: self.t())
+    mT = property(lambda self: OPS["transpose"](self, -2, -1))
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        from .rules import answer
+        return answer(func, args, kwargs or {})
+
+    @property
+    def shape(self):
+        sizes = list(self.rows.shape)
+        sizes[self.at - 1] = self.ragged
+        return Size((self.ragged.count, *sizes))
+
+    def size(self, dim=None):
+        """All sizes, or one; that of the ragged dimension is its Ragged."""
+        return self.shape if dim is None else self.shape[wrapped(dim, self.dim())]
+
+    def dim(self) -> int:
+        return self.rows.dim() + 1
+
+    def numel(self) -> int:
+        return contiguous(self).rows.numel()
+
+    nelement = numel
+    nbytes = property(lambda self: self.numel() * self.rows.element_size())
+
+    def covers(self) -> bool:
+        """Whether every row belongs to an example.  RuntimeError where examples end beyond the rows."""
+        rows = self.rows.size(self.at - 1)
+        self.ragged.check(rows)
+        return not self.ragged.gaps and int(self.ragged.starts.numpy()[-1]) == rows
+
+    def is_contiguous(self, memory_format=None) -> bool:
+        """Whether examples lie end to end in row-major order."""
+        return self.at == 1 and self.covers() and self.rows.is_contiguous()
+
+    def contiguous(self, memory_format=None):
+        return self if self.is_contiguous() else contiguous(self)
+
+    # --- parts -------------------------------------------------------------------------------------------------------------------
+    def values(self):
+        """The rows of all examples, end to end."""
+        return self.rows
+
+    _values = values
+
+    def offsets(self):
+        """Where each example begins among the rows, and where the last one ends: [examples + 1]."""
+        return self.ragged.starts
+
+    _offsets = offsets
+
+    def lengths(self):
+        """How many rows each example has, if offsets do not tell; else None."""
+        return self.ragged.lengths
+
+    _lengths = lengths
+
+    def unbind(self, dim=0):
+        """The examples, each a view of its rows."""
+        if wrapped(dim, self.dim()):
+            raise RuntimeError(f"unbind(): only supported for NestedTensor on dim=0, got dim={dim}")
+        return tuple(OPS["narrow"](self.rows, self.at - 1, start, length) for start, length in self.ragged.spans())
+
+    def __len__(self):
+        return self.ragged.count
+
+    def __iter__(self):
+        return iter(self.unbind())
+
+    def __getitem__(self, key):
+        """An example by its number, or a slice of dimensions behind the ragged one."""
+        first, *rest = key if isinstance(key, tuple) else (key,)
+        if isinstance(first, int):
+            one = self.unbind()[first]
+            return one[tuple(rest)] if rest else one
+        if first == slice(None) and Ellipsis not in rest and (len(rest) < self.at or rest[self.at - 1] == slice(None)) and all(isinstance(k, (int, slice)) for k in rest):
+            gone = sum(isinstance(k, int) for k in rest[:self.at])
+            return made(self.rows[tuple(rest)], self.ragged, self.at - gone, self.layout)
+        raise UnsupportedLayoutError(f"a nested tensor is indexed by {key!r}", "a number for the batch, then anything; or ':' for the batch and the ragged dimension",
+                                     "index the examples, x.unbind(), one by one")
+
+    def tolist(self):
+        return [x.tolist() for x in self.unbind()]
+
+    def to_padded_tensor(self, padding, output_size=None):
+        """A dense tensor in which shorter examples are filled up with ``padding``; see ``nested.to_padded_tensor``."""
+        from .rules import padded
+        return padded(self, padding, output_size)
+
+    # --- history -----------------------------------------------------------------------------------------------------------------
+    @property
+    def requires_grad(self):
+        return self.rows.requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value):
+        self.rows.requires_grad = value
+
+    def requires_grad_(self, requires_grad=True):
+        """Sets ``requires_grad`` in place."""
+        self.rows.requires_grad_(requires_grad)
+        return self
+
+    @property
+    def grad(self):
+        """The gradient, nested in the same way."""
+        found = self.rows.grad
+        return None if found is None else self.with_rows(found)
+
+    @grad.setter
+    def grad(self, value):
+        self.rows.grad = None if value is None else value.rows
+
+    def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+        """Backward from all rows; ``gradient`` is nested in the same way."""
+        self.rows.backward(None if gradient is None else gradient.rows, retain_graph, create_graph, inputs)
+
+    def retain_grad(self):
+        self.rows.retain_grad()
+
+    # --- copies ------------------------------------------------------------------------------------------------------------------
+    def with_rows(self, rows):
+        return made(rows, self.ragged, self.at, self.layout)
+
+    def to(self, *args, **kwargs):
+        """This tensor with rows of another dtype."""
+        return self.with_rows(self.rows.to(*(a.rows if isinstance(a, Nested) else a for a in args), **kwargs))
+
+    def __deepcopy__(self, memo):
+        if not self.is_leaf:
+            raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment")
+        copied = memo[id(self)] = self.with_rows(self.rows.detach().clone()).requires_grad_(self.requires_grad)
+        return copied
+
+    def __reduce_ex__(self, protocol):
+        return restored, (self.rows, self.ragged.starts, self.ragged.lengths, self.at, self.layout)
+
+    def __repr__(self, *, tensor_contents=None):
+        if self.layout is convert.strided:
+            parts = ",\n".join("  " + repr(x.detach()).replace("\n", "\n  ") for x in self.unbind())
+            return f"nested_tensor([\n{parts}\n])"
+        history = f", grad_fn={self.grad_fn}" if self.grad_fn is not None else ", requires_grad=True" if self.requires_grad else ""
+        sizes = ", ".join(map(str, self.shape))
+        return f"NestedTensor(size=({sizes}), offsets={self.ragged.starts!r}{history}, contiguous={self.is_contiguous()})"
+
+    __str__ = __repr__
+
+    def __format__(self, spec):
+        return repr(self)
+
+    def numpy(self):
+        raise RuntimeError(".numpy() is not supported for tensor subclasses. Take values().numpy(), or to_padded_tensor(0.0).numpy().")
+
+    def __array__(self, dtype=None, copy=None):
+        return self.numpy()
+
+
+def made(rows, ragged, at=1, layout=convert.jagged) -> Nested:
+    """A nested tensor over these rows; its metadata show one place in memory for all of them."""
+    out = blank(Nested)
+    sizes = (ragged.count, *rows.shape)
+    out.meta = Meta(sizes, (0,) * len(sizes), rows.dtype)
+    out.storage, out.offset, out.itemsize = allocate(rows.dtype.itemsize), 0, rows.dtype.itemsize
+    out.rows, out.ragged, out.at, out.laid_out = rows, ragged, at, layout
+    return out
+
+
+def restored(rows, starts, lengths, at, layout):
+    """A nested tensor from its pickled parts."""
+    return made(rows, Ragged(starts, lengths), at, layout)
+
+
+def contiguous(x: Nested) -> Nested:
+    """Examples end to end in row-major order, without what belongs to none; the ragged dimension where it was."""
+    if x.covers():
+        return x.with_rows(OPS["contiguous"](x.rows))
+    return made(OPS["index_select"](x.rows, x.at - 1, x.ragged.rows), x.ragged.packed(), x.at, x.layout)
