@@ -1,6 +1,6 @@
 """Attention beside torch's, taken in turns in one process: milliseconds and ratios, below 1 where ours is faster.
 
-    python benchmarks/attention.py [sdpa] [decode] [flex] [window]
+    python benchmarks/attention.py [sdpa] [decode] [flex] [window] [dropout] [nested] [encoder]
 
 OMP_NUM_THREADS (2 unless set) threads each. torch computes FlexAttention on the CPU only under torch.compile and forward; ours is compared with our
 own scaled_dot_product_attention.
@@ -25,16 +25,17 @@ SHAPES = [(4, 12, 1024, 64), (8, 6, 256, 64), (1, 16, 2048, 128), (16, 12, 197, 
 
 
 def interleaved(calls, budget=1.5):
-    """Median seconds of each call, taken in turn."""
+    """Median seconds of each call, taken in turn; processor seconds with one thread, which a busy machine disturbs least."""
+    clock = time.process_time if os.environ["OMP_NUM_THREADS"] == "1" else time.perf_counter
     times = [[] for _ in calls]
     for call in calls:
         call()
     started = time.perf_counter()
     while len(times[0]) < 5 or time.perf_counter() - started < budget:
         for call, taken in zip(calls, times):
-            t = time.perf_counter()
+            t = clock()
             call()
-            taken.append(time.perf_counter() - t)
+            taken.append(clock() - t)
     return [statistics.median(t) for t in times]
 
 
@@ -103,10 +104,68 @@ def window(ratios):
     print(f"sliding window {width} of {s}: {ours * 1e3:.1f} ms, torch's masked sdpa {reference * 1e3:.1f} ms, {reference / ours:.1f} times faster", flush=True)
 
 
+def dropout(ratios):
+    for dtype in ("float32", "bfloat16"):
+        pair = []
+        for library, functional in ((rushlight, F), (torch, TF)):
+            given = tensors(library, dtype, [(4, 12, 512, 64)] * 3, True)
+            pair.append(both_ways(lambda *x, f=functional: f.scaled_dot_product_attention(*x, dropout_p=0.1), given))
+        ours, theirs = interleaved(pair)
+        print(f"{dtype} 4x12x512x64 with dropout and gradients: {ours * 1e3:.1f} ms, torch {theirs * 1e3:.1f} ms, ratio {ours / theirs:.2f}", flush=True)
+
+
+def lengths(count, most):
+    """So many lengths, half of ``most`` on average."""
+    found = np.random.default_rng(0).integers(1, most, count)
+    found[0] = most
+    return np.maximum(1, (found * (count * most / 2 / found.sum())).astype(int)).clip(max=most)
+
+
+def nested(ratios):
+    each = lengths(16, 1024)
+    for dtype in ("float32", "bfloat16"):
+        pair = []
+        for library, functional in ((rushlight, F), (torch, TF)):
+            rows = tensors(library, dtype, [(int(each.sum()), 12 * 64)] * 3)
+            starts = library.from_numpy(np.concatenate([[0], np.cumsum(each)]))
+            given = [library.nested.nested_tensor_from_jagged(x, starts).unflatten(-1, (12, 64)).transpose(1, 2) for x in rows]
+            pair.append(lambda given=given, f=functional: f.scaled_dot_product_attention(*given))
+        ours, theirs = interleaved(pair)
+        print(f"{dtype} 16 examples of up to 1024, nested: {ours * 1e3:.1f} ms, torch {theirs * 1e3:.1f} ms, ratio {ours / theirs:.2f}", flush=True)
+
+
+def encoder(ratios):
+    """Three layers in inference, half of all places padding."""
+    batch, most, size = 8, 256, 512
+    models = [lib.nn.TransformerEncoder(lib.nn.TransformerEncoderLayer(size, 8, 2048, batch_first=True), 3).eval() for lib in (rushlight, torch)]
+    models[0].load_state_dict({name: rushlight.from_numpy(value.numpy()) for name, value in models[1].state_dict().items()})
+    x = np.random.default_rng(0).standard_normal((batch, most, size)).astype(np.float32)
+    padding = np.arange(most) >= lengths(batch, most)[:, None]
+
+    def call(library, model, fast):
+        given, mask = library.from_numpy(x), library.from_numpy(padding)
+
+        def run():
+            library.backends.mha.set_fastpath_enabled(fast)
+            with library.no_grad():
+                return model(given, src_key_padding_mask=mask)
+        return run
+
+    calls = [call(rushlight, models[0], True), call(rushlight, models[0], False), call(torch, models[1], False), call(torch, models[1], True)]
+    ours, reference = (c().numpy()[~padding] for c in (calls[0], calls[2]))
+    difference = np.abs(ours - reference).max()
+    fast, slow, theirs_slow, theirs_fast = interleaved(calls)
+    print(f"encoder, {padding.mean():.0%} padding: {fast * 1e3:.0f} ms (module by module {slow * 1e3:.0f}), torch {theirs_slow * 1e3:.0f} ms (its fast path {theirs_fast * 1e3:.0f}), "
+          f"{theirs_slow / fast:.1f} times faster, {theirs_fast / fast:.1f} than its fast path; results differ by at most {difference:.1e}", flush=True)
+
+
+PARTS = {"sdpa": sdpa, "decode": decode, "flex": flex, "window": window, "dropout": dropout, "nested": nested, "encoder": encoder}
+
+
 def main():
-    chosen, ratios = sys.argv[1:] or ["sdpa", "decode", "flex", "window"], []
+    chosen, ratios = sys.argv[1:] or list(PARTS), []
     for name in chosen:
-        {"sdpa": sdpa, "decode": decode, "flex": flex, "window": window}[name](ratios)
+        PARTS[name](ratios)
     if ratios:
         mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
         print(f"{len(ratios)} cases beside torch: geometric mean {mean:.2f}, worst {max(ratios):.2f}")

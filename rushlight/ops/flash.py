@@ -218,11 +218,16 @@ def flex(query, key, value, blocks, captured, causal, scale, mods):
     return P.attention(query, key, value, None, blocks, tuple(captured), (), None, None, causal=causal, scale=scale, mods=mods, drop=0.0, longest=())
 
 
-@op(method=False, name="_ragged_attention")
+@op(method=False, name="_ragged_attention", autocast="half")
 def ragged(query, key, value, q_starts, k_starts, seed: Scalar, place: Scalar, causal, scale, drop, longest):
     """Attention [h, rows, size] within sequences that lie end to end; ``longest``: bounds of the numbers of their queries and of their keys."""
+    return sequences_of(query, key, value, (q_starts, k_starts), seed, place, causal=causal, scale=scale, drop=drop, longest=longest)
+
+
+def sequences_of(query, key, value, starts, seed, place, **how):
+    """Attention [h, rows, size] by the primitive, within sequences that begin at ``starts``."""
     q, k, v = (P.reshape(x, shape=(1, *x.shape)) for x in (query, key, value))
-    out, _ = P.attention(q, k, v, None, None, (), (q_starts, k_starts), seed, place, causal=causal, scale=scale, mods=None, drop=drop, longest=longest)
+    out, _ = P.attention(q, k, v, None, None, (), starts, seed, place, mods=None, **how)
     return P.reshape(out, shape=tuple(out.shape[1:]))
 
 

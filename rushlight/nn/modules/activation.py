@@ -196,6 +196,8 @@ class MultiheadAttention(Module):
     def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None, average_attn_weights=True, is_causal=False):
         import rushlight
 
+        if query.is_nested or key.is_nested or value.is_nested:
+            return self.nested(query, key, value, key_padding_mask, need_weights, attn_mask, is_causal), None
         batched = query.dim() == 3
         if attn_mask is None and is_causal:
             raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
@@ -248,6 +250,18 @@ class MultiheadAttention(Module):
         if not batched:
             out = out.squeeze(1)
         return (out.transpose(0, 1) if self.batch_first and batched else out), shown
+
+
+    def nested(self, query, key, value, key_padding_mask, need_weights, attn_mask, is_causal):
+        """Attention of nested tensors [batch, n, size]: within each example, and without weights."""
+        if key_padding_mask is not None or attn_mask is not None and not is_causal or need_weights or not self.batch_first or self.bias_k is not None or self.add_zero_attn:
+            raise AssertionError("MultiheadAttention takes nested tensors with batch_first=True, need_weights=False, without masks (is_causal may be said), bias_k and zero "
+                                 "attention: examples have no padding to mask")
+        weights = self.in_proj_weight.chunk(3) if self._qkv_same_embed_dim else (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
+        q, k, v = (F.linear(x, w, b).unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2) for x, w, b in zip((query, key, value), weights, biases))
+        out = F.scaled_dot_product_attention(q, k, v, dropout_p=self.dropout if self.training else 0.0, is_causal=is_causal)
+        return self.out_proj(out.transpose(1, 2).flatten(-2))
 
 
 def as_bias(mask, dtype):

@@ -4,6 +4,7 @@ from __future__ import annotations
 import copy
 
 from .. import functional as F
+from . import encoding
 from ..init import xavier_uniform_
 from .activation import MultiheadAttention
 from .container import ModuleList
@@ -20,7 +21,10 @@ def function_named(activation):
 
 
 class TransformerEncoderLayer(Module):
-    """Self-attention and a feed-forward network, each with a residual and a norm."""
+    """Self-attention and a feed-forward network, each with a residual and a norm.  src: [batch, n, d_model] (batch_first), or nested.
+
+    In inference a layer of the usual kind is one operator (``encoding.py``).
+    """
 
     def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation=F.relu, layer_norm_eps=1e-5, batch_first=False, norm_first=False, bias=True,
                  device=None, dtype=None):
@@ -36,6 +40,9 @@ class TransformerEncoderLayer(Module):
         self.activation = function_named(activation) if isinstance(activation, str) else activation
 
     def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
+        if not self.training and encoding.obstacle(self, src, src_mask, src_key_padding_mask) is None:
+            return encoding.run(self, src, src_mask, src_key_padding_mask)
+
         def attend(x):
             return self.dropout1(self.self_attn(x, x, x, attn_mask=src_mask, key_padding_mask=src_key_padding_mask, need_weights=False, is_causal=is_causal)[0])
 
@@ -95,8 +102,15 @@ class TransformerEncoder(Module):
         self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
 
     def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
+        """Every layer in turn.  Where padding is left out (inference with ``enable_nested_tensor``), its places are 0 after the layers."""
+        packed = all(type(layer) is TransformerEncoderLayer for layer in self.layers) and encoding.packable(self, src, mask, src_key_padding_mask)
+        if packed:
+            from ...nested.padding import STEP, from_mask, to_mask
+            shape, kept, src_key_padding_mask = tuple(src.shape), ~src_key_padding_mask, None
+            src = from_mask(src, kept, STEP)
         for layer in self.layers:
             src = layer(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=bool(is_causal))
+        src = to_mask(src, kept, shape) if packed else src
         return src if self.norm is None else self.norm(src)
 
 

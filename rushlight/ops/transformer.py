@@ -1,0 +1,58 @@
+"""One layer of a transformer's encoder as a single operator: for inference, where nothing is kept for a backward pass."""
+from __future__ import annotations
+
+import math
+
+from ..core.kinds import P
+from ..core.op import OPS, op
+from .flash import sequences_of
+from .matmul import linear
+from .norm import layer_norm_
+
+AUTOCAST = "half"
+
+
+@op(method=False, name="_encoder_layer")
+def encoder_layer(src, starts, allowed, attention, feed, norms, heads, epsilons, gelu, norm_first, longest):
+    """Self-attention and a feed-forward network with residuals and norms (Vaswani et al. 2017).
+
+    src: [batch, s, e], or [rows, e] whose sequences begin at ``starts``; ``allowed``: [batch, 1, 1 or s, s] bools or numbers to add, or None.
+    attention: weights and biases of the projections in [3 e, e] and out [e, e]; feed: of both linear layers; norms: of both norms.
+    """
+    def attend(x):
+        return linear.body(self_attention(linear.body(x, *attention[:2]), starts, allowed, heads, longest), *attention[2:])
+
+    def advance(x):
+        x = linear.body(x, *feed[:2])
+        x = OPS["nn.functional.gelu"].body(x) if gelu else P.maximum(x, 0.0)
+        return linear.body(x, *feed[2:])
+
+    def norm(x, k):
+        return layer_norm_.body(x, *norms[2 * k:2 * k + 2], 1, epsilons[k])
+
+    if norm_first:
+        x = P.add(src, attend(norm(src, 0)))
+        return P.add(x, advance(norm(x, 1)))
+    x = norm(P.add(src, attend(src)), 0)
+    return norm(P.add(x, advance(x)), 1)
+
+
+def self_attention(projected, starts, allowed, heads, longest):
+    """Attention of queries, keys and values that lie side by side, [*, 3 e] -> [*, e]."""
+    *lead, width = projected.shape
+    size = width // 3 // heads
+    order = (0, 2, 1, 3) if starts is None else (1, 0, 2)
+
+    def part(k):
+        rank = len(lead) + 1
+        found = P.slice(projected, starts=(0,) * (rank - 1) + (k * (width // 3),), steps=(1,) * rank, shape=(*lead, width // 3))
+        return P.permute(P.reshape(found, shape=(*lead, heads, size)), dims=order)
+
+    q, k, v = map(part, range(3))
+    scale = 1.0 / math.sqrt(size)
+    if starts is None:
+        mask = None if allowed is None else P.expand(allowed, shape=(lead[0], heads, lead[1], lead[1]))
+        out, _ = P.attention(q, k, v, mask, None, (), (), None, None, causal=False, scale=scale, mods=None, drop=0.0, longest=())
+    else:
+        out = sequences_of(q, k, v, (starts, starts), None, None, causal=False, scale=scale, drop=0.0, longest=longest)
+    return P.reshape(P.permute(out, dims=order), shape=(*lead, width // 3))
