@@ -28,12 +28,14 @@ def suite(name: str):
     return importlib.import_module(f"{__name__}.{name}")
 
 
+def suite_of(name: str) -> str:
+    """The suite that has the model of that name; StopIteration if none has."""
+    return next(each for each in SUITES if name in suite(each).NAMES)
+
+
 def build(torch, name: str) -> Made:
     """The model of that name, from whichever suite has it."""
-    for each in SUITES:
-        if name in suite(each).NAMES:
-            return suite(each).build(torch, name)
-    raise KeyError(f"no suite has a model named {name!r}")
+    return suite(suite_of(name)).build(torch, name)
 
 
 def numbers(*shape, seed=0):

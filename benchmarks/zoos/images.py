@@ -1,4 +1,4 @@
-"""Image models of timm, at the size that they are made for or at 128 pixels where they take any."""
+"""Image models of timm, at the size that they are made for or at 96 pixels where they take any."""
 from __future__ import annotations
 
 from . import Made, numbers
@@ -27,7 +27,7 @@ def pixels(cfg, name):
     height, width = cfg["input_size"][1:]
     if cfg.get("fixed_input_size"):
         return height, width
-    least = max([size for start, size in LEAST.items() if name.startswith(start)] + [cfg["min_input_size"][1] if cfg.get("min_input_size") else 128])
+    least = max([size for start, size in LEAST.items() if name.startswith(start)] + [cfg["min_input_size"][1] if cfg.get("min_input_size") else 96])
     return min(height, least), min(width, least)
 
 
@@ -35,4 +35,5 @@ def build(torch, name):
     import timm
 
     model = timm.create_model(name, num_classes=10, pretrained=False, **SHALLOW.get(name, {}))
-    return Made(model, {"x": numbers(2, 3, *pixels(model.default_cfg, name))}, lambda model, x: model(x))
+    images = 1 if model.default_cfg.get("fixed_input_size") else 2  # these normalise over tokens, which are many
+    return Made(model, {"x": numbers(images, 3, *pixels(model.default_cfg, name))}, lambda model, x: model(x))

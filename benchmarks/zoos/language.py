@@ -1,6 +1,8 @@
 """Models of transformers with configurations of two narrow layers."""
 from __future__ import annotations
 
+import numpy as np
+
 from . import Made, numbers, whole
 
 WORDS, LENGTH = 64, 12
@@ -61,7 +63,8 @@ def configure(kind, name):
     config = kind() if not given.get("vision_config") else kind(**given)
     small = {}
     for key, value in SMALL.items():
-        if isinstance(getattr(config, key, None), int) or key in ("pad_token_id", "bos_token_id", "eos_token_id"):
+        derived = getattr(getattr(kind, key, None), "fset", key) is None
+        if not derived and isinstance(getattr(config, key, None), int) or key in ("pad_token_id", "bos_token_id", "eos_token_id"):
             small[key] = value
     if "Causal" in name or name in ("BigBird",):
         small["is_decoder"] = "Causal" in name
@@ -95,11 +98,12 @@ def build(torch, name):
         given = {"input_features": numbers(2, 8, 32), "decoder_input_ids": ids}
     elif name.startswith("LayoutLM"):
         corner = whole(0, 60, 2, LENGTH, 2)
-        given["bbox"] = __import__("numpy").concatenate([corner, corner + 20], -1)
+        given["bbox"] = np.concatenate([corner, corner + 20], -1)
     elif hasattr(config, "num_channels") and "vocab_size" not in config.to_dict():
         side = config.image_size if isinstance(getattr(config, "image_size", None), int) else 32
         given = {"pixel_values": numbers(2, 3, side, side)}
     elif config.is_encoder_decoder and "Causal" not in name:
         given["decoder_input_ids"] = whole(3, WORDS, 2, 8, seed=2)
     prompt = {"input_ids": whole(3, WORDS, 2, 6, seed=3)} if any(part in CLASSES.get(name, name) for part in GENERATE) and name not in ("Whisper", "Reformer") else None
-    return Made(model, given, lambda model, **given: model(**given, use_cache=False) if "use_cache" in model.config.to_dict() else model(**given), prompt)
+    more = {"use_cache": False} if "use_cache" in config.to_dict() else {}
+    return Made(model, given, lambda model, **given: model(**given, **more), prompt)

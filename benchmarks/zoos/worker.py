@@ -5,6 +5,7 @@ times numbers that NumPy draws by its name, so that no weights need to be stored
 """
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -18,7 +19,7 @@ import numpy as np
 
 KEPT = 2000  # numbers of a tensor that are compared
 sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # beside this file lie modules with names of libraries
-from benchmarks.zoos import build, language  # noqa: E402
+from benchmarks.zoos import build, language, suite_of  # noqa: E402
 
 
 def still(model):
@@ -36,8 +37,29 @@ def still(model):
                 configurations.append(value)
 
 
-def scales(model):
+class Unset:
+    """A block in which tensors are not filled with random numbers: large models take long to, and get other weights anyway."""
+
+    NAMES = ("uniform_", "normal_", "erfinv_", "trunc_normal_")
+
+    def __init__(self, torch):
+        self.kind = torch.Tensor
+
+    def __enter__(self):
+        self.kept = {name: getattr(self.kind, name) for name in self.NAMES if hasattr(self.kind, name)}
+        for name in self.kept:
+            setattr(self.kind, name, lambda self, *args, **kwargs: self)
+
+    def __exit__(self, *exception):
+        for name, function in self.kept.items():
+            setattr(self.kind, name, function)
+
+
+def scales(model, suite):
     """Mean and deviation of each parameter; at least a little of the latter, so that what begins as zero is seen too."""
+    if suite == "images":  # by the number of inputs
+        return {name: (0.0, (p[0].numel()) ** -0.5) if p.dim() > 1 else (float(p.detach().nan_to_num().clamp(0, 1).mean()), 0.05)
+                for name, p in model.named_parameters() if p.numel()}
     return {name: (float(p.detach().mean()), max(float(p.detach().std(correction=0)), 0.02)) for name, p in model.named_parameters() if p.numel()}
 
 
@@ -139,10 +161,12 @@ def prepare(torch, name, saved, double):
     """The model in training mode with its weights, and its inputs."""
     torch.manual_seed(0)
     np.random.seed(0)
-    made = build(torch, name)
+    suite = suite_of(name)
+    with Unset(torch) if suite == "images" and saved is None else contextlib.nullcontext():
+        made = build(torch, name)
     still(made.model)
     if saved is None:
-        saved = {"scales": scales(made.model), "buffers": {n: b.clone() for n, b in made.model.named_buffers() if b is not None}}
+        saved = {"scales": scales(made.model, suite), "buffers": {n: b.clone() for n, b in made.model.named_buffers() if b is not None}}
     fill(torch, made.model, saved["scales"])
     with torch.no_grad():
         for n, b in made.model.named_buffers():

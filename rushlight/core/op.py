@@ -120,6 +120,22 @@ def rule(operator: Op):
     return enter
 
 
+NUMPY = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other", "input": "A"}  # keywords that mean others
+
+
+def keywords(operator: Op, names: tuple) -> tuple:
+    """The operator's own names of the keywords of a call: NumPy's, and further ones that it declares as ``aliases``, are known too.
+
+    >>> keywords(named("sum"), ("axis", "keepdims"))
+    ('dim', 'keepdim')
+    """
+    parameters = operator.signature.parameters if operator.signature is not None else names
+    if all(name in parameters for name in names) or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return names
+    aliases = {**NUMPY, **operator.facts.get("aliases", {})}
+    return tuple(aliases[name] if name not in parameters and aliases.get(name) in parameters else name for name in names)
+
+
 def bind(operator: Op, args, kwargs):
     """The arguments by parameter, defaults filled in: a dict in signature order.  TypeError on a mismatch."""
     found = bound_simply(parameters_of(operator), args, kwargs) if OPS.get(operator.name) is operator else None

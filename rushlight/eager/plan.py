@@ -25,7 +25,7 @@ from ..core.log import logger
 from ..core.meta import Meta, settled
 from ..core.native import Op, Plan, Tensor, calls, state
 from ..core.native.objects import FLOAT_VALUE, INTEGER_VALUE, INTO, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, VIEW
-from ..core.op import OPS, bind, make
+from ..core.op import OPS, bind, keywords, make
 from ..core.progress import progress
 from ..core.settings import settings
 from ..core.overriding import DISPATCH, FUNCTION, NOBODY, answered, overriding
@@ -87,13 +87,16 @@ def keyword_mask(op: Op, names) -> int:
     found = op.masks.get(names)
     if found is None:
         order = list(op.signature.parameters)
-        bits = [op.scalars >> order.index(n) & 1 if n in order else 0 for n in names]
+        bits = [op.scalars >> order.index(n) & 1 if n in order else 0 for n in keywords(op, names)]
         found = op.masks[names] = sum(bit << k for k, bit in enumerate(bits))
     return found
 
 
 def plan_for(op: Op, args, names, key, mask) -> Plan:
     """Makes and remembers the plan of a call that was not seen before."""
+    if names and keywords(op, names) != names:
+        op.plans[key] = made = python_plan(op, call_renamed(op)).settle(op)
+        return made
     call = family.call_of(op, key)
     made = call and call.plan()
     entry = store.entry(op, key) if made is None or call.early() else None
@@ -226,6 +229,22 @@ def call_body(op: Op):
     return run
 
 
+def call_renamed(op: Op):
+    """Calls an operator by its own names of the keywords."""
+    def run(args, names):
+        positional = len(args) - len(names)
+        return op(*args[:positional], **dict(zip(keywords(op, names), args[positional:])))
+    return run
+
+
+def call_of_numbers(op: Op):
+    """Calls an operator of which no argument is a tensor with the first one as a tensor."""
+    def run(args, names):
+        positional = len(args) - len(names or ())
+        return op(OPS["full"]((), args[0]), *args[1:positional], **dict(zip(names or (), args[positional:])))
+    return run
+
+
 def make_plan(op: Op, args, names, mask) -> Draft:
     if op.facts.get("composite"):
         return python_plan(op, call_body(op) if not names or "out" not in names else writing(op))
@@ -236,6 +255,8 @@ def make_plan(op: Op, args, names, mask) -> Draft:
         return out_plan(op, args, names, mask)
     trace = Recording(writes="into" not in op.facts)
     arguments = Arguments(op, args, names, trace)
+    if op.facts.get("numbers") and not arguments.tensors and args and type(args[0]) in NUMBER_METAS:
+        return python_plan(op, call_of_numbers(op))
     check_operands(op, args, len(args) - len(names or ()), bool(arguments.tensors))
     with trace:
         if op.kind is None and not (mask and "vjp" in op.rules):
@@ -623,6 +644,7 @@ def slow(op: Op, args, names):
         found = overridden(op, args[:positional], dict(zip(names or (), args[positional:])))
         if found is not NOBODY:
             return found
+    names = names and keywords(op, names)
     interpreter = interpret.top()
     if interpreter is not None:
         return interpreter.call(op, args[:positional], dict(zip(names or (), args[positional:])))

@@ -30,22 +30,22 @@ def needs(lowest, name, x):
         raise NotImplementedError(f"{name} is not implemented for {x.dtype}: convert it first")
 
 
-@op(samples=PAIR, inplace_too=True, operator="add")
+@op(samples=PAIR, inplace_too=True, operator="add", number_first=True, numbers=True)
 def add(input, other: Scalar, *, alpha: Scalar = 1):
     """input + alpha * other.  [*], [*] -> [*] broadcast and promoted."""
     x, y = promoted(input, other)
     if isinstance(alpha, Tensor) or alpha != 1:
-        y = P.mul(y, as_dtype(alpha, x.dtype if isinstance(x, Tensor) else y.dtype)) if isinstance(y, Tensor) or isinstance(alpha, Tensor) else y * alpha
+        y = P.mul(y, as_dtype(alpha, result_dtype(x, y))) if isinstance(y, Tensor) or isinstance(alpha, Tensor) else y * alpha
     return P.logical_or(x, y) if result_dtype(x, y) is bool_ else P.add(x, y)
 
 
-@op(samples=PAIR, inplace_too=True, operator="sub")
+@op(samples=PAIR, inplace_too=True, operator="sub", number_first=True, numbers=True)
 def sub(input, other: Scalar, *, alpha: Scalar = 1):
     """input - alpha * other.  [*], [*] -> [*] broadcast and promoted."""
     refuse_bool("subtraction", input, other)
     x, y = promoted(input, other)
     if isinstance(alpha, Tensor) or alpha != 1:
-        y = P.mul(y, as_dtype(alpha, x.dtype)) if isinstance(y, Tensor) or isinstance(alpha, Tensor) else y * alpha
+        y = P.mul(y, as_dtype(alpha, result_dtype(x, y))) if isinstance(y, Tensor) or isinstance(alpha, Tensor) else y * alpha
     return P.sub(x, y)
 
 
@@ -59,14 +59,14 @@ def rsub(input, other: Scalar, *, alpha: Scalar = 1):
     return P.sub(y, x)
 
 
-@op(samples=PAIR, inplace_too=True, operator="mul")
+@op(samples=PAIR, inplace_too=True, operator="mul", number_first=True, numbers=True)
 def mul(input, other: Scalar):
     """input * other.  [*], [*] -> [*] broadcast and promoted."""
     x, y = promoted(input, other)
     return P.logical_and(x, y) if result_dtype(x, y) is bool_ else P.mul(x, y)
 
 
-@op(samples=PAIR, inplace_too=True, operator="truediv")
+@op(samples=PAIR, inplace_too=True, operator="truediv", number_first=True, numbers=True)
 def div(input, other: Scalar, *, rounding_mode=None):
     """input / other; with ``rounding_mode`` "trunc" or "floor" the rounded quotient in the operands' dtype."""
     if rounding_mode is None:
@@ -97,7 +97,7 @@ def floor_quotient(x, y):
     return P.where(P.eq(y, 0), P.div(x, y), near) if isinstance(y, Tensor) else near if y != 0 else P.div(x, y)
 
 
-@op(samples=PAIR, inplace_too=True, operator="floordiv")
+@op(samples=PAIR, inplace_too=True, operator="floordiv", number_first=True, numbers=True)
 def floor_divide(input, other: Scalar):
     """The quotient rounded down."""
     return floor_quotient(*promoted(input, other))

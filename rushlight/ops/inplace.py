@@ -22,7 +22,8 @@ def derive():
                 derive_composite(operator)
                 continue
             declare(operator.name + "_", operator.body, None, operator.signature, operator.scalars, into=0, method=True, namespace="",
-                    samples=(), doc=f"In-place {operator.name}.", moves=operator.facts.get("moves"), some=operator.facts.get("some"))
+                    samples=(), doc=f"In-place {operator.name}.", moves=operator.facts.get("moves"), some=operator.facts.get("some"),
+                    aliases=operator.facts.get("aliases", {}))
             OPS[operator.name + "_"].rules.update(operator.rules)
 
 

@@ -218,7 +218,7 @@ def cholesky_(input, upper=False):
     return cholesky(input, upper=upper)
 
 
-@op(composite=True)
+@op(composite=True, aliases={"input2": "L"})
 def cholesky_solve(input, L, upper=False):
     """x with A @ x = input, given the Cholesky factor L of A."""
     if input.dim() < 2 or L.dim() < 2:

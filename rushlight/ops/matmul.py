@@ -67,7 +67,7 @@ def of_rank(name, first, second):
             raise ProductError(f"batch1 and batch2 must have same number of batches, got {input.shape[0]} and {mat2.shape[0]}")
         return matmul.body(input, mat2)
     body.__name__, body.__doc__ = name, "A matrix product of operands of fixed rank."
-    return op(body)
+    return op(body, aliases={"vec": "mat2"})
 
 
 @op(autocast=None)
@@ -129,7 +129,7 @@ def outer(input, vec2):
 ger = op(lambda input, vec2: outer.body(input, vec2), name="ger", autocast=None)
 
 
-def plus(name, product_of, ranks):
+def plus(name, product_of, ranks, **aliases):
     def body(input, mat1, mat2, *, beta: Scalar = 1, alpha: Scalar = 1):
         for x, rank in zip((mat1, mat2), ranks):
             if len(x.shape) != rank:
@@ -148,7 +148,7 @@ def plus(name, product_of, ranks):
             out = P.add(input, out)
         return out if out.dtype is result else P.convert(out, dtype=result)
     body.__name__, body.__doc__ = name, "beta * input + alpha * (mat1 @ mat2)."
-    return op(body, inplace_too=True)
+    return op(body, inplace_too=True, aliases=aliases)
 
 
 def summed(a, b):
@@ -156,9 +156,10 @@ def summed(a, b):
     return P.reshape(P.sum(out, (0,)), shape=tuple(out.shape[1:]))
 
 
-addmm, baddbmm = plus("addmm", matmul.body, (2, 2)), plus("baddbmm", matmul.body, (3, 3))
-addmv, addr = plus("addmv", matmul.body, (2, 1)), plus("addr", outer.body, (1, 1))
-addbmm = plus("addbmm", summed, (3, 3))
+BATCHES = {"batch1": "mat1", "batch2": "mat2"}
+addmm, baddbmm = plus("addmm", matmul.body, (2, 2)), plus("baddbmm", matmul.body, (3, 3), **BATCHES)
+addmv, addr = plus("addmv", matmul.body, (2, 1), mat="mat1", vec="mat2"), plus("addr", outer.body, (1, 1), vec1="mat1", vec2="mat2")
+addbmm = plus("addbmm", summed, (3, 3), **BATCHES)
 
 
 @op(samples=(sample((2, 3, 4), (5, 4), (5,)), sample((4,), (5, 4))), namespace="nn.functional")

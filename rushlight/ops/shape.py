@@ -646,7 +646,7 @@ def border(x, at, low, high, mode):
 
 
 # --- several results: composed of the views above ---------------------------------------------------------------------------------
-@op(composite=True)
+@op(composite=True, aliases={"tensor": "input", "split_size": "split_size_or_sections", "split_sizes": "split_size_or_sections"})
 def split(input, split_size_or_sections, dim=0):
     """Consecutive parts along a dimension: of one size, or of the given sizes."""
     at = wrapped(dim, input.dim())
@@ -695,7 +695,10 @@ def chunk(input, chunks, dim=0):
     return split(input, size, dim)
 
 
-@op(composite=True)
+CUTS = dict.fromkeys(("indices", "sections", "tensor_indices_or_sections"), "indices_or_sections")
+
+
+@op(composite=True, aliases=CUTS)
 def tensor_split(input, indices_or_sections, dim=0):
     """Parts as equal as can be, or cut at the given indices."""
     if not input.dim():
@@ -724,7 +727,7 @@ def cut_by(name, at, least):
             raise RuntimeError(f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension {input.size(dim)} is not divisible by the split_size {indices_or_sections}!")
         return tensor_split(input, indices_or_sections, dim)
     body.__name__, body.__doc__ = name, f"tensor_split along dimension {at}."
-    return op(body, composite=True)
+    return op(body, composite=True, aliases=CUTS)
 
 
 hsplit, vsplit, dsplit = cut_by("hsplit", 1, 1), cut_by("vsplit", 0, 2), cut_by("dsplit", 2, 3)

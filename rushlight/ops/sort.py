@@ -360,7 +360,7 @@ def unmeasured(some, input, bins=100, min=0, max=0):  # noqa: F811
     return Meta.of((bins,), input.dtype)
 
 
-@op(composite=True)
+@op(composite=True, aliases={"element": "elements", "test_element": "test_elements"})
 def isin(elements, test_elements, *, assume_unique=False, invert=False):
     """Whether each element occurs among the test elements."""
     a, b = (values_of(v) if isinstance(v, Tensor) else np.asarray(v) for v in (elements, test_elements))

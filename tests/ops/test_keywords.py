@@ -1,0 +1,55 @@
+"""Keywords that NumPy has for what PyTorch calls otherwise, and operators that compute with numbers alone."""
+import numpy as np
+import pytest
+import torch as judge
+
+import rushlight as torch
+
+CALLS = {
+    "sum": lambda t, x: t.sum(x, axis=1, keepdims=True), "all": lambda t, x: t.all(x, axis=-1, keepdims=True), "mean": lambda t, x: x.mean(axis=0), "cat": lambda t, x: t.cat([x, x], axis=1),
+    "stack": lambda t, x: t.stack([x, x], axis=1), "cumsum": lambda t, x: t.cumsum(x, axis=0), "std": lambda t, x: x.std(axis=0, keepdims=True), "argmax": lambda t, x: x.argmax(axis=1),
+    "unsqueeze": lambda t, x: t.unsqueeze(x, axis=0), "add": lambda t, x: t.add(x1=x, x2=2.5), "exp": lambda t, x: t.exp(x=x), "norm": lambda t, x: t.linalg.norm(x, axis=1),
+    "chunk": lambda t, x: t.chunk(x, 2, axis=1)[0], "split": lambda t, x: t.split(tensor=x, split_size_or_sections=2, dim=1)[1], "tensor_split": lambda t, x: t.tensor_split(x, sections=2)[0],
+    "baddbmm": lambda t, x: x.baddbmm(batch1=x.expand(2, 4, 4), batch2=x.expand(2, 4, 4), beta=0.5, alpha=2), "addmv": lambda t, x: t.addmv(x[0], mat=x, vec=x[1]),
+    "det": lambda t, x: t.linalg.det(A=x), "cholesky": lambda t, x: t.linalg.cholesky(input=x @ x.T + 9 * t.eye(4))}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_same_by_other_keywords(name):
+    array = np.random.default_rng(0).standard_normal((4, 4)).astype(np.float32)
+    theirs, own = judge.from_numpy(array).requires_grad_(), torch.from_numpy(array).requires_grad_()
+    for _ in range(2):  # the second call finds the plan of the first
+        expected, found = CALLS[name](judge, theirs), CALLS[name](torch, own)
+        np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), rtol=1e-5, atol=1e-5)
+    if expected.requires_grad:
+        expected.sum().backward()
+        found.sum().backward()
+        np.testing.assert_allclose(own.grad.numpy(), theirs.grad.numpy(), rtol=1e-4, atol=1e-4)
+
+
+def test_other_keywords_under_transforms():
+    x = torch.arange(6.0).reshape(2, 3)
+    assert torch.func.vmap(lambda row: torch.sum(row, axis=0))(x).tolist() == [3.0, 12.0]
+    assert torch.compile(lambda x: torch.sum(x, axis=1, keepdims=True), fullgraph=True)(x).tolist() == [[3.0], [12.0]]
+
+
+def test_unknown_keyword_is_an_error():
+    with pytest.raises(TypeError, match="axes"):
+        torch.sum(torch.ones(2), axes=0)
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "floor_divide"])
+@pytest.mark.parametrize("numbers", [(7, 2), (7.0, 2), (7, 2.5)])
+def test_numbers_alone(name, numbers):
+    expected, found = getattr(judge, name)(*numbers), getattr(torch, name)(*numbers)
+    assert str(found.dtype) == str(expected.dtype) and found.item() == expected.item()
+
+
+def test_number_first():
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    y = torch.sub(5, x, alpha=2) + torch.div(4, x)
+    y.sum().backward()
+    assert y.tolist() == [7.0, 3.0] and x.grad.tolist() == [-6.0, -3.0]
+    assert torch.div(7, 2, rounding_mode="trunc").item() == 3
+    with pytest.raises(TypeError):
+        torch.maximum(1, 2)
