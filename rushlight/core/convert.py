@@ -47,7 +47,8 @@ Tensor.layout = strided
 @attach
 def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, memory_format=None):
     """This tensor as another dtype, device or memory format; itself where nothing changes and ``copy`` is false."""
-    for value in args:
+    dtype = dtypes.meant(dtype)
+    for value in map(dtypes.meant, args):
         if isinstance(value, dtypes.dtype):
             dtype = value
         elif isinstance(value, Tensor):
@@ -57,7 +58,7 @@ def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, mem
         elif isinstance(value, (bool, int)):
             pass
         else:
-            raise TypeError(f"to() received an invalid argument of type {type(value).__name__}")
+            raise TypeError(f"to() received an invalid argument of type {value.__class__.__name__}")
     where = self.meta.device if device is None else devices.placed(device)
     if where is not self.meta.device:
         if self.meta.device.type == "meta":

@@ -62,6 +62,18 @@ ALIASES = {"half": float16, "float": float32, "double": float64, "short": int16,
 FROM_NUMPY = {d.numpy: d for d in ALL if d is not bfloat16}
 
 
+PYTHON = {bool: bool_, int: int64, float: float64, complex: complex128}  # Python's types where a dtype is wanted
+
+
+def meant(value):
+    """The dtype that a Python type stands for; any other value itself.
+
+    >>> meant(float), meant(int8)
+    (torch.float64, torch.int8)
+    """
+    return PYTHON.get(value, value) if type(value) is type else value
+
+
 def promote(a: dtype, b: dtype) -> dtype:
     """The smallest dtype that holds both, in PyTorch's lattice.
 

@@ -197,6 +197,7 @@ def plain(data):
 @observed
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False, names=None) -> Tensor:
     """A tensor that copies ``data``: numbers, nested lists, an array or a tensor."""
+    dtype = dtypes.meant(dtype)
     if dtype is not None and not isinstance(dtype, dtypes.dtype):
         raise TypeError(f"tensor(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
     if isinstance(data, Tensor):

@@ -18,7 +18,7 @@ from ..compiler.products import joined_products
 from ..compiler.schedule import bytes_of_work
 from ..compiler.simplify import simplify
 from ..core import interpret
-from ..core.dtypes import bool_, float64, int64
+from ..core.dtypes import bool_, float64, int64, meant
 from ..core.errors import OutOfMemoryError
 from ..core.kinds import P
 from ..core.log import logger
@@ -94,8 +94,8 @@ def keyword_mask(op: Op, names) -> int:
 
 def plan_for(op: Op, args, names, key, mask) -> Plan:
     """Makes and remembers the plan of a call that was not seen before."""
-    if names and keywords(op, names) != names:
-        op.plans[key] = made = python_plan(op, call_renamed(op)).settle(op)
+    if names and keywords(op, names) != names or any(type(a) is type for a in args):
+        op.plans[key] = made = python_plan(op, call_respelled(op)).settle(op)
         return made
     call = family.call_of(op, key)
     made = call and call.plan()
@@ -229,11 +229,13 @@ def call_body(op: Op):
     return run
 
 
-def call_renamed(op: Op):
-    """Calls an operator by its own names of the keywords."""
+def call_respelled(op: Op):
+    """Calls an operator by its own names of the keywords, with dtypes for Python's types."""
     def run(args, names):
-        positional = len(args) - len(names)
-        return op(*args[:positional], **dict(zip(keywords(op, names), args[positional:])))
+        if any(type(a) is type and meant(a) is a for a in args):
+            raise TypeError(f"{op.name}(): expected tensors, numbers and dtypes, but got the class {next(a for a in args if type(a) is type and meant(a) is a).__name__}")
+        positional, args = len(args) - len(names or ()), tuple(map(meant, args))
+        return op(*args[:positional], **dict(zip(keywords(op, names or ()), args[positional:])))
     return run
 
 
@@ -644,7 +646,7 @@ def slow(op: Op, args, names):
         found = overridden(op, args[:positional], dict(zip(names or (), args[positional:])))
         if found is not NOBODY:
             return found
-    names = names and keywords(op, names)
+    names, args = names and keywords(op, names), tuple(map(meant, args))
     interpreter = interpret.top()
     if interpreter is not None:
         return interpreter.call(op, args[:positional], dict(zip(names or (), args[positional:])))
