@@ -24,6 +24,7 @@ if sys.path and os.path.abspath(sys.path[0]) == str(HERE):
     sys.path[0] = str(HERE.parent)  # other benchmarks beside this one have names that libraries import
 from benchmarks.zoos import SUITES, suite  # noqa: E402
 
+THREADS = {"OMP_NUM_THREADS": "1", "RUSHLIGHT_NUM_THREADS": "1"}  # on a busy machine threads wait for each other
 BATCH = 8  # models that share a process, and so its start
 
 
@@ -46,7 +47,7 @@ class Record:
 
 def batch(command, path, names, seconds, record, show):
     """Runs models in one process; returns those that it did not reach, because one took the process with it."""
-    environment = {**os.environ, "PYTHONPATH": path, "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
+    environment = {**os.environ, "PYTHONPATH": path, "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", **THREADS}
     process = subprocess.Popen([*command, "--models", ",".join(names)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     complaints = collections.deque(maxlen=40)
     threading.Thread(target=lambda: complaints.extend(process.stderr), daemon=True).start()

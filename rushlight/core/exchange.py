@@ -2,16 +2,17 @@
 from __future__ import annotations
 
 import ctypes
+from types import FunctionType
 
 import numpy as np
 
 from . import devices, dtypes
 from .dtypes import bfloat16, bool_, complex64, complex128, float32, float64, int32, int64
 from .interpret import top
-from .meta import Meta
+from .meta import Meta, Size
 from .native import Storage, Tensor, wrap
 from .overriding import observed
-from .tensor import address, attach, empty
+from .tensor import address, attach, blank, empty
 
 
 class Memory:
@@ -220,6 +221,37 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     if requires_grad:
         out.requires_grad = True
     return out
+
+
+def made_of(cls, *args, device=None):
+    """What calling the class ``Tensor`` makes, in older programs: a tensor of the default dtype with undefined contents from sizes, or of
+    the numbers in a sequence; a tensor shares its memory.  TypeError for anything else.
+
+    >>> import rushlight as torch
+    >>> torch.Tensor([1, 2]), torch.Tensor(2, 3).shape
+    (tensor([1., 2.]), torch.Size([2, 3]))
+    """
+    first = args[0]
+    if len(args) == 1 and isinstance(first, Tensor):
+        made = first.detach()
+    elif type(first) is int or isinstance(first, Size):
+        made = empty(first if len(args) == 1 and isinstance(first, Size) else args, dtypes.Defaults.floating, device=device)
+    elif len(args) == 1 and hasattr(first, "__len__") and not isinstance(first, (str, bytes, dict)):
+        made = tensor(first, dtype=dtypes.Defaults.floating, device=device)
+    else:
+        raise TypeError(f"new(): data must be a sequence (got {type(first).__name__}). Use torch.tensor() for a number.")
+    return made if cls is Tensor else Tensor._make_subclass(cls, made)
+
+
+def filled_in(self, *args, **names):
+    """Calling the class without arguments makes a tensor without elements; one that is made already stays as it is."""
+    if self.meta is None:
+        self.storage, self.offset, self.meta, self.itemsize = (getattr(empty((0,), dtypes.Defaults.floating), name) for name in ("storage", "offset", "meta", "itemsize"))
+
+
+Tensor.made_of = classmethod(made_of)
+if not isinstance(blank, FunctionType):  # as plain Python the hot path itself calls the class
+    Tensor.__init__ = filled_in
 
 
 def from_array(array: np.ndarray, dtype) -> Tensor:

@@ -18,7 +18,7 @@ from ..compiler.products import joined_products
 from ..compiler.schedule import bytes_of_work
 from ..compiler.simplify import simplify
 from ..core import interpret
-from ..core.dtypes import bool_, float64, int64, meant
+from ..core.dtypes import INTEGER, bool_, float64, int64, meant
 from ..core.errors import OutOfMemoryError
 from ..core.kinds import P
 from ..core.log import logger
@@ -32,7 +32,7 @@ from ..core.overriding import DISPATCH, FUNCTION, NOBODY, answered, overriding
 from ..core.tensor import check_size, empty_of
 from ..graph.graph import Graph, Node, Store, splice
 from ..ops.expanded import is_expanded, write_changes
-from ..transforms.trace import Trace, Traced, traced
+from ..transforms.trace import Trace, Traced, ValueNeeded, traced
 from . import family, store
 from .destination import check_cast, check_distinct, check_exact, check_shape, into_out, reads_apart, refuse_gradient, shared
 from .program import Code, assemble
@@ -124,12 +124,35 @@ def plan_for(op: Op, args, names, key, mask) -> Plan:
     return made
 
 
+def call_with_numbers(op: Op):
+    """Calls an operator with the numbers in its integer tensors without dimensions, where it takes sizes or places."""
+    def run(args, names):
+        first, positional = takes_tensor(op), len(args) - len(names or ())
+        given = (*args[:first], *(a.item() if is_count(a) else tuple(v.item() if is_count(v) else v for v in a) if type(a) in (list, tuple) else a for a in args[first:]))
+        return op(*given[:positional], **dict(zip(names or (), given[positional:])))
+    return run
+
+
+def takes_tensor(op: Op) -> bool:
+    """Whether the first argument of an operator is a tensor, whatever the others are."""
+    return op.signature is None or next(iter(op.signature.parameters), "input") == "input"
+
+
+def is_count(value) -> bool:
+    """Whether a value may stand for a size: an integer tensor without dimensions."""
+    return isinstance(value, Tensor) and value.dtype.category == INTEGER and not value.dim()
+
+
 def draft_plan(op: Op, args, names, mask) -> "Draft":
     """The plan of a call, made by one thread at a time."""
     with planning, interpret.unwound(), interpret.precision(0), settings.set(**op.facts.get("settings", {})):
         progress.begin(op.name)
         try:
             return make_plan(op, args, names, mask)
+        except ValueNeeded:
+            if not any(is_count(a) for a in flat(args[takes_tensor(op):])):
+                raise
+            return python_plan(op, call_with_numbers(op))
         finally:
             progress.end()
 
@@ -269,6 +292,8 @@ def make_plan(op: Op, args, names, mask) -> Draft:
         results = list(results) if several else [results]
         if not all(isinstance(r, Traced) for r in results):
             raise TypeError(f"{op.name}: its body returned {results}, not tensors")
+        if arguments.tensors and any(isinstance(size, Tensor) for r in results for size in r.meta.shape):
+            raise ValueNeeded(f"{op.name}: a size is a tensor whose value is not known while its program is written down")
         if any(m.meta.device.type == "meta" for m in arguments.tensors):
             return meta_plan(op, arguments, results, several)
         into = op.facts.get("into")

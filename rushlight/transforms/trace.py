@@ -16,6 +16,10 @@ from ..graph.graph import Graph, Node
 NUMBERS = (bool, int, float, complex)
 
 
+class ValueNeeded(TypeError):
+    """A body asks for the number in a tensor of which only metadata are known."""
+
+
 class Traced(Tensor):
     """A tensor without data: a node of the program being written.
 
@@ -37,7 +41,9 @@ class Traced(Tensor):
         return self.node.weak
 
     def __bool__(self):
-        raise TypeError("the value of a traced tensor is not known while its program is written down")
+        raise ValueNeeded("the value of a traced tensor is not known while its program is written down")
+
+    concrete = __bool__
 
     def __repr__(self):
         return f"Traced({self.node.name}: {self.meta})"

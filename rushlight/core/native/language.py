@@ -35,15 +35,16 @@ class Traits:
     binds: bool = False
     attributes: bool = False
     acyclic: bool = False
+    called: bool = False
 
 
-def native(target=None, *, weakref=False, freelist=0, subclassable=False, binds=False, attributes=False, acyclic=False):
+def native(target=None, *, weakref=False, freelist=0, subclassable=False, binds=False, attributes=False, acyclic=False, called=False):
     """Mark a class or function for compilation; a class gets slots for its annotated fields, zero or None at first.
 
     `weakref`: instances may be weakly referenced. `freelist`: how many dead instances are kept for reuse. `subclassable`: Python classes
     may derive from it. `binds`: instances found on a class bind like functions (the class needs a `@vectorcall` method). `attributes`:
     instances have a `__dict__`, and Python may set attributes of the class. `acyclic`: no instance is part of a
-    reference cycle, so the garbage collector is not told of them.
+    reference cycle, so the garbage collector is not told of them. `called`: with arguments, calling the class calls its `made_of`.
 
     >>> @native
     ... def double(n: i64) -> i64:
@@ -51,7 +52,7 @@ def native(target=None, *, weakref=False, freelist=0, subclassable=False, binds=
     >>> double(21)
     42
     """
-    traits = Traits(weakref, freelist, subclassable, binds, attributes, acyclic)
+    traits = Traits(weakref, freelist, subclassable, binds, attributes, acyclic, called)
 
     def mark(target):
         if isinstance(target, type):
@@ -124,14 +125,15 @@ def _plain_class(source, traits):
     if "finalize" in body:
         body["__del__"] = body["finalize"]
     made = type(source.__name__, source.__bases__, body)
-    made.__new__ = _maker(made, fields)
+    made.__new__ = _maker(made, fields, traits.called)
     return made
 
 
-def _maker(made, fields):
+def _maker(made, fields, called):
     """`__new__` of a class, with one assignment written out for each field: objects are made all the time."""
-    lines = ["def __new__(cls, *args, **names):", "    if cls is made and (args or names):",
-             "        raise TypeError(f'{cls.__name__}() takes no arguments')", "    instance = make(cls)",
+    given = ["    if args or names:", "        return cls.made_of(*args, **names)"] if called else [
+        "    if cls is made and (args or names):", "        raise TypeError(f'{cls.__name__}() takes no arguments')"]
+    lines = ["def __new__(cls, *args, **names):", *given, "    instance = make(cls)",
              *(f"    instance.{name} = {zero!r}" for name, zero in fields.items()), "    return instance"]
     scope = {"made": made, "make": object.__new__}
     exec("\n".join(lines), scope)

@@ -52,7 +52,7 @@ state = State()
 state.grad = 1
 
 
-@native(subclassable=True, weakref=True, attributes=True, freelist=1024)
+@native(subclassable=True, weakref=True, attributes=True, called=True, freelist=1024)
 class Tensor:
     """A strided array of elements of one dtype.  Its methods are attached in ``core/tensor.py``."""
 

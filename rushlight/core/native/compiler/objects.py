@@ -116,7 +116,9 @@ failed:
 }}"""
 
     def _tp_new(self):
-        """Calling the class from Python: without arguments, unless a subclass takes them."""
+        """Calling the class from Python: without arguments, unless a subclass takes them or the class says what they mean."""
+        if self.cls.traits.called:
+            return self._tp_new_called()
         text = self.program.constants.address("literal", repr(self.cls.name))
         return f"""
 define ptr @tp_new.{self.name}(ptr %type, ptr %args, ptr %names) nounwind {{
@@ -140,6 +142,40 @@ failed:
 derived:
   %d = call ptr @fresh.{self.name}(ptr %type)
   ret ptr %d
+}}"""
+
+    def _tp_new_called(self):
+        """Calling the class, or one derived from it, from Python: with arguments, ``made_of`` of the class answers."""
+        attribute = self.program.constants.address("literal", "'made_of'")
+        return f"""
+define ptr @tp_new.{self.name}(ptr %type, ptr %args, ptr %names) nounwind {{
+  %size.at = getelementptr i8, ptr %args, i64 {layout.SIZE}
+  %size = load i64, ptr %size.at
+  %some = icmp ne i64 %size, 0
+  %named = icmp ne ptr %names, null
+  %given = or i1 %some, %named
+  br i1 %given, label %ask, label %blank, !prof {UNLIKELY}
+blank:
+  %class = {self.type}
+  %exact = icmp eq ptr %type, %class
+  br i1 %exact, label %make, label %derived
+make:
+  %o = call ptr @new.{self.name}()
+  ret ptr %o
+derived:
+  %d = call ptr @fresh.{self.name}(ptr %type)
+  ret ptr %d
+ask:
+  %text = load ptr, ptr {attribute}, {INVARIANT}
+  %answer = call ptr @PyObject_GetAttr(ptr %type, ptr %text)
+  %missing = icmp eq ptr %answer, null
+  br i1 %missing, label %failed, label %call
+call:
+  %made = call ptr @PyObject_Call(ptr %answer, ptr %args, ptr %names)
+  call void @decref(ptr %answer)
+  ret ptr %made
+failed:
+  ret ptr null
 }}"""
 
     def _dealloc(self):
