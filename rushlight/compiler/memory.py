@@ -8,12 +8,12 @@ FOREVER = 1 << 60
 
 
 class Life:
-    """``size`` bytes that steps ``first`` to ``last`` (both included) use."""
+    """``size`` bytes that steps ``first`` to ``last`` (both included) use; they begin at a multiple of ``alignment``."""
 
-    __slots__ = ("size", "first", "last")
+    __slots__ = ("size", "first", "last", "alignment")
 
-    def __init__(self, size: int, first: int, last: int):
-        self.size, self.first, self.last = size, first, last
+    def __init__(self, size: int, first: int, last: int, alignment=ALIGNMENT):
+        self.size, self.first, self.last, self.alignment = size, first, last, alignment
 
     def meets(self, other: "Life") -> bool:
         """Whether both are alive at some step."""
@@ -29,7 +29,7 @@ def plan(lives: list[Life]) -> tuple[list[int], int]:
     offsets, total, placed = [0] * len(lives), 0, Placed(len(lives))
     for k in by_size(lives):
         size = aligned(lives[k])
-        offsets[k] = tightest_gap(*placed.beside(lives[k]), size)
+        offsets[k] = tightest_gap(*placed.beside(lives[k]), size, lives[k].alignment)
         placed.put(lives[k], offsets[k], size)
         total = max(total, offsets[k] + size)
     return offsets, total
@@ -48,7 +48,7 @@ def within(lives: list[Life], spent, room: int) -> dict:
     placed.put(Life(0, 0, FOREVER), room, 0)
     for k in by_size(lives):
         size = aligned(lives[k])
-        at = tightest_gap(*placed.beside(lives[k]), size)
+        at = tightest_gap(*placed.beside(lives[k]), size, lives[k].alignment)
         if at + size <= room:
             found[k] = at
             placed.put(lives[k], at, size)
@@ -84,15 +84,15 @@ def aligned(life: Life) -> int:
     return -(-life.size // ALIGNMENT) * ALIGNMENT
 
 
-def tightest_gap(begins, ends, size: int) -> int:
+def tightest_gap(begins, ends, size: int, alignment=ALIGNMENT) -> int:
     """The offset of the smallest gap between ranges, ordered by where they begin, that is large enough, else behind them all."""
     if not len(begins):
         return 0
     reach = np.maximum.accumulate(ends)
-    open_from = np.concatenate(([0], reach[:-1]))
-    room = begins - open_from
+    open_from = -(-np.concatenate(([0], reach)) // alignment) * alignment
+    room = begins - open_from[:-1]
     fits = np.flatnonzero(room >= size)
-    return int(open_from[fits[room[fits].argmin()]] if len(fits) else reach[-1])
+    return int(open_from[fits[room[fits].argmin()]] if len(fits) else open_from[-1])
 
 
 def verify(lives: list[Life], offsets: list[int]):

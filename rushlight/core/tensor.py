@@ -7,7 +7,7 @@ from .epoch import Epoch
 from .errors import DimensionError, NegativeSizeError, OutOfMemoryError
 from .interpret import top
 from .meta import Meta, Size
-from .native import Tensor, allocate, calls, pool, state, wrap
+from .native import Tensor, allocate, calls, heap, state, wrap
 
 blank = Tensor.__new__  # makes an instance of Tensor or a subclass with empty fields
 
@@ -37,7 +37,7 @@ def no_memory(nbytes: int):
                            "use smaller batches or dtypes, or let go of tensors that are no longer needed")
 
 
-pool.refuse = no_memory
+heap.refuse = no_memory
 
 
 def check_size(meta: Meta):

@@ -204,7 +204,7 @@ def describe(plan: Plan) -> str:
 def blank_plan(op: Op, kind: int) -> Plan:
     plan = Plan()
     plan.kind, plan.op = kind, op
-    plan.outputs = plan.sizes = plan.itemsizes = plan.temporaries = ()
+    plan.outputs = plan.sizes = plan.itemsizes = plan.temporaries = plan.inside = plan.reused = ()
     plan.wanted = plan.cotangents = plan.saves = plan.constants = plan.passed = plan.views = plan.written = ()
     return plan
 
@@ -212,11 +212,11 @@ def blank_plan(op: Op, kind: int) -> Plan:
 class Draft:
     """A plan that is being made: sizes in it may be symbols.  What is set on it, but for the attributes named here, are fields of the Plan."""
 
-    OWN = ("op", "outline", "around", "derived", "spending")
+    OWN = ("op", "outline", "mixed", "around", "derived", "spending")
 
     def __init__(self, op: Op, kind: int):
         self.op, self.kind = op, kind
-        self.outline = None   # of the program
+        self.outline, self.mixed = None, False  # of the program; whether its large results may lie among its temporaries
         self.around = None    # what ``around`` takes, of a plan that runs another one
         self.derived, self.spending = None, None
 
@@ -230,7 +230,7 @@ class Draft:
             if field not in self.OWN:
                 setattr(plan, field, settled(value, sizes) if sizes else value)
         if self.outline is not None:
-            install(plan, self.outline.code(sizes))
+            install(plan, self.outline.code(sizes, self.mixed))
         if self.derived is not None and sizes:
             settle_backward(plan, self, sizes)
         elif self.derived is not None:
@@ -429,6 +429,9 @@ def run_plan(op, trace, arguments, outputs, several, mask, stores=()) -> Draft:
     spent, held = op.facts.get("spends"), op.facts.get("held", ())
     held = dict(zip(arguments.tensors[len(arguments.tensors) - len(held):], map(address_bits, held)))
     plan.outline = assemble(joined_products(simplify(splice(graph))), op.name, metas, trace.stream, block.offsets, None if spent is None else given[spent], held)
+    plan.mixed = True
+    if spent is not None:
+        plan.source = arguments.tensors.index(given[spent])
     return plan
 
 
@@ -518,7 +521,7 @@ def install(plan: Plan, code: Code):
         check_size(meta)
     plan.sizes = tuple(m.nbytes for m in code.outputs)
     plan.itemsizes = tuple(m.itemsize for m in code.outputs)
-    plan.temporaries = tuple(code.temporaries)
+    plan.temporaries, plan.inside, plan.reused = tuple(code.temporaries), code.inside, code.reused
     plan.code, plan.code_owner, plan.long = code.address, code, int(code.long)
     if output_log.isEnabledFor(DEBUG):
         from .host import written

@@ -4,11 +4,9 @@ The values of a program are its inputs, its fresh outputs, its temporaries, and 
 """
 from __future__ import annotations
 
-import bisect
 import ctypes
 
 from ..aot.block import dense
-from ..compiler import memory
 from ..compiler.llvm import pool
 from ..compiler.lower import NotLowerable, obstacle
 from ..compiler.pipeline import compile_once
@@ -25,6 +23,7 @@ from ..core.settings import settings
 from ..graph.graph import Graph, Node, Store, map_nodes
 from ..graph.views import in_memory, is_part, through_views
 from ..ops import flash, prims  # noqa: F401 - declare the primitives named below
+from .layout import Layout, Parts, Temporary, spendable
 from .reference import address_of, callback
 
 set_program_runner(pool.addresses()["program_run"])
@@ -37,9 +36,11 @@ ALWAYS_LONG = LONG + 1
 class Code:
     """Native code with what it needs to stay alive.  ``outputs``: Metas of what it writes into fresh memory; ``labels``: what each step
     does, for people; ``names``: those of its inputs, and of the random stream's place; ``callbacks``: the arguments of ``reference.callback``
-    that made the kernel at an address; ``tables``: the arrays of which the words at some positions are addresses."""
+    that made the kernel at an address; ``tables``: the arrays of which the words at some positions are addresses; ``inside``, ``reused``: outputs
+    that may lie in other memory (``Layout``)."""
 
-    def __init__(self, words, outputs, temporaries=(), keep=(), long=False, labels=(), names=((), ()), callbacks=None, tables=None):
+    def __init__(self, words, outputs, temporaries=(), keep=(), long=False, labels=(), names=((), ()), callbacks=None, tables=None, layout=None):
+        self.inside, self.reused = (layout.inside, layout.reused) if layout else ((), ())
         self.labels, self.names, self.callbacks, self.tables = labels, names, callbacks or {}, tables or {}
         self.block = (ctypes.c_int64 * len(words))(*words)
         self.address = ctypes.addressof(self.block)
@@ -64,13 +65,6 @@ class Place:
 
 
 MOST_PIECES = 8  # targets of one set of kernels, of what is joined
-
-
-class Temporary:
-    """A value of so many bytes in the arena, alive from the first to the last step that names it."""
-
-    def __init__(self, nbytes):
-        self.nbytes = nbytes
 
 
 def assemble(graph: Graph, name: str, outputs: list[Meta], stream=(), block=(), spent: Node | None = None, held=None) -> "Outline":
@@ -177,7 +171,7 @@ class Assembler:
             for used in node.used:
                 self.users.setdefault(used, []).append(node)
         fresh = [o for o in graph.outputs if not isinstance(o, Store)]
-        alone = len(fresh) - len(block)
+        alone = self.alone = len(fresh) - len(block)
         self.targets = [(node, Place(len(self.given) + k, outputs[k])) for k, node in enumerate(fresh[:alone])]
         self.targets += [(node, Place(len(self.given) + alone, dense(node.meta), offset)) for node, offset in zip(fresh[alone:], block)]
         self.places.update((node, self.seen(node)) for node in graph.nodes if node.op is P.part)
@@ -382,14 +376,15 @@ class Outline:
 
     def __init__(self, made: Assembler):
         self.name, self.items, self.work, self.outputs, self.stream, self.given, self.held = made.name, made.items, made.work, made.outputs, made.stream, made.given, made.held
-        self.block, self.parts = None, []  # the input that nobody reads afterwards, and the (offset, bytes) of what lies in it
+        self.spent, self.read = None, []  # the input that nobody reads afterwards, and the (offset, bytes) of what lies in it
         if made.spent is not None:
-            self.block = made.given.index(made.spent)
-            self.parts = [(p.params["offset"], p.meta.nbytes) for p in made.graph.nodes if p.op is P.part and p.args[0] is made.spent]
+            self.spent = made.given.index(made.spent)
+            self.read = [(p.params["offset"], p.meta.nbytes) for p in made.graph.nodes if p.op is P.part and p.args[0] is made.spent]
+        self.kept = [(place.offset, place.meta.nbytes) for _, place in made.targets if place.value == len(self.given) + made.alone]  # what lies in the last output
 
-    def code(self, sizes=None) -> Code:
-        """The program for these values of its symbols."""
-        return Binding(self, sizes or {}).code()
+    def code(self, sizes=None, mixed=False) -> Code:
+        """The program for these values of its symbols; ``mixed``: large outputs may lie among its temporaries, and in what is spent."""
+        return Binding(self, sizes or {}).code(mixed)
 
 
 class Binding:
@@ -427,52 +422,36 @@ class Binding:
         pool.caller("program_run")(ctypes.addressof(code), ctypes.addressof(code))
         return True
 
-    def code(self) -> Code:
+    def code(self, mixed: bool) -> Code:
         """The steps as words, temporaries in one arena."""
-        outline, lives = self.outline, {}
-        for k, (*_, slots) in enumerate(self.steps):
-            for value, _ in slots:
-                if isinstance(value, Temporary):
-                    if value not in lives:
-                        lives[value] = memory.Life(max(self.known(value.nbytes), 64), k, k)
-                    lives[value].last = k
-        outputs = self.known(outline.outputs)
-        spent = self.in_spent(lives)
-        own = [t for t in lives if t not in spent]
-        offsets, size = memory.plan([lives[t] for t in own])
-        arena = len(outline.given) + len(outputs)
-        at = {**spent, **{t: (arena, offset) for t, offset in zip(own, offsets)}}
-        if lives:
-            memory_log.debug("%s: %d temporaries of %d bytes in an arena of %d, %d of them where residuals lay; results of %d bytes", outline.name,
-                             len(lives), sum(life.size for life in lives.values()), size, len(spent), sum(m.nbytes for m in outputs))
-        numbers = {node: arena + bool(size) + k for k, node in enumerate(outline.stream)}
-        numbers[FLAG] = arena + bool(size) + len(outline.stream)
+        outline, outputs = self.outline, self.known(self.outline.outputs)
+        layout = Layout(self.steps, len(outline.given), outputs, self.kept(outputs), self.spent(), mixed, self.known)
+        size, after = layout.size, layout.arena + bool(layout.size)
+        if layout.at:
+            memory_log.debug("%s: %s", outline.name, layout)
+        numbers = {node: after + k for k, node in enumerate(outline.stream)}
+        numbers[FLAG] = after + len(outline.stream)
         words, tables = [len(self.steps)], {}
         for kernel, extent, grain, slots in self.steps:
             words += (kernel, extent, grain, len(slots))
             for value, number in slots:
                 if type(number) is Table:
                     tables[len(words) + 1] = number.array
-                place, offset = at[value] if isinstance(value, Temporary) else (numbers.get(value, value), 0)
+                place, offset = layout.at[value] if isinstance(value, Temporary) else (numbers.get(value, value), 0)
                 words += place, number + offset
         names = tuple(n.name for n in outline.given), tuple(n.name for n in outline.stream)
         long = max(map(self.known, outline.work), default=0) > LONG
-        return Code(words, outputs, [size] if size else [], self.keep, long, self.labels, names, self.callbacks, tables)
+        return Code(words, outputs, [size] if size else [], self.keep, long, self.labels, names, self.callbacks, tables, layout)
 
-    def in_spent(self, lives: dict) -> dict:
-        """(value, offset) of temporaries that lie in the spent input, where what a program has read already lay."""
-        block = self.outline.block
-        if block is None:
-            return {}
-        parts = self.known(self.outline.parts)
-        starts, spent = [start for start, _ in parts], [memory.Life(size, -1, -1) for _, size in parts]
-        for k, (*_, slots) in enumerate(self.steps):
-            for value, offset in slots:
-                if type(value) is int and value == block:
-                    spent[bisect.bisect_right(starts, offset) - 1].last = k
-        found = memory.within(list(lives.values()), list(zip(spent, starts)), self.known(self.outline.given[block].meta.nbytes))
-        order = list(lives)
-        return {order[k]: (block, offset) for k, offset in found.items()}
+    def spent(self) -> Parts | None:
+        """What is read of the input that nobody reads afterwards."""
+        number = self.outline.spent
+        return None if number is None else Parts(number, self.known(self.outline.read), spendable(self.known(self.outline.given[number].meta.nbytes)), full=True)
+
+    def kept(self, outputs) -> Parts | None:
+        """What is written of the output that holds a block."""
+        parts = self.known(self.outline.kept)
+        return Parts(len(self.outline.given) + len(outputs) - 1, parts, outputs[-1].nbytes) if parts else None
 
 
 def reads_nothing(node: Node) -> bool:

@@ -32,7 +32,7 @@ from .reference import address_of, callback
 log = logger("cache")
 KIND = "plan"
 STORED = (RUN, VIEW, SAME, INTO)
-FIELDS = ("kind", "outputs", "sizes", "itemsizes", "temporaries", "wanted", "cotangents", "saves", "constants", "passed", "views", "written", "several", "extra",
+FIELDS = ("kind", "outputs", "sizes", "itemsizes", "temporaries", "inside", "reused", "wanted", "cotangents", "saves", "constants", "passed", "views", "written", "several", "extra",
           "random", "long", "large", "source", "apart", "offset")
 WATCHED = tuple(map(logger, ("graph", "aot", "fusion", "kernels", "memory", "asm", "output")))  # logs of what a stored plan skips
 

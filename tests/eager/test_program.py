@@ -108,7 +108,7 @@ def test_no_two_live_temporaries_overlap(case, monkeypatch):
         plans.append((lives, offsets, size))
         return offsets, size
 
-    monkeypatch.setattr(program.memory, "plan", plan)
+    monkeypatch.setattr(memory, "plan", plan)
     build, inputs = CASES[case]
     whole_module(build())(*inputs()).backward()
     assert max(len(lives) for lives, _, _ in plans) > 10

@@ -1,11 +1,12 @@
 """The hot path, in a typed subset of Python (see ``language``) that is compiled here unless ``RUSHLIGHT_NATIVE=0``."""
-from . import allocator, calls, engine, objects
+from . import allocator, blocks, calls, engine, objects
 from .compiler import activate
 
-compiled = activate(allocator, objects, calls, engine)
+compiled = activate(blocks, allocator, objects, calls, engine)
 
-from .allocator import Storage, allocate, pool  # noqa: E402 - the compiled ones, if there are
+from .allocator import Storage, allocate  # noqa: E402 - the compiled ones, if there are
 from .calls import Op, wrap  # noqa: E402
+from .blocks import heap  # noqa: E402
 from .objects import Plan, Step, Tensor, state  # noqa: E402
 
-__all__ = ["Op", "Plan", "Step", "Storage", "Tensor", "allocate", "compiled", "pool", "state", "wrap"]
+__all__ = ["Op", "Plan", "Step", "Storage", "Tensor", "allocate", "compiled", "heap", "state", "wrap"]

@@ -1,7 +1,8 @@
 """Calling an operator: find the plan for what is known of the arguments, run it, remember how for the backward pass."""
 from __future__ import annotations
 
-from .allocator import allocate
+from .allocator import LARGE, allocate, divide, provide
+from .blocks import give
 from .language import Args, cast, filled, i64, native, new_tuple, tuple_set, vectorcall
 from .memory import load_f64, load_i64, run_program, run_program_nogil, stack, store_f64, store_i64, thread_id
 from .objects import (ACCUMULATE, DERIVED, FLOAT_VALUE, INTEGER_VALUE, INTO, LAST, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, Plan,
@@ -374,6 +375,8 @@ def sharing(target: Tensor, tensor: Tensor) -> i64:
 @native
 def execute(plan: Plan, args: Args, values: i64, used: i64, mask: i64) -> object:
     """Runs a plan's program into fresh memory."""
+    if len(plan.inside) + len(plan.reused) != 0:
+        return execute_within(plan, args, values, used, mask)
     metas = plan.outputs
     count = len(metas)
     results = new_tuple(count)
@@ -385,6 +388,12 @@ def execute(plan: Plan, args: Args, values: i64, used: i64, mask: i64) -> object
         used += 1
     made = filled(results)
     launch(plan, args, values, used)
+    return finish(plan, args, made, values, mask)
+
+
+@native
+def finish(plan: Plan, args: Args, made: tuple, values: i64, mask: i64) -> object:
+    """What a program's fresh results become for the caller."""
     if mask != 0:
         record(plan, args, made, values)
     if len(plan.written) != 0:
@@ -394,6 +403,68 @@ def execute(plan: Plan, args: Args, values: i64, used: i64, mask: i64) -> object
     if plan.several != 0:
         return made[: len(made) - plan.extra]
     return made[0]
+
+
+@native
+def execute_within(plan: Plan, args: Args, values: i64, used: i64, mask: i64) -> object:
+    """Runs a plan's program that lays results among its temporaries, or where residuals lay that it has read; afterwards these have
+    the memory they lie in, and what is left of it is free."""
+    metas = plan.outputs
+    count = len(metas)
+    results = new_tuple(count)
+    for k in range(count):
+        storage = Storage()
+        nbytes: i64 = plan.sizes[k]
+        storage.nbytes = nbytes
+        tuple_set(results, k, wrap(storage, 0, metas[k], plan.itemsizes[k]))
+    made = filled(results)
+    arena: Storage = None
+    if len(plan.inside) != 0:
+        nbytes = plan.temporaries[0]
+        arena = allocate(nbytes)
+        lay(made, plan.inside, arena)
+    spent: Storage = None
+    if len(plan.reused) != 0:
+        tensor = cast(Tensor, tensor_argument(args, plan.source))
+        if tensor.storage.kind == LARGE and tensor.offset == 0:
+            spent = tensor.storage
+            lay(made, plan.reused, spent)
+    for k in range(count):
+        storage = cast(Tensor, made[k]).storage
+        if storage.address == 0:
+            provide(storage)
+        store_i64(values, used, storage.address)
+        used += 1
+    if arena is None:
+        launch(plan, args, values, used)
+    else:
+        store_i64(values, used, arena.address)
+        start(plan, args, values, used + 1)
+        settle(made, plan.inside, arena)
+    if spent is not None:
+        settle(made, plan.reused, spent)
+        spent.nbytes = 0
+    return finish(plan, args, made, values, mask)
+
+
+@native
+def lay(made: tuple, places: tuple, whole: Storage) -> None:
+    """Gives results addresses within other memory; ``places``: pairs of a result's number and its offset in bytes, by offset."""
+    for k in range(len(places)):
+        place: tuple = places[k]
+        offset: i64 = place[1]
+        cast(Tensor, made[place[0]]).storage.address = whole.address + offset
+
+
+@native
+def settle(made: tuple, places: tuple, whole: Storage) -> None:
+    """Divides memory among the results that lie in it."""
+    rest = whole.address
+    for k in range(len(places)):
+        place: tuple = places[k]
+        rest = divide(whole, cast(Tensor, made[place[0]]).storage, rest)
+    if rest != 0:
+        give(rest)
 
 
 @native
@@ -463,7 +534,7 @@ def overwrite(plan: Plan, target: Tensor, args: Args, values: i64, used: i64, ma
 
 @native
 def launch(plan: Plan, args: Args, values: i64, used: i64) -> None:
-    """Adds temporaries, the random position and the error flag to ``values``, and runs the program."""
+    """Adds temporaries to ``values``, and runs the program."""
     temporaries = plan.temporaries
     workspace = new_tuple(len(temporaries))
     for k in range(len(temporaries)):
@@ -472,6 +543,12 @@ def launch(plan: Plan, args: Args, values: i64, used: i64) -> None:
         tuple_set(workspace, k, storage)
         store_i64(values, used, storage.address)
         used += 1
+    start(plan, args, values, used)
+
+
+@native
+def start(plan: Plan, args: Args, values: i64, used: i64) -> None:
+    """Adds the random position and the error flag to ``values``, and runs the program."""
     if plan.random != 0:
         store_i64(values, used, state.seed)
         store_i64(values, used + 1, state.position)

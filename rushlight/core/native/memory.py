@@ -20,6 +20,7 @@ HUGE_PAGE = 2 << 20
 PAGE = mmap.PAGESIZE
 PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 MADV_HUGEPAGE = 14
+MADV_DONTNEED = 4
 _REFUSED = (1 << 64) - 1
 
 
@@ -168,6 +169,11 @@ def free_pages(address: int, nbytes: int) -> None:
         _process.free(address)
     else:
         _process.munmap(address, nbytes + PAGE - 1 & -PAGE)
+
+
+def discard_pages(address: int, nbytes: int) -> None:
+    """Give the whole pages between `address` and `address + nbytes` back to the system; they are zero when they are next touched."""
+    _process.madvise(address, nbytes, MADV_DONTNEED)
 
 
 _runner = None

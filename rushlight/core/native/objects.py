@@ -83,13 +83,15 @@ class Plan:
     code: i64  # address of the program
     code_owner: object
     temporaries: tuple  # bytes of each
+    inside: tuple  # results that lie among the temporaries: (number, offset in bytes), by offset
+    reused: tuple  # results that lie where an argument (``source``) lies that nobody reads again, likewise
     random: i64  # blocks drawn from the random stream; 0 if none
     long: i64  # 1 if worth releasing the interpreter lock
     large: i64  # 1 if it has more values than the hot path has room for
     passed: tuple  # where results share memory with arguments: for each result, fresh result k, or ~k for ``views[k]``
     views: tuple  # (which tensor argument, offset in elements, Meta or None for the argument itself, item size)
     written: tuple  # the tensor arguments that a program writes into, besides its results
-    source: i64  # views and in-place: which tensor argument is viewed, or written
+    source: i64  # views and in-place: which tensor argument is viewed, or written; programs: which one is spent
     apart: i64  # in-place: 1 if another argument is read elsewhere than at the element being written; views: 1 if the result forgets its base
     offset: i64  # views: in elements, relative
     function: object  # PYTHON plans: called with (args, names)

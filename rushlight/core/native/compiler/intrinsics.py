@@ -272,6 +272,13 @@ def _free_pages(f, node):
     return f.none()
 
 
+@intrinsic(memory.discard_pages)
+def _discard_pages(f, node):
+    address, nbytes = _numbers(f, node, I64, I64)
+    f.code.call("i32", "@madvise", f"ptr {_pointer(f, address)}", f"i64 {nbytes}", f"i32 {memory.MADV_DONTNEED}")
+    return f.none()
+
+
 def _run(unlock):
     def handler(f, node):
         code, values = (_pointer(f, address) for address in _numbers(f, node, I64, I64))

@@ -1,0 +1,99 @@
+"""Where the temporaries of a program lie while it runs, and its large results.
+
+A result has its memory from the step that writes it first; before that, temporaries may lie there.  So large results are placed together
+with temporaries, in one piece of memory that is divided afterwards (``execute_within`` in ``core/native/calls.py``), or where residuals lay.
+"""
+from __future__ import annotations
+
+import bisect
+
+from ..compiler import memory
+from ..core.native.allocator import SMALL
+from ..core.native.blocks import HEADER, PAGE, block_bytes
+
+
+class Temporary:
+    """A value of so many bytes in the arena, alive from the first to the last step that names it."""
+
+    def __init__(self, nbytes):
+        self.nbytes = nbytes
+
+
+class Parts:
+    """Parts of a value, (offset, bytes) each, and the steps that name them: ``value``: its number; ``room``: its bytes; ``full``: whether they
+    hold something before the first step."""
+
+    def __init__(self, value: int, parts, room: int, full=False):
+        self.value, self.starts, self.room = value, [start for start, _ in parts], room
+        self.lives = [memory.Life(size, -1 if full else memory.FOREVER, -1) for _, size in parts]
+
+    def named(self, offset: int, step: int):
+        life = self.lives[bisect.bisect_right(self.starts, offset) - 1]
+        life.first, life.last = min(life.first, step), max(life.last, step)
+
+    def taken(self):
+        return list(zip(self.lives, self.starts))
+
+
+class Layout:
+    """``at``: where each temporary lies, {temporary: (value, offset)}; ``size``: the bytes of the arena, which is the value ``arena``.
+    ``inside``, ``reused``: the results that lie in the arena, or in the spent input: (number, offset), by offset.
+
+    ``results``: the Metas of fresh results, of which the values have the numbers from ``first`` on; ``block``: the parts of one that is
+    written part by part; ``spent``: those of an input that nobody reads afterwards.  ``mixed``: whether results may be placed here; ``known``:
+    what a number is that may be written with symbols.
+    """
+
+    def __init__(self, steps, first: int, results, block: Parts | None = None, spent: Parts | None = None, mixed=False, known=int):
+        self.first, self.arena, self.block, self.spent = first, first + len(results), block, spent
+        self.lives: dict = {}
+        large = {first + k: meta.nbytes for k, meta in enumerate(results) if meta.nbytes > SMALL} if mixed else {}
+        watched = {parts.value: parts for parts in (block, spent) if parts is not None}
+        for k, (*_, slots) in enumerate(steps):
+            for value, offset in slots:
+                if isinstance(value, Temporary):
+                    if value not in self.lives:
+                        self.lives[value] = memory.Life(max(known(value.nbytes), memory.ALIGNMENT), k, k)
+                    self.lives[value].last = k
+                elif value in large and value not in self.lives:
+                    self.lives[value] = memory.Life(block_bytes(large[value]), k, memory.FOREVER, PAGE)
+                if type(value) is int and value in watched:
+                    watched[value].named(offset, k)
+        self.places: dict = {}
+        self.arrange()
+        self.at = {value: place for value, place in self.places.items() if isinstance(value, Temporary)}
+        self.inside, self.reused = self.results_in(self.arena), self.results_in(spent and spent.value) if spent else ()
+
+    def arrange(self):
+        """Fills the spent input, then parts of results before they are written; the rest goes into the arena."""
+        if self.spent is not None:
+            self.lay_within(self.spent, list(self.lives))
+        if self.block is not None:
+            for life in self.block.lives:
+                life.last = memory.FOREVER
+            self.lay_within(self.block, [v for v in self.lives if isinstance(v, Temporary) and v not in self.places])
+        left = [value for value in self.lives if value not in self.places]
+        if sum(self.lives[value].size for value in left if isinstance(value, Temporary)) <= SMALL:
+            left = [value for value in left if isinstance(value, Temporary)]  # results have nothing to share
+        offsets, self.size = memory.plan([self.lives[value] for value in left])
+        self.places.update((value, (self.arena, offset)) for value, offset in zip(left, offsets))
+
+    def lay_within(self, parts: Parts, values):
+        found = memory.within([self.lives[value] for value in values], parts.taken(), parts.room)
+        self.places.update((values[k], (parts.value, offset)) for k, offset in found.items())
+
+    def __str__(self):
+        spent = self.spent and self.spent.value
+        reusing = sum(whole == spent for whole, _ in self.at.values()) if self.spent else 0
+        return (f"{len(self.at)} temporaries of {sum(self.lives[t].size for t in self.at)} bytes, an arena of {self.size}, {reusing} of them where residuals lay; "
+                f"results: {len(self.inside)} in the arena, {len(self.reused)} where residuals lay")
+
+    def results_in(self, value) -> tuple:
+        """The results that lie within another value."""
+        found = [(k - self.first, offset) for k, (whole, offset) in self.places.items() if whole == value and not isinstance(k, Temporary)]
+        return tuple(sorted(found, key=lambda pair: pair[1]))
+
+
+def spendable(nbytes: int) -> int:
+    """How many bytes of a block in the heap may be used for other things, all that belongs to the block among them."""
+    return block_bytes(nbytes) - HEADER
