@@ -28,9 +28,8 @@ class Binomial(Odds):
     variance = property(lambda self: self.mean * (1 - self.probs))
 
     def sample(self, sample_shape=torch.Size()):
-        shape = self._extended_shape(sample_shape)
-        with torch.no_grad():
-            return torch.binomial(self.total_count.expand(shape), self.probs.expand(shape))
+        over_samples = [parameter.detach().expand(self._extended_shape(sample_shape)) for parameter in (self.total_count, self.probs)]
+        return torch.binomial(*over_samples)
 
     @checked
     def log_prob(self, value):

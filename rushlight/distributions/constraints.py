@@ -22,7 +22,10 @@ class Constraint:
         raise NotImplementedError(f"{type(self).__name__} does not say what it contains")
 
     def __repr__(self):
-        return type(self).__name__.lstrip("_") + "()"
+        return f"{self._name()}()"
+
+    def _name(self):
+        return type(self).__name__.lstrip("_")
 
 
 class _Dependent(Constraint):
@@ -96,7 +99,7 @@ class _IndependentConstraint(_OverBase):
         return _for_all(self.base_constraint.check(value), self.reinterpreted_batch_ndims)
 
     def __repr__(self):
-        return f"Independent({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
+        return f"{self._name()}({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
 
 
 class MixtureSameFamilyConstraint(_OverBase):
@@ -135,9 +138,6 @@ class _Bounded(Constraint):
         for name, compare in self.compared.items():
             inside = compare(value, getattr(self, name)) & inside
         return inside
-
-    def _name(self):
-        return type(self).__name__.lstrip("_")
 
     def __repr__(self):
         return f"{self._name()}({', '.join([f'{name}={getattr(self, name)}' for name in self.compared])})"

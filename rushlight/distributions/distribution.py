@@ -130,8 +130,9 @@ class Distribution:
         new = type(self).__new__(type(self)) if _instance is None else _instance
         batch_shape = torch.Size(batch_shape)
         for name, value in vars(self).items():
-            if name in self._regions or not isinstance(getattr(type(self), name, None), lazy_property):
-                vars(new).setdefault(name, self._over_batch(name, value, batch_shape))
+            computed = isinstance(getattr(type(self), name, None), lazy_property) and name not in self._regions
+            if not computed and name not in vars(new):
+                setattr(new, name, self._over_batch(name, value, batch_shape))
         new._batch_shape = batch_shape
         return new
 

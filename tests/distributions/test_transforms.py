@@ -131,8 +131,8 @@ def test_regions_with_bounds(make):
     lambda f, t: t.IndependentTransform(t.ExpTransform(), 2)(f.zeros(3)), lambda f, t: t.AbsTransform().log_abs_det_jacobian(f.zeros(1), f.zeros(1)),
     lambda f, t: f.distributions.constraints.dependent.check(f.zeros(1)), lambda f, t: f.distributions.biject_to.register(3, lambda c: None),
     lambda f, t: f.distributions.kl_divergence(f.distributions.Normal(0.0, 1.0), f.distributions.Geometric(0.5)),
-    lambda f, t: f.distributions.register_kl(int, int), lambda f, t: f.distributions.utils.tril_matrix_to_vec(f.zeros(2, 2), 4),
-    lambda f, t: f.distributions.utils.vec_to_tril_matrix(f.zeros(4)), lambda f, t: t.CatTransform([3])])
+    lambda f, t: f.distributions.register_kl(3, 4), lambda f, t: f.distributions.utils.tril_matrix_to_vec(f.zeros(2, 2), 4),
+    lambda f, t: f.distributions.utils.vec_to_tril_matrix(f.zeros(5)), lambda f, t: t.CatTransform([3])])
 def test_errors_are_of_the_same_type(call):
     with pytest.raises(Exception) as theirs:
         call(torch, torch.distributions.transforms)
