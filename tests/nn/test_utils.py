@@ -116,6 +116,8 @@ def test_parametrized_modules_copy():
     with rushlight.no_grad():
         made.parametrizations.weight.original.zero_()
     assert twin.weight.abs().sum() > 0 and made.weight.abs().sum() == 0
+    with p.cached():
+        assert made.weight.abs().sum() == 0 and twin.weight.abs().sum() > 0
 
 
 @pytest.mark.parametrize("prune", [
@@ -139,6 +141,50 @@ def test_pruning(prune):
             t.nn.utils.prune.remove(m, name)
         assert set(m.state_dict()) == {"weight", "bias"} and not t.nn.utils.prune.is_pruned(m)
     close(made[0].weight, made[1].weight)
+
+
+def test_pruning_that_fails_leaves_the_module_as_it_was():
+    for t in BOTH:
+        p, m = t.nn.utils.prune, t.nn.Linear(4, 3)
+        for wrong, error in ((lambda: p.ln_structured(m, "bias", 1, 2, 0), ValueError), (lambda: p.ln_structured(m, "weight", 1, 2, 5), IndexError),
+                             (lambda: p.l1_unstructured(m, "weight", 100), ValueError), (lambda: p.l1_unstructured(m, "weight", 1, t.ones(2)), AssertionError),
+                             (lambda: p.remove(m, "weight"), ValueError), (lambda: p.PruningContainer(3), (TypeError, AttributeError)),
+                             (lambda: p.global_unstructured([(m, "weight")], p.RandomStructured, amount=1), TypeError),
+                             (lambda: p.global_unstructured(3, p.L1Unstructured, amount=1), TypeError)):
+            with pytest.raises(error):
+                wrong()
+            assert set(dict(m.named_parameters())) == {"weight", "bias"} and not m._forward_pre_hooks and not p.is_pruned(m)
+    m = rushlight.nn.Linear(4, 3)
+    twice = rushlight.nn.utils.prune.identity(rushlight.nn.utils.prune.identity(m, "weight"), "weight")
+    (container,) = twice._forward_pre_hooks.values()
+    assert len(container) == 2 and container[0] is not container[1] and list(container) == [container[0], container[1]]
+    with pytest.raises(ValueError, match="weight"):
+        container.add_pruning_method(rushlight.nn.utils.prune.Identity.apply(m, "bias"))
+
+
+def test_a_tensor_takes_one_norm_of_a_kind():
+    for t in BOTH:
+        for norm in (t.nn.utils.weight_norm, t.nn.utils.spectral_norm):
+            with pytest.raises(RuntimeError, match="two"):
+                norm(norm(t.nn.Linear(2, 2)))
+        with pytest.raises(ValueError):
+            t.nn.utils.spectral_norm(t.nn.Linear(2, 2), n_power_iterations=0)
+        with pytest.raises(IndexError):
+            t.nn.utils.parametrizations.spectral_norm(t.nn.Linear(2, 2), dim=2)
+
+
+@pytest.mark.parametrize("inverse", [None, "a", [1, 2], "other dtype"])
+def test_wrong_inverses(inverse):
+    for t in BOTH:
+        class Wrong(t.nn.Module):
+            def forward(self, *x):
+                return x[0]
+
+            def right_inverse(self, x):
+                return x.double() if inverse == "other dtype" else inverse
+
+        with pytest.raises(ValueError):
+            t.nn.utils.parametrize.register_parametrization(t.nn.Linear(2, 2), "weight", Wrong())
 
 
 def test_random_pruning_prunes_as_much_as_asked():

@@ -1,83 +1,88 @@
 """Parametrizations that are used often: weight norm, spectral norm, orthogonal matrices."""
 from __future__ import annotations
 
-from enum import Enum, auto
+from enum import Enum
 
 import rushlight as torch
 from ..modules.module import Module
 from . import parametrize
+from .singular import check_iterations, largest, matrix_of, output_dim, random_unit, unit
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
-F = torch.nn.functional
+_OrthMaps = Enum("_OrthMaps", ["matrix_exp", "cayley", "householder"])
 
 
-class _OrthMaps(Enum):
-    matrix_exp = auto()
-    cayley = auto()
-    householder = auto()
+def tensor_of(module, name):
+    """A parameter, buffer or parametrized tensor of a module; ValueError where there is none of that name."""
+    found = getattr(module, name, None)
+    if not isinstance(found, torch.Tensor):
+        raise ValueError(f"{name!r} is neither a parameter nor a buffer of {module}")
+    return found
 
 
 class _Orthogonal(Module):
-    """A matrix as an orthogonal one, by the exponential or Cayley map of its skew part, or by Householder reflections."""
+    """A matrix as an orthogonal one, by the exponential or Cayley map of its skew part, or by Householder reflections.
+
+    With ``use_trivialization`` the map starts at ``base``, an orthogonal matrix, so that any value can be assigned.
+    """
 
     def __init__(self, weight, orthogonal_map, *, use_trivialization=True):
         super().__init__()
-        if weight.is_complex() and orthogonal_map == _OrthMaps.householder:
-            raise ValueError("The householder parametrization does not support complex tensors.")
+        if orthogonal_map == _OrthMaps.householder and weight.is_complex():
+            raise ValueError("the householder map takes real matrices only: choose matrix_exp or cayley for complex ones")
         self.shape, self.orthogonal_map = weight.shape, orthogonal_map
         if use_trivialization:
             self.register_buffer("base", None)
 
     def forward(self, x):
-        n, k = x.size(-2), x.size(-1)
-        wide = n < k
-        if wide:
-            x, n, k = x.mT, k, n
-        if self.orthogonal_map is _OrthMaps.householder:
-            diagonal = x.diagonal(dim1=-2, dim2=-1)
-            q = torch.linalg.householder_product(x.tril(-1) + torch.eye(n, k, dtype=x.dtype), 2.0 / (1.0 + (x.tril(-1) ** 2).sum(-2)))
-            q = q * diagonal.detach().sign().unsqueeze(-2)
-        else:
-            a = x.tril()
-            if n != k:  # a square matrix whose other columns are 0
-                a = torch.cat([a, a.new_zeros(n, n - k).expand(*a.shape[:-2], -1, -1)], dim=-1)
-            a = a - a.mH
-            if self.orthogonal_map is _OrthMaps.matrix_exp:
-                q = torch.matrix_exp(a)
-            else:
-                identity = torch.eye(n, dtype=a.dtype)
-                q = torch.linalg.solve(identity - 0.5 * a, identity + 0.5 * a)
-            if n != k:
-                q = q[..., :k]
+        tall = x.mT if x.size(-2) < x.size(-1) else x
+        made = self._reflections(tall) if self.orthogonal_map is _OrthMaps.householder else self._rotation(tall)
         if hasattr(self, "base"):
-            q = self.base @ q
-        return q.mT if wide else q
+            made = self.base @ made
+        return made.mT if tall is not x else made
+
+    @staticmethod
+    def _reflections(x):
+        """The product of the reflections whose vectors are the columns below the diagonal; the signs of the diagonal choose the columns'."""
+        vectors, signs = x.tril(-1), x.diagonal(dim1=-2, dim2=-1).detach().sign()
+        made = torch.linalg.householder_product(vectors + torch.eye(*x.shape[-2:], dtype=x.dtype), 2 / (1 + vectors.square().sum(-2)))
+        return made * signs.unsqueeze(-2)
+
+    def _rotation(self, x):
+        """The map of the skew matrix A - A^H, A the lower triangle of x, which zeros make square."""
+        rows, columns = x.shape[-2:]
+        square = torch.nn.functional.pad(x.tril(), (0, rows - columns))
+        skew = square - square.mH
+        if self.orthogonal_map is _OrthMaps.matrix_exp:
+            return torch.matrix_exp(skew)[..., :columns]
+        identity = torch.eye(rows, dtype=x.dtype)
+        return torch.linalg.solve(identity - skew / 2, identity + skew / 2)[..., :columns]
 
     @torch.no_grad()
     def right_inverse(self, q):
+        """What forward takes to an orthogonal matrix.  ValueError for another shape, NotImplementedError where only a base could say it."""
         if q.shape != self.shape:
-            raise ValueError(f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of shape {q.shape}.")
-        start = q
-        n, k = q.size(-2), q.size(-1)
-        wide = n < k
-        if wide:
-            q, n, k = q.mT, k, n
-        if not hasattr(self, "base"):
-            if self.orthogonal_map in (_OrthMaps.cayley, _OrthMaps.matrix_exp):
-                raise NotImplementedError("It is not possible to assign to the matrix exponential or the Cayley parametrizations when use_trivialization=False.")
-            a, tau = torch.geqrf(q)
-            a.diagonal(dim1=-2, dim2=-1).sign_()
-            a.diagonal(dim1=-2, dim2=-1)[tau == 0.0] *= -1
-            return a.mT if wide else a
-        if n == k:
-            base = orthonormal(q)
-        else:
-            more = torch.randn(*q.size()[:-2], n, n - k, dtype=q.dtype)
-            base = orthonormal(torch.cat([q, more], dim=-1))
-        self.base = base
-        a = torch.zeros_like(start)
-        a.diagonal(dim1=-2, dim2=-1).fill_(-1.0 if self.orthogonal_map is _OrthMaps.householder else 0.0)
-        return a
+            raise ValueError(f"a tensor of shape {tuple(q.shape)} was assigned where an orthogonal one of shape {tuple(self.shape)} is kept")
+        tall = q.mT if q.size(-2) < q.size(-1) else q
+        if hasattr(self, "base"):
+            return self._rebased(q, tall)
+        if self.orthogonal_map is not _OrthMaps.householder:
+            raise NotImplementedError(f"the {self.orthogonal_map.name} map cannot be assigned to without a base: use use_trivialization=True or the householder map")
+        vectors, tau = torch.geqrf(tall)
+        diagonal = vectors.diagonal(dim1=-2, dim2=-1)
+        diagonal.sign_()
+        diagonal[tau == 0] *= -1
+        return vectors.mT if tall is not q else vectors
+
+    def _rebased(self, q, tall):
+        """Moves the base to q; then its own start, zeros or (of reflections) a diagonal of -1, stands for it."""
+        rows, columns = tall.shape[-2:]
+        more = torch.randn(*tall.shape[:-2], rows, rows - columns, dtype=q.dtype)
+        self.base = orthonormal(torch.cat([tall, more], dim=-1))
+        start = torch.zeros_like(q)
+        if self.orthogonal_map is _OrthMaps.householder:
+            start.diagonal(dim1=-2, dim2=-1).fill_(-1)
+        return start
 
 
 def orthonormal(x):
@@ -96,18 +101,15 @@ def orthogonal(module, name="weight", orthogonal_map=None, *, use_trivialization
     ``orthogonal_map``: "matrix_exp", "cayley" or "householder" (by default the first for square or complex ones, else the last).
     ValueError for a tensor that is no matrix, or for another map.
     """
-    weight = getattr(module, name, None)
-    if not isinstance(weight, torch.Tensor):
-        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
-    if weight.ndim < 2:
-        raise ValueError(f"Expected a matrix or batch of matrices. Got a tensor of {weight.ndim} dimensions.")
+    weight = tensor_of(module, name)
+    if weight.dim() < 2:
+        raise ValueError(f"{name!r} has shape {tuple(weight.shape)}: only a matrix, or a batch of them, can be orthogonal")
     if orthogonal_map is None:
-        orthogonal_map = "matrix_exp" if weight.size(-2) == weight.size(-1) or weight.is_complex() else "householder"
-    found = getattr(_OrthMaps, orthogonal_map, None)
-    if found is None:
-        raise ValueError(f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}')
-    parametrize.register_parametrization(module, name, _Orthogonal(weight, found, use_trivialization=use_trivialization), unsafe=True)
-    return module
+        orthogonal_map = "matrix_exp" if weight.is_complex() or weight.size(-1) == weight.size(-2) else "householder"
+    if orthogonal_map not in _OrthMaps.__members__:
+        raise ValueError(f"orthogonal_map is {orthogonal_map!r}: it must be one of {', '.join(_OrthMaps.__members__)}")
+    made = _Orthogonal(weight, _OrthMaps[orthogonal_map], use_trivialization=use_trivialization)
+    return parametrize.register_parametrization(module, name, made, unsafe=True)
 
 
 class _WeightNorm(Module):
@@ -117,15 +119,11 @@ class _WeightNorm(Module):
         super().__init__()
         self.dim = -1 if dim is None else dim
 
-    def norm(self, weight):
-        dims = tuple(k for k in range(weight.dim()) if self.dim == -1 or k != self.dim)
-        return torch.linalg.vector_norm(weight, dim=dims, keepdim=self.dim != -1)
-
     def forward(self, weight_g, weight_v):
-        return weight_v * (weight_g / self.norm(weight_v))
+        return weight_v * (weight_g / torch.norm_except_dim(weight_v, 2, self.dim))
 
     def right_inverse(self, weight):
-        return self.norm(weight), weight
+        return torch.norm_except_dim(weight, 2, self.dim), weight
 
 
 def weight_norm(module, name="weight", dim=0):
@@ -133,8 +131,7 @@ def weight_norm(module, name="weight", dim=0):
 
     State dicts with the older names ``weight_g`` and ``weight_v`` load too.
     """
-    made = _WeightNorm(dim)
-    parametrize.register_parametrization(module, name, made, unsafe=True)
+    parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
     def older_names(state_dict, prefix, *_):
         for old, new in ((f"{prefix}{name}_g", "original0"), (f"{prefix}{name}_v", "original1")):
@@ -146,43 +143,34 @@ def weight_norm(module, name="weight", dim=0):
 
 
 class _SpectralNorm(Module):
-    """A matrix over its largest singular value, which power iteration follows (Miyato et al. 2018)."""
+    """A matrix over its largest singular value, which power iteration follows (Miyato et al. 2018); a vector over its length."""
 
     def __init__(self, weight, n_power_iterations=1, dim=0, eps=1e-12):
         super().__init__()
-        ndim = weight.ndim
-        if dim >= ndim or dim < -ndim:
-            raise IndexError(f"Dimension out of range (expected to be in range of [-{ndim}, {ndim - 1}] but got {dim})")
-        if n_power_iterations <= 0:
-            raise ValueError(f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}")
-        self.dim, self.eps = dim if dim >= 0 else dim + ndim, eps
-        if ndim > 1:
+        if dim not in range(-weight.dim(), weight.dim()):
+            raise IndexError(f"Dimension out of range: dim is {dim}, and the weight has {weight.dim()} dimensions")
+        check_iterations(n_power_iterations)
+        self.dim, self.eps = dim % weight.dim(), eps
+        if weight.dim() > 1:
             self.n_power_iterations = n_power_iterations
-            matrix = self.as_matrix(weight)
-            h, w = matrix.size()
-            self.register_buffer("_u", F.normalize(matrix.new_empty(h).normal_(0, 1), dim=0, eps=self.eps))
-            self.register_buffer("_v", F.normalize(matrix.new_empty(w).normal_(0, 1), dim=0, eps=self.eps))
-            self._power_method(matrix, 15)
-
-    def as_matrix(self, weight):
-        if self.dim != 0:
-            weight = weight.permute(self.dim, *(d for d in range(weight.dim()) if d != self.dim))
-        return weight.flatten(1)
+            matrix = matrix_of(weight, self.dim)
+            self.register_buffer("_u", random_unit(matrix, 0, eps))
+            self.register_buffer("_v", random_unit(matrix, 1, eps))
+            self._power_method(matrix, 15)  # so that the first forward finds the value nearly right
 
     @torch.no_grad()
     def _power_method(self, matrix, count):
         for _ in range(count):
-            self._u.copy_(F.normalize(torch.mv(matrix, self._v), dim=0, eps=self.eps))
-            self._v.copy_(F.normalize(torch.mv(matrix.H, self._u), dim=0, eps=self.eps))
+            self._u.copy_(unit(matrix @ self._v, self.eps))
+            self._v.copy_(unit(matrix.H @ self._u, self.eps))
 
     def forward(self, weight):
-        if weight.ndim == 1:
-            return F.normalize(weight, dim=0, eps=self.eps)
-        matrix = self.as_matrix(weight)
+        if weight.dim() == 1:
+            return unit(weight, self.eps)
+        matrix = matrix_of(weight, self.dim)
         if self.training:
             self._power_method(matrix, self.n_power_iterations)
-        u, v = self._u.clone(), self._v.clone()
-        return weight / torch.vdot(u, torch.mv(matrix, v))
+        return weight / largest(matrix, self._u.clone(), self._v.clone())  # the buffers move on before backward runs
 
     def right_inverse(self, value):
         return value
@@ -190,11 +178,5 @@ class _SpectralNorm(Module):
 
 def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=None):
     """Divides a parameter by its largest singular value, estimated by ``n_power_iterations`` steps in each training forward."""
-    weight = getattr(module, name, None)
-    if not isinstance(weight, torch.Tensor):
-        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
-    if dim is None:
-        transposed = torch.nn.ConvTranspose1d, torch.nn.ConvTranspose2d, torch.nn.ConvTranspose3d
-        dim = 1 if isinstance(module, transposed) else 0
-    parametrize.register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, dim, eps))
-    return module
+    made = _SpectralNorm(tensor_of(module, name), n_power_iterations, output_dim(module) if dim is None else dim, eps)
+    return parametrize.register_parametrization(module, name, made)

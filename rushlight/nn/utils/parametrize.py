@@ -7,7 +7,6 @@ from copy import deepcopy
 
 import rushlight as torch
 from ..modules.container import ModuleDict, ModuleList
-from ..modules.module import Module
 from ..parameter import Parameter
 
 __all__ = ["cached", "ParametrizationList", "register_parametrization", "is_parametrized", "remove_parametrizations", "type_before_parametrizations",
@@ -52,39 +51,49 @@ def _maybe_set(dest, src):
     dest.data = src.data if isinstance(src, torch.Tensor) else src
 
 
+def _require_same(what, before, after):
+    """ValueError for a result of another kind than (dtype, shape)."""
+    if not isinstance(after, torch.Tensor):
+        raise ValueError(f"{what} must return a tensor, not {type(after).__name__}")
+    if (after.dtype, after.shape) != before:
+        raise ValueError(f"{what} may not change a tensor of {before[0]} {tuple(before[1])} into one of {after.dtype} {tuple(after.shape)}, unless the `unsafe` flag is set")
+
+
 class ParametrizationList(ModuleList):
     """The parametrizations of one tensor, first to last, and what they start from: ``original`` (or ``original0``, ``original1``, ...)."""
 
     original: torch.Tensor
 
     def __init__(self, modules, original, unsafe=False):
-        if len(modules) == 0:
-            raise ValueError("ParametrizationList requires one or more modules.")
+        if not modules:
+            raise ValueError("a ParametrizationList needs at least one parametrization")
         super().__init__(modules)
         self.unsafe = unsafe
-        shape, dtype = original.shape, original.dtype
-        start = self.inverted(original)
+        before = original.dtype, original.shape
+        start = self._inverted(original)
         self.is_tensor = isinstance(start, torch.Tensor)
         self.ntensors = 1 if self.is_tensor else len(start)
         if self.is_tensor:
-            if original.dtype != start.dtype:
-                raise ValueError(f"When `right_inverse` outputs one tensor, it may not change the dtype.\noriginal.dtype: {original.dtype}\nright_inverse(original).dtype: {start.dtype}")
+            if start.dtype != original.dtype:
+                raise ValueError(f"`right_inverse` gave {start.dtype} for a tensor of {original.dtype}: where it gives one tensor, the dtype must stay")
             with torch.no_grad():
                 _maybe_set(original, start)
             _register_parameter_or_buffer(self, "original", original)
         else:
-            for k, tensor in enumerate(start):
-                if not isinstance(tensor, torch.Tensor):
-                    raise ValueError(f"'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got element {k} of the sequence with type {type(tensor).__name__}.")
-                if isinstance(original, Parameter):
-                    tensor = Parameter(tensor, original.requires_grad)
-                tensor.requires_grad_(original.requires_grad)
-                _register_parameter_or_buffer(self, f"original{k}", tensor)
-        if not self.unsafe:
-            self.check(shape, dtype)
+            self._enter_parts(start, original)
+        if not unsafe:
+            _require_same("a parametrization", before, self())
 
-    def inverted(self, value):
-        """What the parametrizations start from to give a value."""
+    def _enter_parts(self, parts, original):
+        """Several tensors from which the original is computed: parameters if it was one."""
+        for place, part in enumerate(parts):
+            if not isinstance(part, torch.Tensor):
+                raise ValueError(f"`right_inverse` must give a tensor or a sequence of tensors, and its element {place} is {type(part).__name__}")
+            part = Parameter(part, original.requires_grad) if isinstance(original, Parameter) else part.requires_grad_(original.requires_grad)
+            _register_parameter_or_buffer(self, f"original{place}", part)
+
+    def _inverted(self, value):
+        """What the parametrizations start from to give a value: as far back as they can be inverted."""
         with torch.no_grad():
             for module in reversed(self):
                 if hasattr(module, "right_inverse"):
@@ -92,39 +101,28 @@ class ParametrizationList(ModuleList):
                         value = module.right_inverse(value)
                     except NotImplementedError:
                         break
-        if not isinstance(value, torch.Tensor) and not isinstance(value, collections.abc.Sequence):
-            raise ValueError(f"'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got {type(value).__name__}")
+        if not isinstance(value, (torch.Tensor, collections.abc.Sequence)):
+            raise ValueError(f"`right_inverse` must give a tensor or a sequence of tensors, not {type(value).__name__}")
         return value
 
-    def check(self, shape, dtype):
-        """ValueError for parametrizations that change what kind of tensor it is."""
-        result = self()
-        if not isinstance(result, torch.Tensor):
-            raise ValueError(f"A parametrization must return a tensor. Got {type(result).__name__}.")
-        if result.dtype != dtype:
-            raise ValueError(f"Registering a parametrization may not change the dtype of the tensor, unless `unsafe` flag is enabled.\nunparametrized dtype: {dtype}\nparametrized dtype: {result.dtype}")
-        if result.shape != shape:
-            raise ValueError(f"Registering a parametrization may not change the shape of the tensor, unless `unsafe` flag is enabled.\nunparametrized shape: {shape}\nparametrized shape: {result.shape}")
-
     def originals(self):
-        return (self.original,) if self.is_tensor else tuple(getattr(self, f"original{k}") for k in range(self.ntensors))
+        """The tensors that the parametrizations start from."""
+        return [self.original] if self.is_tensor else [getattr(self, f"original{place}") for place in range(self.ntensors)]
 
     def right_inverse(self, value):
-        """Sets the original tensors so that the parametrized one becomes ``value``."""
+        """Sets the original tensors so that the parametrized one becomes ``value``.  RuntimeError for parametrizations that have no inverse."""
         with torch.no_grad():
             for module in reversed(self):
                 if not hasattr(module, "right_inverse"):
-                    raise RuntimeError(f"parametrization {type(module).__name__} does not implement right_inverse.")
+                    raise RuntimeError(f"{type(module).__name__} has no `right_inverse`, so nothing can be assigned to what it parametrizes")
                 value = module.right_inverse(value)
-            values = (value,) if self.is_tensor else tuple(value)
-            if len(values) != self.ntensors:
-                raise ValueError(f"'right_inverse' must return a sequence of tensors of length {self.ntensors}. Got a sequence of length {len(values)}.")
-            for original, new in zip(self.originals(), values):
-                if not isinstance(new, torch.Tensor):
-                    raise ValueError(f"`right_inverse` should return a tensor. Got {type(new).__name__}")
-                if original.dtype != new.dtype:
-                    raise ValueError(f"The tensor returned by `right_inverse` has dtype {new.dtype} while `original` has dtype {original.dtype}")
-                _maybe_set(original, new)
+            parts = [value] if self.is_tensor else list(value)
+            if len(parts) != self.ntensors:
+                raise ValueError(f"`right_inverse` gave {len(parts)} tensors, and the parametrization starts from {self.ntensors}")
+            for original, part in zip(self.originals(), parts):
+                if getattr(part, "dtype", None) != original.dtype:
+                    raise ValueError(f"`right_inverse` gave {getattr(part, 'dtype', type(part).__name__)} where a tensor of {original.dtype} is kept")
+                _maybe_set(original, part)
 
     def forward(self):
         first, *rest = self
@@ -139,16 +137,13 @@ def _inject_new_class(module):
     cls = type(module)
 
     def default_deepcopy(self, memo):
-        known = memo.get(id(self))
-        if known is not None:
-            return known
-        made = self.__new__(type(self))
-        memo[id(self)] = made
-        made.__dict__ = deepcopy(self.__dict__, memo)
-        return made
+        if id(self) not in memo:
+            memo[id(self)] = type(self).__new__(type(self))
+            vars(memo[id(self)]).update(deepcopy(vars(self), memo))
+        return memo[id(self)]
 
     def getstate(self):
-        raise RuntimeError("Serialization of parametrized modules is only supported through state_dict(). See the note on saving models: save module.state_dict().")
+        raise RuntimeError(f"a parametrized module has a class of its own and cannot be pickled: save the state_dict() of this {cls.__name__} instead")
 
     members = {"__getstate__": getstate}
     if not hasattr(cls, "__deepcopy__"):
@@ -161,7 +156,7 @@ def _inject_property(module, name):
     def value(self):
         if not _cache_enabled:
             return self.parametrizations[name]()
-        key = id(module), name
+        key = id(self), name
         found = _cache.get(key)
         if found is None:
             found = _cache[key] = self.parametrizations[name]()
@@ -183,23 +178,11 @@ def register_parametrization(module, tensor_name, parametrization, *, unsafe=Fal
     if is_parametrized(module, tensor_name):
         known = module.parametrizations[tensor_name]
         if not unsafe:
-            before = getattr(module, tensor_name)
-            after = parametrization(before)
-            if not isinstance(after, torch.Tensor) or after.dtype != before.dtype or after.shape != before.shape:
-                raise ValueError("Registering a parametrization may not change the shape or the dtype of the tensor, unless `unsafe` flag is enabled.\n"
-                                 f"module.{tensor_name}: {before.dtype} {tuple(before.shape)}\nparametrization(module.{tensor_name}): {after!r}")
-            if hasattr(parametrization, "right_inverse"):
-                try:
-                    start = parametrization.right_inverse(before)
-                except NotImplementedError:
-                    start = None
-                if start is not None and (not isinstance(start, torch.Tensor) or start.dtype != before.dtype or start.shape != before.shape):
-                    raise ValueError("parametrization.right_inverse must return a tensor of the shape and dtype it was given, unless `unsafe` flag is enabled")
+            _check_next(parametrization, getattr(module, tensor_name))
         known.append(parametrization)
         known.unsafe |= unsafe
-    elif tensor_name in module._buffers or tensor_name in module._parameters:
-        original = getattr(module, tensor_name)
-        made = ParametrizationList([parametrization], original, unsafe=unsafe)
+    elif tensor_name in module._parameters or tensor_name in module._buffers:
+        made = ParametrizationList([parametrization], getattr(module, tensor_name), unsafe=unsafe)
         delattr(module, tensor_name)
         if not is_parametrized(module):
             _inject_new_class(module)
@@ -207,8 +190,20 @@ def register_parametrization(module, tensor_name, parametrization, *, unsafe=Fal
         _inject_property(module, tensor_name)
         module.parametrizations[tensor_name] = made
     else:
-        raise ValueError(f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name '{tensor_name}'")
+        raise ValueError(f"{tensor_name!r} is neither a parameter, a buffer nor a parametrized tensor of {module}")
     return module
+
+
+def _check_next(parametrization, value):
+    """ValueError for a parametrization that turns the value of those before it, or its own inverse of that, into another kind of tensor."""
+    kind = value.dtype, value.shape
+    _require_same("a parametrization", kind, parametrization(value))
+    if hasattr(parametrization, "right_inverse"):
+        try:
+            start = parametrization.right_inverse(value)
+        except NotImplementedError:
+            return
+        _require_same("`right_inverse`", kind, start)
 
 
 def is_parametrized(module, tensor_name=None) -> bool:
@@ -222,31 +217,30 @@ def is_parametrized(module, tensor_name=None) -> bool:
 def remove_parametrizations(module, tensor_name, leave_parametrized=True):
     """Makes a parametrized tensor an ordinary one again: with its present value, or (``leave_parametrized=False``) as it was."""
     if not is_parametrized(module, tensor_name):
-        raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
+        raise ValueError(f"{tensor_name!r} of {module} is not parametrized")
     known = module.parametrizations[tensor_name]
+    if not known.is_tensor and not leave_parametrized:
+        raise ValueError(f"{tensor_name!r} is computed from {known.ntensors} tensors, none of which it was before: it can only be left parametrized")
     if known.is_tensor:
-        original = known.original
+        tensor = known.original
         if leave_parametrized:
             with torch.no_grad():
-                value = getattr(module, tensor_name)
-            _maybe_set(original, value)
+                _maybe_set(tensor, getattr(module, tensor_name))
     else:
-        if not leave_parametrized:
-            raise ValueError("Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a sequence of tensors.")
-        value = getattr(module, tensor_name)
-        original = Parameter(value.detach()) if value.requires_grad else value
-    delattr(module.__class__, tensor_name)
+        tensor = getattr(module, tensor_name)
+        tensor = Parameter(tensor.detach()) if tensor.requires_grad else tensor
+    delattr(type(module), tensor_name)
     del module.parametrizations[tensor_name]
-    _register_parameter_or_buffer(module, tensor_name, original)
+    _register_parameter_or_buffer(module, tensor_name, tensor)
     if not is_parametrized(module):
-        delattr(module, "parametrizations")
-        module.__class__ = module.__class__.__bases__[0]
+        del module.parametrizations
+        module.__class__ = type(module).__bases__[0]
     return module
 
 
 def type_before_parametrizations(module):
     """The class that a module had before it was parametrized."""
-    return module.__class__.__bases__[0] if is_parametrized(module) else type(module)
+    return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 
 def transfer_parametrizations_and_params(from_module, to_module, tensor_name=None):

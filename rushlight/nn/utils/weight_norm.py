@@ -3,48 +3,41 @@ from __future__ import annotations
 
 import rushlight as torch
 from ..parameter import Parameter
+from .hooked import Computed
 
 __all__ = ["WeightNorm", "weight_norm", "remove_weight_norm"]
 
 
-def norm_except(v, dim):
-    """The norm of a tensor over all dimensions but one (None: over all)."""
-    dims = tuple(k for k in range(v.dim()) if dim is None or dim == -1 or k != dim % v.dim())
-    return torch.linalg.vector_norm(v, dim=dims, keepdim=dim is not None and dim != -1)
-
-
-class WeightNorm:
+class WeightNorm(Computed):
     """The hook: computes ``weight = g * v / |v|`` before a forward."""
 
+    name = property(lambda self: self._tensor_name)
+
     def __init__(self, name, dim):
-        self.name, self.dim = name, -1 if dim is None else dim
+        self._tensor_name, self.dim = name, -1 if dim is None else dim
 
     def compute_weight(self, module):
-        g, v = getattr(module, self.name + "_g"), getattr(module, self.name + "_v")
-        return v * (g / norm_except(v, self.dim))
+        """The weight by its present norm and direction."""
+        direction = getattr(module, f"{self.name}_v")
+        return direction * (getattr(module, f"{self.name}_g") / torch.norm_except_dim(direction, 2, self.dim))
+
+    _value = compute_weight
 
     @staticmethod
     def apply(module, name, dim):
-        for hook in module._forward_pre_hooks.values():
-            if isinstance(hook, WeightNorm) and hook.name == name:
-                raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
-        made = WeightNorm(name, dim)
-        weight = getattr(module, name)
-        del module._parameters[name]
-        module.register_parameter(name + "_g", Parameter(norm_except(weight, made.dim).detach()))
-        module.register_parameter(name + "_v", Parameter(weight.detach()))
-        object.__setattr__(module, name, made.compute_weight(module))
-        module.register_forward_pre_hook(made)
-        return made
+        """Splits a parameter, and gives the hook that joins it."""
+        WeightNorm._require_none(module, name)
+        hook, weight = WeightNorm(name, dim), getattr(module, name).detach()
+        delattr(module, name)
+        module.register_parameter(f"{name}_g", Parameter(torch.norm_except_dim(weight, 2, hook.dim)))
+        module.register_parameter(f"{name}_v", Parameter(weight))
+        hook._attach(module)
+        return hook
 
     def remove(self, module):
-        weight = self.compute_weight(module)
-        module.__dict__.pop(self.name, None)
-        del module._parameters[self.name + "_g"], module._parameters[self.name + "_v"]
-        setattr(module, self.name, Parameter(weight.detach()))
-
-    def __call__(self, module, inputs):
-        object.__setattr__(module, self.name, self.compute_weight(module))
+        """Joins the parameter for good."""
+        weight = self.compute_weight(module).detach()
+        self._settle(module, ("_g", "_v"), Parameter(weight))
 
 
 def weight_norm(module, name="weight", dim=0):
@@ -55,9 +48,4 @@ def weight_norm(module, name="weight", dim=0):
 
 def remove_weight_norm(module, name="weight"):
     """Makes the parameter ordinary again.  ValueError where there is no weight norm on it."""
-    for key, hook in module._forward_pre_hooks.items():
-        if isinstance(hook, WeightNorm) and hook.name == name:
-            hook.remove(module)
-            del module._forward_pre_hooks[key]
-            return module
-    raise ValueError(f"weight_norm of '{name}' not found in {module}")
+    return WeightNorm._detach(module, name, f"weight_norm of '{name}' not found in {module}")
