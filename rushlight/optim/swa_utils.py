@@ -15,54 +15,57 @@ from .lr_scheduler import LRScheduler
 __all__ = ["AveragedModel", "SWALR", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn", "get_swa_multi_avg_fn", "update_bn"]
 
 
-def get_ema_avg_fn(decay=0.999):
-    """``(average, parameter, count) -> average`` with exponentially fading weights.  ValueError for a decay outside [0, 1]."""
-    check_decay(decay)
-
-    def average(ema_param, current_param, num_averaged):
-        return decay * ema_param + (1 - decay) * current_param
+def each(weight):
+    """``(average, value, count) -> average``, moved towards the value by ``weight(count)``."""
+    def average(averaged, current, count):
+        return averaged + (current - averaged) * weight(count)
 
     return no_grad()(average)
+
+
+def together(weight):
+    """``(averages, values, count)``: lists, moved in place.  Integers, which have no place between, round."""
+    def average(averages, values, count):
+        part = weight(count)
+        for mean, current in zip(averages, values):
+            if mean.is_floating_point() or mean.is_complex():
+                mean.lerp_(current.to(mean.dtype), part)
+            else:
+                mean.copy_(mean + (current - mean) * part)
+
+    return no_grad()(average)
+
+
+def fading(decay):
+    """The weight of a new value where those before fade.  ValueError for a decay outside [0, 1]."""
+    if not 0.0 <= decay <= 1.0:
+        raise ValueError(f"Invalid decay value {decay}: it must be from 0 to 1")
+    return lambda count: 1 - decay
+
+
+def equal(count):
+    """The weight of a new value as one of ``count + 1``."""
+    return 1 / (float(count) + 1)
+
+
+def get_ema_avg_fn(decay=0.999):
+    """``(average, parameter, count) -> average`` with exponentially fading weights.  ValueError for a decay outside [0, 1]."""
+    return each(fading(decay))
 
 
 def get_ema_multi_avg_fn(decay=0.999):
     """As ``get_ema_avg_fn``, for lists of tensors, in place."""
-    check_decay(decay)
-
-    def average(ema_param_list, current_param_list, _):
-        for mean, current in zip(ema_param_list, current_param_list):
-            if mean.is_floating_point() or mean.is_complex():
-                mean.lerp_(current.to(mean.dtype), 1 - decay)
-            else:
-                mean.copy_(mean * decay + current * (1 - decay))
-
-    return no_grad()(average)
+    return together(fading(decay))
 
 
 def get_swa_avg_fn():
     """``(average, parameter, count) -> average`` with equal weights."""
-    def average(averaged_param, current_param, num_averaged):
-        return averaged_param + (current_param - averaged_param) / (num_averaged + 1)
-
-    return no_grad()(average)
+    return each(equal)
 
 
 def get_swa_multi_avg_fn():
     """As ``get_swa_avg_fn``, for lists of tensors, in place."""
-    def average(averaged_param_list, current_param_list, num_averaged):
-        weight = 1 / (float(num_averaged) + 1)
-        for mean, current in zip(averaged_param_list, current_param_list):
-            if mean.is_floating_point() or mean.is_complex():
-                mean.lerp_(current.to(mean.dtype), weight)
-            else:
-                mean.copy_(mean + (current - mean) * weight)
-
-    return no_grad()(average)
-
-
-def check_decay(decay):
-    if not 0.0 <= decay <= 1.0:
-        raise ValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1] range.")
+    return together(equal)
 
 
 class AveragedModel(Module):

@@ -4,7 +4,7 @@ from __future__ import annotations
 from .. import functional as F
 from .. import init
 from ..parameter import UninitializedBuffer, UninitializedParameter, is_lazy
-from .linear import empty
+from .linear import enter_parameters, shown
 from .module import Module
 
 
@@ -15,22 +15,29 @@ class _NormBase(Module):
 
     def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None, *, bias=True):
         super().__init__()
-        import rushlight
         self.num_features, self.eps, self.momentum, self.affine, self.track_running_stats = num_features, eps, momentum, affine, track_running_stats
-        self.register_parameter("weight", empty(num_features, device=device, dtype=dtype) if affine else None)
-        self.register_parameter("bias", empty(num_features, device=device, dtype=dtype) if affine and bias else None)
-        self.register_buffer("running_mean", rushlight.zeros(num_features, device=device, dtype=dtype) if track_running_stats else None)
-        self.register_buffer("running_var", rushlight.ones(num_features, device=device, dtype=dtype) if track_running_stats else None)
-        self.register_buffer("num_batches_tracked", rushlight.tensor(0, dtype=rushlight.int64) if track_running_stats else None)
+        enter_parameters(self, num_features, {"weight": affine, "bias": affine and bias}, device, dtype)
+        self._enter_running_stats(device, dtype)
         self.reset_parameters()
 
-    def reset_running_stats(self):
+    def _enter_running_stats(self, device, dtype):
+        import rushlight
         if self.track_running_stats:
-            self.running_mean.zero_()
-            self.running_var.fill_(1)
-            self.num_batches_tracked.zero_()
+            mean = rushlight.zeros(self.num_features, device=device, dtype=dtype)
+            stats = mean, rushlight.ones_like(mean), rushlight.tensor(0)
+        else:
+            stats = (None,) * 3
+        for name, value in zip(("running_mean", "running_var", "num_batches_tracked"), stats):
+            self.register_buffer(name, value)
+
+    def reset_running_stats(self):
+        """As before any batch: mean 0, variance 1."""
+        if self.track_running_stats:
+            for buffer, value in ((self.running_mean, 0), (self.running_var, 1), (self.num_batches_tracked, 0)):
+                buffer.fill_(value)
 
     def reset_parameters(self):
+        """Running statistics as before any batch, and an affine map that changes nothing."""
         self.reset_running_stats()
         if self.affine:
             init.ones_(self.weight)
@@ -38,15 +45,13 @@ class _NormBase(Module):
                 init.zeros_(self.bias)
 
     def extra_repr(self):
-        text = f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
-        return text
+        return f"{self.num_features}, {shown(self, 'eps', 'momentum', 'affine', 'bias', 'track_running_stats')}"
 
     def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs):
-        version = local_metadata.get("version")
-        key = prefix + "num_batches_tracked"
-        if (version is None or version < 2) and self.track_running_stats and key not in state_dict:
+        key, version = f"{prefix}num_batches_tracked", local_metadata.get("version") or 1
+        if version < 2 and self.track_running_stats and key not in state_dict:  # saved before batches were counted
             import rushlight
-            state_dict[key] = self.num_batches_tracked if self.num_batches_tracked is not None else rushlight.tensor(0)
+            state_dict[key] = rushlight.tensor(0) if self.num_batches_tracked is None else self.num_batches_tracked
         super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
 
 

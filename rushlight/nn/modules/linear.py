@@ -15,6 +15,17 @@ def empty(*size, device=None, dtype=None):
     return Parameter(rushlight.empty(*size, device=device, dtype=dtype))
 
 
+def enter_parameters(module, shape, wanted, device=None, dtype=None):
+    """Parameters of one shape by name; None for those not wanted, which keep their place in the state dict."""
+    for name, present in wanted.items():
+        module.register_parameter(name, empty(shape, device=device, dtype=dtype) if present else None)
+
+
+def shown(module, *names) -> str:
+    """Attributes as ``repr`` shows them; of ``bias``, whether there is one."""
+    return ", ".join([f"{name}={module.bias is not None if name == 'bias' else getattr(module, name)}" for name in names])
+
+
 class Identity(Module):
     """Gives back what it gets; takes any arguments."""
 
@@ -34,24 +45,21 @@ class Linear(Module):
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
         self.weight = empty((out_features, in_features), device=device, dtype=dtype)
-        if bias:
-            self.bias = empty(out_features, device=device, dtype=dtype)
-        else:
-            self.register_parameter("bias", None)
+        enter_parameters(self, out_features, {"bias": bias}, device, dtype)
         self.reset_parameters()
 
     def reset_parameters(self):
+        """Both uniform within 1 / sqrt(in_features)."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
-            fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
-            bound = 1 / math.sqrt(fan_in) if fan_in > 0 else 0
+            bound = self.weight.size(1) ** -0.5 if self.weight.size(1) else 0
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input):
         return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self):
-        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+        return shown(self, "in_features", "out_features", "bias")
 
 
 class NonDynamicallyQuantizableLinear(Linear):
@@ -67,23 +75,21 @@ class Bilinear(Module):
             raise ValueError(f"in1_features must be > 0, but got {in1_features}")
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
         self.weight = empty((out_features, in1_features, in2_features), device=device, dtype=dtype)
-        if bias:
-            self.bias = empty(out_features, device=device, dtype=dtype)
-        else:
-            self.register_parameter("bias", None)
+        enter_parameters(self, out_features, {"bias": bias}, device, dtype)
         self.reset_parameters()
 
     def reset_parameters(self):
-        bound = 1 / math.sqrt(self.weight.size(1))
-        init.uniform_(self.weight, -bound, bound)
-        if self.bias is not None:
-            init.uniform_(self.bias, -bound, bound)
+        """Uniform within 1 / sqrt(in1_features)."""
+        bound = self.weight.size(1) ** -0.5
+        for parameter in (self.weight, self.bias):
+            if parameter is not None:
+                init.uniform_(parameter, -bound, bound)
 
     def forward(self, input1, input2):
         return F.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self):
-        return f"in1_features={self.in1_features}, in2_features={self.in2_features}, out_features={self.out_features}, bias={self.bias is not None}"
+        return shown(self, "in1_features", "in2_features", "out_features", "bias")
 
 
 class LazyLinear(Linear):

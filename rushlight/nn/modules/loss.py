@@ -1,138 +1,130 @@
 """Losses as modules."""
 from __future__ import annotations
 
+import inspect
 import math
 
 from .. import functional as F
 from .linear import Linear
 from .module import Module
+from .rearrange import PairwiseDistance
 
 
 class _Loss(Module):
-    """A loss with a reduction."""
+    """A loss with a reduction: ``forward`` calls the function of the family with its options."""
+
+    _function: str
+    _options: tuple = ()
 
     def __init__(self, size_average=None, reduce=None, reduction="mean"):
         super().__init__()
         from ...ops.loss import chosen
-        self.reduction = reduction if reduction == "batchmean" else chosen(reduction, size_average, reduce) if size_average is not None or reduce is not None else reduction
+        self.reduction = reduction if size_average is None and reduce is None else chosen(reduction, size_average, reduce)
+
+    def forward(self, *values, **named):
+        options = {name: getattr(self, name) for name in self._options}
+        return getattr(F, self._function)(*values, **named, **options, reduction=self.reduction)
+
+    def _check(self):
+        """ValueError for options that mean nothing."""
 
 
 class _WeightedLoss(_Loss):
     """A loss with a weight for each class or element."""
+
+    _options = ("weight",)
 
     def __init__(self, weight=None, size_average=None, reduce=None, reduction="mean"):
         super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
 
 
-def of_pair(name, function, doc, base=_Loss, **options):
-    """A loss of input and target whose options go on to a function."""
-    class Made(base):
+OLD_FLAGS = {"size_average": None, "reduce": None, "reduction": "mean"}
+BUFFERS = ("weight", "pos_weight")
+
+
+def of(function, named_only=False, **arguments):
+    """Makes a class the loss of a function: ``arguments``, in order and with their defaults, are its constructor's; all but the reduction's go on to the function."""
+    kind = inspect.Parameter.KEYWORD_ONLY if named_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    signature = inspect.Signature([own, *[inspect.Parameter(name, kind, default=default) for name, default in arguments.items()]])
+
+    def declare(cls):
         def __init__(self, *args, **kwargs):
-            values = {key: kwargs.pop(key, default) for key, default in options.items()}
-            super().__init__(*args, **kwargs)
-            for key, value in values.items():
-                setattr(self, key, value)
+            given = signature.bind(self, *args, **kwargs)
+            given.apply_defaults()
+            _Loss.__init__(self, **{name: given.arguments[name] for name in OLD_FLAGS if name in arguments})
+            for name in cls._options:
+                if name in BUFFERS:
+                    self.register_buffer(name, given.arguments[name])
+                else:
+                    setattr(self, name, given.arguments[name])
+            self._check()
 
-        def forward(self, input, target):
-            values = {key: getattr(self, key) for key in options}
-            if base is _WeightedLoss:
-                values["weight"] = self.weight
-            return getattr(F, function)(input, target, reduction=self.reduction, **values)
+        __init__.__signature__ = signature
+        cls.__init__, cls._function, cls._options = __init__, function, tuple([name for name in arguments if name not in OLD_FLAGS])
+        return cls
 
-    Made.__name__ = Made.__qualname__ = name
-    Made.__doc__ = doc
-    return Made
-
-
-L1Loss = of_pair("L1Loss", "l1_loss", "|x - y|.")
-MSELoss = of_pair("MSELoss", "mse_loss", "(x - y)^2.")
-SoftMarginLoss = of_pair("SoftMarginLoss", "soft_margin_loss", "log(1 + exp(-y x)).")
-BCELoss = of_pair("BCELoss", "binary_cross_entropy", "The cross entropy of probabilities.", _WeightedLoss)
-MultiLabelMarginLoss = of_pair("MultiLabelMarginLoss", "multilabel_margin_loss", "Hinge loss between target classes and others.")
-MultiLabelSoftMarginLoss = of_pair("MultiLabelSoftMarginLoss", "multilabel_soft_margin_loss", "The mean binary cross entropy of logits.", _WeightedLoss)
+    return declare
 
 
+@of("l1_loss", **OLD_FLAGS)
+class L1Loss(_Loss):
+    """|x - y|."""
+
+
+@of("mse_loss", **OLD_FLAGS)
+class MSELoss(_Loss):
+    """(x - y)^2."""
+
+
+@of("smooth_l1_loss", **OLD_FLAGS, beta=1.0)
+class SmoothL1Loss(_Loss):
+    """Squared below beta, absolute above."""
+
+
+@of("huber_loss", reduction="mean", delta=1.0)
+class HuberLoss(_Loss):
+    """Squared below delta, linear above."""
+
+
+@of("soft_margin_loss", **OLD_FLAGS)
+class SoftMarginLoss(_Loss):
+    """log(1 + exp(-y x))."""
+
+
+@of("cross_entropy", weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0)
+class CrossEntropyLoss(_WeightedLoss):
+    """The cross entropy of logits [n, c, *] with class targets [n, *] or probabilities [n, c, *]."""
+
+
+@of("nll_loss", weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean")
 class NLLLoss(_WeightedLoss):
-    """The negative log likelihood of class targets."""
-
-    def __init__(self, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
-        super().__init__(weight, size_average, reduce, reduction)
-        self.ignore_index = ignore_index
-
-    def forward(self, input, target):
-        return F.nll_loss(input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
+    """The negative log likelihood of class targets [n, *] by log probabilities [n, c, *]."""
 
 
 class NLLLoss2d(NLLLoss):
     """The old name of NLLLoss for images."""
 
 
-class CrossEntropyLoss(_WeightedLoss):
-    """The cross entropy of logits with class targets."""
-
-    def __init__(self, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0):
-        super().__init__(weight, size_average, reduce, reduction)
-        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
-
-    def forward(self, input, target):
-        return F.cross_entropy(input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction, label_smoothing=self.label_smoothing)
+@of("binary_cross_entropy", weight=None, **OLD_FLAGS)
+class BCELoss(_WeightedLoss):
+    """The cross entropy of probabilities."""
 
 
+@of("binary_cross_entropy_with_logits", weight=None, **OLD_FLAGS, pos_weight=None)
 class BCEWithLogitsLoss(_Loss):
     """The cross entropy of sigmoid(x)."""
 
-    def __init__(self, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None):
-        super().__init__(size_average, reduce, reduction)
-        self.register_buffer("weight", weight)
-        self.register_buffer("pos_weight", pos_weight)
 
-    def forward(self, input, target):
-        return F.binary_cross_entropy_with_logits(input, target, self.weight, pos_weight=self.pos_weight, reduction=self.reduction)
-
-
+@of("kl_div", **OLD_FLAGS, log_target=False)
 class KLDivLoss(_Loss):
     """target * (log target - x), x being log probabilities."""
 
-    def __init__(self, size_average=None, reduce=None, reduction="mean", log_target=False):
-        super().__init__(size_average, reduce, reduction)
-        self.log_target = log_target
 
-    def forward(self, input, target):
-        return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
-
-
-class SmoothL1Loss(_Loss):
-    """Squared below beta, absolute above."""
-
-    def __init__(self, size_average=None, reduce=None, reduction="mean", beta=1.0):
-        super().__init__(size_average, reduce, reduction)
-        self.beta = beta
-
-    def forward(self, input, target):
-        return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
-
-
-class HuberLoss(_Loss):
-    """Squared below delta, linear above."""
-
-    def __init__(self, reduction="mean", delta=1.0):
-        super().__init__(reduction=reduction)
-        self.delta = delta
-
-    def forward(self, input, target):
-        return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
-
-
+@of("ctc_loss", blank=0, reduction="mean", zero_infinity=False)
 class CTCLoss(_Loss):
     """-log of the probability of all alignments that collapse to the targets (Graves et al. 2006)."""
-
-    def __init__(self, blank=0, reduction="mean", zero_infinity=False):
-        super().__init__(reduction=reduction)
-        self.blank, self.zero_infinity = blank, zero_infinity
-
-    def forward(self, log_probs, targets, input_lengths, target_lengths):
-        return F.ctc_loss(log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity)
 
 
 class LinearCrossEntropyLoss(Module):
@@ -157,95 +149,70 @@ class LinearCrossEntropyLoss(Module):
                 f"ignore_index={self.ignore_index}, label_smoothing={self.label_smoothing}, options={self.options}")
 
 
+@of("poisson_nll_loss", log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean")
 class PoissonNLLLoss(_Loss):
     """The negative log likelihood of Poisson counts."""
 
-    def __init__(self, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"):
-        super().__init__(size_average, reduce, reduction)
-        self.log_input, self.full, self.eps = log_input, full, eps
-
     def forward(self, log_input, target):
-        return F.poisson_nll_loss(log_input, target, log_input=self.log_input, full=self.full, eps=self.eps, reduction=self.reduction)
+        return super().forward(log_input, target)
 
 
+@of("gaussian_nll_loss", named_only=True, full=False, eps=1e-6, reduction="mean")
 class GaussianNLLLoss(_Loss):
     """The negative log likelihood of normal variables."""
 
-    def __init__(self, *, full=False, eps=1e-6, reduction="mean"):
-        super().__init__(None, None, reduction)
-        self.full, self.eps = full, eps
 
-    def forward(self, input, target, var):
-        return F.gaussian_nll_loss(input, target, var, full=self.full, eps=self.eps, reduction=self.reduction)
-
-
+@of("hinge_embedding_loss", margin=1.0, **OLD_FLAGS)
 class HingeEmbeddingLoss(_Loss):
     """x where the target is 1, max(0, margin - x) where it is -1."""
 
-    def __init__(self, margin=1.0, size_average=None, reduce=None, reduction="mean"):
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
 
-    def forward(self, input, target):
-        return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
-
-
+@of("cosine_embedding_loss", margin=0.0, **OLD_FLAGS)
 class CosineEmbeddingLoss(_Loss):
     """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
 
-    def __init__(self, margin=0.0, size_average=None, reduce=None, reduction="mean"):
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
 
-    def forward(self, input1, input2, target):
-        return F.cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
-
-
+@of("margin_ranking_loss", margin=0.0, **OLD_FLAGS)
 class MarginRankingLoss(_Loss):
     """max(0, -y (x1 - x2) + margin)."""
 
-    def __init__(self, margin=0.0, size_average=None, reduce=None, reduction="mean"):
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
 
-    def forward(self, input1, input2, target):
-        return F.margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
-
-
+@of("multi_margin_loss", p=1, margin=1.0, weight=None, **OLD_FLAGS)
 class MultiMarginLoss(_WeightedLoss):
     """The mean over classes of max(0, margin - x[y] + x[i]) ** p."""
 
-    def __init__(self, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
-        super().__init__(weight, size_average, reduce, reduction)
-        if p not in (1, 2):
-            raise ValueError("only p == 1 and p == 2 supported")
-        self.p, self.margin = p, margin
-
-    def forward(self, input, target):
-        return F.multi_margin_loss(input, target, p=self.p, margin=self.margin, weight=self.weight, reduction=self.reduction)
+    def _check(self):
+        if self.p not in (1, 2):
+            raise ValueError(f"only p == 1 and p == 2 are supported, not {self.p}")
 
 
-class TripletMarginLoss(_Loss):
+@of("multilabel_margin_loss", **OLD_FLAGS)
+class MultiLabelMarginLoss(_Loss):
+    """Hinge loss between target classes and others."""
+
+
+@of("multilabel_soft_margin_loss", weight=None, **OLD_FLAGS)
+class MultiLabelSoftMarginLoss(_WeightedLoss):
+    """The mean binary cross entropy of logits."""
+
+
+class _TripletLoss(_Loss):
+    """How much nearer an anchor is to its like than to another, up to a margin."""
+
+    def _check(self):
+        if self.margin <= 0:
+            raise ValueError(f"{type(self).__name__}: expected margin to be greater than 0, got {self.margin} instead")
+
+
+@of("triplet_margin_loss", margin=1.0, p=2.0, eps=1e-6, swap=False, **OLD_FLAGS)
+class TripletMarginLoss(_TripletLoss):
     """max(0, d(a, p) - d(a, n) + margin)."""
 
-    def __init__(self, margin=1.0, p=2.0, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"):
-        super().__init__(size_average, reduce, reduction)
-        if margin <= 0:
-            raise ValueError(f"TripletMarginLoss: expected margin to be greater than 0, got {margin} instead")
-        self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
 
-    def forward(self, anchor, positive, negative):
-        return F.triplet_margin_loss(anchor, positive, negative, margin=self.margin, p=self.p, eps=self.eps, swap=self.swap, reduction=self.reduction)
-
-
-class TripletMarginWithDistanceLoss(_Loss):
+@of("triplet_margin_with_distance_loss", named_only=True, distance_function=None, margin=1.0, swap=False, reduction="mean")
+class TripletMarginWithDistanceLoss(_TripletLoss):
     """The triplet loss for any distance."""
 
-    def __init__(self, *, distance_function=None, margin=1.0, swap=False, reduction="mean"):
-        super().__init__(None, None, reduction)
-        if margin <= 0:
-            raise ValueError(f"TripletMarginWithDistanceLoss: expected margin to be greater than 0, got {margin} instead")
-        self.distance_function, self.margin, self.swap = distance_function if distance_function is not None else F.pairwise_distance, margin, swap
-
-    def forward(self, anchor, positive, negative):
-        return F.triplet_margin_with_distance_loss(anchor, positive, negative, distance_function=self.distance_function, margin=self.margin, swap=self.swap, reduction=self.reduction)
+    def _check(self):
+        super()._check()
+        self.distance_function = PairwiseDistance() if self.distance_function is None else self.distance_function

@@ -5,56 +5,60 @@ import numbers
 
 from .. import functional as F
 from .. import init
-from .linear import empty
+from .linear import enter_parameters, shown
 from .module import Module
 
 
-class LayerNorm(Module):
+class _Affine(Module):
+    """A norm with parameters that scale (``weight``) and perhaps shift (``bias``) its result."""
+
+    def reset_parameters(self):
+        """Ones and zeros."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if getattr(self, "bias", None) is not None:
+            init.zeros_(self.bias)
+
+
+class _OverLast(_Affine):
+    """A norm over the last dimensions, ``normalized_shape``."""
+
+    def _enter(self, normalized_shape, eps, elementwise_affine, wanted, device, dtype):
+        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, numbers.Integral) else tuple(normalized_shape)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        enter_parameters(self, self.normalized_shape, wanted, device, dtype)
+        self.reset_parameters()
+
+
+class LayerNorm(_OverLast):
     """Normalised over the last dimensions, scaled and shifted (Ba et al. 2016)."""
 
     def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None):
         super().__init__()
-        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, numbers.Integral) else tuple(normalized_shape)
-        self.eps, self.elementwise_affine = eps, elementwise_affine
-        for name, wanted in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
-            self.register_parameter(name, empty(self.normalized_shape, device=device, dtype=dtype) if wanted else None)
-        self.reset_parameters()
-
-    def reset_parameters(self):
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        self._enter(normalized_shape, eps, elementwise_affine, {"weight": elementwise_affine, "bias": elementwise_affine and bias}, device, dtype)
 
     def forward(self, input):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self):
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
+        return f"{self.normalized_shape}, {shown(self, 'eps', 'elementwise_affine', 'bias')}"
 
 
-class RMSNorm(Module):
+class RMSNorm(_OverLast):
     """Scaled to a root mean square of 1 over the last dimensions (Zhang & Sennrich 2019)."""
 
     def __init__(self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None):
         super().__init__()
-        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, numbers.Integral) else tuple(normalized_shape)
-        self.eps, self.elementwise_affine = eps, elementwise_affine
-        self.register_parameter("weight", empty(self.normalized_shape, device=device, dtype=dtype) if elementwise_affine else None)
-        self.reset_parameters()
-
-    def reset_parameters(self):
-        if self.weight is not None:
-            init.ones_(self.weight)
+        self._enter(normalized_shape, eps, elementwise_affine, {"weight": elementwise_affine}, device, dtype)
 
     def forward(self, x):
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self):
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        return f"{self.normalized_shape}, {shown(self, 'eps', 'elementwise_affine')}"
 
 
-class GroupNorm(Module):
+class GroupNorm(_Affine):
     """Normalised over groups of channels (Wu & He 2018)."""
 
     def __init__(self, num_groups, num_channels, eps=1e-5, affine=True, bias=True, device=None, dtype=None):
@@ -62,17 +66,14 @@ class GroupNorm(Module):
         if num_channels % num_groups:
             raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
-        for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            self.register_parameter(name, empty(num_channels, device=device, dtype=dtype) if wanted else None)
+        enter_parameters(self, num_channels, {"weight": affine, "bias": affine and bias}, device, dtype)
         self.reset_parameters()
-
-    reset_parameters = LayerNorm.reset_parameters
 
     def forward(self, input):
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self):
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, bias={self.bias is not None}"
+        return f"{self.num_groups}, {self.num_channels}, {shown(self, 'eps', 'affine', 'bias')}"
 
 
 class LocalResponseNorm(Module):
@@ -86,7 +87,7 @@ class LocalResponseNorm(Module):
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
     def extra_repr(self):
-        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+        return f"{self.size}, {shown(self, 'alpha', 'beta', 'k')}"
 
 
 class CrossMapLRN2d(LocalResponseNorm):

@@ -17,26 +17,22 @@ def padding_row(index, rows, name):
     return index % rows
 
 
-class Embedding(Module):
-    """Rows of a table by integer: [*] -> [*, embedding_dim]."""
+class _Table(Module):
+    """A table of ``num_embeddings`` rows, of which one may stand for padding: it stays 0 and gets no gradient."""
 
-    def __init__(self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False,
-                 _weight=None, _freeze=False, device=None, dtype=None):
-        super().__init__()
-        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
-        padding_idx = padding_row(padding_idx, num_embeddings, "Padding_idx")
-        self.padding_idx, self.max_norm, self.norm_type = padding_idx, max_norm, norm_type
-        self.scale_grad_by_freq, self.sparse = scale_grad_by_freq, sparse
-        if _weight is None:
+    def _enter(self, num_embeddings, embedding_dim, padding_idx, weight, trainable, device, dtype):
+        self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
+        if weight is None:
             self.weight = empty((num_embeddings, embedding_dim), device=device, dtype=dtype)
-            self.weight.requires_grad_(not _freeze)
+            self.weight.requires_grad_(trainable)
             self.reset_parameters()
+        elif tuple(weight.shape) != (num_embeddings, embedding_dim):
+            raise AssertionError(f"Shape of weight does not match num_embeddings and embedding_dim: {tuple(weight.shape)} and {(num_embeddings, embedding_dim)}")
         else:
-            if list(_weight.shape) != [num_embeddings, embedding_dim]:
-                raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
-            self.weight = Parameter(_weight, requires_grad=not _freeze)
+            self.weight = Parameter(weight, requires_grad=trainable)
 
     def reset_parameters(self):
+        """Normal rows, and zeros for padding."""
         init.normal_(self.weight)
         self._fill_padding_idx_with_zero()
 
@@ -44,71 +40,56 @@ class Embedding(Module):
         if self.padding_idx is not None:
             from ...autograd import no_grad
             with no_grad():
-                self.weight[self.padding_idx].fill_(0)
+                self.weight[self.padding_idx].zero_()
+
+    def _described(self, **defaults):
+        """The size, and options that differ from their default."""
+        options = [f"{name}={getattr(self, name)!r}" for name, default in defaults.items() if getattr(self, name) != default]
+        return ", ".join([f"{self.num_embeddings}, {self.embedding_dim}", *options])
+
+
+class Embedding(_Table):
+    """Rows of a table by integer: [*] -> [*, embedding_dim]."""
+
+    def __init__(self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False,
+                 _weight=None, _freeze=False, device=None, dtype=None):
+        super().__init__()
+        self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse = max_norm, norm_type, scale_grad_by_freq, sparse
+        self._enter(num_embeddings, embedding_dim, padding_row(padding_idx, num_embeddings, "Padding_idx"), _weight, not _freeze, device, dtype)
 
     def forward(self, input):
         return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse)
 
     def extra_repr(self):
-        parts = [f"{self.num_embeddings}, {self.embedding_dim}"]
-        if self.padding_idx is not None:
-            parts.append(f"padding_idx={self.padding_idx}")
-        if self.max_norm is not None:
-            parts.append(f"max_norm={self.max_norm}")
-        if self.norm_type != 2:
-            parts.append(f"norm_type={self.norm_type}")
-        if self.scale_grad_by_freq is not False:
-            parts.append(f"scale_grad_by_freq={self.scale_grad_by_freq}")
-        return ", ".join(parts + ["sparse=True"] * (self.sparse is not False))
+        return self._described(padding_idx=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, sparse=False)
 
     @classmethod
     def from_pretrained(cls, embeddings, freeze=True, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
         """An Embedding with a given table."""
-        rows, columns = embeddings.shape
-        return cls(rows, columns, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight=embeddings, _freeze=freeze)
+        return cls(*embeddings.shape, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight=embeddings, _freeze=freeze)
 
 
-class EmbeddingBag(Module):
+class EmbeddingBag(_Table):
     """The sum, mean or maximum of rows of a table over bags of positions: [b, n], or [n] and offsets [b], -> [b, embedding_dim]."""
 
     def __init__(self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False, _weight=None,
                  include_last_offset=False, padding_idx=None, device=None, dtype=None):
         super().__init__()
-        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
-        padding_idx = padding_row(padding_idx, num_embeddings, "padding_idx")
-        self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode, self.sparse = max_norm, norm_type, scale_grad_by_freq, mode, sparse
-        self.include_last_offset, self.padding_idx = include_last_offset, padding_idx
-        if _weight is None:
-            self.weight = empty((num_embeddings, embedding_dim), device=device, dtype=dtype)
-            self.reset_parameters()
-        else:
-            if list(_weight.shape) != [num_embeddings, embedding_dim]:
-                raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
-            self.weight = Parameter(_weight)
-
-    reset_parameters = Embedding.reset_parameters
-    _fill_padding_idx_with_zero = Embedding._fill_padding_idx_with_zero
+        self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse = max_norm, norm_type, scale_grad_by_freq, sparse
+        self.mode, self.include_last_offset = mode, include_last_offset
+        self._enter(num_embeddings, embedding_dim, padding_row(padding_idx, num_embeddings, "padding_idx"), _weight, True, device, dtype)
 
     def forward(self, input, offsets=None, per_sample_weights=None):
         return F.embedding_bag(input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode, self.sparse, per_sample_weights,
                                self.include_last_offset, self.padding_idx)
 
     def extra_repr(self):
-        parts = [f"{self.num_embeddings}, {self.embedding_dim}"]
-        if self.max_norm is not None:
-            parts.append(f"max_norm={self.max_norm}")
-        if self.norm_type != 2:
-            parts.append(f"norm_type={self.norm_type}")
-        if self.scale_grad_by_freq is not False:
-            parts.append(f"scale_grad_by_freq={self.scale_grad_by_freq}")
-        parts.append(f"mode={self.mode!r}")
-        return ", ".join(parts + [f"padding_idx={self.padding_idx}"] * (self.padding_idx is not None))
+        return self._described(max_norm=None, norm_type=2, scale_grad_by_freq=False, mode=None, padding_idx=None)
 
     @classmethod
     def from_pretrained(cls, embeddings, freeze=True, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False, include_last_offset=False,
                         padding_idx=None):
         """An EmbeddingBag with a given table."""
-        rows, columns = embeddings.shape
-        made = cls(rows, columns, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings, include_last_offset, padding_idx)
+        made = cls(*embeddings.shape, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings, include_last_offset, padding_idx)
         made.weight.requires_grad_(not freeze)
         return made

@@ -15,12 +15,51 @@ from .normalization import LayerNorm
 
 
 def function_named(activation):
-    if activation in ("relu", "gelu"):
-        return getattr(F, activation)
-    raise RuntimeError(f"activation should be relu/gelu, not {activation}")
+    """A function by name or itself.  RuntimeError for another name."""
+    if not isinstance(activation, str):
+        return activation
+    if activation not in ("relu", "gelu"):
+        raise RuntimeError(f"activation should be relu/gelu, not {activation}")
+    return getattr(F, activation)
 
 
-class TransformerEncoderLayer(Module):
+class _Layer(Module):
+    """Blocks (attentions, then a feed-forward network), each with a residual and a norm of its own."""
+
+    def _enter(self, attentions, d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, device, dtype):
+        made = {"bias": bias, "device": device, "dtype": dtype}
+        for name in attentions:
+            setattr(self, name, MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **made))
+        self.linear1 = Linear(d_model, dim_feedforward, **made)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, **made)
+        self.norm_first, self.activation = norm_first, function_named(activation)
+        blocks = range(1, len(attentions) + 2)
+        for block in blocks:
+            setattr(self, f"norm{block}", LayerNorm(d_model, eps=layer_norm_eps, **made))
+        for block in blocks:
+            setattr(self, f"dropout{block}", Dropout(dropout))
+
+    def _through(self, x, *blocks):
+        """x through blocks in turn: norms before them or, as in the paper, behind the residuals."""
+        for place, block in enumerate(blocks, 1):
+            norm = getattr(self, f"norm{place}")
+            x = x + block(norm(x)) if self.norm_first else norm(x + block(x))
+        return x
+
+    def _sa_block(self, x, attn_mask, key_padding_mask, is_causal=False):
+        return self.dropout1(attend(self.self_attn, x, x, attn_mask, key_padding_mask, is_causal))
+
+    def _hidden(self, x):
+        return self.dropout(self.activation(self.linear1(x)))
+
+
+def attend(attention, x, memory, mask, padding, is_causal):
+    """What each place of x finds in a memory."""
+    return attention(x, memory, memory, attn_mask=mask, key_padding_mask=padding, need_weights=False, is_causal=is_causal)[0]
+
+
+class TransformerEncoderLayer(_Layer):
     """Self-attention and a feed-forward network, each with a residual and a norm.  src: [batch, n, d_model] (batch_first), or nested.
 
     In inference a layer of the usual kind is one operator (``encoding.py``).
@@ -29,103 +68,76 @@ class TransformerEncoderLayer(Module):
     def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation=F.relu, layer_norm_eps=1e-5, batch_first=False, norm_first=False, bias=True,
                  device=None, dtype=None):
         super().__init__()
-        kw = {"device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, **kw)
-        self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **kw)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias=bias, **kw)
-        self.norm_first = norm_first
-        self.norm1, self.norm2 = (LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **kw) for _ in range(2))
-        self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
-        self.activation = function_named(activation) if isinstance(activation, str) else activation
+        self._enter(["self_attn"], d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, device, dtype)
 
     def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
         if not self.training and encoding.obstacle(self, src, src_mask, src_key_padding_mask) is None:
             return encoding.run(self, src, src_mask, src_key_padding_mask)
+        return self._through(src, lambda x: self._sa_block(x, src_mask, src_key_padding_mask, is_causal), self._ff_block)
 
-        def attend(x):
-            return self.dropout1(self.self_attn(x, x, x, attn_mask=src_mask, key_padding_mask=src_key_padding_mask, need_weights=False, is_causal=is_causal)[0])
-
-        def feed(x):
-            return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
-
-        if self.norm_first:
-            x = src + attend(self.norm1(src))
-            return x + feed(self.norm2(x))
-        x = self.norm1(src + attend(src))
-        return self.norm2(x + feed(x))
+    def _ff_block(self, x):
+        return self.dropout2(self.linear2(self._hidden(x)))
 
 
-class TransformerDecoderLayer(Module):
+class TransformerDecoderLayer(_Layer):
     """Self-attention, attention to a memory, and a feed-forward network."""
 
     def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation=F.relu, layer_norm_eps=1e-5, batch_first=False, norm_first=False, bias=True,
                  device=None, dtype=None):
         super().__init__()
-        kw = {"device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, bias=bias, **kw)
-        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, bias=bias, **kw)
-        self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **kw)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias=bias, **kw)
-        self.norm_first = norm_first
-        self.norm1, self.norm2, self.norm3 = (LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **kw) for _ in range(3))
-        self.dropout1, self.dropout2, self.dropout3 = Dropout(dropout), Dropout(dropout), Dropout(dropout)
-        self.activation = function_named(activation) if isinstance(activation, str) else activation
+        self._enter(["self_attn", "multihead_attn"], d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, device, dtype)
 
     def forward(self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None, memory_key_padding_mask=None, tgt_is_causal=False, memory_is_causal=False):
-        def attend(x):
-            return self.dropout1(self.self_attn(x, x, x, attn_mask=tgt_mask, key_padding_mask=tgt_key_padding_mask, need_weights=False, is_causal=tgt_is_causal)[0])
+        return self._through(tgt, lambda x: self._sa_block(x, tgt_mask, tgt_key_padding_mask, tgt_is_causal),
+                             lambda x: self._mha_block(x, memory, memory_mask, memory_key_padding_mask, memory_is_causal), self._ff_block)
 
-        def recall(x):
-            return self.dropout2(self.multihead_attn(x, memory, memory, attn_mask=memory_mask, key_padding_mask=memory_key_padding_mask, need_weights=False, is_causal=memory_is_causal)[0])
+    def _mha_block(self, x, mem, attn_mask, key_padding_mask, is_causal=False):
+        return self.dropout2(attend(self.multihead_attn, x, mem, attn_mask, key_padding_mask, is_causal))
 
-        def feed(x):
-            return self.dropout3(self.linear2(self.dropout(self.activation(self.linear1(x)))))
-
-        if self.norm_first:
-            x = tgt + attend(self.norm1(tgt))
-            x = x + recall(self.norm2(x))
-            return x + feed(self.norm3(x))
-        x = self.norm1(tgt + attend(tgt))
-        x = self.norm2(x + recall(x))
-        return self.norm3(x + feed(x))
+    def _ff_block(self, x):
+        return self.dropout3(self.linear2(self._hidden(x)))
 
 
-class TransformerEncoder(Module):
+class _Stack(Module):
+    """Copies of a layer, one after the other, and perhaps a norm behind the last."""
+
+    def __init__(self, layer, num_layers, norm):
+        super().__init__()
+        self.layers = ModuleList([copy.deepcopy(layer) for _ in range(num_layers)])
+        self.num_layers, self.norm = num_layers, norm
+
+    def _through(self, x, *args, after=lambda x: x):
+        """x through every layer, then ``after`` and the norm."""
+        for layer in self.layers:
+            x = layer(x, *args)
+        x = after(x)
+        return x if self.norm is None else self.norm(x)
+
+
+class TransformerEncoder(_Stack):
     """Copies of an encoder layer, one after the other."""
 
     def __init__(self, encoder_layer, num_layers, norm=None, enable_nested_tensor=True, mask_check=True):
-        super().__init__()
-        self.layers = ModuleList([copy.deepcopy(encoder_layer) for _ in range(num_layers)])
-        self.num_layers, self.norm = num_layers, norm
+        super().__init__(encoder_layer, num_layers, norm)
         self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
 
     def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
         """Every layer in turn.  Where padding is left out (inference with ``enable_nested_tensor``), its places are 0 after the layers."""
-        packed = all(type(layer) is TransformerEncoderLayer for layer in self.layers) and encoding.packable(self, src, mask, src_key_padding_mask)
-        if packed:
-            from ...nested.padding import STEP, from_mask, to_mask
-            shape, kept, src_key_padding_mask = tuple(src.shape), ~src_key_padding_mask, None
-            src = from_mask(src, kept, STEP)
-        for layer in self.layers:
-            src = layer(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=bool(is_causal))
-        src = to_mask(src, kept, shape) if packed else src
-        return src if self.norm is None else self.norm(src)
+        if not (all(type(layer) is TransformerEncoderLayer for layer in self.layers) and encoding.packable(self, src, mask, src_key_padding_mask)):
+            return self._through(src, mask, src_key_padding_mask, bool(is_causal))
+        from ...nested.padding import STEP, from_mask, to_mask
+        shape, kept = tuple(src.shape), ~src_key_padding_mask
+        return self._through(from_mask(src, kept, STEP), mask, None, bool(is_causal), after=lambda x: to_mask(x, kept, shape))
 
 
-class TransformerDecoder(Module):
+class TransformerDecoder(_Stack):
     """Copies of a decoder layer, one after the other."""
 
     def __init__(self, decoder_layer, num_layers, norm=None):
-        super().__init__()
-        self.layers = ModuleList([copy.deepcopy(decoder_layer) for _ in range(num_layers)])
-        self.num_layers, self.norm = num_layers, norm
+        super().__init__(decoder_layer, num_layers, norm)
 
     def forward(self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None, memory_key_padding_mask=None, tgt_is_causal=None, memory_is_causal=False):
-        for layer in self.layers:
-            tgt = layer(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask, bool(tgt_is_causal), memory_is_causal)
-        return tgt if self.norm is None else self.norm(tgt)
+        return self._through(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask, bool(tgt_is_causal), memory_is_causal)
 
 
 class Transformer(Module):
