@@ -18,7 +18,7 @@ def cubic(x1, f1, g1, x2, f2, g2, bounds=None):
 
 
 def strong_wolfe(evaluate, x, t, d, f, g, slope, c1=1e-4, c2=0.9, tolerance=1e-9, most=25):
-    """A step t along d that satisfies the strong Wolfe conditions: (f, g, t, evaluations)."""
+    """A step t along d that satisfies the strong Wolfe conditions: (f, g, t, evaluations).  Points are (step, value, gradient, slope)."""
     largest = d.abs().max().item()
     g = g.clone()
     f_new, g_new = evaluate(x, t, d)
@@ -113,64 +113,64 @@ class LBFGS(Optimizer):
 
     def _iterate(self, closure):
         group, state = self.param_groups[0], self.state[self._params[0]]
-        state.setdefault("func_evals", 0)
-        state.setdefault("n_iter", 0)
         first = closure()
-        loss, evaluations = float(first), 1
-        state["func_evals"] += 1
-        gradient = self._gradient()
+        loss, gradient = float(first), self._gradient()
+        state["func_evals"], state["n_iter"] = state.get("func_evals", 0) + 1, state.get("n_iter", 0)
+        evaluations = 1
         if gradient.abs().max() <= group["tolerance_grad"]:
             return first
-        d, t, ys, ss, rhos = (state.get(k) for k in ("d", "t", "old_dirs", "old_stps", "ro"))
-        scale, previous, previous_loss = state.get("H_diag"), state.get("prev_flat_grad"), state.get("prev_loss")
-        iteration = 0
-        while iteration < group["max_iter"]:
-            iteration += 1
+        for iteration in range(1, group["max_iter"] + 1):
             state["n_iter"] += 1
-            if state["n_iter"] == 1:
-                d, ys, ss, rhos, scale = gradient.neg(), [], [], [], 1
-            else:
-                y, s = gradient.sub(previous), d.mul(t)
-                ys_dot = y.dot(s).item()
-                if ys_dot > 1e-10:
-                    if len(ys) == group["history_size"]:
-                        ys.pop(0), ss.pop(0), rhos.pop(0)
-                    ys.append(y)
-                    ss.append(s)
-                    rhos.append(1.0 / ys_dot)
-                    scale = ys_dot / y.dot(y).item()
-                q, weights = gradient.neg(), [None] * len(ys)
-                for k in reversed(range(len(ys))):
-                    weights[k] = ss[k].dot(q).item() * rhos[k]
-                    q.add_(ys[k], alpha=-weights[k])
-                d = q.mul(scale)
-                for k in range(len(ys)):
-                    d.add_(ss[k], alpha=weights[k] - ys[k].dot(d).item() * rhos[k])
-            previous, previous_loss = gradient.clone(), loss
+            d = self._direction(gradient)
+            before = loss
+            state["prev_flat_grad"], state["prev_loss"] = gradient.clone(), loss
             lr = number(group["lr"])
-            t = min(1.0, 1.0 / gradient.abs().sum().item()) * lr if state["n_iter"] == 1 else lr
+            t = state["t"] = min(1.0, 1.0 / gradient.abs().sum().item()) * lr if state["n_iter"] == 1 else lr
             slope = gradient.dot(d).item()
             if slope > -group["tolerance_change"]:
                 break
-            used = 0
-            if group["line_search_fn"] == "strong_wolfe":
-                x = [p.clone() for p in self._params]
-                loss, gradient, t, used = strong_wolfe(lambda x, t, d: self._evaluate(closure, x, t, d), x, t, d, loss, gradient, slope)
-                self._move(t, d)
-                optimal = gradient.abs().max() <= group["tolerance_grad"]
-            else:
-                self._move(t, d)
-                optimal = False
-                if iteration != group["max_iter"]:
-                    loss = float(closure())
-                    gradient = self._gradient()
-                    optimal = gradient.abs().max() <= group["tolerance_grad"]
-                    used = 1
+            loss, gradient, t, used = self._advance(closure, loss, gradient, t, d, slope, iteration == group["max_iter"], group["max_eval"] - evaluations)
+            state["t"] = t
             evaluations += used
             state["func_evals"] += used
-            if iteration == group["max_iter"] or evaluations >= group["max_eval"] or bool(optimal):
+            if evaluations >= group["max_eval"] or used and bool(gradient.abs().max() <= group["tolerance_grad"]):
                 break
-            if d.mul(t).abs().max() <= group["tolerance_change"] or abs(loss - previous_loss) < group["tolerance_change"]:
+            if d.mul(t).abs().max() <= group["tolerance_change"] or abs(loss - before) < group["tolerance_change"]:
                 break
-        state.update(d=d, t=t, old_dirs=ys, old_stps=ss, ro=rhos, H_diag=scale, prev_flat_grad=previous, prev_loss=previous_loss)
         return first
+
+    def _direction(self, gradient):
+        """The direction of the next step: the gradient times the inverse Hessian that past steps suggest (two loops over them)."""
+        state = self.state[self._params[0]]
+        if state["n_iter"] == 1:
+            state.update(d=gradient.neg(), old_dirs=[], old_stps=[], ro=[], H_diag=1)
+            return state["d"]
+        changes, steps, factors = state["old_dirs"], state["old_stps"], state["ro"]
+        change, step = gradient.sub(state["prev_flat_grad"]), state["d"].mul(state["t"])
+        curvature = change.dot(step).item()
+        if curvature > 1e-10:
+            if len(changes) == self.param_groups[0]["history_size"]:
+                for past in (changes, steps, factors):
+                    past.pop(0)
+            changes.append(change)
+            steps.append(step)
+            factors.append(1.0 / curvature)
+            state["H_diag"] = curvature / change.dot(change).item()
+        d, weights = gradient.neg(), [None] * len(changes)
+        for k in reversed(range(len(changes))):
+            weights[k] = steps[k].dot(d).item() * factors[k]
+            d.add_(changes[k], alpha=-weights[k])
+        d = state["d"] = d.mul(state["H_diag"])
+        for k in range(len(changes)):
+            d.add_(steps[k], alpha=weights[k] - changes[k].dot(d).item() * factors[k])
+        return d
+
+    def _advance(self, closure, loss, gradient, t, d, slope, last, left):
+        """Moves the parameters along d: (loss, gradient, step, evaluations, of which ``left`` are).  A last step without a search is not evaluated."""
+        if self.param_groups[0]["line_search_fn"] is None:
+            self._move(t, d)
+            return (loss, gradient, t, 0) if last else (float(closure()), self._gradient(), t, 1)
+        x = [p.clone() for p in self._params]
+        loss, gradient, t, used = strong_wolfe(lambda x, t, d: self._evaluate(closure, x, t, d), x, t, d, loss, gradient, slope, most=left)
+        self._move(t, d)
+        return loss, gradient, t, used

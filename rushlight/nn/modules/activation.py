@@ -3,7 +3,6 @@ from __future__ import annotations
 
 from .. import functional as F
 from ..init import constant_, xavier_normal_, xavier_uniform_
-from ..parameter import Parameter
 from .linear import NonDynamicallyQuantizableLinear, empty
 from .module import Module
 
@@ -194,63 +193,68 @@ class MultiheadAttention(Module):
             xavier_normal_(self.bias_v)
 
     def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None, average_attn_weights=True, is_causal=False):
-        import rushlight
-
         if query.is_nested or key.is_nested or value.is_nested:
             return self.nested(query, key, value, key_padding_mask, need_weights, attn_mask, is_causal), None
-        batched = query.dim() == 3
         if attn_mask is None and is_causal:
             raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
-        if self.batch_first and batched:
-            query, key, value = (x.transpose(0, 1) for x in (query, key, value))
+        batched = query.dim() == 3
         if not batched:
             query, key, value = (x.unsqueeze(1) for x in (query, key, value))
             key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+        elif self.batch_first:
+            query, key, value = (x.transpose(0, 1) for x in (query, key, value))
         length, batch, width = query.shape
-        if self._qkv_same_embed_dim:
-            weights = self.in_proj_weight.chunk(3)
-        else:
-            weights = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
+        q, k, v = self._projected(query, key, value)
+        k, v, mask, padding = self._with_more_keys(k, v, as_bias(attn_mask, q.dtype), as_bias(key_padding_mask, q.dtype))
+        q, k, v = (x.reshape(x.size(0), batch * self.num_heads, self.head_dim).transpose(0, 1) for x in (q, k, v))
+        out, attention = self._attended(q, k, v, self._bias(mask, padding, batch), need_weights)
+        out = self.out_proj(out.transpose(0, 1).reshape(length, batch, width))
+        if need_weights:
+            attention = attention.view(batch, self.num_heads, length, k.size(1))
+            attention = attention.mean(1) if average_attn_weights else attention
+        if not batched:
+            return out.squeeze(1), attention.squeeze(0) if need_weights else None
+        return out.transpose(0, 1) if self.batch_first else out, attention
+
+    def _projected(self, *values):
+        """Queries, keys and values [time, batch, embed_dim]."""
+        same = self._qkv_same_embed_dim
+        weights = self.in_proj_weight.chunk(3) if same else (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
         biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
-        q, k, v = (F.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases))
-        mask = as_bias(attn_mask, q.dtype)
-        padding = as_bias(key_padding_mask, q.dtype)
-        if self.bias_k is not None:
-            k, v = (rushlight.cat([x, b.expand(1, batch, width)]) for x, b in ((k, self.bias_k), (v, self.bias_v)))
-            mask, padding = widened(mask), widened(padding)
-        heads = self.num_heads
-        q, k, v = (x.reshape(x.size(0), batch * heads, self.head_dim).transpose(0, 1) for x in (q, k, v))
+        return [F.linear(x, weight, bias) for x, weight, bias in zip(values, weights, biases)]
+
+    def _with_more_keys(self, k, v, mask, padding):
+        """Keys and values with those that are learnt, and with zeros, where the options ask for them."""
+        import rushlight
+
+        more = [(self.bias_k.expand(1, *k.shape[1:]), self.bias_v.expand(1, *v.shape[1:]))] if self.bias_k is not None else []
         if self.add_zero_attn:
-            zeros = k.new_zeros((batch * heads, 1, self.head_dim))
-            k, v = rushlight.cat([k, zeros], 1), rushlight.cat([v, zeros], 1)
-            mask, padding = widened(mask), widened(padding)
-        source = k.size(1)
-        if mask is not None:
-            mask = mask.unsqueeze(0) if mask.dim() == 2 else mask
-        if padding is not None:
-            spread = padding.view(batch, 1, 1, source).expand(-1, heads, -1, -1).reshape(batch * heads, 1, source)
-            mask = spread if mask is None else mask + spread
+            more.append((k.new_zeros((1, *k.shape[1:])), v.new_zeros((1, *v.shape[1:]))))
+        for key, value in more:
+            k, v, mask, padding = rushlight.cat([k, key]), rushlight.cat([v, value]), widened(mask), widened(padding)
+        return k, v, mask, padding
+
+    def _bias(self, mask, padding, batch):
+        """What masks add to the scores: [1 or batch * heads, 1 or length, source], or None."""
+        mask = mask.unsqueeze(0) if mask is not None and mask.dim() == 2 else mask
+        if padding is None:
+            return mask
+        spread = padding.view(batch, 1, 1, -1).expand(-1, self.num_heads, -1, -1).reshape(batch * self.num_heads, 1, -1)
+        return spread if mask is None else mask + spread
+
+    def _attended(self, q, k, v, bias, need_weights):
+        """The result of attention [batch * heads, length, head_dim], and its weights if they are wanted."""
         drop = self.dropout if self.training else 0.0
         if need_weights:
             scores = (q * self.head_dim**-0.5) @ k.transpose(1, 2)
-            scores = scores if mask is None else scores + mask
-            attention = F.softmax(scores, -1)
+            attention = F.softmax(scores if bias is None else scores + bias, -1)
             attention = F.dropout(attention, drop) if drop else attention
-            out = attention @ v
-        else:
-            shaped = [x.view(batch, heads, -1, self.head_dim) for x in (q, k, v)]
-            bias = None if mask is None else mask.unsqueeze(0) if mask.size(0) == 1 else mask.view(batch, heads, -1, source)
-            out = F.scaled_dot_product_attention(*shaped, bias, drop).reshape(batch * heads, length, self.head_dim)
-        out = self.out_proj(out.transpose(0, 1).reshape(length, batch, width))
-        shown = None
-        if need_weights:
-            shown = attention.view(batch, heads, length, source)
-            shown = shown.mean(1) if average_attn_weights else shown
-            shown = shown if batched else shown.squeeze(0)
-        if not batched:
-            out = out.squeeze(1)
-        return (out.transpose(0, 1) if self.batch_first and batched else out), shown
-
+            return attention @ v, attention
+        batch = q.size(0) // self.num_heads
+        apart = [x.view(batch, self.num_heads, *x.shape[1:]) for x in (q, k, v)]
+        if bias is not None:
+            bias = bias.unsqueeze(0) if bias.size(0) == 1 else bias.view(batch, self.num_heads, *bias.shape[1:])
+        return F.scaled_dot_product_attention(*apart, bias, drop).reshape(q.shape), None
 
     def nested(self, query, key, value, key_padding_mask, need_weights, attn_mask, is_causal):
         """Attention of nested tensors [batch, n, size]: within each example, and without weights."""

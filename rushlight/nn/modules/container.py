@@ -10,7 +10,50 @@ from ..parameter import Parameter
 from .module import Module, indented
 
 
-class Sequential(Module):
+class _Row(Module):
+    """Modules in a row, by integer or slice."""
+
+    def _key(self, index):
+        """The name of the module at an index; IndexError outside."""
+        size, index = len(self), operator.index(index)
+        if not -size <= index < size:
+            raise IndexError(f"index {index} is out of range")
+        return list(self._modules)[index % size]
+
+    def _enter(self, modules):
+        """Modules named by their places."""
+        self._modules = OrderedDict((str(place), module) for place, module in enumerate(modules))
+
+    def __setitem__(self, index, module):
+        setattr(self, self._key(index), module)
+
+    def __delitem__(self, index):
+        for key in (list(self._modules)[index] if isinstance(index, slice) else [self._key(index)]):
+            delattr(self, key)
+        self._enter(self)
+
+    def __len__(self):
+        return len(self._modules)
+
+    def __iter__(self):
+        return iter(self._modules.values())
+
+    def __iadd__(self, modules):
+        return self.extend(modules)
+
+    def append(self, module):
+        """Adds a module at the end."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def pop(self, key):
+        """Removes and returns the module at an index."""
+        found = self[key]
+        del self[key]
+        return found
+
+
+class Sequential(_Row):
     """Modules applied one after the other."""
 
     def __init__(self, *args):
@@ -19,39 +62,15 @@ class Sequential(Module):
         for name, module in entries:
             self.add_module(name, module)
 
-    def _key(self, index):
-        size = len(self)
-        index = operator.index(index)
-        if not -size <= index < size:
-            raise IndexError(f"index {index} is out of range")
-        return list(self._modules)[index % size]
-
     def __getitem__(self, index):
         if isinstance(index, slice):
             return type(self)(OrderedDict(list(self._modules.items())[index]))
         return self._modules[self._key(index)]
 
-    def __setitem__(self, index, module):
-        setattr(self, self._key(index), module)
-
-    def __delitem__(self, index):
-        for key in (list(self._modules)[index] if isinstance(index, slice) else [self._key(index)]):
-            delattr(self, key)
-        self._modules = OrderedDict((str(k), m) for k, m in enumerate(self._modules.values()))
-
-    def __len__(self):
-        return len(self._modules)
-
-    def __iter__(self):
-        return iter(self._modules.values())
-
     def __add__(self, other):
         if not isinstance(other, Sequential):
             raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
         return Sequential(*self, *other)
-
-    def __iadd__(self, other):
-        return self.extend(other)
 
     def __mul__(self, times):
         if not isinstance(times, int) or times <= 0:
@@ -59,11 +78,6 @@ class Sequential(Module):
         return Sequential(*(m for _ in range(times) for m in self))
 
     __rmul__ = __mul__
-
-    def append(self, module):
-        """Adds a module at the end."""
-        self.add_module(str(len(self)), module)
-        return self
 
     def insert(self, index, module):
         """Puts a module before an index."""
@@ -74,7 +88,7 @@ class Sequential(Module):
             raise IndexError(f"Index out of range: {index}")
         modules = list(self)
         modules.insert(index, module)
-        self._modules = OrderedDict((str(k), m) for k, m in enumerate(modules))
+        self._enter(modules)
         return self
 
     def extend(self, sequential):
@@ -82,12 +96,6 @@ class Sequential(Module):
         for module in list(sequential):
             self.append(module)
         return self
-
-    def pop(self, key):
-        """Removes and returns the module at an index."""
-        found = self[key]
-        del self[key]
-        return found
 
     def forward(self, input):
         for module in self:
@@ -107,7 +115,7 @@ def runs(modules):
     return out
 
 
-class ModuleList(Module):
+class ModuleList(_Row):
     """A list of modules."""
 
     def __init__(self, modules=None):
@@ -115,45 +123,16 @@ class ModuleList(Module):
         if modules is not None:
             self.extend(modules)
 
-    def _key(self, index):
-        size = len(self)
-        index = operator.index(index)
-        if not -size <= index < size:
-            raise IndexError(f"index {index} is out of range")
-        return str(index % size)
-
     def __getitem__(self, index):
         if isinstance(index, slice):
             return type(self)(list(self._modules.values())[index])
         return self._modules[self._key(index)]
-
-    def __setitem__(self, index, module):
-        setattr(self, self._key(index), module)
-
-    def __delitem__(self, index):
-        for key in ([str(k) for k in range(len(self))][index] if isinstance(index, slice) else [self._key(index)]):
-            delattr(self, key)
-        self._modules = OrderedDict((str(k), m) for k, m in enumerate(self._modules.values()))
-
-    def __len__(self):
-        return len(self._modules)
-
-    def __iter__(self):
-        return iter(self._modules.values())
-
-    def __iadd__(self, modules):
-        return self.extend(modules)
 
     def __add__(self, other):
         return ModuleList([*self, *other])
 
     def __dir__(self):
         return [k for k in super().__dir__() if not k.isdigit()]
-
-    def append(self, module):
-        """Adds a module at the end."""
-        self.add_module(str(len(self)), module)
-        return self
 
     def extend(self, modules):
         """Adds modules at the end."""
@@ -167,13 +146,7 @@ class ModuleList(Module):
         """Puts a module before an index."""
         modules = list(self)
         modules.insert(index, module)
-        self._modules = OrderedDict((str(k), m) for k, m in enumerate(modules))
-
-    def pop(self, key):
-        """Removes and returns the module at an index."""
-        found = self[key]
-        del self[key]
-        return found
+        self._enter(modules)
 
     def __repr__(self):
         if not len(self):

@@ -26,6 +26,11 @@ def shown(module, *names) -> str:
     return ", ".join([f"{name}={module.bias is not None if name == 'bias' else getattr(module, name)}" for name in names])
 
 
+def unusual(module, **defaults) -> list:
+    """Attributes that differ from their default, as ``repr`` shows them."""
+    return [f"{name}={getattr(module, name)!r}" for name, default in defaults.items() if getattr(module, name) != default]
+
+
 class Identity(Module):
     """Gives back what it gets; takes any arguments."""
 

@@ -380,20 +380,19 @@ class Module:
         setattr(owner, name, module)
 
     def get_parameter(self, target):
-        """The parameter at a dotted name."""
-        place, _, name = target.rpartition(".")
-        module = self.get_submodule(place)
-        if name not in module._parameters:
-            raise AttributeError(f"{module._get_name()} has no attribute `{name}`" if not hasattr(module, name) else f"`{name}` is not an nn.Parameter")
-        return module._parameters[name]
+        """The parameter at a dotted name.  AttributeError where there is none."""
+        return self._entry(target, "_parameters", "an nn.Parameter")
 
     def get_buffer(self, target):
-        """The buffer at a dotted name."""
+        """The buffer at a dotted name.  AttributeError where there is none."""
+        return self._entry(target, "_buffers", "a buffer")
+
+    def _entry(self, target, table, kind):
         place, _, name = target.rpartition(".")
         module = self.get_submodule(place)
-        if name not in module._buffers:
-            raise AttributeError(f"{module._get_name()} has no attribute `{name}`" if not hasattr(module, name) else f"`{name}` is not a buffer")
-        return module._buffers[name]
+        if name in getattr(module, table):
+            return getattr(module, table)[name]
+        raise AttributeError(f"`{name}` is not {kind}" if hasattr(module, name) else f"{module._get_name()} has no attribute `{name}`")
 
     def apply(self, fn):
         """Calls ``fn`` on every submodule and on this module."""
@@ -539,54 +538,50 @@ class Module:
         persistent = {k: v for k, v in self._buffers.items() if k not in self._non_persistent_buffers_set}
         assign = local_metadata.get("assign_to_params_buffers", False)
         for name, own in itertools.chain(self._parameters.items(), persistent.items()):
-            if own is None:
-                continue
             key = prefix + name
-            if key not in state_dict:
-                if strict:
-                    missing_keys.append(key)
-                continue
-            given = state_dict[key]
-            if not isinstance(given, Tensor):
-                error_msgs.append(f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint but received {type(given)}')
-                continue
-            if is_lazy(own):
-                if not is_lazy(given):
-                    with no_grad():
-                        own.materialize(given.shape, dtype=given.dtype)
-                else:
-                    continue
-            if len(own.shape) == 0 and tuple(given.shape) == (1,):
-                given = given[0]
-            if tuple(given.shape) != tuple(own.shape):
-                error_msgs.append(f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, the shape in current model is {own.shape}.")
-                continue
-            try:
-                with no_grad():
-                    if assign:
-                        if isinstance(own, Parameter) and not isinstance(given, Parameter):
-                            given = Parameter(given, requires_grad=bool(own.needs_grad))
-                        setattr(self, name, given)
-                    else:
-                        own.copy_(given)
-            except Exception as error:
-                error_msgs.append(f'While copying the parameter named "{key}", whose dimensions in the model are {own.shape} and whose dimensions in the checkpoint are '
-                                  f"{given.shape}, an exception occurred : {error.args}.")
+            if own is not None and key in state_dict:
+                self._load_tensor(name, own, key, state_dict[key], assign, error_msgs)
+            elif own is not None and strict:
+                missing_keys.append(key)
         extra = prefix + "_extra_state"
-        if type(self).set_extra_state is not Module.set_extra_state:
-            if extra in state_dict:
-                self.set_extra_state(state_dict[extra])
-            elif strict:
-                missing_keys.append(extra)
-        elif strict and extra in state_dict:
-            unexpected_keys.append(extra)
+        takes_extra = type(self).set_extra_state is not Module.set_extra_state
+        if takes_extra and extra in state_dict:
+            self.set_extra_state(state_dict[extra])
+        elif takes_extra and strict:
+            missing_keys.append(extra)
         if strict:
-            known = set(self._modules) | set(self._parameters) | set(persistent)
+            tensors = {**self._parameters, **persistent}
             for key in state_dict:
-                if key.startswith(prefix) and key != extra:
-                    rest = key[len(prefix):].split(".", 1)
-                    if len(rest) > 1 and rest[0] not in self._modules or len(rest) == 1 and rest[0] not in known - set(self._modules):
+                if key.startswith(prefix) and not (takes_extra and key == extra):
+                    first, dot, _ = key[len(prefix):].partition(".")
+                    if first not in (self._modules if dot else tensors):
                         unexpected_keys.append(key)
+
+    def _load_tensor(self, name, own, key, given, assign, error_msgs):
+        """Copies (or takes over) one tensor of a state dict; what does not fit is told in ``error_msgs``."""
+        if not isinstance(given, Tensor):
+            error_msgs.append(f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint but received {type(given)}')
+            return
+        if is_lazy(own):
+            if is_lazy(given):
+                return
+            with no_grad():
+                own.materialize(given.shape, dtype=given.dtype)
+        if own.dim() == 0 and tuple(given.shape) == (1,):
+            given = given[0]
+        if tuple(given.shape) != tuple(own.shape):
+            error_msgs.append(f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, the shape in current model is {own.shape}.")
+            return
+        try:
+            with no_grad():
+                if not assign:
+                    own.copy_(given)
+                elif isinstance(own, Parameter) and not isinstance(given, Parameter):
+                    setattr(self, name, Parameter(given, requires_grad=bool(own.needs_grad)))
+                else:
+                    setattr(self, name, given)
+        except Exception as error:
+            error_msgs.append(f'"{key}" of shape {tuple(own.shape)} could not take the tensor of shape {tuple(given.shape)}: {error.args}')
 
     def load_state_dict(self, state_dict, strict=True, assign=False):
         """Copies (or with ``assign`` takes over) tensors by name; RuntimeError lists what does not fit when strict."""

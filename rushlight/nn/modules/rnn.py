@@ -3,10 +3,9 @@ from __future__ import annotations
 
 import math
 
-from ...core.native import Tensor
 from .. import functional as F
 from .. import init
-from .linear import empty
+from .linear import empty, unusual
 from .module import Module
 
 GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
@@ -76,20 +75,8 @@ class RNNBase(Module):
             init.uniform_(weight, -bound, bound)
 
     def extra_repr(self):
-        parts = [f"{self.input_size}, {self.hidden_size}"]
-        if self.proj_size:
-            parts.append(f"proj_size={self.proj_size}")
-        if self.num_layers != 1:
-            parts.append(f"num_layers={self.num_layers}")
-        if self.bias is not True:
-            parts.append(f"bias={self.bias}")
-        if self.batch_first is not False:
-            parts.append(f"batch_first={self.batch_first}")
-        if self.dropout != 0:
-            parts.append(f"dropout={self.dropout}")
-        if self.bidirectional is not False:
-            parts.append(f"bidirectional={self.bidirectional}")
-        return ", ".join(parts)
+        options = unusual(self, proj_size=0, num_layers=1, bias=True, batch_first=False, dropout=0, bidirectional=False)
+        return ", ".join([f"{self.input_size}, {self.hidden_size}", *options])
 
     def _direction(self, x, h, c, names, reverse, sizes):
         """One layer in one direction over time: outputs, last hidden and cell state."""
@@ -111,58 +98,64 @@ class RNNBase(Module):
         return rl.stack(outputs), h, c
 
     def forward(self, input, hx=None):
-        import rushlight as rl
         from ..utils.rnn import PackedSequence, pack_padded_like, pad_packed_sequence
 
         packed = input if isinstance(input, PackedSequence) else None
-        sizes = None
+        single = packed is None and input.dim() == 2
         if packed is not None:
-            x, lengths = pad_packed_sequence(PackedSequence(packed.data, packed.batch_sizes, None, None))
-            sizes = packed.batch_sizes.tolist()
-            single = False
-        else:
-            if input.dim() not in (2, 3):
-                raise ValueError(f"{self._get_name()}: Expected input to be 2D or 3D, got {input.dim()}D instead")
-            single = input.dim() == 2
+            x, _ = pad_packed_sequence(PackedSequence(packed.data, packed.batch_sizes, None, None))
+        elif input.dim() in (2, 3):
             x = input.unsqueeze(1) if single else input.transpose(0, 1) if self.batch_first else input
+        else:
+            raise ValueError(f"{self._get_name()}: Expected input to be 2D or 3D, got {input.dim()}D instead")
         if x.size(-1) != self.input_size:
             raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.size(-1)}")
-        directions, real = 2 if self.bidirectional else 1, self.proj_size or self.hidden_size
-        lstm = self.mode == "LSTM"
-        shape = (self.num_layers * directions, x.size(1))
-        if hx is None:
-            h0 = x.new_zeros((*shape, real))
-            c0 = x.new_zeros((*shape, self.hidden_size)) if lstm else None
-        else:
-            h0, c0 = hx if lstm else (hx, None)
-            if single:
-                h0, c0 = h0.unsqueeze(1), c0.unsqueeze(1) if c0 is not None else None
-            if packed is not None and packed.sorted_indices is not None:
-                h0, c0 = h0.index_select(1, packed.sorted_indices), c0.index_select(1, packed.sorted_indices) if c0 is not None else None
-            if tuple(h0.shape) != (*shape, real):
-                raise RuntimeError(f"Expected hidden size {(*shape, real)}, got {list(h0.shape)}")
-        last_h, last_c = [], []
-        for layer in range(self.num_layers):
-            outs = []
-            for d in range(directions):
-                at = layer * directions + d
-                out, h, c = self._direction(x, h0[at], c0[at] if lstm else None, self._all_weights[at], bool(d), sizes)
-                outs.append(out)
-                last_h.append(h)
-                last_c.append(c)
-            x = rl.cat(outs, -1) if directions == 2 else outs[0]
-            if self.dropout and self.training and layer < self.num_layers - 1:
-                x = F.dropout(x, self.dropout, True)
-        h, c = rl.stack(last_h), rl.stack(last_c) if lstm else None
+        h, c = self._start(x, hx, single, packed.sorted_indices if packed is not None else None)
+        x, h, c = self._layers(x, h, c, packed.batch_sizes.tolist() if packed is not None else None)
         if packed is not None:
-            if packed.unsorted_indices is not None:
-                h, c = h.index_select(1, packed.unsorted_indices), c.index_select(1, packed.unsorted_indices) if lstm else None
-            return pack_padded_like(x, packed), (h, c) if lstm else h
-        if single:
-            x, h, c = x.squeeze(1), h.squeeze(1), c.squeeze(1) if lstm else None
+            h, c = (ordered(state, packed.unsorted_indices) for state in (h, c))
+            x = pack_padded_like(x, packed)
+        elif single:
+            x, h, c = (None if value is None else value.squeeze(1) for value in (x, h, c))
         elif self.batch_first:
             x = x.transpose(0, 1)
-        return x, ((h, c) if lstm else h)
+        return x, h if c is None else (h, c)
+
+    def _start(self, x, hx, single, order):
+        """The first hidden state and (of LSTMs, else None) cell state, [layers * directions, batch, size]."""
+        shape = self.num_layers * (1 + self.bidirectional), x.size(1)
+        hidden = (*shape, self.proj_size or self.hidden_size)
+        if hx is None:
+            return x.new_zeros(hidden), x.new_zeros((*shape, self.hidden_size)) if self.mode == "LSTM" else None
+        states = hx if self.mode == "LSTM" else (hx, None)
+        h, c = (ordered(state.unsqueeze(1) if single and state is not None else state, order) for state in states)
+        if tuple(h.shape) != hidden:
+            raise RuntimeError(f"Expected hidden size {hidden}, got {list(h.shape)}")
+        return h, c
+
+    def _layers(self, x, h, c, sizes):
+        """All layers over all times: outputs, last hidden and cell states."""
+        import rushlight as rl
+
+        directions = 1 + self.bidirectional
+        hidden, cells = [], []
+        for layer in range(self.num_layers):
+            outs = []
+            for backwards in range(directions):
+                at = layer * directions + backwards
+                out, last_h, last_c = self._direction(x, h[at], None if c is None else c[at], self._all_weights[at], bool(backwards), sizes)
+                outs.append(out)
+                hidden.append(last_h)
+                cells.append(last_c)
+            x = rl.cat(outs, -1) if self.bidirectional else outs[0]
+            if self.dropout and self.training and layer < self.num_layers - 1:
+                x = F.dropout(x, self.dropout, True)
+        return x, rl.stack(hidden), None if c is None else rl.stack(cells)
+
+
+def ordered(state, indices):
+    """A state [layers, batch, size] with its batch in another order; None stays."""
+    return state if state is None or indices is None else state.index_select(1, indices)
 
 
 class RNN(RNNBase):

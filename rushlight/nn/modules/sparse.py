@@ -4,7 +4,7 @@ from __future__ import annotations
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter
-from .linear import empty
+from .linear import empty, unusual
 from .module import Module
 
 
@@ -44,8 +44,7 @@ class _Table(Module):
 
     def _described(self, **defaults):
         """The size, and options that differ from their default."""
-        options = [f"{name}={getattr(self, name)!r}" for name, default in defaults.items() if getattr(self, name) != default]
-        return ", ".join([f"{self.num_embeddings}, {self.embedding_dim}", *options])
+        return ", ".join([f"{self.num_embeddings}, {self.embedding_dim}", *unusual(self, **defaults)])
 
 
 class Embedding(_Table):
