@@ -40,7 +40,7 @@ class Context:
     def saved_tensors(self):
         """What was saved; an error if it was modified in place since."""
         if self._saved is None:
-            from .backward import freed
+            from .steps import freed
             freed(None)
         for tensor, version in zip(self._saved, self._versions):
             if isinstance(tensor, Tensor) and tensor._version != version:
@@ -142,7 +142,7 @@ class Function:
         backward = cls.rule()
 
         def function(*gradients):
-            from .backward import full_of
+            from .steps import full_of
             if ctx._materialize:
                 gradients = [full_of(m, 0) if g is None and m is not None else g for g, m in zip(gradients, metas)]
             found = backward(ctx, *gradients)

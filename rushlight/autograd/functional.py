@@ -1,12 +1,12 @@
 """Jacobians, Hessians and their products with vectors, for functions of a tensor or of several."""
 from __future__ import annotations
 
+from ..core.interpret import recording
 from ..core.native import Tensor
 from ..core.op import OPS
 from ..func.batching import vmap
 from ..func.derivatives import Noted, jvp as push_forward
 from ..func.jacobians import basis, jacfwd, parts
-from ..transforms.level import recording
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 

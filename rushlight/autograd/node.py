@@ -6,7 +6,6 @@ import itertools
 
 from ..core.native import Step, Tensor, calls
 from ..core.native.objects import ACCUMULATE, DERIVED
-from ..core.tensor import attach
 
 _numbers = itertools.count()
 

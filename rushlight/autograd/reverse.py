@@ -12,14 +12,14 @@ from ..aot.joint import active_nodes, carries_gradient, differentiate
 from ..aot.partition import partition
 from ..compiler.schedule import bytes_of_work
 from ..compiler.simplify import simplify
-from ..core.interpret import Suspended, own
+from ..core.interpret import Suspended, own, recording
 from ..core.native import Op, state
 from ..core.errors import LeafWrittenError
 from ..core.op import OPS
 from ..core.tensor import Tensor
 from ..eager.plan import NUMBER_METAS, Arguments, backward_operator, calls_mask
 from ..graph.graph import Graph, splice
-from ..transforms.level import Level, Wrapped, map_results, recording
+from ..transforms.level import Level, Wrapped, map_results
 from ..transforms.trace import Trace
 
 _numbers = itertools.count()

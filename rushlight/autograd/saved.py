@@ -6,8 +6,8 @@ from ..core.native import Step, Tensor, calls, state
 from ..core.native.objects import ACCUMULATE, FUNCTION
 from ..core.op import OPS
 from ..core.tensor import alias
-from .backward import full_of, recorded_gradients
 from .node import class_name
+from .steps import full_of, recorded_gradients
 
 hooks: list = []  # (pack, unpack) of the active blocks, the innermost last; a text where hooks are refused
 

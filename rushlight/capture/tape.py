@@ -8,7 +8,8 @@ import builtins
 import collections
 import functools
 
-from ..autograd.backward import Whole, edge_of, freed, full_of, stale
+from ..autograd.backward import Whole, edge_of
+from ..autograd.steps import freed, full_of, stale
 from ..compiling import compile, disable
 from ..core.interpret import recording
 from ..core.native import Tensor, state

@@ -7,11 +7,12 @@ differentiated by transposing that rule, which is linear in its cotangent: the t
 from __future__ import annotations
 
 from ..core.kinds import P, is_tensor
+from ..core.interpret import recording
 from ..core.native import Op
 from ..core.op import OPS, bind
 from ..core.tensor import Tensor
 from ..graph.graph import Graph
-from .level import Level, Wrapped, derived, map_call, map_results, recording, with_parameter
+from .level import Level, Wrapped, derived, map_call, map_results, with_parameter
 from .trace import Trace
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 import inspect
 from collections import deque
 
-from ..core.interpret import Interpreter, Suspended, active, recording
+from ..core.interpret import Interpreter, Suspended, active
 from ..core.kinds import P
 from ..core.meta import product
-from ..core.native import Op, state
+from ..core.native import Op
 from ..core.op import OPS, bind, make
 from ..core.tensor import Tensor, blank
 from ..ops.promotion import as_dtype

@@ -1,0 +1,119 @@
+"""The slow paths of the backward engine: leaves, hooks, functions written in Python, and backward passes that are recorded."""
+from __future__ import annotations
+
+import sys
+
+from ..core.errors import GraphFreedError, StaleValueError
+from ..core.meta import Meta
+from ..core.native import Plan, Step, Tensor, state
+from ..core.op import OPS
+from ..core.tensor import alias
+
+
+def full_of(meta: Meta, value) -> Tensor:
+    """A tensor of this shape and dtype with one value throughout."""
+    return OPS["_filled"](value, tuple(meta.shape), meta.dtype)
+
+
+def accumulate(leaf: Tensor, gradient: Tensor, create: int):
+    """Adds a gradient to a leaf's ``.grad``; to one that wants none any more, nothing."""
+    if not leaf.needs_grad:
+        return
+    if leaf.hooks:
+        for hook in list(leaf.hooks.values()):
+            changed = hook(gradient)
+            gradient = gradient if changed is None else changed
+    if gradient.dtype is not leaf.dtype:
+        gradient = gradient.to(leaf.dtype)
+    known = leaf.gradient
+    if known is None:
+        leaf.gradient = gradient if create else keep(gradient, leaf)
+    elif create or known.needs_grad:
+        leaf.gradient = state.add(known, gradient)
+    else:
+        OPS["add_"](known, gradient)
+    for hook in list(getattr(leaf, "_post_accumulate_hooks", {}).values()):
+        hook(leaf)
+
+
+ENGINE_HOLDS = 5  # references to a gradient that nobody but the engine holds, as ``keep`` counts them
+
+
+def keep(gradient: Tensor, leaf: Tensor) -> Tensor:
+    """The first gradient of a leaf, as memory of its own: gradients may be shared between leaves, or be expanded views."""
+    alone = sys.getrefcount(gradient) <= ENGINE_HOLDS and sys.getrefcount(gradient.storage) == 2
+    if alone and gradient.step is None and gradient.base is None and gradient.meta.contiguous and not gradient.needs_grad:
+        return gradient
+    return OPS["clone"](gradient).detach()
+
+
+def run_hooks(step: Step, gradients):
+    gradients = list(gradients)
+    for hook in list(step.hooks.values()):
+        changed = hook(gradients)
+        gradients = gradients if changed is None else changed
+    return gradients
+
+
+def run_posthooks(step: Step, results, gradients):
+    for hook in list(step.posthooks.values()):
+        changed = hook(results, tuple(gradients))
+        results = results if changed is None else changed if isinstance(changed, tuple) else (changed,)
+    return results
+
+
+def call_function(step: Step, gradients, retain):
+    if step.function is None:
+        freed(step)
+    gradients = list(gradients) + [None] * (len(step.outputs or ()) - len(gradients))
+    results = step.function(*gradients)
+    if not retain and not step.extra:
+        step.function = None
+    return results
+
+
+def freed(step):
+    raise GraphFreedError("Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed): a backward "
+                          "pass frees what the graph keeps", "one backward pass for each forward pass",
+                          "Specify retain_graph=True for the first of them, or compute the loss again")
+
+
+def stale(step, k):
+    tensor = step.saved[k]
+    raise StaleValueError(f"one of the variables needed for gradient computation has been modified by an inplace operation: [{tensor.dtype} {list(tensor.shape)}], "
+                          f"which {step.plan.op.name} had saved, is at version {tensor._version}; expected version {step.versions[k]} instead",
+                          "values unchanged from the forward pass to the backward pass", "use the operator without the underscore, or clone() the tensor before it is changed")
+
+
+def derive_recorded(step: Step, gradients, retain):
+    """A backward step under ``create_graph``: its own operators are recorded, and intermediate values are computed anew
+    from inputs, so that gradients flow through them too."""
+    for k, value in enumerate(step.saved):
+        if isinstance(value, Tensor) and value.storage.version != step.versions[k]:
+            stale(step, k)
+    saved = step.saved
+    if not retain:
+        step.saved = None
+    return recorded_gradients(step, saved, gradients)
+
+
+def recorded_gradients(step: Step, saved, gradients):
+    """The gradients of a step's arguments as functions of what it saved and of the gradients it gets."""
+    plan: Plan = step.plan
+    values = []
+    for k, value in enumerate(saved):
+        if isinstance(value, Tensor):
+            code = plan.saves[k]
+            if code < 0 and ~code in plan.cotangents:
+                linked = alias(value)
+                linked.step, linked.output, linked.needs_grad = step, ~code, 1
+                value = linked
+        values.append(value)
+    cotangents = [gradients[k] if k < len(gradients) and gradients[k] is not None else full_of(plan.outputs[k], 0) for k in plan.cotangents]
+    recorded = plan.derived.facts.get("recorded")
+    if recorded is not None:
+        operator, chosen = recorded
+        results = operator(*[values[k] for k in chosen], *cotangents)
+    else:
+        results = plan.derived(*values, *cotangents)
+    return results if isinstance(results, tuple) else (results,)
