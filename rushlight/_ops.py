@@ -1,7 +1,7 @@
 """``torch.ops``: operators by namespace, packet and overload, as objects that can be called, compared and used as keys."""
 from __future__ import annotations
 
-from .core.native import Op, Tensor
+from .core.native import Tensor
 from .core.op import OPS
 
 PLACES = ("", "nn.functional.", "linalg.", "special.", "fft.", "prims.")

@@ -25,18 +25,22 @@ def is_storage(obj) -> bool:
 
 
 def is_floating_point(input) -> bool:
+    """Whether a tensor holds floating-point numbers."""
     return input.is_floating_point()
 
 
 def is_complex(input) -> bool:
+    """Whether a tensor holds complex numbers."""
     return input.is_complex()
 
 
 def is_conj(input) -> bool:
+    """Whether a tensor is a view that conjugates: never, ``conj`` computes."""
     return False
 
 
 def is_neg(input) -> bool:
+    """Whether a tensor is a view that negates: never, ``neg`` computes."""
     return False
 
 
@@ -51,11 +55,20 @@ def is_nonzero(input) -> bool:
 
 
 def is_same_size(input, other) -> bool:
+    """Whether two tensors have the same shape."""
     return tuple(input.shape) == tuple(other.shape)
 
 
 def typename(obj) -> str:
-    return obj.type() if isinstance(obj, Tensor) else f"{type(obj).__module__}.{type(obj).__name__}"
+    """The type of a tensor as ``Tensor.type`` gives it; of what has a name (a class, a function) that name; else the name of the class.
+
+    >>> typename(3), typename(dict)
+    ('int', 'dict')
+    """
+    if isinstance(obj, Tensor):
+        return obj.type()
+    named = obj if hasattr(obj, "__qualname__") else type(obj)
+    return named.__qualname__ if named.__module__ in (None, "builtins") else f"{named.__module__}.{named.__qualname__}"
 
 
 def get_default_dtype():

@@ -1,5 +1,4 @@
 """A language model of LSTM layers (Zaremba and others 2014): two of 650 units by default."""
-import torch
 from torch import nn
 from torch.nn import functional as F
 

@@ -1,5 +1,4 @@
 """MobileNetV3 (Howard and others 2019): inverted residuals with squeeze and excitation; large by default."""
-import torch
 from torch import nn
 from torch.nn import functional as F
 

@@ -1,18 +1,4 @@
 """Switches of OpenMP, which is not used: kernels run on our own pool of threads."""
-import contextlib
+from ..compat.devices import switches
 
-enabled = verbose = False
-
-
-def is_available() -> bool:
-    return False
-
-
-def is_built() -> bool:
-    return False
-
-
-@contextlib.contextmanager
-def flags(*args, **kwargs):
-    """A block with other switches, which change nothing."""
-    yield
+globals().update(switches())

@@ -14,7 +14,7 @@ from . import polyfills
 from .errors import Break, Raised
 from .record import Fake
 from .values import (IDENTITIES, PLAIN, Constant, ContainerMethod, Deferred, ExceptionValue, Function, GeneratorValue, Identity, Instance, IteratorValue, Lazy, Mapping,
-                     Method, Namespace, Number, Object, Partial, Sequence, SetValue, Super, TensorValue, View)
+                     Method, Namespace, Number, Object, Partial, Sequence, SetValue, TensorValue, View)
 
 ABSENT = object()
 HEAP, IMMUTABLE = 1 << 9, 1 << 8  # flags of classes: made at run time; without attributes that can be set

@@ -29,9 +29,9 @@ from .callables import Callables
 from .training import Training
 from .transforms import Transforms
 from .unknown import Unknown
-from .values import (IDENTITIES, NULL, NUMBERS_AND_TEXT, PLAIN, Cell, Constant, Deferred, ExceptionValue, GeneratorValue, Handled, Key, Lazy, Mapping, Number, Object,
+from .values import (IDENTITIES, NULL, NUMBERS_AND_TEXT, PLAIN, Cell, Constant, Deferred, ExceptionValue, Handled, Key, Lazy, Mapping, Number, Object,
                      Offset, Sequence, SetValue, Source,
-                     TensorValue, Value)
+                     TensorValue)
 
 SIMPLE = frozenset(("NOP", "POP_TOP", "PUSH_NULL", "COPY", "SWAP", "STORE_FAST", "JUMP", "LOAD_CLOSURE", "LOAD_CONST"))  # cannot fail
 DEPTH = 120  # frames that one segment may stack up

@@ -16,7 +16,7 @@ from ..core.progress import progress
 from ..graph.graph import Graph, Node, Store, splice
 from .fuse import Fuser
 from .kernel import Buffer, walk
-from .lower import NotLowerable, Place, Reader, scalar_input  # noqa: F401 - NotLowerable is part of this interface
+from .lower import Place, Reader, scalar_input
 from .program import Bound, Program, Step, Temporary
 from .tile import arrange, split
 

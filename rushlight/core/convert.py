@@ -10,8 +10,8 @@ from .op import OPS
 from .tensor import alias, attach, blank, empty_of
 
 
-class memory_format:
-    """An order of dimensions in memory: ``contiguous_format``, ``channels_last``, ``channels_last_3d``, ``preserve_format``."""
+class Named:
+    """A constant that is known by its name among those of the package, and pickled by it."""
 
     def __init__(self, name):
         self.name = name
@@ -21,23 +21,18 @@ class memory_format:
 
     def __reduce__(self):
         return self.name
+
+
+class memory_format(Named):
+    """An order of dimensions in memory: ``contiguous_format``, ``channels_last``, ``channels_last_3d``, ``preserve_format``."""
 
 
 contiguous_format, channels_last, channels_last_3d, preserve_format = map(
     memory_format, ("contiguous_format", "channels_last", "channels_last_3d", "preserve_format"))
 
 
-class layout:
-    """How elements are laid out."""
-
-    def __init__(self, name):
-        self.name = name
-
-    def __repr__(self):
-        return f"torch.{self.name}"
-
-    def __reduce__(self):
-        return self.name
+class layout(Named):
+    """How elements are laid out: ``strided``, ``sparse_coo``, ``sparse_csr``, ``jagged``."""
 
 
 strided, sparse_coo, sparse_csr, jagged = map(layout, ("strided", "sparse_coo", "sparse_csr", "jagged"))
@@ -216,9 +211,8 @@ def __deepcopy__(self, memo):
 
 def rebuild(kind, array, dtype, requires_grad, attributes):
     """A tensor from what pickling kept of it."""
-    import numpy as np
 
-    from .exchange import from_numpy, view_memory
+    from .exchange import view_memory
     from .tensor import empty
     made = empty(array.shape, dtype)
     if array.size:

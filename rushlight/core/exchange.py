@@ -7,7 +7,7 @@ from types import FunctionType
 import numpy as np
 
 from . import devices, dtypes
-from .dtypes import bfloat16, bool_, complex64, complex128, float32, float64, int32, int64
+from .dtypes import bfloat16, float32, float64, int32, int64
 from .interpret import top
 from .meta import Meta, Size
 from .native import Storage, Tensor, wrap

@@ -200,7 +200,7 @@ def reshaped_strides(shape, strides, new) -> tuple | None:
             size, k = size * shape[k - 1], k - 1
         groups.append((size, step))
         k -= 1
-    out, step_inside, left = [], 1, list(groups)
+    out, left = [], list(groups)
     room, step = left.pop(0) if left else (1, 1)
     for size in reversed(new):
         if is_one(size):

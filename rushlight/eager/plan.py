@@ -25,7 +25,7 @@ from ..core.log import logger
 from ..core.meta import Meta, settled
 from ..core.native import Op, Plan, Tensor, calls, state
 from ..core.native.objects import FLOAT_VALUE, INTEGER_VALUE, INTO, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, VIEW
-from ..core.op import OPS, bind, keywords, make
+from ..core.op import OPS, keywords, make
 from ..core.progress import progress
 from ..core.settings import settings
 from ..core.overriding import DISPATCH, FUNCTION, NOBODY, answered, overriding
@@ -507,11 +507,11 @@ def part_of_derivative(trace, arguments, mask, stores) -> str:
     """Why writes into arguments would have to become part of the derivative; empty where they need not."""
     sources = [n for k, n in enumerate(arguments.tensors) if mask & gradient_bit(k) and carries_gradient(n.meta)]
     active = active_nodes(trace.nodes, sources)
-    for store in stores:
-        if store.into in active:
-            return f"argument {store.into.name} has a history and is written"
-        if store.node in active:
-            return f"argument {store.into.name} is overwritten with values that carry a gradient"
+    for write in stores:
+        if write.into in active:
+            return f"argument {write.into.name} has a history and is written"
+        if write.node in active:
+            return f"argument {write.into.name} is overwritten with values that carry a gradient"
     return ""
 
 
@@ -682,7 +682,7 @@ def slow(op: Op, args, names):
     if any(getattr(a, "level", None) for a in flat(args)):
         args = tuple(map(escaped, args))
     masks = calls_mask(op, names, positional)
-    metas, numbers, mask, tensors = [], [], 0, 0
+    numbers, mask, tensors = [], 0, 0
 
     def key_of(value, scalar):
         nonlocal mask, tensors

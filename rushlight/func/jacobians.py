@@ -7,7 +7,7 @@ from ..core.op import OPS
 from ..core.pytree import tree_flatten, tree_map, tree_unflatten
 from ..transforms.batch import Batched
 from .batching import vmap
-from .derivatives import checked_tensors, jvp, replaced, selected, vjp, with_aux
+from .derivatives import checked_tensors, jvp, replaced, selected, vjp
 
 
 def basis(leaves):

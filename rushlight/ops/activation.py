@@ -3,11 +3,11 @@ from __future__ import annotations
 
 import math
 
-from ..core.dtypes import FLOATING, float32
+from ..core.dtypes import float32
 from ..core.interpret import is_recording
 from ..core.kinds import P
 from ..core.op import OPS, Scalar, op, rule, sample
-from ..core.tensor import Tensor, wrapped
+from ..core.tensor import wrapped
 from .promotion import as_dtype, floating, wide
 from .random import draw, uniform_at
 

@@ -9,8 +9,8 @@ from ..core.kinds import P
 from ..core.log import logger
 from ..core.meta import Meta, product
 from ..core.op import OPS, op, rule
-from ..core.tensor import Tensor, refuse_where
-from .activation import dropout, softmax
+from ..core.tensor import refuse_where
+from .activation import dropout
 from .dropping import blocks_drawn
 from .flash import flash, refusal
 from .random import draw

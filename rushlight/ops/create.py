@@ -4,12 +4,12 @@ from __future__ import annotations
 import math
 
 from ..core import devices, dtypes
-from ..core.dtypes import FLOATING, INTEGER, bool_, float32, float64, int64
+from ..core.dtypes import FLOATING, INTEGER, float64, int64
 from ..core.errors import NegativeSizeError, OperandError
 from ..core.expr import Expr
 from ..core.kinds import P
-from ..core.op import Scalar, op, sample
-from ..core.tensor import Tensor, empty as empty_tensor, empty_of
+from ..core.op import Scalar, op
+from ..core.tensor import Tensor, empty as empty_tensor
 from .promotion import as_dtype
 from .shape import sizes_of
 

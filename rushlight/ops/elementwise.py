@@ -6,7 +6,7 @@ from builtins import abs as abs_
 
 import numpy as np
 
-from ..core.dtypes import COMPLEX, FLOATING, INTEGER, bool_, float32, int32, int64, promote
+from ..core.dtypes import FLOATING, INTEGER, bool_, int32, int64
 from ..core.kinds import Foreign, P
 from ..core.op import Scalar, op, sample
 from ..core.results import named

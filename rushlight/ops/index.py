@@ -9,11 +9,11 @@ from ..core.errors import IndexCountError, StorageBoundsError
 from ..core.kinds import P
 from ..core.meta import Meta, broadcast, product, span
 from ..core.native import state
-from ..core.op import Scalar, op, rule, sample
+from ..core.op import Scalar, op, rule
 from ..core.tensor import Tensor, attach, wrapped
 from .expanded import is_expanded, write_changes
 from .promotion import as_dtype, is_number
-from .shape import index_basic, narrow
+from .shape import index_basic
 
 INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
 

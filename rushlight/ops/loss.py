@@ -7,7 +7,7 @@ import warnings
 from ..core.dtypes import FLOATING, int64
 from ..core.kinds import P
 from ..core.meta import broadcast, product
-from ..core.op import OPS, op, rule, sample
+from ..core.op import OPS, op, rule
 from ..core.tensor import Tensor, refuse_where
 from .activation import log_softmax, soft
 from .promotion import promoted, wide

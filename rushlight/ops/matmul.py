@@ -1,7 +1,7 @@
 """Matrix products."""
 from __future__ import annotations
 
-from ..core.dtypes import FLOATING, int8
+from ..core.dtypes import int8
 from ..core.errors import DtypeMismatchError, ProductError
 from ..core.kinds import P
 from ..core.meta import broadcast, product

@@ -10,7 +10,7 @@ from ..core.op import OPS, op, sample
 from ..core.tensor import wrapped
 from . import reduce
 from .activation import back
-from .linalg import SQUARE, TALL, floating, inv, lu_factor_ex, solve, square, svdvals, tolerance
+from .linalg import SQUARE, floating, inv, solve, square, svdvals, tolerance
 from .matmul import matmul
 from .promotion import wide
 

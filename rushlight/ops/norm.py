@@ -1,13 +1,11 @@
 """Normalisation."""
 from __future__ import annotations
 
-import math
 
 from ..core.dtypes import float32
 from ..core.kinds import P
 from ..core.meta import product
 from ..core.op import OPS, op, rule, sample
-from ..core.tensor import Tensor
 from .activation import back
 from .promotion import wide
 

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from ..core.dtypes import bool_, float32, float64, int32, int64
+from ..core.dtypes import bool_, int32, int64
 from ..core.kinds import (Contract, Convert, Create, Elementwise, Foreign, Gather, Join, P, Reduce, Scatter, View, is_tensor, sum_to)
 from ..core.meta import Meta, is_one, product, reshaped_strides, row_major, span
 from ..core.op import declare
@@ -721,7 +721,7 @@ def conv_numpy(x, w, stride, padding, dilation, groups):
 
 
 def conv_input_numpy(g, w, shape, stride, padding, dilation, groups):
-    rank, per, share = w.ndim - 2, w.shape[1], w.shape[0] // groups
+    per, share = w.shape[1], w.shape[0] // groups
     full = np.zeros((*shape[:2], *(n + 2 * p for n, p in zip(shape[2:], padding))), g.dtype)
     for k in range(groups):
         part = full[:, k * per:(k + 1) * per]

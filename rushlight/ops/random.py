@@ -12,7 +12,7 @@ from ..core.kinds import P
 from ..core.meta import product
 from ..core.op import OPS, Scalar, op
 from ..core.random import default_generator
-from ..core.tensor import Tensor, empty_of, refuse_where
+from ..core.tensor import Tensor, refuse_where
 from .create import checked_sizes, finished
 from .inplace import copy_
 from .promotion import as_dtype

@@ -3,10 +3,9 @@ from __future__ import annotations
 
 import math
 
-from ..core import dtypes
 from ..core.dtypes import FLOATING, bool_, int64, uint8
 from ..core.kinds import P
-from ..core.meta import is_one, product
+from ..core.meta import product
 from ..core.op import OPS, op, rule, sample
 from ..core.tensor import Tensor, wrapped
 from .prims import adjoint

@@ -5,7 +5,7 @@ import numpy as np
 
 from ..core.dtypes import FLOATING, int64
 from ..core.kinds import Foreign, P, Scan
-from ..core.op import op, rule, sample
+from ..core.op import op, sample
 from ..core.tensor import wrapped
 from .prims import primitive
 from .promotion import wide

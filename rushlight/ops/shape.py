@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..core.dtypes import INTEGER, dtype as dtype_class, int64
 from ..core.errors import ExpandError, IndexRangeError, JoinError, NegativeSizeError, ReshapeError, StorageBoundsError, ViewError
 from ..core.kinds import P
-from ..core.meta import broadcast, is_one, product, reshaped_strides, row_major, same, span
+from ..core.meta import broadcast, is_one, product, reshaped_strides, same, span
 from ..core.op import OPS, op, sample
 from ..core.tensor import Tensor, wrapped
 from .promotion import promoted
@@ -713,7 +713,6 @@ def tensor_split(input, indices_or_sections, dim=0):
             raise RuntimeError(f"number of sections must be larger than 0, got {cuts}")
         base, more = divmod(total, cuts)
         cuts = [k * base + min(k, more) for k in range(1, cuts)]
-    edges = [0, *cuts, total]
     spans = [slice(a, b).indices(total)[:2] for a, b in zip([None, *cuts], [*cuts, None])]
     return tuple(narrow(input, dim, a, max(0, b - a)) for a, b in spans)
 
@@ -847,7 +846,6 @@ def diag_embed(input, offset=0, dim1=-2, dim2=-1):
     if a == b:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
     size = input.shape[-1] + abs(offset)
-    length = input.shape[-1]
     low, high = (max(-offset, 0), max(offset, 0))
     x = P.pad(input, low=(0,) * (rank - 2) + (low,), high=(0,) * (rank - 2) + (high,), inner=(0,) * (rank - 1), value=0)
     rows = P.reshape(P.iota(size=size, dtype=int64), shape=(size, 1))

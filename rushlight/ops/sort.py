@@ -11,7 +11,6 @@ from ..core.op import op, rule
 from ..core.results import named
 from ..core.tensor import Tensor, refuse_where, wrapped
 from .prims import primitive
-from .reduce import drop
 
 
 def with_index(x, *more, **params):

@@ -16,7 +16,7 @@ __all__ = ["FlopCounterMode"]
 
 def node_flops(node: Node) -> int:
     """Multiplications and additions of one primitive; 0 for what is no contraction."""
-    name, args, p = node.op.name.rpartition(".")[2], node.args, node.params
+    name, args = node.op.name.rpartition(".")[2], node.args
     if name in ("matmul", "int_matmul"):
         return 2 * product(node.shape) * args[0].shape[-1]
     if name == "conv":

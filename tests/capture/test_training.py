@@ -77,19 +77,32 @@ def test_a_whole_step_is_one_program_and_rates_may_change(name, options):
     assert len(stats.graphs) == 1
 
 
-def test_clipping_dropout_and_gradients_dropped_at_the_end():
+def stepping(backward, optimizer="SGD"):
+    """For ``both``: a step of an optimizer after ``backward(model, x, y)``, whose result is the step's."""
     def make(model):
-        optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+        made = getattr(torch.optim, optimizer)(model.parameters(), lr=0.01)
 
         def step(x, y):
-            loss = F.cross_entropy(model(F.dropout(x, 0.3)), y)
-            loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 0.1)
-            optimizer.step()
-            optimizer.zero_grad()
-            return loss.detach()
-        return step, optimizer
-    both(make)
+            out = backward(model, x, y)
+            made.step()
+            made.zero_grad()
+            return out
+        return step, made
+    return make
+
+
+def cross_entropy_backward(model, x, y):
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    return loss
+
+
+def test_clipping_dropout_and_gradients_dropped_at_the_end():
+    def backward(model, x, y):
+        loss = cross_entropy_backward(model, F.dropout(x, 0.3), y)
+        nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        return loss.detach()
+    both(stepping(backward, "AdamW"))
 
 
 def test_gradients_accumulate_over_calls():
@@ -105,55 +118,35 @@ def test_gradients_accumulate_over_calls():
 
 
 def test_two_backward_passes_and_a_retained_graph():
-    def make(model):
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-
-        def step(x, y):
-            out = model(x)
-            F.cross_entropy(out, y).backward(retain_graph=True)
-            out.square().mean().backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            return out
-        return step, optimizer
-    both(make)
+    def backward(model, x, y):
+        out = model(x)
+        F.cross_entropy(out, y).backward(retain_graph=True)
+        out.square().mean().backward()
+        return out
+    both(stepping(backward))
 
 
 def test_gradient_penalty():
-    def make(model):
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-
-        def step(x, y):
-            x = x.clone()
-            x = x + 0 * model[0].weight.sum()
-            loss = F.cross_entropy(model(x), y)
-            slope, = torch.autograd.grad(loss, x, create_graph=True)
-            (loss + slope.square().sum()).backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            return loss
-        return step, optimizer
-    both(make)
+    def backward(model, x, y):
+        x = x.clone()
+        x = x + 0 * model[0].weight.sum()
+        loss = F.cross_entropy(model(x), y)
+        slope, = torch.autograd.grad(loss, x, create_graph=True)
+        (loss + slope.square().sum()).backward()
+        return loss
+    both(stepping(backward))
 
 
 def test_hooks_of_leaves_run_in_the_graph():
+    def apply(p):
+        with torch.no_grad():
+            p.sub_(p.grad, alpha=0.1)
+        p.grad = None
+
     def make(model):
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
         model[0].weight.register_hook(lambda g: g * 3)
-
-        def apply(p):
-            with torch.no_grad():
-                p.sub_(p.grad, alpha=0.1)
-            p.grad = None
         model[3].weight.register_post_accumulate_grad_hook(apply)
-
-        def step(x, y):
-            loss = F.cross_entropy(model(x), y)
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            return loss
-        return step, optimizer
+        return stepping(cross_entropy_backward)(model)
     both(make)
 
 

@@ -129,3 +129,9 @@ def test_running_combinations():
     x = torch.randn(7, 3)
     assert torch.allclose(associative_scan(lambda a, b: a + b, x, 0), x.cumsum(0), atol=1e-6)
     assert torch.allclose(associative_scan(lambda a, b: a * b, x, 0, reverse=True), x.flip(0).cumprod(0).flip(0), atol=1e-6)
+
+
+@pytest.mark.parametrize("make", [lambda t: 3, lambda t: "a", lambda t: int, lambda t: len, lambda t: t.ones(1), lambda t: t.nn.Linear, lambda t: t.nn.ReLU()])
+def test_names_of_types(make):
+    import torch as judge
+    assert torch.typename(make(torch)).rpartition(".")[2] == judge.typename(make(judge)).rpartition(".")[2]

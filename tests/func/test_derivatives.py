@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import rushlight
-from .judge import compare, same_error, torch
+from .judge import compare, same_error
 
 X = np.linspace(-1, 1.3, 6, dtype=np.float64).reshape(2, 3)
 

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import rushlight
-from .judge import compare, same_error, torch
+from .judge import compare, same_error
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4) / 10 - 1
 

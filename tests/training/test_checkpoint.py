@@ -1,6 +1,5 @@
 """Activation checkpointing: the same gradients, with less kept; beside torch's where it has an opinion."""
 import gc
-import warnings
 
 import numpy as np
 import pytest

@@ -1,5 +1,4 @@
 """Training the same model from the same weights on the same batches gives torch's losses."""
-import importlib.util
 import pathlib
 
 import numpy as np

@@ -102,8 +102,8 @@ def _three_dimensional(c):
     def strides(given, channels, size):
         if not given:
             given = [1]
-            for extent in reversed((channels, *size)):
-                given.insert(0, given[0] * extent)
+            for count in reversed((channels, *size)):
+                given.insert(0, given[0] * count)
         return (*given[:2], *[0] * missing, *given[2:])
 
     one, none = (1,) * missing, (0,) * missing

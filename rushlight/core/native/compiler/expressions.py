@@ -7,19 +7,10 @@ from ..language import PerThread
 from . import layout
 from .calls import call, call_expression
 from .fields import borrowed_from, read_field
+from .handlers import registry
 from .types import ARGS, BOOL, BYTES, DICT, F64, FRAGILE, I64, LIST, NONE, OBJECT, OWNED, PERMANENT, SCALARS, STABLE, STR, TUPLE, Value
 
-HANDLERS = {}
-
-
-def handles(*kinds):
-    """Register a handler for kinds of syntax node."""
-
-    def register(handler):
-        HANDLERS.update(dict.fromkeys(kinds, handler))
-        return handler
-
-    return register
+HANDLERS, handles = registry()
 
 
 def evaluate(f, node):

@@ -5,20 +5,11 @@ import ast
 from . import layout
 from .expressions import item, length, read_attribute
 from .fields import write_reference, write_scalar
+from .handlers import registry
 from .operators import apply
 from .types import DICT, FRAGILE, I64, LIST, OWNED, SCALARS, STABLE, TUPLE, Value
 
-HANDLERS = {}
-
-
-def handles(*kinds):
-    """Register a handler for kinds of syntax node."""
-
-    def register(handler):
-        HANDLERS.update(dict.fromkeys(kinds, handler))
-        return handler
-
-    return register
+HANDLERS, handles = registry()
 
 
 def execute(f, body):
