@@ -75,8 +75,9 @@ Softmin = settings("Softmin", "softmin", "softmax(-x) along a dimension.", (("di
 class Hardtanh(Module):
     """x limited to [min_val, max_val]."""
 
-    def __init__(self, min_val=-1.0, max_val=1.0, inplace=False):
+    def __init__(self, min_val=-1.0, max_val=1.0, inplace=False, min_value=None, max_value=None):
         super().__init__()
+        min_val, max_val = (new if old is None else old for new, old in ((min_val, min_value), (max_val, max_value)))  # by their old names too
         if max_val <= min_val:
             raise AssertionError("max_val must be larger than min_val")
         self.min_val, self.max_val, self.inplace = min_val, max_val, inplace

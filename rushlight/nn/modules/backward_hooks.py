@@ -19,30 +19,41 @@ class Gate(Function):
         return (None, *ctx.seen(gradients))
 
 
+def answered(changed, gradients, name):
+    """The gradients after a hook's answer, which must be as many."""
+    if changed is None:
+        return gradients
+    changed = changed if isinstance(changed, tuple) else (changed,)
+    if len(changed) != len(gradients):
+        raise RuntimeError(f"Backward hook returned an invalid number of {name}, got {len(changed)}, but expected {len(gradients)}")
+    return changed
+
+
 class Watch:
     """Calls a module's backward hooks once the gradients of its outputs, then those of its inputs are known."""
 
     def __init__(self, module, hooks, pre_hooks):
         self.module, self.hooks, self.pre_hooks = module, hooks, pre_hooks
-        self.output_gradients, self.has_inputs = None, False
+        self.output_gradients, self.input_count, self.has_inputs = None, 0, False
 
     def gated(self, values, seen):
         values = list(values)
         at = [k for k, v in enumerate(values) if isinstance(v, Tensor) and v.requires_grad]
         if at:
-            for k, v in zip(at, Gate.apply(lambda gs: seen(self.spread(gs, at, len(values)), at), *[values[k] for k in at])):
+            constant = {k: v.detach() for k, v in enumerate(values) if isinstance(v, Tensor) and not v.requires_grad}
+            for k, v in zip(at, Gate.apply(lambda gs: seen(self.spread(gs, at, constant, len(values)), at), *[values[k] for k in at])):
                 values[k] = v
         return values, bool(at)
 
     @staticmethod
-    def spread(gradients, at, count):
-        full = [None] * count
-        for k, g in zip(at, gradients):
-            full[k] = g
-        return tuple(full)
+    def spread(gradients, at, constant, count):
+        """A gradient for each value: zeros for tensors that want none, None for what is no tensor."""
+        found = dict(zip(at, gradients))
+        return tuple(constant[k].new_zeros(constant[k].shape) if k in constant else found.get(k) for k in range(count))
 
     def inputs(self, args):
         values, self.has_inputs = self.gated(args, self.on_inputs)
+        self.input_count = len(values)
         return tuple(values)
 
     def outputs(self, result):
@@ -54,16 +65,20 @@ class Watch:
 
     def on_outputs(self, gradients, at):
         for hook in self.pre_hooks:
-            changed = hook(self.module, gradients)
-            gradients = gradients if changed is None else changed if isinstance(changed, tuple) else (changed,)
+            gradients = answered(hook(self.module, gradients), gradients, "grad_output")
         self.output_gradients = gradients
         if not self.has_inputs:
-            for hook in self.hooks:
-                hook(self.module, (None,), gradients)
+            self.without_inputs(gradients)
         return [gradients[k] for k in at]
+
+    def without_inputs(self, gradients):
+        """Hooks where no input wants a gradient."""
+        for hook in self.hooks:
+            changed = hook(self.module, (None,) * self.input_count, gradients)
+            if changed is not None and not (isinstance(changed, tuple) and all(g is None for g in changed)):
+                raise RuntimeError("Backward hook for Modules where no input requires gradient should always return None or None for all gradients.")
 
     def on_inputs(self, gradients, at):
         for hook in self.hooks:
-            changed = hook(self.module, gradients, self.output_gradients)
-            gradients = gradients if changed is None else changed if isinstance(changed, tuple) else (changed,)
+            gradients = answered(hook(self.module, gradients, self.output_gradients), gradients, "grad_input")
         return [gradients[k] for k in at]

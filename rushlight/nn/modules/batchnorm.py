@@ -97,6 +97,23 @@ class BatchNorm3d(_BatchNorm):
 class SyncBatchNorm(_BatchNorm):
     """Batch normalisation over all processes; with one process the same as BatchNorm."""
 
+    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, process_group=None, device=None, dtype=None, *, bias=True):
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        self.process_group = process_group
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module, process_group=None):
+        """The module with every BatchNorm in it as a SyncBatchNorm of the same state."""
+        made = module
+        if isinstance(module, _BatchNorm):
+            made = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats, process_group, bias=module.bias is not None)
+            made.weight, made.bias = module.weight, module.bias
+            made.running_mean, made.running_var, made.num_batches_tracked = module.running_mean, module.running_var, module.num_batches_tracked
+            made.training = module.training
+        for name, child in module.named_children():
+            made.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return made
+
     def _check_input_dim(self, input):
         if input.dim() < 2:
             raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
@@ -143,12 +160,14 @@ class InstanceNorm3d(_InstanceNorm):
 
 def lazy_class(base):
     class Lazy(base):
-        def __init__(self, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None):
+        def __init__(self, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None, *, bias=True):
             super().__init__(0, eps, momentum, False, False)
             import rushlight
             self.affine, self.track_running_stats = affine, track_running_stats
             if affine:
-                self.weight, self.bias = UninitializedParameter(), UninitializedParameter()
+                self.weight = UninitializedParameter()
+            if affine and bias:
+                self.bias = UninitializedParameter()
             if track_running_stats:
                 self.running_mean, self.running_var = UninitializedBuffer(), UninitializedBuffer()
                 self.num_batches_tracked = rushlight.tensor(0)

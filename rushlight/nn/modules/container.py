@@ -327,6 +327,15 @@ class ParameterDict(Module):
         del self[key]
         return value
 
+    def popitem(self):
+        """Removes the latest pair and returns it."""
+        key = next(reversed(self._keys))
+        return key, self.pop(key)
+
+    def fromkeys(self, keys, default=None):
+        """A new dictionary with one value under each of the keys."""
+        return ParameterDict((k, default) for k in keys)
+
     def copy(self):
         return ParameterDict(OrderedDict(self.items()))
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import warnings
 from collections import OrderedDict, namedtuple
 
 from ...autograd.mode import no_grad
@@ -39,22 +40,69 @@ class RemovableHandle(Handle):
             options.pop(self.id, None)
 
 
-GLOBAL_HOOKS = {"forward_pre": OrderedDict(), "forward": OrderedDict(), "backward": OrderedDict(), "always": {}}
+GLOBAL_HOOKS = {kind: OrderedDict() for kind in ("forward_pre", "forward", "backward", "backward_pre", "parameter", "buffer", "module")}
+WITH_KWARGS, ALWAYS_CALLED, AROUND_CALLS = {}, {}, {}  # ids of global hooks: with these options, and of all that calls must look for
+
+
+def global_handle(kind, hook):
+    """A hook of all modules."""
+    handle = RemovableHandle(GLOBAL_HOOKS[kind], hook, WITH_KWARGS, ALWAYS_CALLED, AROUND_CALLS)
+    if kind in ("forward_pre", "forward", "backward", "backward_pre"):
+        AROUND_CALLS[handle.id] = True
+    return handle
 
 
 def register_module_forward_pre_hook(hook):
     """Calls ``hook(module, inputs)`` before the forward of every module."""
-    return RemovableHandle(GLOBAL_HOOKS["forward_pre"], hook)
+    return global_handle("forward_pre", hook)
 
 
 def register_module_forward_hook(hook, *, with_kwargs=False, always_call=False):
     """Calls ``hook(module, inputs, output)`` after the forward of every module."""
-    return RemovableHandle(GLOBAL_HOOKS["forward"], hook)
+    handle = global_handle("forward", hook)
+    if with_kwargs:
+        WITH_KWARGS[handle.id] = True
+    if always_call:
+        ALWAYS_CALLED[handle.id] = True
+    return handle
 
 
 def register_module_full_backward_hook(hook):
     """Calls ``hook(module, grad_input, grad_output)`` after the backward of every module."""
-    return RemovableHandle(GLOBAL_HOOKS["backward"], hook)
+    return global_handle("backward", hook)
+
+
+def register_module_full_backward_pre_hook(hook):
+    """Calls ``hook(module, grad_output)`` before the backward of every module."""
+    return global_handle("backward_pre", hook)
+
+
+def register_module_parameter_registration_hook(hook):
+    """Calls ``hook(module, name, parameter)`` when a parameter is added to any module; what it returns is added instead."""
+    return global_handle("parameter", hook)
+
+
+def register_module_buffer_registration_hook(hook):
+    """Calls ``hook(module, name, buffer)`` when a buffer is added to any module; what it returns is added instead."""
+    return global_handle("buffer", hook)
+
+
+def register_module_module_registration_hook(hook):
+    """Calls ``hook(module, name, submodule)`` when a module is added to any module; what it returns is added instead."""
+    return global_handle("module", hook)
+
+
+def registered(kind, module, name, value):
+    """What is added to a module, as the hooks on registration have it."""
+    for hook in GLOBAL_HOOKS[kind].values():
+        changed = hook(module, name, value)
+        value = value if changed is None else changed
+    return value
+
+
+def as_arguments(changed, args):
+    """The arguments after a pre-hook's answer."""
+    return args if changed is None else changed if isinstance(changed, tuple) else (changed,)
 
 
 def _unimplemented(self, *inputs):
@@ -101,7 +149,7 @@ class Module:
         if param is not None and param.step is not None:
             raise ValueError(f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly.")
         Epoch.value += 1
-        self._parameters[name] = param
+        self._parameters[name] = registered("parameter", self, name, param)
 
     def register_buffer(self, name, tensor, persistent=True):
         """Adds a tensor that is state but not a parameter."""
@@ -111,7 +159,7 @@ class Module:
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (torch Tensor or None required)")
         Epoch.value += 1
-        self._buffers[name] = tensor
+        self._buffers[name] = registered("buffer", self, name, tensor)
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
     def add_module(self, name, module):
@@ -120,7 +168,7 @@ class Module:
             raise TypeError(f"{type(module).__name__} is not a Module subclass")
         self._check_name(name, "module", self._modules)
         Epoch.value += 1
-        self._modules[name] = module
+        self._modules[name] = registered("module", self, name, module)
 
     register_module = add_module
 
@@ -160,7 +208,7 @@ class Module:
             if "_modules" not in places:
                 raise AttributeError("cannot assign module before Module.__init__() call")
             self._forget(name, "_parameters", "_buffers")
-            places["_modules"][name] = value
+            places["_modules"][name] = registered("module", self, name, value)
         elif "_modules" in places and name in places["_modules"]:
             if value is not None:
                 raise TypeError(f"cannot assign '{type(value).__name__}' as child module '{name}' (torch.nn.Module or None expected)")
@@ -171,7 +219,7 @@ class Module:
         elif "_buffers" in places and name in places["_buffers"]:
             if value is not None and not isinstance(value, Tensor):
                 raise TypeError(f"cannot assign '{type(value).__name__}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or None expected)")
-            places["_buffers"][name] = value
+            places["_buffers"][name] = registered("buffer", self, name, value)
         else:
             object.__setattr__(self, name, value)
 
@@ -206,59 +254,62 @@ class Module:
     def __call__(self, *args, **kwargs):
         if self._compiled_call_impl is not None:
             return self._compiled_call_impl(*args, **kwargs)
-        if not (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
-                or GLOBAL_HOOKS["forward"] or GLOBAL_HOOKS["forward_pre"] or GLOBAL_HOOKS["backward"]):
+        if not (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks or AROUND_CALLS):
             return self.forward(*args, **kwargs)
         return self._call_with_hooks(args, kwargs)
 
-    def compile(self, **options):
-        """From now on, calls of this module run compiled; ``options`` are those of ``compile``."""
-        from ...compiling import compile
-        object.__setattr__(self, "_compiled_call_impl", compile(self.__call__, **options))
-        Epoch.value += 1
-
     def _call_with_hooks(self, args, kwargs):
-        always = [k for k in self._forward_hooks_always_called]
-        called = set()
-        result = None
+        called, result = set(), None
         try:
             for hook in list(GLOBAL_HOOKS["forward_pre"].values()):
-                changed = hook(self, args)
-                args = args if changed is None else changed if isinstance(changed, tuple) else (changed,)
-            for key, hook in list(self._forward_pre_hooks.items()):
-                if key in self._forward_pre_hooks_with_kwargs:
-                    changed = hook(self, args, kwargs)
-                    if changed is not None:
-                        if not (isinstance(changed, tuple) and len(changed) == 2):
-                            raise RuntimeError(f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
-                        args, kwargs = changed
-                else:
-                    changed = hook(self, args)
-                    args = args if changed is None else changed if isinstance(changed, tuple) else (changed,)
+                args = as_arguments(hook(self, args), args)
+            args, kwargs = self._before_forward(args, kwargs)
             watched = self._watch_backward()
             args = watched.inputs(args) if watched else args
             result = self.forward(*args, **kwargs)
-            for hook in list(GLOBAL_HOOKS["forward"].values()):
-                changed = hook(self, args, result)
-                result = result if changed is None else changed
-            for key, hook in list(self._forward_hooks.items()):
+            for key, hook, with_kwargs, _ in self._after_forward():
                 called.add(key)
-                changed = hook(self, args, kwargs, result) if key in self._forward_hooks_with_kwargs else hook(self, args, result)
+                changed = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
                 result = result if changed is None else changed
             return watched.outputs(result) if watched else result
         except Exception:
-            for key in always:
-                if key not in called and key in self._forward_hooks:
-                    hook = self._forward_hooks[key]
-                    hook(self, args, kwargs, result) if key in self._forward_hooks_with_kwargs else hook(self, args, result)
+            for key, hook, with_kwargs, always in self._after_forward():
+                if always and key not in called:
+                    self._call_silently(hook, (args, kwargs, result) if with_kwargs else (args, result))
             raise
 
+    def _before_forward(self, args, kwargs):
+        """The arguments after the module's own pre-hooks."""
+        for key, hook in list(self._forward_pre_hooks.items()):
+            if key not in self._forward_pre_hooks_with_kwargs:
+                args = as_arguments(hook(self, args), args)
+                continue
+            changed = hook(self, args, kwargs)
+            if changed is not None:
+                if not (isinstance(changed, tuple) and len(changed) == 2):
+                    raise RuntimeError(f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
+                args, kwargs = changed
+        return args, kwargs
+
+    def _after_forward(self):
+        """(id, hook, whether it takes keywords, whether it is called after errors too) of all modules' hooks, then of the module's own."""
+        return [(k, h, k in WITH_KWARGS, k in ALWAYS_CALLED) for k, h in GLOBAL_HOOKS["forward"].items()] + [
+            (k, h, k in self._forward_hooks_with_kwargs, k in self._forward_hooks_always_called) for k, h in self._forward_hooks.items()]
+
+    def _call_silently(self, hook, seen):
+        """A hook on the way out of an error, which an error of the hook must not hide."""
+        try:
+            hook(self, *seen)
+        except Exception as error:  # noqa: BLE001 - said as a warning: the first error is on its way
+            warnings.warn(f"module forward hook with ``always_call=True`` raised an exception that was silenced as another error was raised in forward: {error}", stacklevel=4)
+
     def _watch_backward(self):
-        hooks = list(self._backward_hooks.values()) + list(GLOBAL_HOOKS["backward"].values())
-        if not hooks and not self._backward_pre_hooks:
+        hooks = list(GLOBAL_HOOKS["backward"].values()) + list(self._backward_hooks.values())
+        pre_hooks = list(GLOBAL_HOOKS["backward_pre"].values()) + list(self._backward_pre_hooks.values())
+        if not hooks and not pre_hooks:
             return None
         from .backward_hooks import Watch
-        return Watch(self, hooks, list(self._backward_pre_hooks.values()))
+        return Watch(self, hooks, pre_hooks)
 
     def register_forward_pre_hook(self, hook, *, prepend=False, with_kwargs=False):
         """Calls ``hook(module, args)`` before forward; what it returns replaces the arguments."""
@@ -277,10 +328,18 @@ class Module:
         return handle
 
     def register_full_backward_hook(self, hook, prepend=False):
-        """Calls ``hook(module, grad_input, grad_output)`` once the gradients of the inputs are known."""
-        return RemovableHandle(self._backward_hooks, hook, prepend=prepend)
+        """Calls ``hook(module, grad_input, grad_output)`` once the gradients of the inputs are known; what it returns replaces them."""
+        return self._register_backward_hook(hook, True, prepend)
 
-    register_backward_hook = register_full_backward_hook
+    def register_backward_hook(self, hook):
+        """``register_full_backward_hook`` by its old name; RuntimeError where a module has hooks by both names."""
+        return self._register_backward_hook(hook, False)
+
+    def _register_backward_hook(self, hook, full, prepend=False):
+        if self._is_full_backward_hook is (not full):
+            raise RuntimeError("Cannot use both regular backward hooks and full backward hooks on a single Module: register all by register_full_backward_hook.")
+        self._is_full_backward_hook = full
+        return RemovableHandle(self._backward_hooks, hook, prepend=prepend)
 
     def register_full_backward_pre_hook(self, hook, prepend=False):
         """Calls ``hook(module, grad_output)`` before the module's backward."""
@@ -290,10 +349,16 @@ class Module:
         return RemovableHandle(self._state_dict_pre_hooks, hook)
 
     def register_state_dict_post_hook(self, hook):
+        """Calls ``hook(module, state_dict, prefix, local_metadata)`` once ``state_dict`` is filled, which it may change in place."""
+        handle = RemovableHandle(self._state_dict_hooks, hook)
         hook._from_public_api = True
-        return RemovableHandle(self._state_dict_hooks, hook)
+        return handle
 
-    _register_state_dict_hook = register_state_dict_post_hook
+    def _register_state_dict_hook(self, hook):
+        """A hook whose answer replaces the state."""
+        if getattr(hook, "_from_public_api", False):
+            raise RuntimeError("Cannot register the same function as the state dict post hook that was previously registered via register_state_dict_post_hook")
+        return RemovableHandle(self._state_dict_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook):
         return RemovableHandle(self._load_state_dict_pre_hooks, functools.partial(hook, self))
@@ -529,7 +594,9 @@ class Module:
                 module.state_dict(destination=destination, prefix=prefix + name + ".", keep_vars=keep_vars)
         for hook in self._state_dict_hooks.values():
             changed = hook(self, destination, prefix, local)
-            destination = destination if changed is None or getattr(hook, "_from_public_api", False) else changed
+            if changed is not None and getattr(hook, "_from_public_api", False):
+                raise RuntimeError("state_dict post-hook must return None: it may change the state in place")
+            destination = destination if changed is None else changed
         return destination
 
     def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs):
@@ -604,7 +671,8 @@ class Module:
                     load(child, {k: v for k, v in given.items() if k.startswith(below)}, below)
             keys = _IncompatibleKeys(missing, unexpected)
             for hook in module._load_state_dict_post_hooks.values():
-                hook(module, keys)
+                if hook(module, keys) is not None:
+                    raise AssertionError("Hooks registered with register_load_state_dict_post_hook are not expected to return new values: change incompatible_keys in place")
 
         load(self, state_dict)
         if strict:

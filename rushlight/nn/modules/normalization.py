@@ -61,7 +61,7 @@ class RMSNorm(_OverLast):
 class GroupNorm(_Affine):
     """Normalised over groups of channels (Wu & He 2018)."""
 
-    def __init__(self, num_groups, num_channels, eps=1e-5, affine=True, bias=True, device=None, dtype=None):
+    def __init__(self, num_groups, num_channels, eps=1e-5, affine=True, device=None, dtype=None, *, bias=True):
         super().__init__()
         if num_channels % num_groups:
             raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")

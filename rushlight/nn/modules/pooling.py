@@ -10,6 +10,8 @@ def pooling_class(name, doc, names, defaults, show, function):
     class Made(Module):
         def __init__(self, *args, **kwargs):
             super().__init__()
+            if len(args) > len(names):
+                raise TypeError(f"{name}.__init__() takes at most {len(names)} arguments ({', '.join(names)}) but {len(args)} were given")
             given = {**dict(zip(names, args)), **kwargs}
             for key in given:
                 if key not in names:
@@ -78,6 +80,7 @@ def fractional(rank):
 
     def __init__(self, *args, **kwargs):
         start(self, *args, **kwargs)
+        self.register_buffer("_random_samples", self.__dict__.pop("_random_samples"))
         if (self.output_size is None) == (self.output_ratio is None):
             raise ValueError(f"FractionalMaxPool{rank}d requires specifying either an output size, or a pooling ratio: exactly one of output_size and output_ratio")
 

@@ -5,27 +5,44 @@ from .. import functional as F
 from .module import Module
 
 
-def padding_class(name, rank, mode):
-    class Made(Module):
-        def __init__(self, padding, value=None):
-            super().__init__()
-            self.padding = (padding,) * (2 * rank) if isinstance(padding, int) else tuple(padding)
-            if mode == "constant":
-                self.value = 0.0 if name.startswith("Zero") else value
+class Padding(Module):
+    """Pads the last ``rank`` dimensions."""
 
-        def forward(self, input):
-            return F.pad(input, self.padding, mode, self.value) if mode == "constant" else F.pad(input, self.padding, mode)
+    rank, mode, value = 0, "", None
 
-        def extra_repr(self):
-            return f"padding={self.padding}, value={self.value}" if name.startswith("Constant") else f"{self.padding}"
+    def __init__(self, padding):
+        super().__init__()
+        self.padding = (padding,) * (2 * self.rank) if isinstance(padding, int) else tuple(padding)
 
-    Made.__name__ = Made.__qualname__ = f"{name}Pad{rank}d"
-    Made.__doc__ = f"Pads the last {rank} dimension(s)."
+    def forward(self, input):
+        return F.pad(input, self.padding, self.mode, self.value)
+
+    def extra_repr(self):
+        return f"{self.padding}"
+
+
+class ConstantPadding(Padding):
+    """Pads the last ``rank`` dimensions with a value."""
+
+    def __init__(self, padding, value):
+        super().__init__(padding)
+        self.value = value
+
+    def extra_repr(self):
+        return f"padding={self.padding}, value={self.value}"
+
+
+def padding_class(name, dimensions, how, base=Padding):
+    class Made(base):
+        rank, mode, value = dimensions, how, 0.0 if name == "Zero" else None
+
+    Made.__name__ = Made.__qualname__ = f"{name}Pad{dimensions}d"
+    Made.__doc__ = f"Pads the last {dimensions} dimension(s)."
     return Made
 
 
 CircularPad1d, CircularPad2d, CircularPad3d = (padding_class("Circular", r, "circular") for r in (1, 2, 3))
-ConstantPad1d, ConstantPad2d, ConstantPad3d = (padding_class("Constant", r, "constant") for r in (1, 2, 3))
+ConstantPad1d, ConstantPad2d, ConstantPad3d = (padding_class("Constant", r, "constant", ConstantPadding) for r in (1, 2, 3))
 ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = (padding_class("Reflection", r, "reflect") for r in (1, 2, 3))
 ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = (padding_class("Replication", r, "replicate") for r in (1, 2, 3))
 ZeroPad1d, ZeroPad2d, ZeroPad3d = (padding_class("Zero", r, "constant") for r in (1, 2, 3))
