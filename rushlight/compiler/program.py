@@ -1,12 +1,13 @@
 """Program: compiled kernels in order, to be bound to sizes."""
 from __future__ import annotations
 
+import functools
 import hashlib
 import logging
 import struct
 from dataclasses import dataclass
 
-from ..core.expr import Expr, evaluate, extent_of
+from ..core.expr import INFINITY, Expr, evaluate, extent_of
 from .kernel import Buffer, Kernel, parametrise
 from .llvm import jit
 from .llvm.emit import emit, lanes_of, parts, unrolling
@@ -31,6 +32,13 @@ def float_bits(value: float) -> int:
     return struct.unpack("<q", struct.pack("<d", value))[0]
 
 
+def at_most(extent):
+    """The extent of a loop that grows with another one (a triangle): its greatest, or a guess."""
+    if isinstance(extent, int) or not any(x.op == "index" for x in extent.free):
+        return extent
+    return extent.high if extent.high < INFINITY else BLOCK
+
+
 class Step:
     """An arranged kernel with its machine code's address and what fills its slots."""
 
@@ -40,14 +48,18 @@ class Step:
         self.sizes = [extent_of(i) for i in arranged.outer]
         self.across_size = extent_of(arranged.across) if arranged.across is not None else None
         self.lane_size = extent_of(arranged.lane) if arranged.lane is not None else None
-        self.inner = [extent_of(i) if isinstance(extent_of(i), int) or not any(x.op == "index" for x in extent_of(i).free)
-                      else extent_of(i).high for i in max((s.loops for s in arranged.stages), key=len)]
+        self.inner = [extent_of(i) for i in max((s.loops for s in arranged.stages), key=len)]
         dtypes = " ".join(e.dtype.name for s in self.kernel.stages for e in parts(s.exprs()) if e.op == "number")
         text = f"{self.kernel}\n{len(self.parameters)} {dtypes}"  # numbers print without their dtype
         name = "k" + hashlib.sha256(text.encode()).hexdigest()[:12]
         kernels_log.debug("%s: %s\n%s", name, ", ".join(f"p{k} = {v}" for k, v in enumerate(self.parameters)), self.kernel)
         made = jit.build(text, lambda: emit(self.kernel, len(self.parameters), name), [name])
         self.address = made[name]
+
+    @functools.cached_property
+    def width(self) -> int:
+        """Elements along the lanes that are in flight."""
+        return lanes_of(self.kernel, host()) * unrolling(self.kernel)
 
     def words(self, symbols: dict, number_of) -> list:
         """[address, extent, grain, slots, (source, constant)...] for these sizes."""
@@ -57,7 +69,7 @@ class Step:
         rows, inner = 1, 1
         for n in map(known, self.sizes):
             rows *= n
-        for n in map(known, self.inner):
+        for n in map(known, map(at_most, self.inner)):
             inner *= n
         pairs = []
         for buffer in self.buffers:
@@ -83,7 +95,7 @@ class Step:
 
     def split(self, rows, lanes, inner):
         """(lanes of a unit, units per outer index): whole rows where there are many, cache-sized blocks where not."""
-        width = lanes_of(self.kernel, host()) * unrolling(self.kernel)
+        width = self.width
         if self.across_size is not None:
             return TILE_ROWS, max(1, -(-lanes // TILE_ROWS))
         block = BLOCK if inner < 8 else width

@@ -121,15 +121,17 @@ def _write(path, entry):
 
 
 def _trim(folder):
-    """Removes the oldest entries beyond a folder's share: entries spread evenly over 256 folders of each kind."""
+    """Removes the oldest entries of a folder that has more than its share, down to three quarters of it: entries spread evenly over 256 folders of
+    each kind."""
     entries = [(entry.path, entry.stat()) for entry in os.scandir(folder)]
-    room = MOST_BYTES // 256
-    if len(entries) <= MOST_ENTRIES // 256 and sum(status.st_size for _, status in entries) <= room:
+    most, room = MOST_ENTRIES // 256, MOST_BYTES // 256
+    if len(entries) <= most and sum(status.st_size for _, status in entries) <= room:
         return
+    room = room * 3 // 4
     newest = sorted(entries, key=lambda e: e[1].st_mtime, reverse=True)
     for k, (path, status) in enumerate(newest):
         room -= status.st_size
-        if k and (k >= MOST_ENTRIES // 256 or room < 0):
+        if k and (k >= most * 3 // 4 or room < 0):
             os.unlink(path)
 
 

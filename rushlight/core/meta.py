@@ -94,6 +94,9 @@ class Meta:
         return Meta, (tuple(self.shape), self.strides, self.dtype, self.device)
 
 
+PLAIN = frozenset((int, float, str, bool, type(None)))
+
+
 def settled(value, sizes: dict):
     """A value of which the symbolic sizes, however deep within, are the numbers that they are for ``sizes``.
 
@@ -104,6 +107,8 @@ def settled(value, sizes: dict):
     (float32[6, 12], 3)
     """
     kind = type(value)
+    if kind in PLAIN:
+        return value
     if kind is Expr:
         return evaluate(value, sizes)
     if kind is Meta:

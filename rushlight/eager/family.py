@@ -26,6 +26,7 @@ LEAST = 2           # what a symbol may be at least: sizes 0 and 1 have meanings
 MOST_SYMBOLS = 2    # numbers by which calls may differ to be taken for one of many sizes
 EXAMPLES = 8        # earlier calls that are remembered
 MOST_FAMILIES = 4   # for one form: where more are needed, sizes decide too much
+EARLY = 3           # calls that a family serves whose plans are kept on disk, too
 ENOUGH = 3          # earlier calls of an operator that differ in few numbers; layers of a network have several sizes, too
 
 
@@ -104,7 +105,7 @@ class Call:
 
     def early(self) -> bool:
         """Whether it is one of the first that a family serves: programs with a few sizes find all of their plans on disk the next time."""
-        return self.kin.served <= EXAMPLES
+        return self.kin.served <= EARLY
 
     def remember(self):
         """Keeps the call for comparison with later ones."""
