@@ -1,6 +1,8 @@
 """Cuts a joint program in two: what runs forward, what runs backward, and which values cross."""
 from __future__ import annotations
 
+from functools import cached_property
+
 from ..core.expr import guess
 from ..core.kinds import P
 from ..core.meta import product
@@ -19,8 +21,12 @@ class Partition:
     ``residuals``: the forward nodes that cross, each an input, an output, or one of the ``extras``.
     """
 
-    def __init__(self, forward, backward, residuals, extras):
-        self.forward, self.backward, self.residuals, self.extras = forward, backward, residuals, extras
+    def __init__(self, whole, backward, residuals, extras):
+        self.whole, self.backward, self.residuals, self.extras = whole, backward, residuals, extras
+
+    @cached_property
+    def forward(self) -> Graph:
+        return self.whole.prune()
 
 
 def partition(joint: Graph, outputs, cotangents, gradients, stores=(), work=None, changed=()) -> Partition:
@@ -43,7 +49,7 @@ def partition(joint: Graph, outputs, cotangents, gradients, stores=(), work=None
     order = [n for n in (*joint.inputs, *joint.nodes) if n in crossing]
     visible = {*given, *outputs} - changed
     extras = [n for n in order if n not in visible]
-    first = Graph(given, [n for n in joint.nodes if n not in backward], [*outputs, *stores, *extras]).prune()
+    first = Graph(given, [n for n in joint.nodes if n not in backward], [*outputs, *stores, *extras])
     second = at_once(Graph([*order, *cotangents], [n for n in joint.nodes if n not in crossing], gradients).prune())
     return Partition(first, second, order, extras)
 

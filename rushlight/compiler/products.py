@@ -23,10 +23,12 @@ def joined_products(graph: Graph) -> Graph:
         nodes.append(Node(name, op, args, params, meta))
         return nodes[-1]
 
+    joined = {node: groups for node in graph.nodes if is_sum(node) and node not in inner and (groups := alike(terms(node, inner), users))}
+    if not joined:
+        return graph
     for node in graph.nodes:
-        groups = alike(terms(node, inner), users) if is_sum(node) and node not in inner else []
-        if groups:
-            made[node] = total(node, groups, made, add)
+        if node in joined:
+            made[node] = total(node, joined[node], made, add)
         else:
             made[node] = add(node.op, map_nodes(node.args, made.__getitem__), node.name, node.meta, node.params)
             made[node].where = node.where

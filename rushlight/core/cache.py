@@ -42,11 +42,14 @@ def _path(folder, kind, key):
 
 def stamp(folder):
     """A digest of the names, sizes and times of a folder's source files, which changes when one of them is edited."""
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        status = path.stat()
-        digest.update(f"{path.relative_to(folder)} {status.st_size} {status.st_mtime_ns}".encode())
-    return digest.hexdigest()[:16]
+    found = []
+    for base, _, names in os.walk(folder):
+        for name in names:
+            if name.endswith(".py"):
+                path = os.path.join(base, name)
+                status = os.stat(path)
+                found.append(f"{os.path.relpath(path, folder)} {status.st_size} {status.st_mtime_ns}")
+    return hashlib.sha256("\n".join(sorted(found)).encode()).hexdigest()[:16]
 
 
 touched: set = set()  # (kind, path within it) of what this process read or wrote

@@ -5,6 +5,9 @@ from ..core.expr import Expr
 from ..core.meta import Meta
 
 
+PLAIN = frozenset((int, float, bool, str, type(None)))  # what never holds Nodes
+
+
 class Node:
     """One value of a program: an input (``op`` is None) or the result of ``op(*args, **params)``.
 
@@ -54,10 +57,11 @@ def nodes_in(value):
 
 def map_nodes(value, function):
     """``value`` with each Node within nested tuples and lists replaced by ``function(node)``."""
-    if isinstance(value, Node):
+    kind = type(value)
+    if kind is Node:
         return function(value)
-    if isinstance(value, (tuple, list)):
-        return type(value)(map_nodes(item, function) for item in value) if type(value) in (tuple, list) else value
+    if kind is tuple or kind is list:
+        return kind([function(v) if type(v) is Node else v if type(v) in PLAIN else map_nodes(v, function) for v in value])
     return value
 
 

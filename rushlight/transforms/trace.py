@@ -10,7 +10,7 @@ from ..core.meta import Meta
 from ..core.native import Op
 from ..core.op import bind
 from ..core.tensor import Tensor, blank
-from ..graph.graph import Graph, Node
+from ..graph.graph import Graph, Node, map_nodes
 
 
 NUMBERS = (bool, int, float, complex)
@@ -100,6 +100,19 @@ class Trace(Interpreter):
         if isinstance(meta, tuple):
             return tuple(self.emit(P.item, (Several(node),), {"index": k}, meta=m) for k, m in enumerate(meta))
         return traced(node)
+
+    def adopted(self, graph, values):
+        """The results of a program of primitives for these arguments, its nodes taken over as they are; None where the arguments are not those that it
+        was written for, or where operators carry their bodies."""
+        graph = getattr(graph, "graph", graph)
+        known = all(isinstance(v, Traced) and v.meta is n.meta for v, n in zip(values, graph.inputs))
+        if not known or any(n.op.kind is None or n.inside is not None for n in graph.nodes):
+            return None
+        constant, env = not is_recording(), {n: v.node for n, v in zip(graph.inputs, values)}
+        for node in graph.nodes:
+            env[node] = Node(self.fresh("t"), node.op, map_nodes(node.args, env.__getitem__), node.params, node.meta, None, node.where, constant=constant)
+            self.nodes.append(env[node])
+        return tuple(traced(env[n]) for n in graph.result_nodes())
 
     def closed(self, op: Op, args, kwargs):
         """A node that carries the graph of its own body."""
