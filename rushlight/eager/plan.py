@@ -419,16 +419,16 @@ def run_plan(op, trace, arguments, outputs, several, mask, stores=()) -> Draft:
     given, graph, block = list(trace.inputs), None, Block()
     if mask and not op.facts.get("detaches"):
         graph, block = attach_backward(plan, op, trace, arguments, outputs, mask, stores)
-    if graph is None:
-        graph = Graph(given, trace.nodes, [*outputs, *stores]).prune()
+    whole = graph or Graph(given, trace.nodes, [*outputs, *stores]).prune()
+    graph_log.debug("%s\n%s", op.name, whole)
+    graph = whole if graph or trace.simple else simplify(splice(whole))
     fresh = [o for o in graph.outputs if not isinstance(o, Store)]
     metas = [dense(n.meta) for n in fresh[:len(fresh) - len(block.nodes)]] + [block.meta] * bool(block)
     plan.extra = len(metas) - len(outputs)
     plan.several, plan.random = int(several), trace.drawn
-    graph_log.debug("%s\n%s", op.name, graph)
     spent, held = op.facts.get("spends"), op.facts.get("held", ())
     held = dict(zip(arguments.tensors[len(arguments.tensors) - len(held):], map(address_bits, held)))
-    plan.outline = assemble(joined_products(simplify(splice(graph))), op.name, metas, trace.stream, block.offsets, None if spent is None else given[spent], held)
+    plan.outline = assemble(joined_products(graph), op.name, metas, trace.stream, block.offsets, None if spent is None else given[spent], held)
     plan.mixed = True
     if spent is not None:
         plan.source = arguments.tensors.index(given[spent])
@@ -588,7 +588,8 @@ def attach_backward(plan: Draft, op: Op, trace: Trace, arguments: Arguments, out
     stream = getattr(trace, "stream", ())
     values = {n: k for k, n in enumerate(forward_inputs)}
     made = {n: k for k, n in reversed(list(enumerate([*results, *extras])))}
-    backward, at = (cut.backward, None) if not block else block.opened(cut.backward)
+    backward = simplify(cut.backward) if any(n.op is P.after for n in joint.nodes) else cut.backward
+    backward, at = (backward, None) if not block else block.opened(backward)
     residuals = [n for n in cut.residuals if n not in set(block.nodes)]
 
     def code(node):

@@ -60,7 +60,7 @@ class Trace(Interpreter):
     body; every other operator is replaced by its body."""
 
     def __init__(self, outer: "Trace | None" = None):
-        self.nodes, self.inputs = [], []
+        self.nodes, self.inputs, self.simple = [], [], False  # simple: no rule applies to the nodes
         self.names = outer.names if outer else {}
 
     def fresh(self, stem: str) -> str:
@@ -108,6 +108,7 @@ class Trace(Interpreter):
         known = all(isinstance(v, Traced) and v.meta is n.meta for v, n in zip(values, graph.inputs))
         if not known or any(n.op.kind is None or n.inside is not None for n in graph.nodes):
             return None
+        self.simple = not self.nodes
         constant, env = not is_recording(), {n: v.node for n, v in zip(graph.inputs, values)}
         for node in graph.nodes:
             env[node] = Node(self.fresh("t"), node.op, map_nodes(node.args, env.__getitem__), node.params, node.meta, None, node.where, constant=constant)
