@@ -141,6 +141,25 @@ def assume_constant_result(fn):
     return marks.put(fn, "constant")
 
 
+def nested_compile_region(fn=None, *, options=None, max_reuse_entries=8, reuse_hash_fn=None):
+    """A function or module that is called again and again within compiled code, as the layers of a model are; usable as ``@nested_compile_region``.
+
+    It is followed as any other callee and fused with what is around it.  Machine code of its forward and backward is made at its first call, and
+    calls that are alike (equal shapes, dtypes and branches) share it: so do those that are not marked, hence ``options``, ``max_reuse_entries``
+    and ``reuse_hash_fn`` decide nothing.  TypeError for what cannot be called.
+
+    >>> import rushlight as torch
+    >>> layer = torch.compiler.nested_compile_region(lambda x: x.sin() + 1)
+    >>> torch.compile(lambda x: layer(layer(x)))(torch.zeros(2))
+    tensor([1.8415, 1.8415])
+    """
+    if fn is None:
+        return nested_compile_region
+    if not callable(fn):
+        raise TypeError(f"nested_compile_region takes a function or a module, not {type(fn).__name__}")
+    return fn
+
+
 def is_compiling() -> bool:
     """True in code that is being captured, False when it runs uncompiled."""
     return False

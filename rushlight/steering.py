@@ -173,11 +173,6 @@ def run(fn=None):
     return run if fn is None else set_stance("eager_on_recompile")(fn)
 
 
-def nested_compile_region(fn=None, **options):
-    """A function that is called often in what is compiled: nothing needs to be said, equal programs share their code."""
-    return fn if fn is not None else lambda function: function
-
-
 def mark_static_address(t, guard=False):
     """Nothing on CPUs: addresses are arguments.  TypeError for what is no tensor."""
     if not isinstance(t, Tensor):
