@@ -1,128 +1,39 @@
 """Convolution with channels in the lanes of vectors.
 
-The padded image is kept in blocks of as many channels as a vector has lanes, [block][pixel][channel].  A register tile takes some
+The padded image is kept in blocks of channels (`channels_image.py`).  A register tile takes some
 neighbouring outputs of one row and some vectors of output channels: for each k = (input channel, tap) a number of the image is
 broadcast for each output, at a constant distance from the last, and vectors of weights are loaded.  So no lane is wasted on small
 images, and strides cost nothing.  Finished tiles are turned in registers, since outputs lie channel by channel.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass
 
 from ..llvm import jit
-from ..llvm.builder import Module, constant, zero
-from ..llvm.types import i64, ptr, vector
+from ..llvm.builder import Module, constant, constant_vector, zero
+from ..llvm.types import i1, i64, ptr, vector
 from . import pack
-from .blocked import ACROSS, ALONG, APART, KERNEL, Slots
+from .blocked import ALONG, APART, KERNEL, Slots
 from .contraction import CHUNK
 
-IMAGE_SLOTS = ("x", "image", "channels", "planes", "group_planes", "x_batch", "x_channel", "x_depth", "x_height", "x_width",
-               "depth", "height", "width", "pad_depth", "pad_height", "pad_width", "rows_depth", "rows_height", "rows_width",
-               "plane_bytes", "image_bytes")
 # "offsets" is a table of byte offsets of each k in the weights.
-WEIGHT_SLOTS = ("weights", "packed", "offsets", "panels", "columns", "depth", "column_stride", "group_stride", "panel_bytes")
+WEIGHT_SLOTS = ("weights", "packed", "offsets", "panels", "columns", "depth", "column_stride", "group_stride", "panel_bytes", "channels",
+                "channel_stride")
 SLOTS = ("weights", "image", "out", "scratch", "k_offsets", "image_places", "out_places", "lengths", "depth", "block_depth", "columns",
          "panels", "block_panels", "panel_blocks", "tiles", "block_tiles", "tile_blocks", "tiles_per_image", "panel_bytes",
          "image_bytes", "image_group_bytes", "out_batch", "out_group", "out_channel", "scratch_bytes", "partial_bytes")
 
-SIDE_BY_SIDE, EVERY_OTHER, FAR = 1, 2, 0  # how neighbouring pixels of an input lie
+@dataclass(frozen=True)
+class Mixed:
+    """Weights that lie [channel][output channel][tap], as for a gradient of the input: of so many taps these are wanted, in this order."""
 
-
-def image_kernel(element, numbers, pixels):
-    """The kernel that writes padded images in blocks of channels, one (image, block) a unit; returns its address.
-
-    `pixels` tells how neighbours along the width lie: SIDE_BY_SIDE, EVERY_OTHER element, or FAR.
-    """
-    key = f"channel image {element} {numbers} {pixels}"
-    return jit.build(key, lambda: _image_text(element, numbers, pixels), ["image"])["image"]
-
-
-def _image_text(element, numbers, pixels):
-    module = Module()
-    f = module.function("image", KERNEL)
-    args, begin, end, _ = f.parameters
-    s = Slots(f, args, IMAGE_SLOTS, ("x", "image"))
-    word, lanes = numbers.word, numbers.lanes
-    pixel_bytes = lanes * word.bytes
-    kind = vector(element, lanes)
-
-    def unit(unit, _):
-        batch = f.div(unit, s.planes)
-        plane = f.sub(unit, f.mul(batch, s.planes))
-        group = f.div(plane, s.group_planes)
-        within = f.mul(f.sub(plane, f.mul(group, s.group_planes)), lanes)
-        channel = f.add(f.mul(group, s.channels), within)
-        there = f.minimum(f.sub(s.channels, within), lanes)
-        x = f.offset(s.x, f.add(f.mul(batch, s.x_batch), f.mul(channel, s.x_channel)))
-        image = f.offset(s.image, f.add(f.mul(batch, s.image_bytes), f.mul(plane, s.plane_bytes)))
-        x_channel, x_width, width, rows_width, pad = s.x_channel, s.x_width, s.width, s.rows_width, s.pad_width
-
-        def blank(at, count):
-            f.loop(0, count, 1, [], lambda k, _: f.store(zero(numbers.words), f.offset(at, f.mul(k, pixel_bytes)), align=word.bytes))
-
-        def turned(source, target):
-            """A row from channels whose pixels are neighbours: squares are transposed; pixels past the end become zeros."""
-            def square(first, _):
-                count = f.sub(width, first)
-                at = f.offset(source, f.mul(first, pixels * element.bytes))
-                f.when(f.and_(f.compare(">=", count, lanes + pixels - 1), f.compare("==", there, lanes)),
-                       lambda: put(first, [load(f.offset(at, f.mul(x_channel, c)), None) for c in range(lanes)]),
-                       lambda: put(first, [load(f.offset(at, f.mul(x_channel, c)), f.select(f.compare(">", there, c), count, 0))
-                                           for c in range(lanes)]))
-
-            def load(at, count):
-                if pixels == SIDE_BY_SIDE:
-                    mask = None if count is None else f.lane_mask(count, lanes)
-                    return f.convert(f.load(kind, at, mask=mask), word)
-                mask = None if count is None else f.lane_mask(f.sub(f.mul(count, pixels), pixels - 1), pixels * lanes)
-                wide = f.load(vector(element, pixels * lanes), at, mask=mask)
-                return f.convert(f.shuffle(wide, None, range(0, pixels * lanes, pixels)), word)
-
-            def put(first, rows):
-                for k, row in enumerate(pack.transpose(f, rows)):
-                    f.store(row, f.offset(target, f.mul(f.add(first, k), pixel_bytes)), align=word.bytes)
-
-            f.loop(0, width, lanes, [], square)
-
-        def gathered(source, target):
-            """A row pixel by pixel, its channels neighbours or apart."""
-            def pixel(lane_stride, k):
-                at = f.offset(source, f.mul(k, x_width))
-                words = pack.load_words(f, numbers_of_element, at, None, lane_stride, there, None)
-                f.store(words, f.offset(target, f.mul(k, pixel_bytes)), align=word.bytes)
-
-            numbers_of_element = replace(numbers, element=element)
-            neighbours = f.compare("==", x_channel, element.bytes)
-            f.when(neighbours, lambda: f.loop(0, width, 1, [], lambda k, _: pixel(None, k)),
-                   lambda: f.loop(0, width, 1, [], lambda k, _: pixel(x_channel, k)))
-
-        def row(number, _):
-            at_depth = f.div(number, s.rows_height)
-            z = f.sub(at_depth, s.pad_depth)
-            y = f.sub(f.sub(number, f.mul(at_depth, s.rows_height)), s.pad_height)
-            target = f.offset(image, f.mul(f.mul(number, rows_width), pixel_bytes))
-            inside = f.and_(f.compare("<", y, s.height, signed=False), f.compare("<", z, s.depth, signed=False))
-
-            def filled():
-                blank(target, pad)
-                source = f.offset(x, f.add(f.mul(z, s.x_depth), f.mul(y, s.x_height)))
-                first = f.offset(target, f.mul(pad, pixel_bytes))
-                (gathered if pixels == FAR else turned)(source, first)
-                blank(f.offset(first, f.mul(width, pixel_bytes)), f.sub(f.sub(rows_width, width), pad))
-
-            f.when(inside, filled, lambda: blank(target, rows_width))
-
-        f.loop(0, f.mul(s.rows_depth, s.rows_height), 1, [], row)
-
-    f.loop(begin, end, 1, [], unit)
-    f.ret()
-    return module.text()
+    count: int
+    taps: tuple
 
 
 def weight_kernel(numbers, vectors, order):
     """The kernel that packs weights into panels of some vectors of output channels, [panel][k][channel]; returns its address.
 
-    `order` tells what lies side by side: weights ALONG k, or output channels ACROSS a vector, or nothing (APART); then a table says
-    where each k lies.
+    `order` tells how weights lie: ALONG k, Mixed, or APART, where a table says it for each k.
     """
     key = f"channel weights {numbers} {vectors} {order}"
     return jit.build(key, lambda: _weight_text(numbers, vectors, order), ["weights"])["weights"]
@@ -138,42 +49,72 @@ def _weight_text(numbers, vectors, order):
     def panel(unit, _):
         group = f.div(unit, s.panels)
         column = f.mul(f.sub(unit, f.mul(group, s.panels)), width)
-        stride, left, offsets = s.column_stride, f.sub(s.columns, column), s.offsets
+        stride, left = s.column_stride, f.sub(s.columns, column)
         source = f.offset(f.offset(s.weights, f.mul(group, s.group_stride)), f.mul(column, stride))
         target = f.offset(s.packed, f.mul(unit, s.panel_bytes))
-
         if order == ALONG:
             pack.write_transposed_panel(f, numbers, width, source, lambda lane: f.mul(stride, lane), target, left, s.depth)
-            return
-
-        def row(k, _):
-            at = f.offset(source, f.load(i64, f.offset(offsets, k, i64)))
-            to = f.offset(target, f.mul(k, width * numbers.word.bytes))
-            for j in range(vectors):
-                first = j * numbers.lanes
-                words = pack.load_words(f, numbers, f.offset(at, f.mul(stride, first)), None, None if order == ACROSS else stride,
-                                        f.sub(left, first), None)
-                f.store(words, f.offset(to, first * numbers.word.bytes), align=numbers.word.bytes)
-
-        f.loop(0, s.depth, 1, [], row)
+        elif order == APART:
+            _write_apart(f, s, numbers, vectors, source, stride, target, left)
+        else:
+            f.when(f.compare(">=", left, width), lambda: _write_mixed(f, s, numbers, vectors, order, source, target, None),
+                   lambda: _write_mixed(f, s, numbers, vectors, order, source, target, left))
 
     f.loop(begin, end, 1, [], panel)
     f.ret()
     return module.text()
 
 
-def conv_kernel(numbers, out, rows, vectors, step, epilogue):
-    """The kernel that computes blocks of a convolution whose neighbouring outputs read pixels `step` apart; returns its address."""
-    key = f"channel conv {numbers} {out} {rows} {vectors} {step} {epilogue.key}"
-    return jit.build(key, lambda: _conv_text(numbers, out, rows, vectors, step, epilogue), ["conv"])["conv"]
+def _write_apart(f, s, numbers, vectors, source, stride, target, left):
+    width, word = vectors * numbers.lanes, numbers.word.bytes
+    offsets = s.offsets
+
+    def row(k, _):
+        at = f.offset(source, f.load(i64, f.offset(offsets, k, i64)))
+        for first in range(0, width, numbers.lanes):
+            words = pack.load_words(f, numbers, f.offset(at, f.mul(stride, first)), None, stride, f.sub(left, first), None)
+            f.store(words, f.offset(target, f.add(f.mul(k, width * word), first * word)), align=word)
+
+    f.loop(0, s.depth, 1, [], row)
 
 
-def _conv_text(numbers, out, rows, vectors, step, epilogue):
+def _write_mixed(f, s, numbers, vectors, order, source, target, left):
+    """Vectors of output channels for each tap, collected in registers from the taps of neighbouring output channels."""
+    lanes, count, word = numbers.lanes, order.count, numbers.word.bytes
+    kind, width, size = vector(numbers.element, lanes), vectors * lanes, numbers.element.bytes
+    stride = s.channel_stride
+
+    def channel(c, _):
+        at = f.offset(source, f.mul(c, stride))
+        to = f.offset(target, f.mul(c, len(order.taps) * width * word))
+        for j in range(vectors):
+            found = []
+            for k in range(j * count, (j + 1) * count):
+                place = f.offset(at, k * lanes * size)
+                # channels are far apart, so the machine does not guess the next ones
+                f.prefetch(f.offset(place, f.mul(stride, 3)))
+                mask = None if left is None else f.lane_mask(f.sub(f.mul(left, count), k * lanes), lanes)
+                found.append(f.convert(f.load(kind, place, mask=mask), numbers.word))
+            for t, tap in enumerate(order.taps):
+                value = pack.collected(f, found, [lane * count + tap for lane in range(lanes)])
+                f.store(value, f.offset(to, (t * width + j * lanes) * word), align=word)
+
+    f.loop(0, s.channels, 1, [], channel)
+
+
+def conv_kernel(numbers, out, tile, step, distance, epilogue):
+    """The kernel that computes blocks of a convolution whose neighbouring outputs read pixels `step` apart and lie `distance`
+    elements apart; returns its address.  `tile` gives the outputs and the vectors of channels of a register tile."""
+    key = f"channel conv {numbers} {out} {tile} {step} {distance} {epilogue.key}"
+    return jit.build(key, lambda: _conv_text(numbers, out, *tile, step, distance, epilogue), ["conv"])["conv"]
+
+
+def _conv_text(numbers, out, rows, vectors, step, distance, epilogue):
     module = Module()
     f = module.function("conv", KERNEL)
     args, begin, end, worker = f.parameters
     s = Slots(f, args, SLOTS, ("weights", "image", "out", "scratch", "k_offsets", "image_places", "out_places", "lengths"))
-    tile = _Tile(module, numbers, out, rows, vectors, step, epilogue)
+    tile = _Tile(module, numbers, out, rows, vectors, step, distance, epilogue)
     scratch = f.offset(s.scratch, f.mul(worker, s.scratch_bytes))
     width = vectors * numbers.lanes
 
@@ -223,8 +164,9 @@ def _conv_text(numbers, out, rows, vectors, step, epilogue):
 class _Tile:
     """Writes the function that computes one register tile of `rows` outputs by `vectors` of channels, and stores it."""
 
-    def __init__(self, module, numbers, out, rows, vectors, step, epilogue):
-        self.numbers, self.out, self.rows, self.vectors, self.step, self.epilogue = numbers, out, rows, vectors, step, epilogue
+    def __init__(self, module, numbers, out, rows, vectors, step, distance, epilogue):
+        self.numbers, self.out, self.rows, self.vectors, self.step = numbers, out, rows, vectors, step
+        self.distance, self.epilogue = distance, epilogue
         parameters = [("args", ptr), ("weights", ptr), ("image", ptr), ("offsets", ptr), ("depth", i64), ("partial", ptr), ("first", i64),
                       ("last", i64), ("out", ptr), ("length", i64), ("channels_left", i64), ("channel", i64), ("number", i64)]
         self.function = f = module.function("tile", parameters, internal=True)
@@ -239,7 +181,7 @@ class _Tile:
 
         def fetch(c, _):
             self.epilogue.fetch(f, place(c), slots)
-            self.epilogue.fetch(f, f.offset(place(c), f.sub(length, 1), self.out), slots)  # mostly in another line
+            self.epilogue.fetch(f, f.offset(place(c), f.mul(f.sub(length, 1), distance), self.out), slots)  # mostly in another line
 
         f.when(final, lambda: f.loop(0, there, 1, [], fetch))
         tile = self.sums(f, weights, image, offsets, depth)
@@ -284,7 +226,7 @@ class _Tile:
         numbers, rows, lanes = self.numbers, self.rows, self.numbers.lanes
         bytes_ = numbers.accumulator.bytes * lanes
         turned = f.alloca(numbers.vector, lanes)
-        mask = f.lane_mask(length, lanes)
+        masks = self.masks(f, length)
 
         def one_vector(j, _):
             sums = f.offset(partial, f.mul(j, rows * bytes_))
@@ -295,10 +237,33 @@ class _Tile:
 
             def one(c, _):
                 value, at = f.load(numbers.vector, f.offset(turned, f.mul(c, bytes_))), place(f.add(first, c))
-                if self.epilogue.emit is not None:
-                    value = self.epilogue.emit(f, value, constant(i64, 0), f.add(f.add(channel, first), c), number, at, mask, slots)
-                f.store(f.convert(value, self.out), at, mask=mask)
+                for part, mask in enumerate(masks):
+                    self.store_lanes(f, self.spread(f, value, part), f.offset(at, part * lanes, self.out), f.add(f.add(channel, first), c),
+                                     f.add(number, part * lanes), mask, slots)
 
             f.loop(0, f.minimum(f.sub(there, first), lanes), 1, [], one)
 
         f.loop(0, f.div(f.add(there, lanes - 1), lanes), 1, [], one_vector)
+
+    def masks(self, f, length):
+        """The lanes that hold outputs, of each vector that outputs some elements apart are spread over."""
+        lanes, distance = self.numbers.lanes, self.distance
+        count, found = f.sub(f.mul(length, distance), distance - 1), []
+        for part in range(distance):
+            mask = f.lane_mask(f.sub(count, part * lanes), lanes)
+            if distance > 1:
+                mask = f.and_(mask, constant_vector(i1, [(part * lanes + k) % distance == 0 for k in range(lanes)]))
+            found.append(mask)
+        return found
+
+    def spread(self, f, value, part):
+        """The outputs that lie in one of these vectors, each in its lane."""
+        if self.distance == 1:
+            return value
+        return f.shuffle(value, None, [(part * self.numbers.lanes + k) // self.distance for k in range(self.numbers.lanes)])
+
+    def store_lanes(self, f, value, place, channel, number, mask, slots):
+        """Stores some outputs of one channel."""
+        if self.epilogue.emit is not None:
+            value = self.epilogue.emit(f, value, constant(i64, 0), channel, number, place, mask, slots)
+        f.store(f.convert(value, self.out), place, mask=mask)

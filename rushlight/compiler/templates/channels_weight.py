@@ -1,32 +1,42 @@
 """Gradients of a convolution's weights with channels in the lanes of vectors.
 
-Input and gradient are images in blocks of channels (`channels.py`).  A register tile takes some input channels at one tap by some
+Input and gradient are images in blocks of channels (`channels_image.py`).  A register tile takes some input channels at one tap by some
 vectors of output channels: for each output a number of the input is broadcast for each channel, and vectors of the gradient are
 loaded.  Sums wait in scratch between chunks of rows that the first cache holds, then are turned and stored.
 """
 
+import math
+from itertools import product
+
 from ..llvm import jit
-from ..llvm.builder import Module, constant, zero
-from ..llvm.types import i64, ptr, vector
+from ..llvm.builder import Module
+from ..llvm.features import host
+from ..llvm.types import i64, ptr
 from . import pack
 from .blocked import KERNEL, Slots
+from .channels_image import MOST_MIXED, SLACK, ChannelImage, image_of, table, written_slots
+from .contraction import Contraction, Step, numbers
+from .tune import pick
 
+_CHUNK_BYTES = 24 << 10      # of gradients, that stay in the first cache while all taps use them
+_NEAR_BYTES = 288 << 10      # of images, or of sums, that stay in the second cache
 # "x_rows" and "y_rows" are tables of byte offsets of each row of outputs, "taps_at" one of each tap.
 SLOTS = ("x", "y", "out", "scratch", "x_rows", "y_rows", "taps_at", "rows", "chunk_rows", "width", "taps", "inputs", "outputs", "blocks",
          "panels", "unit_blocks", "block_units", "unit_panels", "panel_units", "x_group_bytes", "y_group_bytes", "x_plane", "y_plane", "out_group", "out_row",
          "scratch_bytes")
 
 
-def weight_kernel(numbers, element, rows, vectors, step):
+def weight_kernel(numbers, element, tile, step, known):
     """The kernel that computes gradients of weights for some panels of output and some blocks of input channels; returns its address.
 
-    `rows` input channels by `vectors` of output channels are a tile; neighbouring outputs read pixels `step` apart.
+    `tile`: so many input channels by so many vectors of output channels; neighbouring outputs read pixels `step` apart. `known` is the
+    number of taps where it is small, else 0: weights lie [output channel][input channel][tap].
     """
-    key = f"channel weight gradient {numbers} {element} {rows} {vectors} {step}"
-    return jit.build(key, lambda: _text(numbers, element, rows, vectors, step), ["weights"])["weights"]
+    key = f"channel weight gradient {numbers} {element} {tile} {step} {known}"
+    return jit.build(key, lambda: _text(numbers, element, *tile, step, known), ["weights"])["weights"]
 
 
-def _text(numbers, element, rows, vectors, step):
+def _text(numbers, element, rows, vectors, step, known):
     module = Module()
     tile = _tile(module, numbers, rows, vectors, step)
     f = module.function("weights", KERNEL)
@@ -69,33 +79,48 @@ def _text(numbers, element, rows, vectors, step):
         out = f.offset(s.out, f.mul(group, s.out_group))
 
         def finished(number, _):
-            panel = f.div(number, of_panel)
-            store(f.sub(number, f.mul(panel, of_panel)), out, f.add(first_panel, panel), first_block, f.offset(scratch, f.mul(number, sums_bytes)))
+            panel = f.div(number, blocks)
+            block = f.sub(number, f.mul(panel, blocks))
+            store(out, f.add(first_panel, panel), f.add(first_block, block), f.offset(scratch, f.mul(f.mul(number, taps), sums_bytes)))
 
-        f.loop(0, f.mul(panels, of_panel), 1, [], finished)
+        f.loop(0, f.mul(panels, blocks), 1, [], finished)
 
-    def store(number, out, panel, first_block, sums):
-        """Turns the sums of one block at one tap, and stores them: a vector of input channels for each output channel."""
-        block = f.div(number, s.taps)
-        tap = f.sub(number, f.mul(block, s.taps))
-        channel = f.mul(f.add(first_block, block), lanes)
-        mask = f.lane_mask(f.sub(s.inputs, channel), lanes)
-        distance = f.mul(f.lane_indices(lanes), f.splat(s.taps, lanes))
-        turned = f.alloca(numbers.vector, lanes)
+    turned = f.alloca(numbers.vector, lanes * max(known, 1))
+
+    def store(out, panel, block, sums):
+        """Turns the sums of a block of input channels, and stores them for each output channel."""
+        channel = f.mul(block, lanes)
+        inputs = f.sub(s.inputs, channel)
         for j in range(vectors):
-            loaded = [f.load(numbers.vector, f.offset(sums, (c * vectors + j) * bytes_)) for c in range(lanes)]
-            for k, value in enumerate(pack.transpose(f, loaded)):
-                f.store(value, f.offset(turned, k * bytes_))
             first = f.add(f.mul(panel, vectors * lanes), j * lanes)
-            target = f.offset(f.offset(out, f.mul(first, s.out_row)), f.add(f.mul(channel, s.taps), tap), element)
+            target = f.offset(f.offset(out, f.mul(first, s.out_row)), f.mul(channel, s.taps), element)
+            there = f.minimum(f.sub(s.outputs, first), lanes)
 
-            def one(k, _):
+            def turn(tap, _):
+                at = f.offset(sums, f.add(f.mul(tap, sums_bytes), j * bytes_))
+                loaded = [f.load(numbers.vector, f.offset(at, c * vectors * bytes_)) for c in range(lanes)]
+                place = f.offset(turned, f.mul(tap, lanes * bytes_)) if known else turned
+                for k, value in enumerate(pack.transpose(f, loaded)):
+                    f.store(value, f.offset(place, k * bytes_))
+                if not known:
+                    f.loop(0, there, 1, [], lambda k, _: scattered(k, tap))
+
+            def scattered(k, tap):
+                distance = f.mul(f.lane_indices(lanes), f.splat(s.taps, lanes))
                 value = f.convert(f.load(numbers.vector, f.offset(turned, f.mul(k, bytes_))), element)
-                at = f.offset(target, f.mul(k, s.out_row))
-                f.when(f.compare("==", s.taps, 1), lambda: f.store(value, at, mask=mask),
-                       lambda: f.scatter(value, f.offset(at, distance, element), mask))
+                at = f.offset(f.offset(target, f.mul(k, s.out_row)), f.add(distance, f.splat(tap, lanes)), element)
+                f.scatter(value, at, f.lane_mask(inputs, lanes))
 
-            f.loop(0, f.minimum(f.sub(s.outputs, first), lanes), 1, [], one)
+            def mixed(k, _):
+                values = [f.load(numbers.vector, f.offset(turned, f.add(f.mul(k, bytes_), tap * lanes * bytes_))) for tap in range(known)]
+                for part in range(0, known * lanes, lanes):
+                    value = pack.collected(f, values, [at % known * lanes + at // known for at in range(part, part + lanes)])
+                    mask = f.lane_mask(f.sub(f.mul(inputs, known), part), lanes)
+                    f.store(f.convert(value, element), f.offset(f.offset(target, f.mul(k, s.out_row)), part, element), mask=mask)
+
+            f.loop(0, s.taps, 1, [], turn)
+            if known:
+                f.loop(0, there, 1, [], mixed)
 
     f.loop(begin, end, 1, [], unit)
     f.ret()
@@ -131,3 +156,74 @@ def _tile(module, numbers, rows, vectors, step):
         f.store(value, place)
     f.ret()
     return f
+
+
+class ChannelWeights:
+    """The gradient of the weights, as steps."""
+
+    def __init__(self, c, threads, geometry):
+        self.c, self.threads, self.geometry = c, threads, geometry
+        self.inputs, self.outputs = c.in_channels // c.groups, c.out_channels // c.groups
+        self.x = image_of(c, geometry, geometry.taps, "x", c.x, self.inputs)
+        self.y = ChannelImage(c, "y", c.y, self.outputs, c.out, (0, 0, 0), c.out)
+        self.kind = self.x.kind
+        lanes, wide = self.kind.lanes, host().registers == 32
+        self.rows = min(lanes, 8 if wide else 4)
+        # more vectors of channels at once, or fewer that are not there
+        self.vectors = min((2, 3) if wide else (2,), key=lambda vectors: -(-self.outputs // (vectors * lanes)) * vectors)
+        self.panels = -(-self.outputs // (self.vectors * lanes))
+
+    @property
+    def suits(self):
+        """Whether vectors of channels are full, and there is enough to share between threads."""
+        return (self.x.element.is_float and numbers(self.c.dtype).per_word == 1 and self.x.full and self.y.full
+                and (self.threads == 1 or self.panels * self.x.blocks * self.c.groups >= 3 * self.threads))
+
+    def sums_bytes(self, taps):
+        """Bytes of the sums of a panel and a block."""
+        return taps * self.vectors * self.kind.lanes ** 2 * self.kind.accumulator.bytes
+
+    def unit(self, taps, chunk):
+        """(panels, blocks) of a unit of work, so that images are read from afar as rarely as possible while sums stay near."""
+        x, y, step = self.x, self.y, self.geometry.step
+        rows = chunk * step[1] + x.rows[1] - (self.c.out[1] - 1) * step[1] - 1
+        most = max(1, _NEAR_BYTES // (min(rows, math.prod(x.rows[:2])) * x.rows[2] * x.pixel))
+        wanted = 1 if self.threads == 1 else pick("blocks a thread", (3, 6)) * self.threads
+        whole = self.panels * x.blocks
+        options = [(panels, blocks) for panels in {-(-self.panels // n) for n in range(1, self.panels + 1)}
+                   for blocks in {-(-x.blocks // n) for n in range(1, x.blocks + 1)}
+                   if blocks <= most and panels * blocks * self.sums_bytes(taps) <= _NEAR_BYTES
+                   and -(-self.panels // panels) * -(-x.blocks // blocks) * self.c.groups >= min(wanted, whole)]
+
+        def traffic(option):
+            return x.bytes * -(-self.panels // option[0]) + y.bytes * -(-x.blocks // option[1])
+
+        return min(options, key=traffic, default=(1, 1))
+
+    def plan(self):
+        """The finished Contraction."""
+        c, x, y, keep = self.c, self.x, self.y, []
+        taps = [x.row_offset(*tap) for tap in product(*self.geometry.taps)]
+        places = list(product(range(c.batch), range(c.out[0]), range(c.out[1])))
+        step = self.geometry.step
+        chunk = max(1, _CHUNK_BYTES // (c.out[2] * self.vectors * y.pixel))
+        unit_panels, unit_blocks = self.unit(len(taps), chunk)
+        panel_units, block_units = -(-self.panels // unit_panels), -(-x.blocks // unit_blocks)
+        scratch = -(-unit_panels * unit_blocks * self.sums_bytes(len(taps)) // 4096) * 4096
+        matrix = self.inputs * len(taps)
+        slots = {
+            "x_rows": table([n * x.bytes + x.row_offset(z * step[0], at * step[1]) for n, z, at in places], keep),
+            "y_rows": table([n * y.bytes + y.row_offset(z, at) for n, z, at in places], keep), "taps_at": table(taps, keep),
+            "rows": len(places), "chunk_rows": chunk, "width": c.out[2], "taps": len(taps), "inputs": self.inputs, "outputs": self.outputs,
+            "blocks": x.blocks, "panels": self.panels, "unit_blocks": unit_blocks, "block_units": block_units,
+            "unit_panels": unit_panels, "panel_units": panel_units,
+            "x_group_bytes": x.group_bytes, "y_group_bytes": y.group_bytes, "x_plane": x.plane, "y_plane": y.plane,
+            "out_group": self.outputs * matrix * x.size, "out_row": matrix * x.size, "scratch_bytes": scratch}
+        sources = {"x": ("temp", "x image", 0), "y": ("temp", "y image", 0), "scratch": ("temp", "scratch", 0), "out": ("pointer", "weight", 0)}
+        kernel = weight_kernel(self.kind, x.element, (self.rows, self.vectors), step[2], len(taps) if len(taps) <= MOST_MIXED else 0)
+        steps = (x.step("x image", 0, c.batch, self.threads), y.step("y image", 0, c.batch, self.threads),
+                 Step(kernel, c.groups * panel_units * block_units, 1, written_slots(SLOTS, slots, sources)))
+        # the last panel may read planes of channels that are not there
+        spare = self.vectors * y.plane + SLACK
+        temporaries = {"x image": c.batch * x.bytes + SLACK, "y image": c.batch * y.bytes + spare, "scratch": scratch * self.threads}
+        return Contraction(steps, temporaries, tuple(keep))

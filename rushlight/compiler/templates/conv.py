@@ -11,7 +11,8 @@ from itertools import product
 import numpy as np
 
 from ..llvm import pool
-from .channels_plan import ChannelPlan, ChannelWeights
+from .channels_plan import ChannelPlan
+from .channels_weight import ChannelWeights
 from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, numbers
 from .depthwise_plan import Depthwise
 from .image import Geometry, is_contiguous
@@ -175,10 +176,9 @@ def _products_plan(c, epilogue, threads, geometry, image, products):
     """The cheaper plan of products over an image: (its operand, strides and channels)."""
     operand, strides, channels = image
     builder = Builder(c, threads, geometry, operand, strides, channels)
-    if len(products) == 1:
-        other = ChannelPlan(c, threads, geometry, operand, strides, channels // c.groups, products[0])
-        if other.suits and pick("lanes", sorted((True, False), key=lambda it: other.cycles() if it else builder.cycles(products))):
-            return other.plan(epilogue)
+    other = ChannelPlan(c, threads, geometry, operand, strides, channels // c.groups, products)
+    if other.suits and pick("lanes", sorted((True, False), key=lambda it: other.cycles() if it else builder.cycles(products))):
+        return other.plan(epilogue)
     builder.multiply(products, epilogue)
     return builder.plan()
 

@@ -16,7 +16,7 @@ _IMAGE_BYTES = 4 << 20    # padded images made at a time: they are read again be
 _WEIGHT_BYTES = 448 << 10  # a block of weights, in half of the second cache
 _PARTIAL_BYTES = 384 << 10
 _PAD_CYCLES = 40          # what a vector of a padded image takes to write
-_SCATTER_CYCLES = 20      # what a vector of outputs that belong to several rows takes to store
+_SCATTER_CYCLES = 30      # what a vector of outputs that are no neighbours takes to store
 _WEIGHT_ROWS = 8  # rows of weights that are read side by side when they are packed transposed
 
 
@@ -107,7 +107,8 @@ class Builder:
             tile_rows, vectors = register_tile(product.rows, count, self.kind)
             tiles = -(-product.rows // tile_rows) * -(-count // (vectors * lanes)) * self.images // geometry.images
             depth = self._words(product.channels) * math.prod(len(taps) for taps in product.taps)
-            total += self.c.groups * tiles * tile_rows * vectors * (depth / 2 + (_SCATTER_CYCLES if geometry.images > 1 else 0))
+            apart = geometry.images > 1 or not is_contiguous(product.strides, product.out)
+            total += self.c.groups * tiles * tile_rows * vectors * (depth / 2 + (_SCATTER_CYCLES if apart else 0))
         return total
 
     def _table(self, offsets):

@@ -101,6 +101,18 @@ def transpose(b, rows):
     return result
 
 
+def collected(b, vectors, places):
+    """A vector of the lanes at these places among those of several vectors, the first vector's first."""
+    lanes, result = vectors[0].type.lanes, None
+    for first in range(0, len(vectors), 2):
+        here = [0 <= place - first * lanes < 2 * lanes for place in places]
+        if any(here):
+            other = vectors[first + 1] if first + 1 < len(vectors) else None
+            part = b.shuffle(vectors[first], other, [place - first * lanes if there else k for k, (place, there) in enumerate(zip(places, here))])
+            result = part if result is None else b.shuffle(result, part, [k + lanes * there for k, there in enumerate(here)])
+    return result
+
+
 def write_panel(b, numbers, width, source, k_stride, lane_stride, target, lanes_left, k_count):
     """Packs one panel of `width` words from elements that are neighbours across lanes (or `lane_stride` bytes apart).
 

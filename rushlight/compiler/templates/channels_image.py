@@ -1,0 +1,178 @@
+"""Images in blocks of as many channels as a vector has lanes, [block][pixel][channel], with zeros around."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from ..llvm import jit
+from ..llvm.builder import Module, zero
+from ..llvm.types import vector
+from . import pack
+from .blocked import KERNEL, Slots
+from .contraction import ELEMENTS, Step, Table, numbers
+
+SLACK = 4096     # bytes that may be read past the last image
+MOST_MIXED = 16  # taps that are told apart in registers, where weights lie tap beside tap
+
+IMAGE_SLOTS = ("x", "image", "channels", "planes", "group_planes", "x_batch", "x_channel", "x_depth", "x_height", "x_width",
+               "depth", "height", "width", "pad_depth", "pad_height", "pad_width", "rows_depth", "rows_height", "rows_width",
+               "plane_bytes", "image_bytes")
+SIDE_BY_SIDE, EVERY_OTHER, FAR = 1, 2, 0  # how neighbouring pixels of an input lie
+
+
+def image_kernel(element, numbers, pixels):
+    """The kernel that writes padded images in blocks of channels, one (image, block) a unit; returns its address.
+
+    `pixels` tells how neighbours along the width lie: SIDE_BY_SIDE, EVERY_OTHER element, or FAR.
+    """
+    key = f"channel image {element} {numbers} {pixels}"
+    return jit.build(key, lambda: _image_text(element, numbers, pixels), ["image"])["image"]
+
+
+def _image_text(element, numbers, pixels):
+    module = Module()
+    f = module.function("image", KERNEL)
+    args, begin, end, _ = f.parameters
+    s = Slots(f, args, IMAGE_SLOTS, ("x", "image"))
+    word, lanes = numbers.word, numbers.lanes
+    pixel_bytes = lanes * word.bytes
+    kind = vector(element, lanes)
+
+    def unit(unit, _):
+        batch = f.div(unit, s.planes)
+        plane = f.sub(unit, f.mul(batch, s.planes))
+        group = f.div(plane, s.group_planes)
+        within = f.mul(f.sub(plane, f.mul(group, s.group_planes)), lanes)
+        channel = f.add(f.mul(group, s.channels), within)
+        there = f.minimum(f.sub(s.channels, within), lanes)
+        x = f.offset(s.x, f.add(f.mul(batch, s.x_batch), f.mul(channel, s.x_channel)))
+        image = f.offset(s.image, f.add(f.mul(batch, s.image_bytes), f.mul(plane, s.plane_bytes)))
+        x_channel, x_width, width, rows_width, pad = s.x_channel, s.x_width, s.width, s.rows_width, s.pad_width
+
+        def blank(at, count):
+            f.loop(0, count, 1, [], lambda k, _: f.store(zero(numbers.words), f.offset(at, f.mul(k, pixel_bytes)), align=word.bytes))
+
+        def turned(source, target):
+            """A row from channels whose pixels are neighbours: squares are transposed; pixels past the end become zeros."""
+            def square(first, _):
+                count = f.sub(width, first)
+                at = f.offset(source, f.mul(first, pixels * element.bytes))
+                f.when(f.and_(f.compare(">=", count, lanes + pixels - 1), f.compare("==", there, lanes)),
+                       lambda: put(first, [load(f.offset(at, f.mul(x_channel, c)), None) for c in range(lanes)]),
+                       lambda: put(first, [load(f.offset(at, f.mul(x_channel, c)), f.select(f.compare(">", there, c), count, 0))
+                                           for c in range(lanes)]))
+
+            def load(at, count):
+                if pixels == SIDE_BY_SIDE:
+                    mask = None if count is None else f.lane_mask(count, lanes)
+                    return f.convert(f.load(kind, at, mask=mask), word)
+                mask = None if count is None else f.lane_mask(f.sub(f.mul(count, pixels), pixels - 1), pixels * lanes)
+                wide = f.load(vector(element, pixels * lanes), at, mask=mask)
+                return f.convert(f.shuffle(wide, None, range(0, pixels * lanes, pixels)), word)
+
+            def put(first, rows):
+                for k, row in enumerate(pack.transpose(f, rows)):
+                    f.store(row, f.offset(target, f.mul(f.add(first, k), pixel_bytes)), align=word.bytes)
+
+            f.loop(0, width, lanes, [], square)
+
+        def gathered(source, target):
+            """A row pixel by pixel, its channels neighbours or apart."""
+            def pixel(lane_stride, k):
+                at = f.offset(source, f.mul(k, x_width))
+                words = pack.load_words(f, numbers_of_element, at, None, lane_stride, there, None)
+                f.store(words, f.offset(target, f.mul(k, pixel_bytes)), align=word.bytes)
+
+            numbers_of_element = replace(numbers, element=element)
+            neighbours = f.compare("==", x_channel, element.bytes)
+            f.when(neighbours, lambda: f.loop(0, width, 1, [], lambda k, _: pixel(None, k)),
+                   lambda: f.loop(0, width, 1, [], lambda k, _: pixel(x_channel, k)))
+
+        def row(number, _):
+            at_depth = f.div(number, s.rows_height)
+            z = f.sub(at_depth, s.pad_depth)
+            y = f.sub(f.sub(number, f.mul(at_depth, s.rows_height)), s.pad_height)
+            target = f.offset(image, f.mul(f.mul(number, rows_width), pixel_bytes))
+            inside = f.and_(f.compare("<", y, s.height, signed=False), f.compare("<", z, s.depth, signed=False))
+
+            def filled():
+                blank(target, pad)
+                source = f.offset(x, f.add(f.mul(z, s.x_depth), f.mul(y, s.x_height)))
+                first = f.offset(target, f.mul(pad, pixel_bytes))
+                (gathered if pixels == FAR else turned)(source, first)
+                blank(f.offset(first, f.mul(width, pixel_bytes)), f.sub(f.sub(rows_width, width), pad))
+
+            f.when(inside, filled, lambda: blank(target, rows_width))
+
+        f.loop(0, f.mul(s.rows_depth, s.rows_height), 1, [], row)
+
+    f.loop(begin, end, 1, [], unit)
+    f.ret()
+    return module.text()
+
+
+class ChannelImage:
+    """Images of an operand in blocks of as many channels as a vector has lanes: `size` pixels with zeros around, `rows` in all."""
+
+    def __init__(self, c, operand, strides, channels, size, pad, rows):
+        self.operand, self.strides, self.channels, self.groups = operand, strides, channels, c.groups
+        self.spatial, self.pad, self.rows = size, pad, rows
+        self.element, kind = ELEMENTS[c.dtype], numbers(c.dtype)
+        self.kind = numbers(next(name for name, e in ELEMENTS.items() if e is kind.accumulator))
+        self.lanes, self.size, self.word = self.kind.lanes, self.element.bytes, self.kind.word.bytes
+        self.blocks = -(-channels // self.lanes)
+        self.pixel = self.lanes * self.word
+
+    @property
+    def plane(self):
+        """Bytes of a block of channels of an image; the last row may spill a vector of pixels."""
+        return (math.prod(self.rows) + self.lanes) * self.pixel
+
+    @property
+    def group_bytes(self):
+        return self.plane * self.blocks
+
+    @property
+    def bytes(self):
+        return self.group_bytes * self.groups
+
+    @property
+    def full(self):
+        """Whether few lanes lack a channel."""
+        return self.channels >= self.lanes and self.blocks * self.lanes <= 1.25 * self.channels
+
+    def row_offset(self, z, y, x=0):
+        """Bytes from an image's first pixel to this one."""
+        return ((z * self.rows[1] + y) * self.rows[2] + x) * self.pixel
+
+    def step(self, target, start, images, threads):
+        """The Step that writes some images, from number `start` on, into a temporary."""
+        strides = self.strides
+        pixels = {1: SIDE_BY_SIDE, 2: EVERY_OTHER}.get(strides[4], FAR)
+        pixels = SIDE_BY_SIDE if self.spatial[2] == 1 and strides[1] != 1 else pixels
+        planes = self.blocks * self.groups
+        slots = {"channels": self.channels, "planes": planes, "group_planes": self.blocks, "plane_bytes": self.plane, "image_bytes": self.bytes}
+        slots.update({f"x_{name}": stride * self.size for name, stride in zip(("batch", "channel", "depth", "height", "width"), strides)})
+        for k, name in enumerate(("depth", "height", "width")):
+            slots.update({name: self.spatial[k], f"pad_{name}": self.pad[k], f"rows_{name}": self.rows[k]})
+        sources = {"x": ("pointer", self.operand, start * strides[0] * self.size), "image": ("temp", target, 0)}
+        grain = max(1, min(65536 // self.plane, images * planes // (4 * threads)))
+        return Step(image_kernel(self.element, self.kind, pixels), images * planes, grain, written_slots(IMAGE_SLOTS, slots, sources))
+
+
+def written_slots(names, numbers, sources):
+    return tuple(sources[name] if name in sources else ("const", numbers[name]) for name in names)
+
+
+def table(offsets, keep):
+    """The address of a table that lives as long as the plan that keeps it."""
+    array = np.ascontiguousarray(offsets, np.int64)
+    keep.append(array)
+    return Table(array)
+
+
+def image_of(c, geometry, taps, operand, strides, group_channels):
+    """The image that products with these taps read."""
+    rows = tuple((out - 1) * step + max(at) + 1 for out, step, at in zip(geometry.out, geometry.step, taps))
+    return ChannelImage(c, operand, strides, group_channels, geometry.size, geometry.pad, rows)
