@@ -126,7 +126,20 @@ class ChannelProduct:
         block_panels = min(self.panels, max(1, -(-tiles // block_tiles) * self.panels * self.c.groups // wanted))
         if split:
             block_panels = max(1, min(block_panels, _PARTIAL_BYTES // (sums * block_tiles)))
+        if self.threads > 1:
+            block_tiles, block_panels = self.shared_out(tiles, block_tiles, block_panels)
         return block_tiles, block_panels, block_depth
+
+    def shared_out(self, tiles, block_tiles, block_panels):
+        """Blocks of about this size, of which all threads get as many."""
+        cuts = -(-tiles // block_tiles)
+        options = [(-(-tiles // n), panels) for n in range(cuts, min(cuts + 4, tiles) + 1) for panels in range(block_panels, max(0, block_panels - 4), -1)]
+
+        def longest(option):
+            units = -(-tiles // option[0]) * -(-self.panels // option[1]) * self.c.groups
+            return -(-units // self.threads) * option[0] * option[1]
+
+        return min(options, key=longest)
 
     @property
     def sums_bytes(self):

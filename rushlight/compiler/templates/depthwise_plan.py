@@ -5,7 +5,8 @@ from . import depthwise
 from .contraction import ELEMENTS, Contraction, Step, numbers
 
 MOST_TAPS = 49   # written out one by one
-FEW_TAPS = 25    # so many may pay for wide images too, where packing wastes little
+FEW_TAPS = 25    # so many pay for wider images too
+WIDE = 3         # vectors of a row from which padding images beforehand wastes little, unless their pixels are apart
 MOST_STRIDE = 2
 
 
@@ -24,7 +25,8 @@ class Depthwise:
         """Whether every group is one channel of a flat image whose rows lie side by side, with few taps."""
         c = self.c
         per_input = c.out_channels // c.groups
-        most = MOST_TAPS if c.out[2] <= self.numbers.lanes else FEW_TAPS
+        width = -(-c.out[2] // self.numbers.lanes)
+        most = MOST_TAPS if width == 1 else FEW_TAPS if width <= WIDE or max(self.stride) > 1 else 0
         return (c.groups == c.in_channels and c.size[0] == c.kernel[0] == 1 and c.pad[0] == 0 and self.element.is_float
                 and self.kernel[0] * self.kernel[1] <= most and max(self.stride) <= MOST_STRIDE and c.x[4] == c.y[4] == 1
                 and (not self.turned or max(self.stride) == 1 and per_input == 1))
