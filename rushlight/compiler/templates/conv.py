@@ -1,7 +1,8 @@
 """Planning convolutions: forward, gradient of the input, gradient of the weights, in one to three dimensions.
 
-Each is a matrix product over (channels, taps). A first step pads the image and splits it by stride (`image.py`); from then on
-the product reads it in place (`implicit.py`). Convolutions that look at single pixels are plain matrix products.
+Each is a matrix product over (channels, taps) whose large operand is never written down. Of four forms the one that is estimated to
+take least time is planned; docs/programs.md compares them. Convolutions that look at single pixels of large images are plain matrix
+products.
 """
 
 import functools
