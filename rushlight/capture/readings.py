@@ -66,6 +66,7 @@ class Assumptions(Facts):
     def __init__(self):
         super().__init__()
         self.unbacked: dict = {}  # symbol -> the node that computes it
+        self.number = None  # (symbol, a, b) -> a float of sizes, as a value of the graph
         self.checked: list = []  # expressions that are not negative, since the program checks it
 
     def unknown(self, e) -> bool:
@@ -91,6 +92,9 @@ class Assumptions(Facts):
         if self.unknown(e):
             raise Break("RB003", f"{e} depends on data, and has to be known here")
         return super().integer(e)
+
+    def real(self, symbol, a, b):
+        return super().real(symbol, a, b) if self.estimating else self.number(symbol, a, b)
 
     def assume(self, condition: Expr):
         """What the program checks when it runs holds from here on."""

@@ -29,6 +29,11 @@ class Unknown:
             raise Break("RB003", f"{symbol} of a float that depends on data")
         return Number(kind(3), fake=self.recorder.compute(symbol, self.operand(a), self.operand(b), kind))
 
+    def ratio(self, symbol, a, b):
+        """A float of sizes that framework code computes, as it gets it: a run-time number."""
+        values = [self.from_python(v) for v in (a, b)]
+        return self.run_time_number(self.number_binary(symbol, *values)).fake
+
     def operand(self, number):
         """A number as an argument of what Python computes between programs."""
         if isinstance(number, Constant):

@@ -69,28 +69,40 @@ class Expr:
         return self._operations
 
     def __add__(self, other):
+        if type(other) is float and self.dtype is None:
+            return real("+", self, other)
         return add(self, other) if self.dtype is None else apply("add", self, other)
 
     def __radd__(self, other):
+        if type(other) is float and self.dtype is None:
+            return real("+", other, self)
         return add(other, self) if self.dtype is None else apply("add", other, self)
 
     def __sub__(self, other):
+        if type(other) is float and self.dtype is None:
+            return real("-", self, other)
         return add(self, negate(other)) if self.dtype is None else apply("sub", self, other)
 
     def __rsub__(self, other):
+        if type(other) is float and self.dtype is None:
+            return real("-", other, self)
         return add(other, negate(self)) if self.dtype is None else apply("sub", other, self)
 
     def __mul__(self, other):
+        if type(other) is float and self.dtype is None:
+            return real("*", self, other)
         return multiply(self, other) if self.dtype is None else apply("mul", self, other)
 
     def __rmul__(self, other):
+        if type(other) is float and self.dtype is None:
+            return real("*", other, self)
         return multiply(other, self) if self.dtype is None else apply("mul", other, self)
 
     def __truediv__(self, other):
-        return apply("div", self, other)
+        return real("/", self, other) if self.dtype is None else apply("div", self, other)
 
     def __rtruediv__(self, other):
-        return apply("div", other, self)
+        return real("/", other, self) if self.dtype is None else apply("div", other, self)
 
     def __floordiv__(self, other):
         return floor_divide(self, other)
@@ -543,10 +555,23 @@ class Facts:
         self.decide(eq(e, value))
         return value
 
+    def real(self, symbol: str, a, b):
+        """A number that is not whole, of sizes: for the example values, which are assumed from now on unless only shapes are asked for."""
+        known = (lambda e: evaluate(e, self.hints)) if self.estimating else (lambda e: self.integer(e) if isinstance(e, Expr) else e)
+        return REAL[symbol](known(a), known(b))
+
 
 def guess(e):
     """The number that an integer is for the example values, with nothing assumed: for estimates, which decide how fast a result comes, not what it is."""
     return evaluate(e, Facts.current().hints) if isinstance(e, Expr) else e
+
+
+REAL = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
+
+
+def real(symbol: str, a, b):
+    """Arithmetic on integers that gives a float, such as a / b: by the active Facts."""
+    return Facts.current().real(symbol, a, b)
 
 
 def estimated(e):

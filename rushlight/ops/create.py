@@ -6,7 +6,7 @@ import math
 from ..core import devices, dtypes
 from ..core.dtypes import FLOATING, INTEGER, float64, int64
 from ..core.errors import NegativeSizeError, OperandError
-from ..core.expr import Expr
+from ..core.expr import Expr, estimated
 from ..core.kinds import P
 from ..core.op import Scalar, op
 from ..core.tensor import Tensor, empty as empty_tensor
@@ -200,11 +200,11 @@ def range(start, end=None, step=1, *, dtype=None, device=None, requires_grad=Fal
 
 def point_count(name, steps):
     steps = steps.item() if isinstance(steps, Tensor) else steps
-    if not isinstance(steps, int):
+    if not isinstance(steps, (int, Expr)):
         raise TypeError(f"{name}(): argument 'steps' must be int, not {type(steps).__name__}")
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
-    return int(steps)
+    return steps if isinstance(steps, Expr) else int(steps)
 
 
 @op(method=False, name="_linspace")
@@ -216,7 +216,7 @@ def evenly(start, end, count, dtype):
         k = P.convert(k, dtype=wide)
     step = (end - start) / builtin_max(count - 1, 1)
     low, high = P.add(P.mul(k, step), start), P.sub(end, P.mul(P.sub(count - 1.0, k) if wide is float64 else P.sub(complex(count - 1), k), step))
-    first = P.lt(P.iota(size=count, dtype=int64), count // 2 if count > 1 else 1)
+    first = P.lt(P.iota(size=count, dtype=int64), estimated(count // 2) if count > 1 else 1)
     out = P.where(first, low, high)
     return P.convert(out, dtype=dtype) if out.dtype is not dtype else out
 

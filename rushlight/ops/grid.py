@@ -47,7 +47,7 @@ def folded(x, low, high):
 
 def unnormalised(x, size, align_corners):
     """Points in [-1, 1] as positions among ``size`` elements."""
-    return P.mul(P.div(P.add(x, 1.0), 2.0), size - 1.0) if align_corners else P.div(P.sub(P.mul(P.add(x, 1.0), float(size)), 1.0), 2.0)
+    return P.mul(P.div(P.add(x, 1.0), 2.0), size - 1.0) if align_corners else P.div(P.sub(P.mul(P.add(x, 1.0), size * 1.0), 1.0), 2.0)
 
 
 def inside(x, size, padding, align_corners):

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import math
 
-from ..core.dtypes import int64, uint8
+from ..core.dtypes import float32, float64, int64, uint8
+from ..core.expr import Expr, estimated
 from ..core.kinds import P
 from ..core.meta import product
 from ..core.op import OPS, op, rule, sample
@@ -328,52 +329,61 @@ def channel_shuffle(input, groups):
 
 # --- resampling ------------------------------------------------------------------------------------------------------------------
 def source_points(size, count, scale, align_corners):
-    """Where each output lies in the input, in input pixels."""
-    import numpy as np
-    k = np.arange(count, dtype=np.float64)
+    """Where each output lies in the input, in input pixels: [count] float64."""
+    k = P.iota(size=count, dtype=float64)
     if align_corners:
-        return k * ((size - 1) / (count - 1) if count > 1 else 0.0)
-    return (k + 0.5) * scale - 0.5
+        return P.mul(k, (size - 1) / (count - 1) if count > 1 else 0.0)
+    return P.sub(P.mul(P.add(k, 0.5), scale), 0.5)
 
 
 def cubic_weights(t, a=-0.75):
+    """The weights of the four neighbours of points that lie ``t`` after the second (Keys 1981)."""
     def near(x):
-        return ((a + 2) * x - (a + 3)) * x * x + 1
+        return P.add(P.mul(P.mul(P.sub(P.mul(x, a + 2), a + 3), x), x), 1.0)
 
     def far(x):
-        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-    return [far(t + 1), near(t), near(1 - t), far(2 - t)]
+        return P.sub(P.mul(P.add(P.mul(P.sub(P.mul(x, a), 5 * a), x), 8 * a), x), 4 * a)
+    return [far(P.add(t, 1.0)), near(t), near(P.sub(1.0, t)), far(P.sub(2.0, t))]
 
 
-def resampled(x, at, taps):
-    """One dimension as a weighted sum of gathered positions: taps are (index array, weight array) pairs."""
-    from ..core.exchange import from_array, from_numpy
-    import numpy as np
-    total = None
-    shape = [1] * x.dim()
-    shape[at] = -1
-    for index, weight in taps:
-        part = x.index_select(at, from_numpy(index.astype(np.int64)))
-        if weight is not None:
-            part = part * from_array(weight, x.dtype).reshape(shape)
-        total = part if total is None else total + part
-    return total
+def whole(points, last, low=0.0):
+    """Points rounded down, within [low, last], as positions."""
+    return P.convert(P.minimum(P.maximum(P.floor(points), low), last), dtype=int64)
 
 
-def taps_of(mode, size, count, scale, align_corners):
-    import numpy as np
+@op(method=False, name="_taps")
+def taps_of(size, count, scale, mode, align_corners):
+    """What each of ``count`` outputs reads along one dimension: positions, and where they differ from one their weights, in turn.
+
+    ``scale``: input pixels for each output pixel (None: what the sizes say).
+    """
+    last, scale = estimated(size) - 1.0, size / count if scale is None else scale
     if mode == "nearest":
-        return [(np.minimum(np.floor(np.arange(count) * np.float32(scale)).astype(np.int64), size - 1), None)]
+        return (whole(P.mul(P.iota(size=count, dtype=float32), scale), last),)
     if mode == "nearest-exact":
-        return [(np.minimum(np.floor((np.arange(count) + 0.5) * scale).astype(np.int64), size - 1), None)]
+        return (whole(P.mul(P.add(P.iota(size=count, dtype=float64), 0.5), scale), last),)
     points = source_points(size, count, scale, align_corners)
     if mode == "linear":
-        points = np.maximum(points, 0.0)
-        low = np.minimum(np.floor(points).astype(np.int64), size - 1)
-        t = points - low
-        return [(low, 1 - t), (np.minimum(low + 1, size - 1), t)]
-    low = np.floor(points).astype(np.int64)
-    return [(np.clip(low - 1 + k, 0, size - 1), w) for k, w in enumerate(cubic_weights(points - low))]
+        points = P.maximum(points, 0.0)
+        low = P.minimum(P.floor(points), last)
+        t = P.sub(points, low)
+        return whole(low, last), P.sub(1.0, t), whole(P.add(low, 1.0), last), t
+    low = P.floor(points)
+    return tuple(v for k, w in enumerate(cubic_weights(P.sub(points, low))) for v in (whole(P.add(low, k - 1.0), last), w))
+
+
+@op(method=False, name="_resampled")
+def resampled(input, taps, dim):
+    """One dimension as a weighted sum of looked-up elements: ``taps`` are positions and weights in turn."""
+    x = wide(input)
+    if len(taps) == 1:
+        return P.take(input, taps[0], dim=dim)
+    shape = tuple(taps[0].shape[0] if k == dim else 1 for k in range(len(x.shape)))
+    total = None
+    for position, weight in zip(taps[::2], taps[1::2]):
+        part = P.mul(P.take(x, position, dim=dim), P.reshape(P.convert(weight, dtype=x.dtype), shape=shape))
+        total = part if total is None else P.add(total, part)
+    return back(total, input)
 
 
 def antialiased(x, at, size, count, scale, cubic, align_corners):
@@ -396,6 +406,15 @@ def antialiased(x, at, size, count, scale, cubic, align_corners):
     return (x.movedim(at, -1) @ from_array(matrix.T.copy(), x.dtype)).movedim(-1, at)
 
 
+def scaled(size, factor):
+    """floor(size * factor)."""
+    if isinstance(size, Expr) and factor == int(factor):
+        return size * int(factor)
+    if isinstance(size, Expr) and math.frexp(factor)[0] == 0.5:  # 1 / 2, 1 / 4 ...
+        return size // int(1 / factor)
+    return int(math.floor(int(size) * factor))
+
+
 @op(composite=True, namespace=F)
 def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None, antialias=False):
     """Resampled to a size or by a factor: nearest, nearest-exact, linear, bilinear, bicubic, trilinear or area."""
@@ -414,7 +433,10 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
         raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
     space = tuple(input.shape[2:])
     factors = None if scale_factor is None else tuple(scale_factor) if isinstance(scale_factor, (list, tuple)) else (scale_factor,) * rank
-    sizes = tuple(int(math.floor(n * f)) for n, f in zip(space, factors)) if size is None else spread(size, rank, "size") if isinstance(size, int) else tuple(int(s) for s in size)
+    if size is None:
+        sizes = tuple(map(scaled, space, factors))
+    else:
+        sizes = tuple(s if isinstance(s, Expr) else int(s) for s in (spread(size, rank, "size") if isinstance(size, int) else size))
     if any(s <= 0 for s in sizes):
         raise RuntimeError(f"Input and output sizes should be greater than 0, but got input (H: {space[0]}) output (H: {sizes[0]})")
     if mode == "area":
@@ -423,14 +445,14 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
         times = tuple(count // n for n, count in zip(space, sizes))
         if factors is None or recompute_scale_factor or times == factors:
             return repeated(input, times)
-    out = wide_composite(input)
-    kind = {"bilinear": "linear", "trilinear": "linear"}.get(mode, mode)
+    scales = None if factors is None or recompute_scale_factor else tuple(1.0 / f for f in factors)
+    out, kind = wide_composite(input), {"bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
     for k in range(rank):
-        scale = 1.0 / factors[k] if factors is not None and not recompute_scale_factor else space[k] / sizes[k]
+        scale = None if scales is None else scales[k]
         if antialias:
-            out = antialiased(out, 2 + k, space[k], sizes[k], scale, mode == "bicubic", align_corners)
+            out = antialiased(out, 2 + k, int(space[k]), int(sizes[k]), space[k] / sizes[k] if scale is None else scale, mode == "bicubic", align_corners)
         else:
-            out = resampled(out, 2 + k, taps_of(kind, space[k], sizes[k], scale, bool(align_corners)))
+            out = resampled(out, taps_of(space[k], sizes[k], scale, kind, bool(align_corners)), 2 + k)
     return out.to(input.dtype)
 
 

@@ -711,9 +711,9 @@ def tensor_split(input, indices_or_sections, dim=0):
     if isinstance(cuts, int):
         if cuts <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {cuts}")
-        base, more = divmod(total, cuts)
+        base, more = total // cuts, total % cuts
         cuts = [k * base + min(k, more) for k in range(1, cuts)]
-    spans = [slice(a, b).indices(total)[:2] for a, b in zip([None, *cuts], [*cuts, None])]
+    spans = [bounds(a, b, None, total)[:2] for a, b in zip([None, *cuts], [*cuts, None])]
     return tuple(narrow(input, dim, a, max(0, b - a)) for a, b in spans)
 
 

@@ -31,6 +31,13 @@ CASES = {
     "layer norm": (2, lambda x: F.layer_norm(x, (x.shape[-1],)), lambda s: (r(3, s),)),
     "sort": (2, lambda x: (x.topk(2).values, x.sort(0).values), lambda s: (r(s, s),)),
     "einsum": (2, lambda x: torch.einsum("bij,bkj->bik", x, x), lambda s: (r(2, s, 4),)),
+    "resampled": (2, lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), lambda s: (r(2, 3, s, s + 1),)),
+    "resampled to a size": (2, lambda x: F.interpolate(x, size=(5, 7), mode="bicubic"), lambda s: (r(2, 3, s, s + 1),)),
+    "resampled to its size": (2, lambda x: F.interpolate(x.new_ones(1, 1, 3, 3), size=x.shape[-2:], mode="nearest") + x, lambda s: (r(2, 3, s, s + 1),)),
+    "evenly spaced": (2, lambda x: x * torch.linspace(0, 1, x.shape[0])[:, None], lambda s: (r(s, 3),)),
+    "cut in three": (2, lambda x: sum(p.sum() for p in torch.tensor_split(x, 3)), lambda s: (r(3 * s, 3),)),
+    "inverse": (2, lambda x: torch.linalg.pinv(x), lambda s: (r(s + 2, 3),)),
+    "negated size": (2, lambda x: x[-(x.shape[0] - 1):], lambda s: (r(s, 3),)),
     "mean by size": (2, lambda x: x.sum(0) / x.shape[0] + x.numel() % 5, lambda s: (r(s, 3),)),
 }
 
