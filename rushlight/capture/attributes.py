@@ -468,7 +468,7 @@ class Attributes:
             if isinstance(owner, TensorValue) and name == "grad":
                 return self.set_grad(owner, value)
             if isinstance(owner, TensorValue):
-                raise Break("RB011", f"setting .{name} of a tensor")
+                raise Break("RB011" if name in ("data", "requires_grad") else "RB004", f"setting .{name} of a tensor")
             raise Break("RB004", f"setting {name!r} of a {self.describe(owner)}")
         cls = self.class_of(owner)
         override = static(cls, "__setattr__")

@@ -206,4 +206,17 @@ class CompiledGraph:
         if self.call is None:
             log.debug("captured\n%s", self.graph)
             self.call = self.compiled(list(inputs))
-        return self.call(*inputs)
+        try:
+            return self.call(*inputs)
+        except (IndexError, RuntimeError) as error:
+            if not getattr(error, "__notes__", ()):
+                error.add_note(f"raised by the compiled form of {self.lines()}")
+            raise
+
+    def lines(self) -> str:
+        """The lines of the program that the graph was captured from."""
+        found: dict = {}
+        for node in self.graph.nodes:
+            if node.where is not None:
+                found.setdefault(node.where[0], []).append(node.where[1])
+        return ", ".join(f"{file}, lines {min(lines)} to {max(lines)}" for file, lines in found.items()) or "a function"

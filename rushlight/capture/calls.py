@@ -358,7 +358,7 @@ class Calls:
         if isinstance(cls, enum.EnumMeta):
             return self.fold(cls, arguments, keywords)
         if issubclass(cls, (Tensor, Module)):
-            raise Break("RB001", f"a new {cls.__name__}")
+            raise Break("RB001", f"a new {cls.__name__}: make it outside, once")
         make = static(type(cls), "__call__")
         if isinstance(make, types.FunctionType) and not plain:
             return self.call(Object(make, self.constant_source(make)), [function, *arguments], keywords)

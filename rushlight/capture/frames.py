@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import re
 import types
 import warnings
 import weakref
@@ -73,6 +74,7 @@ class Entry:
         self.owner.stats.segments += 1
         counters["frames"]["total"] += 1
         counters["frames"]["ok"] += 1
+        segment.names = self.places[0].locals + self.places[0].cells
         self.segments.insert(0, segment)
         guards_log.debug("%s\n%s", self.name, "\n".join(map(str, segment.guards)))
         graph_log.debug("%s\n%s", self.name, segment.source)
@@ -114,7 +116,7 @@ class Entry:
 
 
 def failed(segment, values) -> str:
-    """The first guard of a segment that does not hold for these values."""
+    """The first guard of a segment that does not hold for these values, in the names of the program."""
     names = {**segment.guard.__globals__, "V": values}
     for guard in segment.guards:
         try:
@@ -122,8 +124,13 @@ def failed(segment, values) -> str:
         except (AttributeError, KeyError, IndexError, ValueError, TypeError, RuntimeError):
             holds = False
         if not holds:
-            return str(guard)
+            return named(str(guard), segment.names)
     return "no guard alone"
+
+
+def named(text, names) -> str:
+    """A guard with the program's variables instead of places among the values of an entry."""
+    return re.sub(r"V\[(\d+)\]", lambda found: names[int(found[1])] if int(found[1]) < len(names) else found[0], text)
 
 
 def drive(entry, values):
@@ -258,9 +265,9 @@ def binder(function):
     for name, better in plain.items():
         text = text.replace(name, better)
     namespace: dict = {}
-    called = function.__name__ if function.__name__.isidentifier() else "function"
-    exec(f"def {called}({text}): return ({''.join(plain[n] + ', ' for n in names)})", namespace)
-    made = namespace[called]
+    exec(f"def called({text}): return ({''.join(plain[n] + ', ' for n in names)})", namespace)
+    made = namespace["called"]
+    made.__name__, made.__qualname__ = function.__name__, function.__qualname__
     made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
     return following(made, function) if function.__defaults__ else made, names
 

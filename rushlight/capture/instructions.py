@@ -249,7 +249,9 @@ class Instructions:
         frame.stack.append(Constant(not self.truth(frame.stack.pop())))
 
     def do_TO_BOOL(self, frame, one):
-        frame.stack.append(Constant(self.truth(frame.stack.pop())))
+        value, following = frame.stack.pop(), frame.listing.instructions[frame.at]
+        checked = (following.op, following.arg) == ("POP_JUMP", "TRUE") and self.asserted(frame, value, frame.at + 1)
+        frame.stack.append(Constant(checked or self.truth(value)))
 
     # --- making containers and text ---------------------------------------------------------------------------------------------------------
     def do_BUILD_LIST(self, frame, one):
@@ -478,7 +480,7 @@ class Instructions:
             value = self.force(value)
             taken = (isinstance(value, Constant) and value.value is None) is (one.arg == "NONE")
         else:
-            taken = self.truth(value) is (one.arg == "TRUE")
+            taken = one.arg == "TRUE" and self.asserted(frame, value, frame.at) or self.truth(value) is (one.arg == "TRUE")
         if taken:
             self.jump(frame, one)
 

@@ -60,6 +60,15 @@ def in_stages(nodes) -> bool:
     return any(between(node) and node.op is not SHIFT for node in nodes)
 
 
+def source_of(node) -> str:
+    """What a number that data decide was read from."""
+    if node.op is SIZE:
+        tensor, dim = node.args
+        made = tensor.args[0] if tensor.op is PICK else tensor
+        return f"size {dim} of {made.op.name}() in line {node.where[1]}"
+    return f"{node.op}() in line {node.where[1]}"
+
+
 class Assumptions(Facts):
     """Facts of a capture: symbols that are ``unbacked`` have no example, and nothing is decided by them but what is proven or was checked."""
 
@@ -85,13 +94,17 @@ class Assumptions(Facts):
             return super().decide(condition)
         found = self.proven(condition)
         if found is None:
-            raise Break("RB012" if self.estimating else "RB002", f"whether {condition} depends on data; torch._check() of it lets capture go on")
+            raise Break("RB012" if self.estimating else "RB002", f"whether {condition}, where {self.told(condition)}")
         return found
 
     def integer(self, e: Expr) -> int:
         if self.unknown(e):
-            raise Break("RB003", f"{e} depends on data, and has to be known here")
+            raise Break("RB003", f"{e} has to be known here, where {self.told(e)}")
         return super().integer(e)
+
+    def told(self, e) -> str:
+        """What the unbacked symbols of an expression are."""
+        return " and ".join(f"{s.arg[0]} is {source_of(self.unbacked[s])}" for s in sorted(e.free & self.unbacked.keys(), key=lambda s: s.arg[0]))
 
     def real(self, symbol, a, b):
         return super().real(symbol, a, b) if self.estimating else self.number(symbol, a, b)

@@ -31,10 +31,10 @@ class Fake(Tensor):
     like = Tensor
 
     concrete = needs_data("reading elements to decide a size", "RB012")
-    numpy, __array__ = map(needs_data, ("numpy()", "__array__()"))
     __int__, __float__, __complex__, __index__ = map(needs_data, ("int()", "float()", "complex()", "an index"))
     __bool__ = needs_data("bool() of a tensor", "RB002")
-    data_ptr, storage_offset, untyped_storage = map(needs_data, ("data_ptr()", "storage_offset()", "untyped_storage()"))
+    numpy, __array__, data_ptr, storage_offset, untyped_storage = (
+        needs_data(n, "RB015") for n in ("numpy()", "__array__()", "data_ptr()", "storage_offset()", "untyped_storage()"))
     backward, register_hook, retain_grad = (needs_data(n, "RB011") for n in ("backward()", "register_hook()", "retain_grad()"))
 
     def read(self):

@@ -6,7 +6,7 @@ from ..core.expr import eq, le, lt, ne
 from ..core.native import Tensor
 from .arithmetic import BINARY, COMPARE, exact, whole
 from .errors import Break
-from .values import Constant, Number
+from .values import Constant, Number, TensorValue
 
 CONDITIONS = {"<": lt, "<=": le, "==": eq, "!=": ne, ">": lambda a, b: lt(b, a), ">=": lambda a, b: le(b, a)}  # of integers, as Exprs
 
@@ -62,10 +62,33 @@ class Unknown:
         condition = self.force(condition)
         if not self.unknown(condition):
             return self.inline(self.as_function(self.from_python(_check)), [condition, message], {})
+        self.require_now(condition, RuntimeError(self.text_now(message)))
+        return Constant(None)
+
+    def asserted(self, frame, value, place) -> bool:
+        """Whether what follows raises an AssertionError unless a value holds, which data decide: then the graph checks it, and it holds from here on."""
+        value = self.force(value)
+        unknown = self.unknown(value) or isinstance(value, TensorValue) and not value.fake.meta.shape
+        steps = [one for one in frame.listing.instructions[place:place + 5] if one.op != "NOP"]
+        if not unknown or steps[0].arg is not AssertionError or any(f.listing.handler(f.now.offset) for f in self.frames):
+            return False
+        if steps[1].op == "RAISE_VARARGS":
+            error = AssertionError()
+        elif steps[1].op == "LOAD_CONST" and any(one.op == "RAISE_VARARGS" for one in steps[2:]):
+            error = AssertionError(steps[1].arg)
+        else:
+            return False
+        if isinstance(value, TensorValue):
+            value.fake.logical_not().refuse(error)
+        else:
+            self.require_now(value, error)
+        return True
+
+    def require_now(self, condition, error):
+        """The graph raises unless a condition holds, which is known from here on."""
         if condition.expr is not None:
             self.facts.assume(condition.expr)
-        self.recorder.require(condition.fake if condition.expr is None else condition.expr, RuntimeError(self.text_now(message)))
-        return Constant(None)
+        self.recorder.require(condition.fake if condition.expr is None else condition.expr, error)
 
     def text_now(self, message) -> str:
         """What a function that makes a message says; it cannot name numbers that are not known."""

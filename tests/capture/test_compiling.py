@@ -192,3 +192,24 @@ def test_threads():
     for t in threads:
         t.join()
     assert len(results) == 20 and all(a == b for a, b in results)
+
+
+def test_errors_of_graphs_tell_lines():
+    def f(x, i):
+        return x[i] * 2
+
+    compiled = torch.compile(f)
+    with pytest.raises(IndexError) as caught:
+        compiled(torch.ones(2), torch.tensor([5]))
+    line = f.__code__.co_firstlineno + 1
+    assert f"{__file__}, lines {line} to {line}" in caught.value.__notes__[0]
+
+
+def test_errors_of_calls_and_guards_use_the_names_of_the_program():
+    compiled = torch.compile(lambda x, scale: x * len(scale), backend="eager")
+    with pytest.raises(TypeError, match=r"<lambda>\(\) missing 1 required positional argument: 'scale'"):
+        compiled(torch.ones(1))
+    compiled(torch.ones(1), "a")
+    with torch.compiler.set_stance("fail_on_recompile"), pytest.raises(RuntimeError, match="scale == 'a'"):
+        compiled(torch.ones(1), "bb")
+    torch.compiler.set_stance("default")

@@ -180,7 +180,7 @@ def test_the_limit_warns_and_runs_uncompiled():
         for k in range(12):
             assert torch.equal(compiled(x, "a" * k), x + k)
     assert compiled.owner.stats.segments == 8
-    assert len(caught) == 1 and "mark_dynamic" in str(caught[0].message) and "V[1] ==" in str(caught[0].message)
+    assert len(caught) == 1 and "mark_dynamic" in str(caught[0].message) and "s ==" in str(caught[0].message)
 
 
 def test_recompilations_say_which_guard_failed(caplog):
@@ -190,7 +190,7 @@ def test_recompilations_say_which_guard_failed(caplog):
     with caplog.at_level(logging.DEBUG, "rushlight.recompiles"):
         compiled(torch.ones(2), True)
         compiled(torch.ones(2), False)
-    assert "V[1] is True" in caplog.text and __file__ in caplog.text
+    assert "flag is True" in caplog.text and __file__ in caplog.text
 
 
 def test_epoch_does_not_move_by_calling():

@@ -408,7 +408,7 @@ def loop_on_data(x):
     return x, n
 
 
-@case(2, "RB002")
+@case()
 def assert_on_data(x):
     assert (x > -10).all()
     return x + 1

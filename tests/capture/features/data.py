@@ -193,3 +193,32 @@ def backward_through_a_mask(x, w):
     loss = ((w * x)[x > 0] ** 2).sum()
     loss.backward()
     return loss.item(), w.grad + 1
+
+
+@case()
+def assert_on_data(x):
+    assert (x > -9).all()
+    n = (x > 0).sum().item()
+    assert n <= 4, "too many"
+    return x * n, x[:n] if n is None else x
+
+
+@case()
+def assert_that_fails(x):
+    assert (x > 0).all(), "some are below"
+    return x + 1
+
+
+@case(2, "RB002")
+def assert_within_a_try(x):
+    try:
+        assert (x > 0).all(), "some are below"
+    except AssertionError as error:
+        return str(error), x
+    return x + 1
+
+
+@case(2, "RB002")
+def assert_with_a_text_of_data(x):
+    assert (x > 0).all(), f"{x.sum():.2f}"
+    return x + 1
