@@ -88,6 +88,14 @@ class Listing:
                 found = target, depth, push
         return found
 
+    def caught(self, offset) -> bool:
+        """Whether an error of the instruction at an offset may go to an ``except`` or ``finally``; blocks of ``with`` do not count."""
+        for start, end, target, _, _ in self.handlers:
+            first = self.at[target]
+            if start <= offset < end and self.instructions[first].op == "PUSH_EXC_INFO" and self.instructions[first + 1].op != "WITH_EXCEPT_START":
+                return True
+        return False
+
     def normalised(self, one):
         """(op, argument, jump target) of the steps that one bytecode instruction is."""
         name, arg, value = one.opname, one.arg, one.argval

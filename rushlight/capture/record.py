@@ -55,8 +55,8 @@ class Fake(Tensor):
 
     def refuse(self, error):
         """The program raises the error where this holds for an element."""
-        if self.recorder.facts is None:
-            raise Break("RB002", "a check of all elements")
+        if self.recorder.facts is None or self.recorder.within_try():
+            raise Break("RB002", "a check of all elements within a try")
         nowhere = OPS["logical_not"](OPS["any"](self))
         self.recorder.require(self.recorder.reading(ITEM, (nowhere.node,), bool), error)
 
@@ -200,6 +200,7 @@ class Recorder(Interpreter):
         self.history = False  # whether a tensor from outside is overwritten with values that carry a gradient
         self.counter = {}
         self.symbolic = False  # whether any size or argument is a symbol
+        self.within_try = None  # () -> whether the program may catch an error of the instruction at hand
         self.place = None  # () -> the code and offset of the instruction at hand
         self.facts: Assumptions | None = None  # what is known of numbers that data decide; None: there can be none
         self.leaves: dict = {}  # nodes of tensors made here that want a gradient -> Leaf
@@ -477,11 +478,15 @@ class Recorder(Interpreter):
     def in_turn(self, nodes) -> list:
         """The nodes as few programs as can be, with what Python reads between them: programs run at even times, the rest at odd ones."""
         known, read, written, times = {}, {}, {}, {}
+        checked = wrote = -1  # writes and checks stay in order
         for node in nodes:
             sources, targets = self.read_by(node), [self.root(t) for t in self.targets.get(node, ())]
             roots = [self.root(s) for s in sources]
             time = max([-1, *(known.get(s, -1) for s in sources), *(written.get(r, -1) for r in roots), *(read.get(t, -1) for t in targets)])
+            if targets or node.op is REQUIRE:
+                time = max(time, checked, -1 if targets else wrote)
             time += time % 2 != between(node)
+            checked, wrote = max(checked, time) if node.op is REQUIRE else checked, max(wrote, time) if targets else wrote
             known[node] = times[node] = time
             read.update((r, max(time, read.get(r, -1))) for r in roots)
             written.update((t, time) for t in targets)

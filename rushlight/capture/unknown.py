@@ -70,7 +70,8 @@ class Unknown:
         value = self.force(value)
         unknown = self.unknown(value) or isinstance(value, TensorValue) and not value.fake.meta.shape
         steps = [one for one in frame.listing.instructions[place:place + 5] if one.op != "NOP"]
-        if not unknown or steps[0].arg is not AssertionError or any(f.listing.handler(f.now.offset) for f in self.frames):
+        pending = self.changed or len(self.attributes) > len(self.modes_set()) or self.stores or self.notes  # effects that would be lost, the graph failing before them
+        if not unknown or steps[0].arg is not AssertionError or pending or self.within_try():
             return False
         if steps[1].op == "RAISE_VARARGS":
             error = AssertionError()
@@ -83,6 +84,10 @@ class Unknown:
         else:
             self.require_now(value, error)
         return True
+
+    def within_try(self) -> bool:
+        """Whether the program may catch an error of the instruction at hand, which the graph would raise later."""
+        return any(f.listing.caught(f.now.offset) for f in self.frames)
 
     def require_now(self, condition, error):
         """The graph raises unless a condition holds, which is known from here on."""

@@ -222,3 +222,34 @@ def assert_within_a_try(x):
 def assert_with_a_text_of_data(x):
     assert (x > 0).all(), f"{x.sum():.2f}"
     return x + 1
+
+
+@case(1, "RB002", given=lambda: ([],))
+def assert_after_an_effect(x, seen):
+    seen.append(1)
+    assert (x > 0).all()
+    seen.append(2)
+
+
+@case()
+def assert_between_writes(x):
+    x.add_(1)
+    assert (x > 0).all(), "first"
+    x.mul_(2)
+    assert (x > 1).all(), "second"
+    return x
+
+
+@case(2, "RB002")
+def element_check_within_a_try(x):
+    try:
+        return F.one_hot((x > -100).long() * 7, 3)
+    except RuntimeError as error:
+        return str(error)
+
+
+@case()
+def element_check_within_a_with(x):
+    with torch.no_grad():
+        assert (x > -100).all()
+        return F.one_hot((x > 0).long(), 3)
