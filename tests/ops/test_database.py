@@ -14,7 +14,7 @@ import rushlight as rl  # noqa: E402
 from rushlight import func  # noqa: E402
 from rushlight.core.settings import settings  # noqa: E402
 
-from .database import Entry, draw, function  # noqa: E402
+from .database import Entry, draw, function, title  # noqa: E402
 
 STEP = 1e-6
 RANDOM = {"normal", "bernoulli", "multinomial", "cauchy", "exponential", "geometric", "log_normal", "uniform", "rand_like", "randn_like", "svd_lowrank", "pca_lowrank",
@@ -29,10 +29,6 @@ KEEPS_STATISTICS = "it writes running statistics that are not its own"
 
 def differentiable(info):
     return info.supports_autograd and torch.float64 in info.supported_backward_dtypes("cpu") and info.name not in RANDOM and "dropout" not in info.name
-
-
-def title(info):
-    return f"{info.name}.{info.variant_test_name}".rstrip(".")
 
 
 ENTRIES = [Entry(info) for info in op_db if differentiable(info) and function(info.name) is not None and title(info) not in OTHERWISE]
