@@ -13,9 +13,10 @@ FUNCTIONS = {
     "sin": (np.sin, -1000, 1000, 2), "cos": (np.cos, -1000, 1000, 2), "tan": (np.tan, -100, 100, 2), "sinh": (np.sinh, -80, 80, 2),
     "cosh": (np.cosh, -80, 80, 2), "tanh": (np.tanh, -12, 12, 3), "asinh": (np.arcsinh, -1e5, 1e5, 2), "acosh": (np.arccosh, 1, 1e5, 2),
     "atanh": (np.arctanh, -0.999, 0.999, 2), "sigmoid": (special.expit, -80, 80, 3), "erf": (special.erf, -5, 5, 3),
+    "erfc": (special.erfc, -5, 9.1, 2), "erfinv": (special.erfinv, -0.99999994, 0.99999994, 2),
     "rsqrt": (lambda x: 1 / np.sqrt(x), 1e-30, 1e30, 2), "asin": (np.arcsin, -1, 1, 2), "acos": (np.arccos, -1, 1, 2),
     "atan": (np.arctan, -1e4, 1e4, 2)}
-DOUBLE = {k: v for k, v in FUNCTIONS.items() if k not in ("erf",)}
+DOUBLE = {k: v for k, v in FUNCTIONS.items() if k not in ("erf", "erfc", "erfinv")}
 
 
 def points(low, high, dtype, count=20011):
@@ -56,7 +57,7 @@ def test_float64(name):
     assert ulps(found, exact(x.astype(wide)).astype(np.longdouble)) <= 4
 
 
-@pytest.mark.parametrize("name", ["exp", "log", "tanh", "sigmoid", "erf", "sin", "expm1", "log1p", "asinh"])
+@pytest.mark.parametrize("name", ["exp", "log", "tanh", "sigmoid", "erf", "sin", "expm1", "log1p", "asinh", "erfc", "erfinv"])
 def test_special_values(name):
     x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-42, 3e38, -3e38], np.float32)
     found = compute(lambda p, a: getattr(p, name)(a), x)
