@@ -57,7 +57,7 @@ def test_float64(name):
     assert ulps(found, exact(x.astype(wide)).astype(np.longdouble)) <= 4
 
 
-@pytest.mark.parametrize("name", ["exp", "log", "tanh", "sigmoid", "erf", "sin", "expm1", "log1p", "asinh", "erfc", "erfinv"])
+@pytest.mark.parametrize("name", ["exp", "log", "tanh", "sigmoid", "erf", "sin", "expm1", "log1p", "asinh", "erfc"])
 def test_special_values(name):
     x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-42, 3e38, -3e38], np.float32)
     found = compute(lambda p, a: getattr(p, name)(a), x)
@@ -67,3 +67,9 @@ def test_special_values(name):
         found, wanted = found[:6], wanted[:6]
     np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-37)
     np.testing.assert_array_equal(np.signbit(found[:2]), np.signbit(wanted[:2]))
+
+
+def test_ends_of_the_inverse_error_function():
+    found = compute(lambda p, a: p.erfinv(a), np.array([1, -1, 1.5, np.nan, -0.0], np.float32))
+    np.testing.assert_array_equal(found, np.array([np.inf, -np.inf, np.nan, np.nan, 0], np.float32))
+    assert np.signbit(found[4])
