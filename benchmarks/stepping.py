@@ -20,7 +20,7 @@ SYSTEMS = ("rushlight.compile", "rushlight", "torch", "torch.compile")
 class Stepper:
     """``step()`` returns the loss of a training step, or the sum of an inference's outputs."""
 
-    def __init__(self, case, system, threads):
+    def __init__(self, case, system, threads, autocast=False):
         name, _, compiled = system.partition(".")
         self.library = importlib.import_module(name)
         self.library.set_num_threads(threads)
@@ -28,6 +28,7 @@ class Stepper:
         self.model = self.case.model(self.library)
         self.inputs, self.targets = self.case.data(self.library)
         self.forward = self.library.compile(self.model) if compiled else self.model
+        self.precision = self.library.autocast("cpu", dtype=self.library.bfloat16, enabled=autocast)
 
     def forget(self):
         """Lets gradients go."""
@@ -36,10 +37,11 @@ class Stepper:
 
     def step(self):
         if self.case.loss is None:
-            with self.library.no_grad():
+            with self.library.no_grad(), self.precision:
                 return self.forward(*self.inputs).sum().item()
         self.forget()
-        loss = self.case.loss(self.library.nn.functional, self.forward(*self.inputs), *self.targets)
+        with self.precision:
+            loss = self.case.loss(self.library.nn.functional, self.forward(*self.inputs), *self.targets)
         loss.backward()
         return loss.item()
 
@@ -84,13 +86,14 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--began", type=float, default=None, help="time.monotonic() when this process was started")
     parser.add_argument("--memory", action="store_true", help="measure the memory of later steps too")
+    parser.add_argument("--autocast", action="store_true", help="under autocast to bfloat16")
     parser.add_argument("--longest", type=int, metavar="N", help="show the N longest steps of our programs instead")
     options = parser.parse_args()
     if options.longest:
-        show(Stepper(options.case, options.system, options.threads), options.longest)
+        show(Stepper(options.case, options.system, options.threads, options.autocast), options.longest)
         return
     began = time.monotonic() if options.began is None else options.began
-    stepper = Stepper(options.case, options.system, options.threads)
+    stepper = Stepper(options.case, options.system, options.threads, options.autocast)
     ready = time.monotonic()
     result = stepper.step()
     ended = time.monotonic()

@@ -152,6 +152,7 @@ CASES = {
     "resnet50": Case("resnet", resnet((3, 4, 6, 3), True), images(8)),
     "resnet18-train": Case("resnet", resnet((2, 2, 2, 2), False), labelled(8), classified, 1),
     "vit": Case("vit", vit, images(8)),
+    "vit-train": Case("vit", vit, labelled(8), classified, 1),
     "convnext": Case("convnext", convnext, images(8)),
     "t5-train": Case("t5", t5, translations, returned),
     "lstm-train": Case("lstm", lstm, text, lambda functional, output: output[0]),
