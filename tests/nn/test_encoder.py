@@ -107,6 +107,22 @@ def test_hooks_see_what_they_are_for():
     with rushlight.no_grad():
         rushlight.nn.TransformerEncoder(ours, 2).eval()(given(rushlight), src_key_padding_mask=rushlight.from_numpy(PADDING))
     assert len(seen) == 2
+    handle = rushlight.nn.modules.module.register_module_forward_hook(lambda module, *arguments: seen.append(type(module).__name__))
+    try:
+        models()[0].requires_grad_(False)(given(rushlight))
+    finally:
+        handle.remove()
+    assert {"Linear", "LayerNorm", "MultiheadAttention"} <= set(seen[2:])
+
+
+def test_a_layer_of_ones_own_keeps_its_blocks():
+    class Halved(rushlight.nn.TransformerEncoderLayer):
+        def _ff_block(self, x):
+            return super()._ff_block(x) * 0.5
+
+    ours, layer = models()[0].requires_grad_(False), Halved(SIZE, HEADS, 48, batch_first=True).requires_grad_(False).eval()
+    layer.load_state_dict(ours.state_dict())
+    assert not np.allclose(layer(given(rushlight)).numpy(), ours(given(rushlight)).numpy())
 
 
 def test_the_log_says_why_padding_stays(caplog):
