@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from ... import compiling
-from ...backends import mha
 from ...core import interpret
 from ...core.dtypes import bfloat16, bool_, float16, float32
 from ...core.log import logger
@@ -20,6 +19,7 @@ SOME = 64  # the longest of nested sequences is rounded up to this, so that prog
 
 def obstacle(layer, src, mask, padding):
     """Why a layer of an encoder runs module by module; None where one operator computes it."""
+    from ...backends import mha
     attention, norms = layer.self_attn, (layer.norm1, layer.norm2)
     parts = [(attention.out_proj, NonDynamicallyQuantizableLinear), (layer.linear1, Linear), (layer.linear2, Linear), *((n, LayerNorm) for n in norms)]
     weights = [attention.in_proj_weight, *(m.weight for m, _ in parts)]
