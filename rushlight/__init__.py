@@ -61,6 +61,8 @@ ELSEWHERE = {  # names of rooms that few programs enter
                "DoubleTensor", "SymInt", "SymFloat", "SymBool", "sym_int", "sym_float", "sym_not", "sym_max", "sym_min", "sym_ite"),
     "checks": ("_assert", "_check", "_check_with", "_check_index", "_check_value", "_check_type", "_check_not_implemented", "_check_tensor_all",
                "_check_tensor_all_with", "_check_is_size", "_is_all_true", "_is_any_true"),
+    "functions": ("hinge_embedding_loss", "kl_div", "binary_cross_entropy_with_logits", "poisson_nll_loss", "batch_norm", "instance_norm", "lstm_cell", "gru_cell",
+                  "rnn_tanh_cell", "rnn_relu_cell", "nuclear_norm", "svd_lowrank", "pca_lowrank", "set_default_tensor_type"),
     "storage": ("UntypedStorage", "TypedStorage"),
 }
 

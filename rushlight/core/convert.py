@@ -1,6 +1,8 @@
 """Conversions users call on tensors: ``to``, ``float()``, ``cpu()``, printing, pickling and the like."""
 from __future__ import annotations
 
+import numpy as np
+
 from . import devices, dtypes
 from .epoch import Epoch
 from .meta import Meta
@@ -116,7 +118,7 @@ def type(self, dtype=None, non_blocking=False):
         return f"torch.{dtypes.type_name(self.dtype)}Tensor"
     if isinstance(dtype, str):
         dtype = next(d for d in dtypes.ALL if f"{dtypes.type_name(d)}Tensor" == dtype.split(".")[-1])
-    return self.to(dtype)
+    return self.to(dtype if isinstance(dtype, dtypes.dtype) else getattr(dtype, "dtype", dtype))
 
 
 @attach
@@ -129,8 +131,18 @@ def apply_(self, function):
     """Applies a Python function to every element, in place."""
     from .exchange import to_numpy
     flat = to_numpy(self)
-    for index in __import__("numpy").ndindex(flat.shape):
+    for index in np.ndindex(flat.shape):
         flat[index] = function(flat[index].item())
+    return self
+
+
+@attach
+def map_(self, other, function):
+    """Sets every element to ``function(it, the other's element)``, in place."""
+    from .exchange import to_numpy
+    mine, theirs = to_numpy(self), to_numpy(other.expand(tuple(self.shape)))
+    for index, value in list(zip(np.ndindex(mine.shape), theirs.ravel())):
+        mine[index] = function(mine[index].item(), value.item())
     return self
 
 
@@ -211,7 +223,6 @@ def __deepcopy__(self, memo):
 
 def rebuild(kind, array, dtype, requires_grad, attributes):
     """A tensor from what pickling kept of it."""
-
     from .exchange import view_memory
     from .tensor import empty
     made = empty(array.shape, dtype)
@@ -242,8 +253,6 @@ class UntypedStorage:
     @classmethod
     def from_file(cls, filename, shared=False, nbytes=0):
         """The first bytes of a file, read when they are looked at; writes reach the file only if ``shared``."""
-        import numpy as np
-
         from .exchange import from_numpy
         return cls(from_numpy(np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(nbytes,))))
 

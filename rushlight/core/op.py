@@ -120,7 +120,7 @@ def rule(operator: Op):
     return enter
 
 
-NUMPY = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other", "input": "A"}  # keywords that mean others
+NUMPY = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other", "input": "A", "axis0": "dim0", "axis1": "dim1"}  # keywords that mean others
 
 
 def keywords(operator: Op, names: tuple) -> tuple:
@@ -134,6 +134,20 @@ def keywords(operator: Op, names: tuple) -> tuple:
         return names
     aliases = {**NUMPY, **operator.facts.get("aliases", {})}
     return tuple(aliases[name] if name not in parameters and aliases.get(name) in parameters else name for name in names)
+
+
+SIZES = frozenset(("size", "sizes", "shape", "dims", "repeats"))  # keywords for what may also be given one by one
+
+
+def respelled(operator: Op, args: tuple, names: tuple):
+    """The arguments of a call, and the names of its keywords, in the operator's own terms: sizes given by keyword are positional."""
+    names = keywords(operator, names)
+    kinds = {p.name: p.kind for p in operator.signature.parameters.values()} if operator.signature is not None else {}
+    given = [k for k, name in enumerate(names) if name in SIZES and kinds.get(name, inspect.Parameter.VAR_POSITIONAL) is inspect.Parameter.VAR_POSITIONAL]
+    if len(given) != 1 or inspect.Parameter.VAR_POSITIONAL not in kinds.values():
+        return args, names
+    first, (at,) = len(args) - len(names), given
+    return (*args[:first], args[first + at], *args[first:first + at], *args[first + at + 1:]), names[:at] + names[at + 1:]
 
 
 def bind(operator: Op, args, kwargs):

@@ -25,7 +25,7 @@ from ..core.log import logger
 from ..core.meta import Meta, settled
 from ..core.native import Op, Plan, Tensor, calls, state
 from ..core.native.objects import FLOAT_VALUE, INTEGER_VALUE, INTO, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, VIEW
-from ..core.op import OPS, keywords, make
+from ..core.op import OPS, keywords, make, respelled
 from ..core.progress import progress
 from ..core.settings import settings
 from ..core.overriding import DISPATCH, FUNCTION, NOBODY, answered, overriding
@@ -94,7 +94,7 @@ def keyword_mask(op: Op, names) -> int:
 
 def plan_for(op: Op, args, names, key, mask) -> Plan:
     """Makes and remembers the plan of a call that was not seen before."""
-    if names and keywords(op, names) != names or any(type(a) is type for a in args):
+    if names and respelled(op, args, names)[1] != names or any(type(a) is type for a in args):
         op.plans[key] = made = python_plan(op, call_respelled(op)).settle(op)
         return made
     call = family.call_of(op, key)
@@ -257,8 +257,8 @@ def call_respelled(op: Op):
     def run(args, names):
         if any(type(a) is type and meant(a) is a for a in args):
             raise TypeError(f"{op.name}(): expected tensors, numbers and dtypes, but got the class {next(a for a in args if type(a) is type and meant(a) is a).__name__}")
-        positional, args = len(args) - len(names or ()), tuple(map(meant, args))
-        return op(*args[:positional], **dict(zip(keywords(op, names or ()), args[positional:])))
+        args, names = respelled(op, tuple(map(meant, args)), names or ())
+        return op(*args[:len(args) - len(names)], **dict(zip(names, args[len(args) - len(names):])))
     return run
 
 
@@ -677,7 +677,10 @@ def slow(op: Op, args, names):
         found = overridden(op, args[:positional], dict(zip(names or (), args[positional:])))
         if found is not NOBODY:
             return found
-    names, args = names and keywords(op, names), tuple(map(meant, args))
+    args = tuple(map(meant, args))
+    if names:
+        args, names = respelled(op, args, names)
+        positional = len(args) - len(names)
     interpreter = interpret.top()
     if interpreter is not None:
         return interpreter.call(op, args[:positional], dict(zip(names or (), args[positional:])))

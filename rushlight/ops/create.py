@@ -165,10 +165,11 @@ for _name, _function in {"new_zeros": zeros, "new_ones": ones, "new_full": full,
 
 
 @op(composite=True, method=False)
-def arange(start, end=None, step=1, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+def arange(start=None, end=None, step=1, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """start, start + step, ... below end."""
+    start, end = (0, start) if end is None else (0 if start is None else start, end)
     if end is None:
-        start, end = 0, start
+        raise TypeError("arange() missing 1 required positional argument: 'end'")
     start, end, step = (v.item() if isinstance(v, Tensor) else v for v in (start, end, step))
     if step == 0:
         raise RuntimeError("step must be nonzero")

@@ -106,7 +106,7 @@ randn = sampled("randn", normal_tensor, "Standard normal.")
 
 
 @op(composite=True, method=False)
-def randint(low, high=None, size=None, *, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+def randint(low=0, high=None, size=None, *, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
     """Integers in [low, high); ``randint(high, size)`` starts at 0."""
     if size is None and isinstance(high, (tuple, list)):
         low, high, size = 0, low, high

@@ -53,3 +53,24 @@ def test_number_first():
     assert torch.div(7, 2, rounding_mode="trunc").item() == 3
     with pytest.raises(TypeError):
         torch.maximum(1, 2)
+
+
+SIZED = {"zeros": lambda t, x: t.zeros(size=(2,)), "randn": lambda t, x: t.randn(size=(2, 1)), "view": lambda t, x: x.view(size=(2, 8)), "reshape": lambda t, x: x.reshape(shape=(2, 8)),
+         "new_zeros": lambda t, x: x.new_zeros(size=(2,)), "new_full": lambda t, x: x.new_full(size=(2,), fill_value=3.0), "repeat": lambda t, x: x.repeat(repeats=(2, 1)),
+         "expand": lambda t, x: x[:1].expand(size=(3, 4)), "permute": lambda t, x: x.permute(dims=(1, 0)), "swapaxes": lambda t, x: t.swapaxes(x, axis0=0, axis1=1),
+         "arange": lambda t, x: t.arange(end=3), "randint": lambda t, x: t.randint(high=3, size=(2,)), "tile": lambda t, x: x.tile(dims=(2, 1))}
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_sizes_by_keyword(name):
+    expected, found = SIZED[name](judge, judge.ones(4, 4)), SIZED[name](torch, torch.ones(4, 4))
+    assert tuple(found.shape) == tuple(expected.shape) and str(found.dtype) == str(expected.dtype)
+
+
+def test_sizes_by_keyword_in_compiled_code():
+    assert torch.compile(lambda x: x.view(size=(2, 8)) + torch.zeros(size=(2, 8)), fullgraph=True)(torch.ones(4, 4)).sum().item() == 16
+
+
+def test_range_without_an_end():
+    with pytest.raises(TypeError):
+        torch.arange()

@@ -1,0 +1,124 @@
+"""Functions of the top level that are functions of ``nn.functional`` with other arguments: reductions as numbers, weights before statistics."""
+from __future__ import annotations
+
+from .api import set_default_dtype
+from .core import dtypes
+from .core.native import Tensor
+from .nn import functional as F
+
+REDUCTIONS = ("none", "mean", "sum")
+
+
+def reducing(name: str):
+    """A loss whose ``reduction`` is 0 (none), 1 (mean) or 2 (sum)."""
+    def call(*args, reduction=1, **kwargs):
+        return getattr(F, name)(*args, reduction=REDUCTIONS[reduction], **kwargs)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"``nn.functional.{name}`` with its reduction as a number."
+    return call
+
+
+def hinge_embedding_loss(input, target, margin=1.0, reduction=1):
+    """``nn.functional.hinge_embedding_loss`` with its reduction as a number."""
+    return reducing("hinge_embedding_loss")(input, target, margin=margin, reduction=reduction)
+
+
+def kl_div(input, target, reduction=1, *, log_target=False):
+    """``nn.functional.kl_div`` with its reduction as a number."""
+    return reducing("kl_div")(input, target, reduction=reduction, log_target=log_target)
+
+
+def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=1):
+    """``nn.functional.binary_cross_entropy_with_logits`` with its reduction as a number."""
+    return reducing("binary_cross_entropy_with_logits")(input, target, weight=weight, pos_weight=pos_weight, reduction=reduction)
+
+
+def poisson_nll_loss(input, target, log_input, full, eps, reduction):
+    """``nn.functional.poisson_nll_loss`` with its reduction as a number."""
+    return reducing("poisson_nll_loss")(input, target, log_input=log_input, full=full, eps=eps, reduction=reduction)
+
+
+def batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
+    """``nn.functional.batch_norm`` with the weights before the statistics.
+
+    >>> import rushlight as torch
+    >>> torch.batch_norm(torch.tensor([[0.0], [2.0]]), None, None, None, None, True, 0.1, 0.0, False)
+    tensor([[-1.],
+            [ 1.]])
+    """
+    return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled):
+    """``nn.functional.instance_norm`` with the weights before the statistics."""
+    return F.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+
+
+def gates(input, hidden, w_ih, w_hh, b_ih, b_hh):
+    """What a recurrent cell adds up, from its input and from its state."""
+    return F.linear(input, w_ih, b_ih), F.linear(hidden, w_hh, b_hh)
+
+
+def lstm_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+    """One step of an LSTM: (hidden, cell).  input: [batch, inputs], hx: two of [batch, units], w_ih: [4 * units, inputs]."""
+    x, h = gates(input, hx[0], w_ih, w_hh, b_ih, b_hh)
+    i, f, g, o = (x + h).chunk(4, 1)
+    cell = f.sigmoid() * hx[1] + i.sigmoid() * g.tanh()
+    return o.sigmoid() * cell.tanh(), cell
+
+
+def gru_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+    """One step of a gated recurrent unit.  input: [batch, inputs], hx: [batch, units], w_ih: [3 * units, inputs]."""
+    x, h = (v.chunk(3, 1) for v in gates(input, hx, w_ih, w_hh, b_ih, b_hh))
+    reset, update = (x[0] + h[0]).sigmoid(), (x[1] + h[1]).sigmoid()
+    new = (x[2] + reset * h[2]).tanh()
+    return new + update * (hx - new)
+
+
+def rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+    """One step of a recurrent unit: tanh of what it adds up."""
+    return sum(gates(input, hx, w_ih, w_hh, b_ih, b_hh)).tanh()
+
+
+def rnn_relu_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+    """One step of a recurrent unit: relu of what it adds up."""
+    return sum(gates(input, hx, w_ih, w_hh, b_ih, b_hh)).relu()
+
+
+def nuclear_norm(input, dim=None, keepdim=False):
+    """The sum of singular values, of a matrix or over two dimensions."""
+    from .linalg import matrix_norm
+    return matrix_norm(input, "nuc", dim=(-2, -1) if dim is None else dim, keepdim=keepdim)
+
+
+def svd_lowrank(A, q=6, niter=2, M=None):
+    """About the first ``q`` singular values and vectors (U, S, V) of A - M, by products with random vectors (Halko and others 2009)."""
+    from .linalg import qr, svd
+    from . import randn
+    shifted = A if M is None else A - M
+    tall = shifted.shape[-2] >= shifted.shape[-1]
+    a = shifted if tall else shifted.mH
+    found = qr(a @ randn(*a.shape[:-2], a.shape[-1], q, dtype=a.dtype))[0]
+    for _ in range(niter):
+        found = qr(a @ qr(a.mH @ found)[0])[0]
+    u, s, vh = svd(found.mH @ a, full_matrices=False)
+    u, v = found @ u, vh.mH
+    return (u, s, v) if tall else (v, s, u)
+
+
+def pca_lowrank(A, q=None, center=True, niter=2):
+    """The first principal components of the rows of A: ``svd_lowrank`` of A less its means, with at most ``q`` (6) of them."""
+    count = min(6, *A.shape[-2:]) if q is None else q
+    if not 0 <= count <= min(A.shape[-2:]):
+        raise ValueError(f"q(={count}) must be non-negative integer and not greater than min(m, n)={min(A.shape[-2:])}")
+    return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, count, niter)
+
+
+def set_default_tensor_type(t):
+    """Sets the default dtype by an older name: ``torch.DoubleTensor`` or "torch.DoubleTensor".  TypeError for types that are not floating."""
+    names = {f"{dtypes.type_name(d)}Tensor": d for d in dtypes.ALL}
+    found = names.get(t.rpartition(".")[2]) if isinstance(t, str) else dtypes.float32 if t is Tensor else getattr(t, "dtype", None)
+    if not isinstance(found, dtypes.dtype) or not found.is_floating_point:
+        raise TypeError(f"only floating-point types are supported as the default type, got {t!r}")
+    set_default_dtype(found)
