@@ -6,6 +6,7 @@ import functools
 import sys
 import types
 
+from .._ops import Namespace as OperatorNamespace, OpOverloadPacket, Ops
 from ..autograd.backward import _tensor_backward
 from ..core.meta import Size
 from ..core.native import Op, Tensor, state
@@ -17,6 +18,7 @@ from .values import (IDENTITIES, PLAIN, Constant, ContainerMethod, Deferred, Exc
                      Method, Namespace, Number, Object, Partial, Sequence, SetValue, TensorValue, View)
 
 ABSENT = object()
+OPERATORS = (Ops, OperatorNamespace, OpOverloadPacket)
 HEAP, IMMUTABLE = 1 << 9, 1 << 8  # flags of classes: made at run time; without attributes that can be set
 DELETED = Constant(None)
 PLACES = ("_parameters", "_buffers", "_modules")
@@ -272,6 +274,8 @@ class Attributes:
 
     def fallback(self, owner, cls, name):
         """``__getattr__``, or an AttributeError."""
+        if isinstance(owner, Object) and cls in OPERATORS:  # torch.ops and what is below it
+            return self.from_python(getattr(owner.value, name))
         found = self.class_attribute(cls, "__getattr__")
         if found is None:
             raise self.missing(owner, name)

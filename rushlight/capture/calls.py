@@ -6,6 +6,7 @@ import collections
 import copy
 import enum
 import functools
+import inspect
 import itertools
 import math
 import operator
@@ -19,6 +20,7 @@ from ..core.devices import device
 from ..core.dtypes import finfo, iinfo
 from ..core.meta import Size
 from ..core.native import Op, Tensor
+from ..nn.modules.container import ModuleList, Sequential
 from ..nn.modules.module import Module
 from . import marks, polyfills
 from .attributes import ABSENT, FRAMEWORK, HEAP, is_framework, static
@@ -34,7 +36,7 @@ from .values import (IDENTITIES, NUMBERS_AND_TEXT, Cell, Constant, ContainerMeth
                      Object, Partial, Sequence, SetValue, Super, TensorValue)
 
 APPLY = CustomFunction.__dict__["apply"].__func__
-INLINED = tuple(f"{FRAMEWORK}.{room}" for room in ("nn.modules", "nn.utils", "func.modules", "compiling", "steering", "autograd.mode", "amp", "capture.polyfills", "utils", "optim", "fx", "distributions"))
+INLINED = tuple(f"{FRAMEWORK}.{room}" for room in ("nn.modules", "nn.utils", "func.modules", "compiling", "steering", "autograd.mode", "amp", "capture.polyfills", "utils", "optim", "fx", "distributions", "jit"))
 RUN = tuple(f"{FRAMEWORK}.{room}" for room in ("ops", "core", "nn.functional", "nn.init", "api", "special", "linalg", "fft", "capture", "eager", "compiler"))
 CALLING = (f"{FRAMEWORK}.nn.attention.flex_attention",)  # framework code that calls functions of the user
 FORBIDDEN = {f"{FRAMEWORK}.api": ("set_",), f"{FRAMEWORK}.core.random": ("manual_seed", "seed", "set_rng_state", "get_rng_state", "fork_rng"),
@@ -598,6 +600,25 @@ class Calls:
     def builtin_slice(self, *bounds):
         return Constant(slice(*(self.known(b) for b in bounds)))
 
+    def part_of_row(self, kind, owner, index):
+        """An item of a row of modules; a part (``layers[:n]``) is such a row again, the same one at every call, since the modules are."""
+        owner, index = self.force(owner), self.force(index)
+        if not (isinstance(owner, Object) and type(owner.value) is kind and isinstance(index, Constant) and isinstance(index.value, slice)):
+            return self.call_python_function(self.from_python(kind.__getitem__), [owner, index], {})
+        modules = self.attribute_now(owner, "_modules")
+        for name in modules.items:
+            self.lookup(modules, name)  # what is there now is assumed
+        return self.from_python(owner.value[index.value])
+
+    def signature(self, function, **options):
+        """``inspect.signature`` of a function that exists: how it is written is known now."""
+        function = self.force(function)
+        bound = isinstance(function, Method)
+        target = self.force(function.function) if bound else function
+        if options or not isinstance(target, Object) or not isinstance(target.value, types.FunctionType | types.MethodType):
+            raise Break("RB001", f"inspect.signature() of a {self.describe(function)}")
+        return self.from_python(inspect.signature(types.MethodType(target.value, target) if bound else target.value))
+
     def builtin_object(self):
         return Instance(object)
 
@@ -644,6 +665,9 @@ HANDLERS = {getattr(builtins, name.removeprefix("builtin_")): method for name, m
 for _function in (str, repr):
     HANDLERS[_function] = lambda self, *a, _function=_function: self.builtin_text(_function, *a)
 HANDLERS[collections._count_elements] = lambda self, *a: self.call_python(polyfills.count_elements, a)
+for _kind in (ModuleList, Sequential):
+    HANDLERS[_kind.__getitem__] = lambda self, owner, index, _kind=_kind: self.part_of_row(_kind, owner, index)
+HANDLERS[inspect.signature], HANDLERS[types.MappingProxyType] = Calls.signature, lambda self, mapping: mapping
 HANDLERS[sys.exc_info], HANDLERS[sys.exception] = Calls.exception_info, Calls.exception_now
 HANDLERS[polyfills.check_plain] = Calls.check_plain
 HANDLERS[copy.copy] = lambda self, value: self.call_python(polyfills.copied, [value])

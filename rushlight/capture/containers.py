@@ -4,6 +4,7 @@ from __future__ import annotations
 import collections
 import enum
 import operator
+import types
 
 from ..core.meta import Size
 from . import polyfills
@@ -36,8 +37,8 @@ class Containers:
             made = Sequence(kind, [Lazy(v, source.item(str(k), covered)) for k, v in enumerate(value)], source)
             made.limit = getattr(value, "maxlen", None)
             return made
-        if kind in DICTS:
-            if not all(isinstance(k, (str, int, float, bool, type(None), tuple, type)) or type(k).__hash__ is object.__hash__ for k in value):
+        if kind in DICTS or kind is types.MappingProxyType:
+            if not all(isinstance(k, (str, bytes, int, float, bool, type(None), tuple, type)) or type(k).__hash__ is object.__hash__ for k in value):
                 return None
             keys = self.constant_name(tuple(value))
             self.guard(f"type({{0}}) is {self.type_name(kind)} and tuple({{0}}) == {keys}", source)

@@ -10,7 +10,7 @@ import types
 from .attributes import is_framework
 from .bytecode import NULL_FIRST
 from .errors import Break, Raised
-from .polyfills import as_pairs
+from .polyfills import as_pairs, lacks
 from .values import (NULL, Constant, ExceptionValue, Function, GeneratorValue, Handled, IteratorValue, Mapping, Number, Object, Sequence, SetValue, Super,
                      TensorValue)
 
@@ -218,10 +218,12 @@ class Instructions:
 
     def do_CONTAINS_OP(self, frame, one):
         owner, item = frame.stack.pop(), frame.stack.pop()
+        depth = len(self.frames)
         found = self.contains(owner, item)
         if found is None:
-            if one.arg:
-                raise Break("RB004", "'not in' that runs Python code")
+            if one.arg:  # the answer of what was begun has to be turned
+                del self.frames[depth:]
+                self.give(frame, self.call_python(lacks, [owner, item]))
             return
         frame.stack.append(Constant(self.truth(found) is not bool(one.arg)))
 
@@ -562,9 +564,20 @@ class Instructions:
         full = one.arg
         if level:
             full = importlib.util.resolve_name("." * level + one.arg, frame.namespace.get("__package__"))
-        if full not in sys.modules:
+        if full not in sys.modules and not self.import_own(full):
             raise Break("RB001", f"import of {full}")
         frame.stack.append(self.from_python(sys.modules[full if names or level else full.split(".")[0]]))
+
+    def import_own(self, full) -> bool:
+        """Whether a module is the framework's (under whichever name), and so can be imported here: that has no effect a program sees."""
+        top = sys.modules.get(full.partition(".")[0])
+        if top is None or not is_framework(top.__name__):
+            return False
+        try:
+            importlib.import_module(full)
+        except ImportError:
+            return False
+        return True
 
     def do_IMPORT_FROM(self, frame, one):
         self.give(frame, self.getattr(frame.stack[-1], one.arg))

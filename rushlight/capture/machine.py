@@ -282,7 +282,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
             return self.from_python(self.lift(value))
         if kind in (list, tuple, Size) or isinstance(value, tuple) and hasattr(kind, "_fields"):
             return Sequence(kind, [self.from_python(v) for v in value])
-        if kind is dict:
+        if kind is dict or kind is types.MappingProxyType:
             return Mapping({k: self.from_python(v) for k, v in value.items()})
         if kind in (set, frozenset):
             return SetValue({k: self.from_python(k) for k in value}, kind=kind)

@@ -459,6 +459,11 @@ def contains(items, x):
     return False
 
 
+def lacks(owner, item):
+    found = item in owner
+    return not found
+
+
 POLYFILLS = {all: all_, any: any_, sum: sum_, map: map_, filter: filter_, max: max_, min: min_, sorted: sorted_, functools.reduce: reduce_,
              itertools.chain: chain, itertools.islice: islice, itertools.product: product, itertools.repeat: repeat, itertools.count: count,
              itertools.accumulate: accumulate, itertools.pairwise: pairwise, itertools.starmap: starmap, itertools.takewhile: takewhile,

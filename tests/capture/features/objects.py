@@ -1,8 +1,10 @@
 """Classes and objects: attributes, properties, descriptors, inheritance, protocols, classes made inside, context managers."""
 import abc
+import collections.abc
 import contextlib
 import copy
 import functools
+import inspect
 
 import rushlight as torch
 
@@ -719,3 +721,69 @@ def comparison_falls_back(x):
 @case()
 def isinstance_forms(x):
     return isinstance(Derived(), (int, Base)), isinstance(x, torch.Tensor), isinstance(1, int | str), isinstance(True, int), isinstance(None, type(None)), isinstance([], list)
+
+
+class Registry(collections.abc.Mapping):
+    """Names and functions; ``in`` is what the base class makes of ``[]``."""
+
+    known = {"double": lambda x: x * 2, "triple": lambda x: x * 3}
+
+    def __getitem__(self, name):
+        return self.known[name]
+
+    def __iter__(self):
+        return iter(self.known)
+
+    def __len__(self):
+        return len(self.known)
+
+
+REGISTRY = Registry()
+
+
+@case()
+def not_in_a_mapping_of_a_class(x):
+    if "half" not in REGISTRY and "double" in REGISTRY:
+        return REGISTRY["double"](x)
+    return x
+
+
+@case()
+def parameters_of_a_signature(x):
+    count = len(inspect.signature(Base.scaled).parameters)
+    names = list(inspect.signature(Base(1).scaled).parameters) if count > 5 else ["x"]
+    return x * count + len(names)
+
+
+@case()
+def signature_of_a_method_of_a_module(x):
+    return x * len(inspect.signature(ROW[0].forward).parameters)
+
+
+ROW = torch.nn.ModuleList([torch.nn.Identity(), torch.nn.ReLU(), torch.nn.Tanh()])
+
+
+@case()
+def part_of_a_row_of_modules(x):
+    for layer in ROW[1:]:
+        x = layer(x)
+    return x + len(ROW[:2])
+
+
+@case()
+def import_of_a_room_of_the_framework(x):
+    import rushlight.futures
+    return x + len(rushlight.futures.__name__)
+
+
+@case()
+def operators_by_their_namespace(x):
+    return torch.ops.aten.mul.Tensor(x, x) if hasattr(torch.ops.aten, "mul") else x
+
+
+@case()
+def mapping_with_keys_of_bytes(x):
+    return x * {b"a": 2}[b"a"] + OF_BYTES[b"b"]
+
+
+OF_BYTES = {b"b": 3}

@@ -1,0 +1,1 @@
+"""Optimisation of architectures, of which quantization is the part that programs know."""

@@ -1,0 +1,11 @@
+"""Extensions in C++: not here, since the framework has no C++ of its own."""
+from ..compat.absent import absent
+
+CUDA_HOME = ROCM_HOME = None
+globals().update(absent("torch.utils.cpp_extension", "the framework has no C++ interface; write an operator with torch.library", "load load_inline CppExtension CUDAExtension "
+                        "BuildExtension include_paths library_paths"))
+
+
+def is_ninja_available() -> bool:
+    """Whether the build tool is used: never."""
+    return False
