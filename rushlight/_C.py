@@ -18,3 +18,47 @@ def _get_tracing_state():
 
 def _log_api_usage_once(name):
     """Accepts what PyTorch counts; nothing is counted here."""
+
+
+class Room:
+    """Functions that PyTorch keeps in a room of its native module, under flat names: ``_fft.fft_rfft`` is ``fft.rfft``."""
+
+    def __init__(self, prefix, room):
+        self.prefix, self.room = prefix, room
+
+    def __getattr__(self, name):
+        if name.startswith("__") or not name.startswith(self.prefix):
+            raise AttributeError(f"torch._C has no function {name!r} here")
+        from importlib import import_module
+        return getattr(import_module(f".{self.room}", __package__), name[len(self.prefix):])
+
+
+_fft, _linalg, _special, _nn = Room("fft_", "fft"), Room("linalg_", "linalg"), Room("special_", "special"), Room("", "nn.functional")
+
+
+class Executor:
+    """Switches of TorchScript's executor: remembered and given back; there is no executor that they could change."""
+
+    optimize = profiling = mode = True
+
+
+def _get_graph_executor_optimize() -> bool:
+    """Whether TorchScript's executor is to optimise."""
+    return Executor.optimize
+
+
+def _set_graph_executor_optimize(enabled: bool):
+    """Says whether TorchScript's executor is to optimise."""
+    Executor.optimize = enabled
+
+
+def _jit_set_profiling_executor(enabled: bool) -> bool:
+    """Says whether TorchScript's executor profiles; returns what was said before."""
+    before, Executor.profiling = Executor.profiling, enabled
+    return before
+
+
+def _jit_set_profiling_mode(enabled: bool) -> bool:
+    """Says whether TorchScript's profiles specialise; returns what was said before."""
+    before, Executor.mode = Executor.mode, enabled
+    return before

@@ -13,7 +13,7 @@ from .core.errors import OutOfMemoryError
 from .core.meta import Size
 from .core.native import Tensor
 from .core import overriding as _overriding, tensor as _tensor_members, exchange as _exchange, convert as _convert, printing as _printing
-from .core.convert import (channels_last, channels_last_3d, contiguous_format, jagged, layout, memory_format, preserve_format, sparse_coo, sparse_csr, strided)
+from .core.convert import (channels_last, channels_last_3d, contiguous_format, jagged, layout, memory_format, preserve_format, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided)
 from .core.exchange import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, scalar_tensor, tensor
 from .core.printing import set_printoptions
 from .core.random import (Generator, default_generator, fork_rng as _fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state)
@@ -22,7 +22,7 @@ from .eager import plan as _plan
 _plan.activate()
 
 from .ops import library as _library
-from .layouts import sparse_coo_tensor, sparse_csr_tensor
+from .layouts import sparse_bsc_tensor, sparse_bsr_tensor, sparse_coo_tensor, sparse_csc_tensor, sparse_csr_tensor
 from .autograd import backward as _backward
 
 from . import autograd

@@ -17,6 +17,7 @@ NAMES = """beit_base_patch16_224 botnet26t_256 cait_xxs24_224 coat_lite_tiny coa
  swin_tiny_patch4_window7_224 swinv2_cr_tiny_ns_224 swinv2_tiny_window8_256 tf_efficientnet_b0 tf_mixnet_s tiny_vit_5m_224 tinynet_e tnt_s_legacy_patch16_224
  tnt_s_patch16_224 tresnet_m twins_pcpvt_small twins_svt_small vgg11 visformer_tiny vit_relpos_small_patch16_224 vit_small_r26_s32_224 vit_tiny_patch16_224
  vitamin_small_224 volo_d1_224 xception41 xcit_nano_12_p16_224""".split()
+NORMALISED = ("levit", "efficientvit_m", "efficientformer")  # over examples at their end
 LEAST = {"inception": 160, "nasnet": 160, "pnasnet": 160, "xception": 160, "legacy_xception": 160}  # pixels that valid convolutions need
 SHALLOW = {"deepseek_vit_412m": {"depth": 2}, "gemma4_vit_167m": {"depth": 2}, "beit_base_patch16_224": {"depth": 4},
            "samvit_base_patch16_224": {"depth": 4, "global_attn_indexes": (1, 3)}, "naflexvit_base_patch16_gap": {"depth": 4}}  # layers like the first ones add only time
@@ -35,5 +36,5 @@ def build(torch, name):
     import timm
 
     model = timm.create_model(name, num_classes=10, pretrained=False, **SHALLOW.get(name, {}))
-    images = 1 if model.default_cfg.get("fixed_input_size") else 2  # these normalise over tokens, which are many
+    images = 1 if model.default_cfg.get("fixed_input_size") and not name.startswith(NORMALISED) else 2  # most of these normalise over tokens
     return Made(model, {"x": numbers(images, 3, *pixels(model.default_cfg, name))}, lambda model, x: model(x))

@@ -34,10 +34,11 @@ contiguous_format, channels_last, channels_last_3d, preserve_format = map(
 
 
 class layout(Named):
-    """How elements are laid out: ``strided``, ``sparse_coo``, ``sparse_csr``, ``jagged``."""
+    """How elements are laid out: ``strided``, ``sparse_coo``, ``sparse_csr``, ``jagged``; no tensor has the others yet."""
 
 
 strided, sparse_coo, sparse_csr, jagged = map(layout, ("strided", "sparse_coo", "sparse_csr", "jagged"))
+sparse_csc, sparse_bsr, sparse_bsc = map(layout, ("sparse_csc", "sparse_bsr", "sparse_bsc"))
 Tensor.layout = strided
 
 

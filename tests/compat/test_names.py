@@ -44,6 +44,34 @@ def test_what_is_only_a_name_says_so_when_used():
     assert issubclass(Mine, torch.cuda.Stream)
 
 
+def test_names_of_several_processes_and_of_quantization():
+    import rushlight.ao.quantization.quantize_fx as quantize_fx
+    import rushlight.distributed._composable.fsdp as fsdp
+    import rushlight.distributed.checkpoint.hf_storage as storage
+    import rushlight.quantization as quantization
+    from rushlight.distributed.tensor.placement_types import Shard
+    from rushlight.utils.cpp_extension import load_inline
+    for use in (quantize_fx.convert_fx, fsdp.fully_shard, storage.HuggingFaceStorageReader, quantization.QuantStub, Shard, load_inline, torch.sparse_csc_tensor,
+                torch.ones(2, 2).to_sparse_csc):
+        with pytest.raises(NotImplementedError, match="only as a name"):
+            use()
+
+
+def test_native_names():
+    x = torch.ones(4)
+    assert torch._C._fft.fft_fft(x)[0].item() == 4 and torch._C._linalg.linalg_norm(x).item() == 2 and torch._C._nn.gelu(x).shape == (4,)
+    before = torch._C._jit_set_profiling_executor(False)
+    assert torch._C._jit_set_profiling_executor(before) is False
+    with pytest.raises(AttributeError):
+        torch._C._fft.rfft
+    assert torch.sparse_csc is not torch.sparse_csr
+
+
+def test_names_for_annotations():
+    from rushlight.types import Device, Number
+    assert isinstance(3, Number) and isinstance("cpu", Device) and not isinstance("3", Number)
+
+
 def test_types_by_dtype():
     assert isinstance(torch.ones(2), torch.FloatTensor) and not isinstance(torch.ones(2), torch.LongTensor)
     assert torch.LongTensor([1, 2]).dtype is torch.int64 and torch.FloatTensor(2, 3).shape == (2, 3)
