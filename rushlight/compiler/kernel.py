@@ -138,6 +138,26 @@ def walk(e, op: str):
         stack.extend(one.args)
 
 
+def replaceable(kernel: Kernel) -> list:
+    """Pairs of buffers (written, read) that may lie in the same place: each element is stored after all that is read of the other's."""
+    if kernel.serial or kernel.running or kernel.across is not None:
+        return []
+    writes, reads = {}, {}  # buffer: [(stage, index)]
+    for k, stage in enumerate(kernel.stages):
+        for s in stage.stores:
+            writes.setdefault(s.buffer, []).append((k, s.at if s.combine is None else None))
+        for e in stage.exprs():
+            for load in walk(e, "load"):
+                reads.setdefault(load.arg, []).append((k, load.args[0]))
+    found = []
+    for written, stored in writes.items():
+        first, at = stored[0]
+        if at is not None and all(i is at for _, i in stored):
+            found += [(written, read) for read, loaded in reads.items() if read not in writes and read.dtype.itemsize == written.dtype.itemsize
+                      and all(k <= first and i is at for k, i in loaded)]
+    return found
+
+
 NEAR = 4    # strides up to this are part of the machine code: loads go by whole vectors
 SMALL = 16  # divisors and unrolled loops up to this are part of the machine code
 

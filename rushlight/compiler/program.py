@@ -8,7 +8,7 @@ import struct
 from dataclasses import dataclass
 
 from ..core.expr import INFINITY, Expr, evaluate, extent_of
-from .kernel import Buffer, Kernel, parametrise
+from .kernel import Buffer, Kernel, parametrise, replaceable
 from .llvm import jit
 from .llvm.emit import emit, lanes_of, parts, unrolling
 from .llvm.features import host
@@ -44,6 +44,7 @@ class Step:
 
     def __init__(self, arranged: Kernel, scalars: dict):
         self.kernel, self.parameters, self.buffers, names = parametrise(arranged)
+        self.replaceable = replaceable(arranged)
         self.scalars = [(scalars[name], 0) if isinstance(name, str) else (-1, float_bits(name)) for name in names]
         self.sizes = [extent_of(i) for i in arranged.outer]
         self.across_size = extent_of(arranged.across) if arranged.across is not None else None
@@ -107,11 +108,12 @@ class Step:
 
 @dataclass
 class Bound:
-    """A program for certain sizes: ``words`` for ``program_run``, bytes of each temporary.  Values are in the order inputs, fresh
-    outputs, temporaries, error flag."""
+    """A program for certain sizes: ``words`` for ``program_run``, bytes of each temporary; for each step the pairs of values of which the first,
+    written, may lie where the second lies.  Values are in the order inputs, fresh outputs, temporaries, error flag."""
 
     words: list
     temporaries: list
+    replaceable: list
 
 
 class Program:
@@ -145,4 +147,4 @@ class Program:
         for step in self.steps:
             words += step.words(symbols, number_of)
         sizes = [max(1, evaluate(t.size, symbols)) * t.buffer.dtype.itemsize for t in self.temporaries]
-        return Bound(words, sizes)
+        return Bound(words, sizes, [[(number_of(a), number_of(b)) for a, b in step.replaceable] for step in self.steps])

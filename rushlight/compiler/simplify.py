@@ -5,6 +5,7 @@ None; ``make(op, args, params)`` makes nodes that the call needs.  ``before`` an
 """
 from __future__ import annotations
 
+from ..core.dtypes import int64
 from ..core.kinds import P
 from ..core.meta import is_one, product
 from ..graph.graph import Graph, Node, Store, map_nodes
@@ -220,6 +221,20 @@ def side_by_side(node, args, params, make):
     rank = len(node.shape)
     sides = {name: tuple(size if k == dim else 0 for k in range(rank)) for name, size in (("low", low), ("high", high))}
     return P.pad, (make(P.cat, (pieces,), {"dim": dim}),), {**sides, "inner": (0,) * rank, "value": 0}
+
+
+def first_row(x, base):
+    """``base`` with the first row of x added to its own."""
+    return P.put(base, P.full(shape=(1,), value=0, dtype=int64), P.slice(x, starts=(0, 0), steps=(1, 1), shape=(1, x.shape[1])), dim=0, combine="add")
+
+
+@rule(P.add, before=lambda x: P.add(first_row(x, P.full(shape=tuple(x.shape), value=0, dtype=x.dtype)), x), after=lambda x: first_row(x, x))
+def accumulated(node, args, params, make):
+    """Rows gathered from a table have a gradient that is zero but there: what is added to it becomes what it is added to."""
+    for found, other in (args, reversed(args)):
+        if same_type(other, node) and same_type(found, node) and found.op is P.put and found.params["combine"] == "add" and is_number(found.args[0], 0) and not node.dtype.is_half:
+            return P.put, (other, *found.args[1:]), found.params
+    return None
 
 
 def pieces_of(x: Node, dim: int):

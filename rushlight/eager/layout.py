@@ -27,8 +27,12 @@ class Parts:
         self.value, self.starts, self.room = value, [start for start, _ in parts], room
         self.lives = [memory.Life(size, -1 if full else memory.FOREVER, -1) for _, size in parts]
 
+    def number(self, offset: int) -> int:
+        """The number of the part that lies at an offset."""
+        return bisect.bisect_right(self.starts, offset) - 1
+
     def named(self, offset: int, step: int):
-        life = self.lives[bisect.bisect_right(self.starts, offset) - 1]
+        life = self.lives[self.number(offset)]
         life.first, life.last = min(life.first, step), max(life.last, step)
 
     def taken(self):
@@ -41,10 +45,11 @@ class Layout:
 
     ``results``: the Metas of fresh results, of which the values have the numbers from ``first`` on; ``block``: the parts of one that is
     written part by part; ``spent``: those of an input that nobody reads afterwards.  ``mixed``: whether results may be placed here; ``known``:
-    what a number is that may be written with symbols.
+    what a number is that may be written with symbols; ``replaceable``: for a step what it
+    writes and what it reads that may lie in the same place, (value, offset) each.
     """
 
-    def __init__(self, steps, first: int, results, block: Parts | None = None, spent: Parts | None = None, mixed=False, known=int):
+    def __init__(self, steps, first: int, results, block: Parts | None = None, spent: Parts | None = None, mixed=False, known=int, replaceable=()):
         self.first, self.arena, self.block, self.spent = first, first + len(results), block, spent
         self.lives: dict = {}
         large = {first + k: meta.nbytes for k, meta in enumerate(results) if meta.nbytes > SMALL} if mixed else {}
@@ -60,9 +65,36 @@ class Layout:
                 if type(value) is int and value in watched:
                     watched[value].named(offset, k)
         self.places: dict = {}
+        self.overlaid: dict = {}  # temporaries that lie where others lay: those, or places in the spent input
+        self.total = sum(life.size for value, life in self.lives.items() if isinstance(value, Temporary))
+        for step, written, read in replaceable:
+            self.overlay(step, steps[step][3], written, read)
         self.arrange()
+        self.places.update((value, self.places.get(root, root)) for value, root in self.overlaid.items())
         self.at = {value: place for value, place in self.places.items() if isinstance(value, Temporary)}
         self.inside, self.reused = self.results_in(self.arena), self.results_in(spent and spent.value) if spent else ()
+
+    def overlay(self, step: int, slots, written, read):
+        """Lays what a step writes where that lies which the same step, and none later, reads: (value, offset) of both."""
+        (value, offset), own = written, self.lives.get(written[0])
+        if not isinstance(value, Temporary) or offset or own is None or not own.first == step < own.last:
+            return
+        root, life, part = self.occupant(*read)
+        alone = sum(v is read[0] if part is None else v == read[0] and self.spent.number(o) == part for v, o in slots) == 1
+        if alone and life is not None and life.last == step and life.size >= own.size:
+            self.overlaid[value], life.last = root, own.last
+            del self.lives[value]
+
+    def occupant(self, value, offset: int):
+        """What has the place where a value lies: (a temporary or a place in the spent input, its Life, the number of the part); no Life
+        where nothing else may come."""
+        if self.spent is not None and value == self.spent.value and offset in self.spent.starts:
+            part = self.spent.number(offset)
+            return (value, offset), self.spent.lives[part], part
+        root = self.overlaid.get(value, value) if isinstance(value, Temporary) and not offset else None
+        if isinstance(root, tuple):
+            return root, self.spent.lives[self.spent.number(root[1])], None
+        return root, self.lives.get(root), None
 
     def arrange(self):
         """Fills the spent input, then parts of results before they are written; the rest goes into the arena."""
@@ -85,7 +117,7 @@ class Layout:
     def __str__(self):
         spent = self.spent and self.spent.value
         reusing = sum(whole == spent for whole, _ in self.at.values()) if self.spent else 0
-        return (f"{len(self.at)} temporaries of {sum(self.lives[t].size for t in self.at)} bytes, an arena of {self.size}, {reusing} of them where residuals lay; "
+        return (f"{len(self.at)} temporaries of {self.total} bytes, {len(self.overlaid)} of them in place, an arena of {self.size}, {reusing} of them where residuals lay; "
                 f"results: {len(self.inside)} in the arena, {len(self.reused)} where residuals lay")
 
     def results_in(self, value) -> tuple:

@@ -87,12 +87,12 @@ class Generated:
         bound = self.bound or self.program.bind(code.sizes)
         values = [(value, code.known(offset)) for value, offset in self.values] + [(Temporary(n), 0) for n in bound.temporaries] + [(FLAG, 0)]
         words, at = bound.words, 1
-        while at < len(words):
+        for pairs in bound.replaceable:
             count, slots = words[at + 3], []
             for source, constant in zip(words[at + 4:at + 4 + 2 * count:2], words[at + 5:at + 4 + 2 * count:2]):
                 value, offset = (-1, 0) if source == -1 else values[source]
                 slots.append((value, constant + offset))
-            code.step(*words[at:at + 3], slots, self.label)
+            code.step(*words[at:at + 3], slots, self.label, [(values[a], values[b]) for a, b in pairs])
             at += 4 + 2 * count
         code.keep.append(self.program)
 
@@ -392,7 +392,7 @@ class Binding:
 
     def __init__(self, outline: Outline, sizes: dict):
         self.outline, self.sizes = outline, sizes
-        self.steps, self.labels, self.keep, self.callbacks = [], [], [], {}  # a step: (kernel, extent, grain, [(value, number)])
+        self.replaceable, self.steps, self.labels, self.keep, self.callbacks = [], [], [], [], {}  # a step: (kernel, extent, grain, [(value, number)])
         for item in outline.items:
             item.write(self)
 
@@ -400,8 +400,9 @@ class Binding:
         """A value with numbers in place of symbols."""
         return settled(value, self.sizes) if self.sizes else value
 
-    def step(self, kernel: int, extent: int, grain: int, slots, label: str):
-        """Adds a step."""
+    def step(self, kernel: int, extent: int, grain: int, slots, label: str, replaceable=()):
+        """Adds a step; ``replaceable``: pairs of what it writes and of what may lie in the same place."""
+        self.replaceable += [(len(self.steps), *pair) for pair in replaceable]
         self.steps.append((kernel, extent, grain, slots))
         self.labels.append(label)
 
@@ -425,7 +426,7 @@ class Binding:
     def code(self, mixed: bool) -> Code:
         """The steps as words, temporaries in one arena."""
         outline, outputs = self.outline, self.known(self.outline.outputs)
-        layout = Layout(self.steps, len(outline.given), outputs, self.kept(outputs), self.spent(), mixed, self.known)
+        layout = Layout(self.steps, len(outline.given), outputs, self.kept(outputs), self.spent(), mixed, self.known, self.replaceable)
         size, after = layout.size, layout.arena + bool(layout.size)
         if layout.at:
             memory_log.debug("%s: %s", outline.name, layout)
