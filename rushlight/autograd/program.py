@@ -23,6 +23,7 @@ def gradients(outputs, cotangents, inputs, again, recorded):
         return grad(outputs, inputs, cotangents, retain_graph=again, create_graph=recorded, materialize_grads=True)
     with recording(recorded):
         weights = [P.full(shape=tuple(o.shape), value=1, dtype=o.dtype) if g is None else g for o, g in zip(outputs, cotangents)]
+        weights = [P.after(w, mark_of(o)) if o.numel() else w for w, o in zip(weights, outputs)]  # tells where the backward pass begins
         found = differentiate(trace.nodes, [o.node for o in outputs], weights, [i.node for i in inputs])
         return tuple(own(g, i) for g, i in zip(found, inputs))
 
@@ -42,8 +43,7 @@ def computed_again(run, signature, scalars):
 
     def vjp(g, y, *values):
         known = [one for one in g if one is not None]
-        mark = P.reshape(P.slice(known[0], starts=(0,) * len(known[0].shape), steps=(1,) * len(known[0].shape), shape=(1,) * len(known[0].shape)), shape=())
-        values = [v if v.weak else P.after(v, mark) for v in values]
+        values = [v if v.weak else P.after(v, mark_of(known[0])) for v in values]
         trace = interpret.top()
         start = len(trace.nodes)
         with recording(True):
@@ -53,6 +53,12 @@ def computed_again(run, signature, scalars):
 
     made.rules["vjp"] = vjp
     return made
+
+
+def mark_of(value):
+    """One element of a value: what comes after it comes after the value."""
+    rank = len(value.shape)
+    return P.reshape(P.slice(value, starts=(0,) * rank, steps=(1,) * rank, shape=(1,) * rank), shape=())
 
 
 def own(gradient, value):

@@ -14,6 +14,7 @@ from ..aot.alias import Recording
 from ..aot.block import Block, dense, worthwhile
 from ..aot.joint import active_nodes, carries_gradient, differentiate
 from ..aot.partition import partition
+from ..aot.recompute import recomputed
 from ..compiler.products import joined_products
 from ..compiler.schedule import bytes_of_work
 from ..compiler.simplify import simplify
@@ -428,7 +429,8 @@ def run_plan(op, trace, arguments, outputs, several, mask, stores=()) -> Draft:
     plan.several, plan.random = int(several), trace.drawn
     spent, held = op.facts.get("spends"), op.facts.get("held", ())
     held = dict(zip(arguments.tensors[len(arguments.tensors) - len(held):], map(address_bits, held)))
-    plan.outline = assemble(joined_products(graph), op.name, metas, trace.stream, block.offsets, None if spent is None else given[spent], held)
+    graph = joined_products(recomputed(graph, bytes_of_work, simplify))
+    plan.outline = assemble(graph, op.name, metas, trace.stream, block.offsets, None if spent is None else given[spent], held)
     plan.mixed = True
     if spent is not None:
         plan.source = arguments.tensors.index(given[spent])

@@ -1,0 +1,83 @@
+"""Whole training steps keep of the forward pass what a backward pass of its own would keep."""
+import numpy as np
+import pytest
+
+import rushlight as torch
+from rushlight.aot import recompute
+from rushlight.aot.recompute import recomputed
+from rushlight.core.native.blocks import heap, trim
+from rushlight.core.settings import settings
+from rushlight.nn import functional as F
+
+
+def model(depth=4):
+    torch.manual_seed(0)
+    block = lambda: torch.nn.Sequential(torch.nn.LayerNorm(64), torch.nn.Linear(64, 256), torch.nn.GELU(), torch.nn.Linear(256, 64), torch.nn.Dropout(0.1))  # noqa: E731
+    return torch.nn.Sequential(*(block() for _ in range(depth)))
+
+
+def step_of(net, optimizer):
+    def step(x, y):
+        loss = F.mse_loss(net(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.detach()
+    return step
+
+
+def run(compiled, count=3, batch=512):
+    net = model()
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
+    step = step_of(net, optimizer)
+    step = torch.compile(step) if compiled else step
+    torch.manual_seed(1)
+    x, y = torch.randn(batch, 64), torch.randn(batch, 64)
+    losses = [step(x, y).item() for _ in range(count)]
+    trim()
+    heap.peak = heap.live
+    before = heap.live
+    step(x, y)
+    return losses, [p.detach().numpy() for p in net.parameters()], heap.peak - before
+
+
+def test_steps_are_the_same_and_hold_less():
+    (losses, weights, most), (expected, others, eager) = run(True), run(False)
+    np.testing.assert_allclose(losses, expected, rtol=1e-4)
+    for a, b in zip(weights, others):
+        np.testing.assert_allclose(a, b, rtol=1e-2, atol=2e-3)
+    assert most < eager
+
+
+def test_without_the_cut_more_is_held(monkeypatch):
+    _, _, less = run(True)
+    monkeypatch.setattr("rushlight.eager.plan.recomputed", lambda graph, *rest: graph)
+    with settings.set(store=False):
+        _, _, more = run(True, batch=514)
+    assert less < 0.8 * more
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_gradients_within_programs(recorded):
+    def penalised(x, w):
+        y = torch.tanh(x @ w).square().sum()
+        g, = torch.autograd.grad(y, w, create_graph=True)
+        loss = y + (g.square().sum() if recorded else 0)
+        return torch.autograd.grad(loss, w)[0]
+
+    w = torch.randn(8, 8, requires_grad=True)
+    x = torch.randn(16, 8)
+    np.testing.assert_allclose(torch.compile(penalised)(x, w).detach().numpy(), penalised(x, w).detach().numpy(), rtol=1e-3, atol=1e-3)
+
+
+def test_programs_without_a_backward_pass_are_left_alone():
+    from rushlight.core.meta import Meta
+    from rushlight.graph.graph import Graph
+    from rushlight.transforms.trace import Trace
+
+    trace = Trace()
+    x = trace.input(Meta.of((4,), torch.float32))
+    with trace:
+        y = recompute.P.exp(x)
+    graph = Graph(trace.inputs, trace.nodes, [y.node])
+    assert recomputed(graph, None, None) is graph
