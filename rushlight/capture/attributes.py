@@ -24,7 +24,6 @@ DELETED = Constant(None)
 PLACES = ("_parameters", "_buffers", "_modules")
 MUTABLE = (list, dict, set)
 FUNCTION_FACTS = frozenset(("__name__", "__qualname__", "__doc__", "__module__", "__annotations__", "__type_params__", "__wrapped__"))
-TENSOR_FACTS = frozenset(("dtype", "device", "layout", "is_sparse", "is_cuda", "is_cpu", "is_meta", "is_quantized", "is_nested", "is_mkldnn", "itemsize", "names"))
 
 
 def static(cls, name):

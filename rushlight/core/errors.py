@@ -188,7 +188,3 @@ class UnsupportedLayoutError(Numbered, NotImplementedError):
     """An operator that has no meaning yet for sparse or jagged tensors."""
 
     number = 701
-
-
-class NotSupported(NotImplementedError):
-    """Something that is understood and not yet built; the message says what to use instead."""

@@ -149,12 +149,6 @@ def __contains__(self, element):
     raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
 
 
-def deepest(data):
-    while isinstance(data, (list, tuple)) and data:
-        data = data[0]
-    return data
-
-
 def flat_values(data):
     if isinstance(data, (list, tuple)):
         for entry in data:

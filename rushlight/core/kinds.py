@@ -5,7 +5,7 @@ and returns one cotangent (or None) for each argument.  ``numpy`` is the operato
 """
 from __future__ import annotations
 
-from .meta import Meta, broadcast, dense_strides, is_one, row_major
+from .meta import Meta, broadcast, dense_strides, is_one, nested_strides, row_major
 
 
 MOST_KNOWN = 8192  # views of one kind, beyond which what is known of them is found anew
@@ -67,10 +67,7 @@ def layout_like(shape, metas):
                 order = by_stride(meta.shape, meta.strides)
             if order is None:
                 continue
-            strides, step = [0] * len(shape), 1
-            for k in order:
-                strides[k] = step
-                step = step * shape[k]
+            strides = nested_strides(shape, order)
             for k, size in enumerate(shape):
                 if is_one(size):
                     strides[k] = meta.strides[k]
@@ -215,11 +212,7 @@ class Join(Kind):
         if not any(t.contiguous for t in tensors):
             order = dense_strides(first.shape, first.strides)
             if order is not None and len(order) == len(shape):
-                step, found = 1, [0] * len(shape)
-                for k in order:
-                    found[k] = step
-                    step = step * shape[k]
-                strides = tuple(found)
+                strides = tuple(nested_strides(shape, order))
         return Meta(shape, strides, first.dtype, first.device)
 
     def vjp(self, op, g, y, tensors, dim):

@@ -51,6 +51,15 @@ def row_major(shape) -> tuple:
     return tuple(reversed(strides))
 
 
+def nested_strides(shape, order) -> list:
+    """Strides of memory without gaps whose dimensions lie in each other as ``order`` says, innermost first; 0 for those it leaves out."""
+    strides, step = [0] * len(shape), 1
+    for dim in order:
+        strides[dim] = step
+        step = step * shape[dim]
+    return strides
+
+
 class Meta:
     """Shape, strides (in elements), dtype and device of a tensor.  Equal metas are one object."""
 

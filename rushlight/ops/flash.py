@@ -8,7 +8,7 @@ import numpy as np
 from ..core.dtypes import bfloat16, bool_, float16, float32, int64
 from ..core.interpret import draws
 from ..core.kinds import Foreign, P
-from ..core.meta import Meta
+from ..core.meta import Meta, nested_strides
 from ..core.op import Scalar, op
 from .dropping import dropper, factors_numpy
 from .prims import primitive, transposed
@@ -170,11 +170,8 @@ def describe(q, k, v, mask, blocks, captured, starts, seed, place, **how):
 def in_order_of(x, size):
     """[n, h, l, size] in memory of its own, its first three dimensions nested as those of ``x`` are."""
     shape = (*x.shape[:-1], size)
-    strides, step = [1] * 4, size
-    for dim in sorted(range(3), key=lambda dim: (x.strides[dim], -dim)):
-        strides[dim] = step
-        step = step * shape[dim]
-    return Meta(shape, tuple(strides), x.dtype, x.device)
+    order = sorted(range(3), key=lambda dim: (x.strides[dim], -dim))
+    return Meta(shape, tuple(nested_strides(shape, (3, *order))), x.dtype, x.device)
 
 
 def describe_gradient(grad, out, lse, q, k, v, *others, **how):

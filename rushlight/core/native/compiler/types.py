@@ -40,7 +40,6 @@ ARGS = Type("Args", "ptr")  # a C array of borrowed references and its length
 SCALARS = (I64, F64, BOOL)
 SIZED = (TUPLE, LIST, DICT, BYTES)  # their length is stored at layout.SIZE
 BUILTINS = {int: I64, float: F64, bool: BOOL, object: OBJECT, tuple: TUPLE, list: LIST, dict: DICT, str: STR, bytes: BYTES}
-FLAGS = {int: layout.INT, **{kind: type.flag for kind, type in BUILTINS.items() if type.flag}}
 
 # How long a reference stays valid. OWNED: until released, by whoever has it. FRAGILE: until other code runs, since it was read from a
 # field or a list. STABLE: until the end of the expression. PERMANENT: until the function returns.
