@@ -118,7 +118,8 @@ def test_blocks_of_a_transformer_layer_may_be_replaced():
             return x * 0
 
     x = rushlight.randn(3, 2, 6)
-    assert rushlight.equal(Layer(6, 2, 8, norm_first=True)(x), x)
+    layer = Layer(6, 2, 8, norm_first=True, batch_first=True).requires_grad_(False)
+    assert rushlight.equal(layer(x), x) and rushlight.equal(layer.eval()(x), x)
     with pytest.raises(RuntimeError, match="relu/gelu"):
         rushlight.nn.TransformerEncoderLayer(6, 2, activation="tanh")
 

@@ -71,7 +71,8 @@ class TransformerEncoderLayer(_Layer):
         self._enter(["self_attn"], d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, device, dtype)
 
     def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
-        if type(self) is TransformerEncoderLayer and not self.training and encoding.obstacle(self, src, src_mask, src_key_padding_mask) is None:
+        usual = type(self)._sa_block is TransformerEncoderLayer._sa_block and type(self)._ff_block is TransformerEncoderLayer._ff_block
+        if usual and not self.training and encoding.obstacle(self, src, src_mask, src_key_padding_mask) is None:
             return encoding.run(self, src, src_mask, src_key_padding_mask)
         return self._through(src, lambda x: self._sa_block(x, src_mask, src_key_padding_mask, is_causal), self._ff_block)
 
