@@ -4,13 +4,14 @@ Bodies check what they get and name what they give; the work is in the primitive
 """
 from __future__ import annotations
 
-from ..core.dtypes import FLOATING, int32
+from ..core.dtypes import int32
 from ..core.kinds import P
 from ..core.meta import broadcast
 from ..core.op import op, rule, sample
 from ..core.results import named
 from .elementwise import where_
 from .factor import reflected
+from .lapack import LinAlgError
 
 AUTOCAST = "float32"  # sensitive to rounding
 
@@ -23,7 +24,7 @@ def floating(name, *tensors):
     for x in tensors:
         if len(x.shape) < 2:
             raise RuntimeError(f"linalg.{name}: The input tensor A must have at least 2 dimensions. Got shape {list(x.shape)}.")
-        if x.dtype.category < FLOATING:
+        if not x.dtype.is_inexact:
             raise RuntimeError(f"linalg.{name}: Expected a floating point or complex tensor as input. Got {x.dtype}; convert it with .float() first.")
         if x.dtype.is_half:
             raise RuntimeError(f"linalg.{name}: not implemented for {x.dtype}: use .float() first.")
@@ -289,7 +290,7 @@ def lu_factor_ex(A, *, pivot=True, check_errors=False):
     without_pivots("lu_factor_ex", pivot)
     packed, pivots, info = P.lu(A)
     if check_errors and bool((info != 0).any()):
-        raise factor.LinAlgError(f"linalg.lu_factor: U[{int(info.max())},{int(info.max())}] is zero and using it on lu_solve would result in a division by zero.")
+        raise LinAlgError(f"linalg.lu_factor: U[{int(info.max())},{int(info.max())}] is zero and using it on lu_solve would result in a division by zero.")
     return named("lu_factor_ex", LU=packed, pivots=pivots, info=info)
 
 
@@ -479,7 +480,7 @@ def ldl_factor_ex(A, *, hermitian=False, check_errors=False):
     square("ldl_factor_ex", A)
     packed, pivots, info = P.ldl(A, hermitian=hermitian)
     if check_errors and bool((info != 0).any()):
-        raise factor.LinAlgError(f"torch.linalg.ldl_factor_ex: the factor D is singular at {int(info.max())}")
+        raise LinAlgError(f"torch.linalg.ldl_factor_ex: the factor D is singular at {int(info.max())}")
     return named("ldl_factor_ex", LD=packed, pivots=pivots, info=info)
 
 

@@ -124,3 +124,11 @@ def test_extras_tell_where_it_failed():
     same(lambda lib, a: lib.linalg.inv_ex(a).info, a, gradients=False)
     same(lambda lib, a: lib.linalg.cholesky_ex(a).info, a, gradients=False)
     same(lambda lib, a: lib.linalg.lu_factor_ex(a), a, gradients=False)
+
+
+@pytest.mark.parametrize("name", ["lu_factor_ex", "ldl_factor_ex", "inv_ex", "cholesky_ex"])
+def test_checked_factorisations_refuse_singular_matrices(name):
+    for lib in (torch, rushlight):
+        with pytest.raises(RuntimeError if lib is torch else lib.linalg.LinAlgError):
+            getattr(lib.linalg, name)(lib.zeros(2, 2), check_errors=True)
+        assert int(getattr(lib.linalg, name)(lib.zeros(2, 2)).info) > 0
