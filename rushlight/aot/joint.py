@@ -18,7 +18,7 @@ def active_nodes(nodes, sources) -> set:
 
 def carries_gradient(meta) -> bool:
     if isinstance(meta, Meta):
-        return meta.dtype.category >= 2
+        return meta.dtype.is_inexact
     return any(carries_gradient(m) for m in meta)
 
 

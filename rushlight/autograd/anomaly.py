@@ -21,7 +21,7 @@ def watch(step, results):
         running[:] = [step]
     elif detect_anomaly.check_nan:
         for k, result in enumerate(results):
-            if isinstance(result, Tensor) and result.dtype.category >= 2 and bool(OPS["isnan"](result.detach()).any()):
+            if isinstance(result, Tensor) and result.dtype.is_inexact and bool(OPS["isnan"](result.detach()).any()):
                 raise RuntimeError(f"Function '{class_name(step)}' returned nan values in its {k}th output.")
 
 

@@ -74,7 +74,7 @@ def reverse(level: Reverse, function, args, values):
     noted = any(ctx.needs_input_grad) and level.recording()
 
     def carried(k, output):
-        constant = not noted or any(output is c for c in ctx._constant) or output.dtype.category < 2
+        constant = not noted or any(output is c for c in ctx._constant) or not output.dtype.is_inexact
         made = Tracked(level, output, None if constant else (entry, k))
         for argument, value in zip(args, values):
             if value is output and any(value is d for d in ctx._dirty):
@@ -99,7 +99,7 @@ def forward(level: Forward, function, args, values):
 
 
 def tangent(level, argument, materialize):
-    if not isinstance(argument, Tensor) or argument.dtype.category < 2:
+    if not isinstance(argument, Tensor) or not argument.dtype.is_inexact:
         return None
     found = argument.tangent if level.owns(argument) else None
     value = argument.value if level.owns(argument) else argument

@@ -62,7 +62,7 @@ def recorded(op, args, kwargs, tensors, results):
     step.number = state.sequence
     outputs = results if isinstance(results, (tuple, list)) else (results,)
     for k, out in enumerate(outputs):
-        if isinstance(out, Tensor) and out.dtype.category >= 2:
+        if isinstance(out, Tensor) and out.dtype.is_inexact:
             out.step, out.output, out.needs_grad = step, k, 1
     step.outputs = tuple(o.meta if isinstance(o, Tensor) else None for o in outputs)
     step.function = pulling(op, args, kwargs, wanted, outputs)

@@ -49,7 +49,7 @@ def make_dual(tensor, tangent, *, level=None):
     if not _levels:
         raise RuntimeError("Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.")
     for name, value in (("primal", tensor), ("tangent", tangent)):
-        if not isinstance(value, Tensor) or value.dtype.category < 2:
+        if not isinstance(value, Tensor) or not value.dtype.is_inexact:
             raise ValueError(f"Expected {name} to be floating point or complex, but got: {getattr(value, 'dtype', type(value).__name__)}")
     if tuple(tensor.shape) != tuple(tangent.shape):
         raise RuntimeError(f"Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. Tensor is "

@@ -133,7 +133,7 @@ class Function:
         if state.anomaly:
             state.watch(step, None)
         for k, out in enumerate(outputs):
-            if not isinstance(out, Tensor) or any(out is c for c in ctx._constant) or not out.dtype.category >= 2:
+            if not isinstance(out, Tensor) or any(out is c for c in ctx._constant) or not out.dtype.is_inexact:
                 continue
             if any(out is a for a in args) and not any(out is d for d in ctx._dirty):
                 out = outputs[k] = alias(out)

@@ -21,7 +21,7 @@ def tensors_of(value) -> tuple:
 
 
 def differentiable(value) -> tuple:
-    return tuple(t for t in tensors_of(value) if t.dtype.category >= 2)
+    return tuple(t for t in tensors_of(value) if t.dtype.is_inexact)
 
 
 def flat(tensor):

@@ -88,7 +88,7 @@ class Reverse(Level):
 
     def leaf(self, value) -> Tracked:
         """A value to differentiate with respect to."""
-        carries = value.dtype.category >= 2
+        carries = value.dtype.is_inexact
         return Tracked(self, value, (Entry(None, (), 1), 0) if carries else None)
 
     def adopt(self, results):

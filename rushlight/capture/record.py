@@ -346,7 +346,7 @@ class Recorder(Interpreter):
         if several:
             node = Node(self.name("t"), PICK, (node, k), {}, meta, where=node.where)
             self.nodes.append(node)
-        return self.fake(node, meta, grad and meta.dtype.category >= 2, inputs)
+        return self.fake(node, meta, grad and meta.dtype.is_inexact, inputs)
 
     def written(self, node, targets, grad):
         """Notes that a node changes tensors."""

@@ -273,7 +273,7 @@ class Training:
 def detaches(node) -> bool:
     """Whether no gradient flows through a node."""
     plain = node.op is leaf or node.op is gradients and not node.args[-1]
-    return plain or bool(getattr(node.op, "facts", {}).get("detaches")) or type(node.meta) is Meta and node.meta.dtype.category < 2
+    return plain or bool(getattr(node.op, "facts", {}).get("detaches")) or type(node.meta) is Meta and not node.meta.dtype.is_inexact
 
 
 def same_hooks(leaf, hooks) -> bool:

@@ -51,7 +51,7 @@ class Unknown:
     def number_in(self, tensor, kind):
         """``int(tensor)`` or ``float(tensor)``."""
         dtype = tensor.fake.dtype
-        if kind is float and dtype.category < 2:
+        if kind is float and not dtype.is_inexact:
             tensor = self.run_framework(Tensor.double, [tensor], {})
         elif kind is not (float if dtype.is_floating_point else int):
             raise Break("RB003", f"{kind.__name__}() of a {dtype.name} tensor")

@@ -180,7 +180,7 @@ def nothing_padded(node, args, params, make):
       after=lambda x: P.add(x, P.full(shape=(), value=2, dtype=x.dtype)))
 def full_of_one_number(node, args, params, make):
     x = args[0]
-    if x.op is not P.full or node.op is P.convert and not (x.dtype.category <= node.dtype.category and x.dtype.category < 3):
+    if x.op is not P.full or node.op is P.convert and not (x.dtype.category <= node.dtype.category and not x.dtype.is_complex):
         return None
     return P.full, (), {"shape": tuple(node.shape), "value": x.params["value"], "dtype": node.dtype}
 

@@ -10,14 +10,16 @@ class dtype:
     """The type of a tensor's elements, for example ``float32``.
 
     Attributes: ``name``, ``itemsize`` (bytes), ``category`` (BOOL, INTEGER, FLOATING or COMPLEX), ``numpy`` (the NumPy
-    dtype that stores the same bits: bfloat16 is stored as uint16), ``is_floating_point``, ``is_complex``, ``is_signed``.
+    dtype that stores the same bits: bfloat16 is stored as uint16), ``is_floating_point``, ``is_complex``, ``is_signed``,
+    ``is_inexact`` (floating-point or complex: what gradients flow through).
     """
 
-    __slots__ = ("name", "itemsize", "category", "numpy", "is_signed", "rank")
+    __slots__ = ("name", "itemsize", "category", "numpy", "is_signed", "is_inexact", "rank")
 
     def __init__(self, name: str, category: int, storage: str, rank: int, is_signed: bool = True):
         self.name, self.category, self.numpy = name, category, np.dtype(storage)
         self.itemsize, self.is_signed, self.rank = self.numpy.itemsize, is_signed, rank
+        self.is_inexact = category >= FLOATING
 
     is_floating_point = property(lambda self: self.category == FLOATING)
     is_complex = property(lambda self: self.category == COMPLEX)

@@ -118,7 +118,7 @@ class Elementwise(Kind):
 
     def vjp(self, op, g, y, *args, **params):
         partials = self.partials(y, *args, **params)
-        return [None if p is None or not is_tensor(a) or not a.dtype.category >= 2 else sum_to(scale(g, p), a.shape)
+        return [None if p is None or not is_tensor(a) or not a.dtype.is_inexact else sum_to(scale(g, p), a.shape)
                 for a, p in zip(args, partials)]
 
 
@@ -145,7 +145,7 @@ class Convert(Elementwise):
         return x.like(tuple(x.shape), layout_like(x.shape, [x]), dtype)
 
     def vjp(self, op, g, y, x, dtype):
-        if x.dtype.category < 2:
+        if not x.dtype.is_inexact:
             return [None]
         if g.dtype.is_complex and not x.dtype.is_complex:
             g = P.real(g)

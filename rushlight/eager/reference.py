@@ -148,7 +148,7 @@ def callback(graph: Graph, inputs: list, outputs: list):
 
 def number(block, k, meta):
     """A run-time number."""
-    if meta.dtype.category == 2:
+    if meta.dtype.is_floating_point:
         return np.asarray(ctypes.c_double.from_buffer(block, k * 8).value)
     return np.asarray(block[k]).astype(meta.dtype.numpy)
 

@@ -78,7 +78,7 @@ def vjp(func, *primals, has_aux=False):
             raise RuntimeError(f"Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. cotangents: "
                                f"{spec}, primal output: {noted.out_spec}")
         for c, v in zip(flat, noted.values):
-            if v.dtype.category < 2:
+            if not v.dtype.is_inexact:
                 raise RuntimeError(f"vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype {v.dtype}")
             if tuple(c.shape) != tuple(v.shape):
                 raise RuntimeError(f"Mismatch in shape: grad_output has a shape of {list(c.shape)} and output has a shape of {list(v.shape)}.")
@@ -107,7 +107,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
 
         noted = Noted(name, call, (selected(args, argnums),), has_aux)
         for leaf in noted.leaves:
-            if leaf.dtype.category < 2:
+            if not leaf.dtype.is_inexact:
                 raise RuntimeError(f"only Tensors of floating point dtype can require gradients, not {leaf.dtype}")
         gradients, = noted.filled(noted.pull([OPS["ones_like"](noted.values[0])]))
         return gradients, (noted.values[0], noted.aux) if has_aux else noted.values[0]

@@ -70,7 +70,7 @@ class Derived:
 def example(node):
     """A tensor without data, or a number, like an input of a program."""
     if node.weak:
-        return 0 if node.dtype.category < 2 else 0.0
+        return 0 if not node.dtype.is_inexact else 0.0
     return empty(tuple(node.shape), node.dtype, node.meta.strides, "meta")
 
 

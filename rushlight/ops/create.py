@@ -232,7 +232,7 @@ def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=Non
     if dtype is None:
         dtype = dtypes.Defaults.floating.to_complex() if any(isinstance(v, complex) for v in (start, end)) else dtypes.Defaults.floating
     count = point_count("linspace", steps)
-    if dtype.category < FLOATING:
+    if not dtype.is_inexact:
         start, end = int(start), int(end)
     if devices.placed(device).type == "meta":
         return empty_tensor((count,), dtype, device="meta")
@@ -248,7 +248,7 @@ def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None,
     start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
     dtype = dtype or dtypes.Defaults.floating
     wide = dtype if dtype.is_complex else float64
-    if dtype.category < FLOATING:
+    if not dtype.is_inexact:
         start, end = int(start), int(end)
     points = linspace(start, end, steps, dtype=wide)
     return finished(to_dtype(rpow(points, base), dtype), requires_grad)

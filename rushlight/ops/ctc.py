@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.dtypes import int64
+from ..core.dtypes import INTEGER, int64
 from ..core.kinds import Foreign, P
 from ..core.op import op
 from ..core.tensor import Tensor, refuse_where
@@ -118,7 +118,7 @@ def lengths_of(lengths, name, count):
     """One length for each sample, as an int64 vector."""
     from ..core.exchange import tensor
     made = lengths if isinstance(lengths, Tensor) else tensor(list(lengths) if isinstance(lengths, (tuple, list)) else [lengths], dtype=int64)
-    if made.dtype.category != 1:
+    if made.dtype.category != INTEGER:
         raise RuntimeError(f"{name} must be integral, got {made.dtype}")
     if made.numel() != count:
         raise RuntimeError(f"{name} must be of size batch_size: got {made.numel()} lengths for a batch of {count}")

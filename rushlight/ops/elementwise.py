@@ -126,12 +126,12 @@ def pow(input, exponent):
         if y == 1:
             return P.mul(x, 1)
         if y == 0:
-            return P.add(P.mul(x, 0), 1) if x.dtype.category < FLOATING else P.where(P.eq(x, x), P.full(shape=(), value=1, dtype=x.dtype), 1)
-        if y == 0.5 and x.dtype.category >= FLOATING:
+            return P.add(P.mul(x, 0), 1) if not x.dtype.is_inexact else P.where(P.eq(x, x), P.full(shape=(), value=1, dtype=x.dtype), 1)
+        if y == 0.5 and x.dtype.is_inexact:
             return P.sqrt(x)
         if y == 3:
             return P.mul(P.mul(x, x), x)
-        if y == -1 and x.dtype.category >= FLOATING:
+        if y == -1 and x.dtype.is_inexact:
             return P.reciprocal(x)
         if x.dtype.category == INTEGER and y < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
@@ -283,7 +283,7 @@ def bitwise(name, logic, operator):
     def body(input, other: Scalar):
         x, y = promoted(input, other)
         dtype = result_dtype(x, y)
-        if dtype.category >= FLOATING:
+        if dtype.is_inexact:
             raise RuntimeError(f"{name} is not implemented for {dtype}: it wants integers or bools")
         return getattr(P, logic if dtype is bool_ else name)(x, y)
     body.__name__, body.__doc__ = name, f"{name.split('_')[1]} of the bits of each pair of elements."
@@ -297,7 +297,7 @@ bitwise_xor = bitwise("bitwise_xor", "logical_xor", "xor")
 @op(inplace_too=True)
 def bitwise_not(input):
     """Every bit turned; logical negation of bools."""
-    if input.dtype.category >= FLOATING:
+    if input.dtype.is_inexact:
         raise RuntimeError(f"bitwise_not is not implemented for {input.dtype}: it wants integers or bools")
     return P.logical_not(input) if input.dtype is bool_ else P.bitwise_not(input)
 
@@ -334,7 +334,7 @@ for _name, _doc in {
 def rounding(name, doc):
     def body(input):
         needs(INTEGER, name, input)
-        return getattr(P, name)(input) if input.dtype.category >= FLOATING else P.mul(input, 1)
+        return getattr(P, name)(input) if input.dtype.is_inexact else P.mul(input, 1)
     body.__name__, body.__doc__ = name, doc
     return op(body, samples=ONE, inplace_too=True)
 
@@ -346,7 +346,7 @@ floor, ceil, trunc = rounding("floor", "Rounded down."), rounding("ceil", "Round
 def round(input, *, decimals=0):
     """Rounded to the nearest even integer, or to ``decimals`` digits after the point."""
     needs(INTEGER, "round", input)
-    if input.dtype.category < FLOATING:
+    if not input.dtype.is_inexact:
         return P.mul(input, 1)
     if decimals == 0:
         return P.round(input)
@@ -555,7 +555,7 @@ def addcmul(input, tensor1, tensor2, *, value: Scalar = 1):
 def addcdiv(input, tensor1, tensor2, *, value: Scalar = 1):
     """input + value * tensor1 / tensor2."""
     x, a, b = promoted(input, tensor1, tensor2)
-    if x.dtype.category < FLOATING:
+    if not x.dtype.is_inexact:
         raise RuntimeError("Integer division with addcdiv is no longer supported; convert to a floating dtype first")
     if not isinstance(value, Tensor) and value == 1:
         return P.add(x, P.div(a, b))
@@ -737,7 +737,7 @@ def trace(input):
         raise RuntimeError("trace: expected a matrix")
     length = min(input.shape)
     picked = P.diagonal(input, row=0, column=0, length=length)
-    picked = picked if picked.dtype.category >= FLOATING else P.convert(picked, dtype=int64)
+    picked = picked if picked.dtype.is_inexact else P.convert(picked, dtype=int64)
     return P.reshape(P.sum(picked, (0,)), shape=())
 
 
@@ -751,7 +751,7 @@ def sum_to_size(input, *size):
         raise RuntimeError(f"size {{{list(size)}}} is not expandable to size {{{list(input.shape)}}}.")
     if tuple(size) == tuple(input.shape):
         return P.copy(input)
-    return sum_to(input if input.dtype.category >= FLOATING else as_dtype(input, int64), size)
+    return sum_to(input if input.dtype.is_inexact else as_dtype(input, int64), size)
 
 
 @op

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from ..core.dtypes import FLOATING, Defaults, int64
+from ..core.dtypes import Defaults, int64
 from ..core.kinds import Foreign, P
 from ..core.meta import product
 from ..core.op import OPS, op, sample
@@ -83,7 +83,7 @@ def working(input, complex_):
     """The input as floating (complex where wanted)."""
     if input.dtype.is_half:
         raise RuntimeError(f"Unsupported dtype {input.dtype} for FFTs: use .float() first")
-    dtype = input.dtype if input.dtype.category >= FLOATING else Defaults.floating
+    dtype = input.dtype if input.dtype.is_inexact else Defaults.floating
     dtype = dtype.to_complex() if complex_ else dtype
     return P.convert(input, dtype=dtype) if input.dtype is not dtype else input
 
@@ -233,7 +233,7 @@ def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tru
         raise RuntimeError("stft requires the return_complex parameter be given for real inputs, and will further require that return_complex=True in a future release.")
     if input.dim() not in (1, 2):
         raise RuntimeError(f"stft: expected a 1D or 2D tensor, but got {input.dim()}D tensor")
-    if input.dtype.category < FLOATING:
+    if not input.dtype.is_inexact:
         raise RuntimeError(f"stft: expected a tensor of floating point or complex values, got {input.dtype}")
     hop = n_fft // 4 if hop_length is None else hop_length
     length = n_fft if win_length is None else win_length

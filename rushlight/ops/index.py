@@ -389,7 +389,7 @@ def reduce_into(input, source, place, reduce, include_self):
         return out
     count = place(P.full(shape=tuple(input.shape), value=1 if include_self else 0, dtype=input.dtype), ones, "add")
     count = P.where(P.eq(count, 0), 1, count)
-    return P.div(out, count) if input.dtype.category >= 2 else P.floor_divide(out, count)
+    return P.div(out, count) if input.dtype.is_inexact else P.floor_divide(out, count)
 
 
 def neutral_of(combine, dtype):
@@ -397,7 +397,7 @@ def neutral_of(combine, dtype):
     from ..core.dtypes import iinfo
     if combine in ("add", "mul"):
         return 0 if combine == "add" else 1
-    if dtype.category >= 2:
+    if dtype.is_inexact:
         return -math.inf if combine == "max" else math.inf
     limits = iinfo(dtype)
     return limits.min if combine == "max" else limits.max

@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 import warnings
 
-from ..core.dtypes import FLOATING, int64
+from ..core.dtypes import int64
 from ..core.kinds import P
 from ..core.meta import broadcast, product
 from ..core.op import OPS, op, rule
@@ -382,7 +382,7 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """The cosine of the angle between vectors along a dimension."""
     dtype = OPS["add"](x1, x2).dtype if x1.dtype is not x2.dtype else x1.dtype
-    if dtype.category < FLOATING:
+    if not dtype.is_inexact:
         raise RuntimeError("expected common dtype to be floating point, yet common dtype is " + str(dtype))
     x1, x2 = OPS["broadcast_tensors"](x1.to(dtype), x2.to(dtype))
     a, b = (OPS["norm"](v, 2, dim, True).clamp_min(eps) for v in (x1, x2))

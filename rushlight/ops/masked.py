@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 
-from ..core.dtypes import FLOATING, bool_, iinfo
+from ..core.dtypes import bool_, iinfo
 from ..core.op import OPS, op
 from ..core.tensor import Tensor
 from .elementwise import where_
@@ -26,7 +26,7 @@ def kept(input, mask, neutral):
 
 def bound(dtype, highest):
     """The largest (smallest) value of a dtype."""
-    if dtype.category >= FLOATING:
+    if dtype.is_inexact:
         return math.inf if highest else -math.inf
     if dtype is bool_:
         return highest
@@ -90,7 +90,7 @@ def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     x = converted(input, dtype)
     dims = all_dims(x, dim)
     out = kept(x, mask, 0).sum(dims, keepdim=True) / counted(x, dims, mask)
-    out = out.to(x.dtype) if x.dtype.category >= FLOATING else out
+    out = out.to(x.dtype) if x.dtype.is_inexact else out
     return out if keepdim else out.squeeze(dims)
 
 
@@ -99,7 +99,7 @@ def spread(name, root):
         if unbiased is not None and correction is not None:
             raise RuntimeError("Only one of unbiased and correction may be given")
         x = converted(input, dtype)
-        x = x if x.dtype.category >= FLOATING else x.float()
+        x = x if x.dtype.is_inexact else x.float()
         less = correction if correction is not None else 1 if unbiased is None else int(unbiased)
         dims = all_dims(x, dim)
         wide = x.float() if x.dtype.is_half else x
@@ -122,7 +122,7 @@ var, std = spread("var", False), spread("std", True)
 def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
     """The (lower) median along a dimension of elements where the mask holds."""
     x = converted(input, dtype)
-    if x.dtype.category < FLOATING:
+    if not x.dtype.is_inexact:
         raise ValueError(f"masked median expects a floating input, got {x.dtype}")
     return OPS["nanmedian"](kept(x, mask, math.nan), dim, keepdim).values
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import math
 
-from ..core.dtypes import FLOATING
 from ..core.kinds import P
 from ..core.meta import product
 from ..core.op import OPS, op, sample
@@ -19,7 +18,7 @@ NAMESPACE = "linalg"
 
 # --- norms ---------------------------------------------------------------------------------------------------------------------
 def check_norm(name, x, dtype):
-    if x.dtype.category < FLOATING:
+    if not x.dtype.is_inexact:
         raise RuntimeError(f"linalg.{name}: Expected a floating point or complex tensor as input. Got {x.dtype}; convert it with .float() first.")
     if dtype is not None and dtype.is_complex != x.dtype.is_complex:
         raise RuntimeError(f"linalg.{name}: the dtype of the input ({x.dtype}) should be convertible without narrowing to the specified dtype ({dtype})")
@@ -223,7 +222,7 @@ def vander(x, *, N=None):
         raise RuntimeError(f"linalg.vander: N must be greater than 1, got {N}")
     x = x if x.dim() else x.reshape(1)
     count = x.shape[-1] if N is None else N
-    x = x.long() if x.dtype.category < FLOATING else x
+    x = x.long() if not x.dtype.is_inexact else x
     columns = x.unsqueeze(-1).expand((*x.shape, count - 1))
     return OPS["cat"]([x.new_ones((*x.shape, 1)), columns.cumprod(-1)], -1)
 

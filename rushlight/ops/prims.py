@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from ..core.dtypes import bool_, int32, int64
+from ..core.dtypes import INTEGER, bool_, int32, int64
 from ..core.kinds import (Contract, Convert, Create, Elementwise, Foreign, Gather, Join, P, Reduce, Scatter, View, is_tensor, sum_to)
 from ..core.meta import Meta, is_one, product, reshaped_strides, row_major, span
 from ..core.op import declare
@@ -204,7 +204,7 @@ def convert_numpy(x, dtype):
             return x != 0
         if dtype.is_half:
             return x.astype(np.float32)
-        if x.dtype.kind == "f" and dtype.category == 1:
+        if x.dtype.kind == "f" and dtype.category == INTEGER:
             return np.where(np.isfinite(x), x, np.iinfo(dtype.numpy).min).astype(np.int64, copy=False).astype(dtype.numpy)
         return x.astype(dtype.numpy)
 

@@ -43,7 +43,7 @@ def promoted(*values, floating=False, dtype=None):
     At least one of the results is a tensor: numbers alone become 0-dim tensors.
     """
     dtype = dtype or result_dtype(*values)
-    if floating and dtype.category < dtypes.FLOATING:
+    if floating and not dtype.is_inexact:
         dtype = dtypes.Defaults.floating
     out = [as_dtype(v, dtype) for v in values]
     if not any(isinstance(v, Tensor) for v in out):

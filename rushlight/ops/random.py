@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from ..core import dtypes
-from ..core.dtypes import FLOATING, bool_, float32, float64, iinfo, int64
+from ..core.dtypes import bool_, float32, float64, iinfo, int64
 from ..core.interpret import active, draws
 from ..core.kinds import P
 from ..core.meta import product
@@ -89,7 +89,7 @@ def integer_tensor(low, high, size, dtype, generator=None):
 def sampled(name, make, doc):
     def body(*size, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, names=None):
         dtype = dtype or dtypes.Defaults.floating
-        if dtype.category < FLOATING:
+        if not dtype.is_inexact:
             raise RuntimeError(f'"{name}" is not implemented for {dtype}')
         size = checked_sizes(size)
         if dtype.is_complex:

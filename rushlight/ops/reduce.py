@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 
-from ..core.dtypes import FLOATING, bool_, int64, uint8
+from ..core.dtypes import bool_, int64, uint8
 from ..core.kinds import P
 from ..core.meta import product
 from ..core.op import OPS, op, rule, sample
@@ -43,7 +43,7 @@ def count_of(input, dims):
 @op(samples=SAMPLES)
 def sum(input, dim=None, keepdim=False, *, dtype=None):
     """The sum over dimensions; integers add up as int64."""
-    dtype = dtype or (int64 if input.dtype.category < FLOATING else input.dtype)
+    dtype = dtype or (int64 if not input.dtype.is_inexact else input.dtype)
     x = input if input.dtype is dtype else P.convert(input, dtype=dtype)
     return reduced(P.sum, x, dims_of(input, dim), keepdim)
 
@@ -60,7 +60,7 @@ def nansum(input, dim=None, keepdim=False, *, dtype=None):
 def mean(input, dim=None, keepdim=False, *, dtype=None):
     """The arithmetic mean over dimensions."""
     dtype = dtype or input.dtype
-    if dtype.category < FLOATING:
+    if not dtype.is_inexact:
         raise RuntimeError(f"mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {dtype}")
     x = wide(input if input.dtype is dtype else P.convert(input, dtype=dtype))
     dims = dims_of(input, dim)
@@ -79,7 +79,7 @@ def nanmean(input, dim=None, keepdim=False, *, dtype=None):
 @op(samples=SAMPLES[:2], autocast="float32")
 def prod(input, dim=None, keepdim=False, *, dtype=None):
     """The product over a dimension (default: all)."""
-    dtype = dtype or (int64 if input.dtype.category < FLOATING else input.dtype)
+    dtype = dtype or (int64 if not input.dtype.is_inexact else input.dtype)
     x = input if input.dtype is dtype else P.convert(input, dtype=dtype)
     return reduced(P.prod, x, dims_of(input, dim), keepdim)
 
@@ -245,7 +245,7 @@ def variance(name, finish):
     def body(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
         if isinstance(dim, bool):
             dim, unbiased = None, dim
-        if input.dtype.category < FLOATING:
+        if not input.dtype.is_inexact:
             raise RuntimeError(f"{name} only support floating point and complex dtypes")
         correction = correction if correction is not None else 0 if unbiased is False else 1
         dims = dims_of(input, dim)
@@ -363,7 +363,7 @@ def norm(input, p="fro", dim=None, keepdim=False, dtype=None):
     dims = tuple(range(input.dim())) if dim is None else tuple(sorted(wrapped(d, input.dim()) for d in ((dim,) if isinstance(dim, int) else dim)))
     if not input.dim():
         dims = ()
-    if dtype is None and input.dtype.category < FLOATING:
+    if dtype is None and not input.dtype.is_inexact:
         raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {input.dtype}")
     return vector_norm(input, ord, dims, keepdim, dtype)
 

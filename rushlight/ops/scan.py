@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.dtypes import FLOATING, int64
+from ..core.dtypes import int64
 from ..core.kinds import Foreign, P, Scan
 from ..core.op import op, sample
 from ..core.tensor import wrapped
@@ -72,7 +72,7 @@ P_cummin = primitive("cummin", Foreign(running_extreme(np.minimum), extreme_meta
 
 def running(name, primitive_):
     def body(input, dim, *, dtype=None):
-        dtype = dtype or (int64 if input.dtype.category < FLOATING else input.dtype)
+        dtype = dtype or (int64 if not input.dtype.is_inexact else input.dtype)
         x = P.convert(input, dtype=dtype) if input.dtype is not dtype else input
         at = wrapped(dim, len(input.shape))
         return primitive_(x, dim=at) if input.shape else P.mul(x, 1)
@@ -133,7 +133,7 @@ P_logcumsumexp = primitive("logcumsumexp", Foreign(logcumsumexp_numpy, same_meta
 @op(samples=(sample((3, 4), 1), sample((3,), 0)))
 def logcumsumexp(input, dim):
     """log of the running sum of exp(x) along a dimension, without overflow."""
-    if input.dtype.category < FLOATING:
+    if not input.dtype.is_inexact:
         raise RuntimeError(f"logcumsumexp expects a floating or complex input, got {input.dtype}")
     at = wrapped(dim, len(input.shape))
     if not input.shape:

@@ -432,11 +432,11 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     if rtol < 0 or atol < 0:
         raise RuntimeError(f"rtol and atol must be greater than or equal to zero, but got {rtol} and {atol}")
     close = input == other
-    if equal_nan and input.dtype.category >= 2:
+    if equal_nan and input.dtype.is_inexact:
         close = close | (input.isnan() & other.isnan())
     if rtol == 0 and atol == 0:
         return close
-    a, b = (v.double() if v.dtype.category < 2 else v for v in (input, other))
+    a, b = (v.double() if not v.dtype.is_inexact else v for v in (input, other))
     return close | ((a - b).abs().isfinite() & ((a - b).abs() <= atol + (rtol * b).abs()))
 
 

@@ -17,7 +17,7 @@ def check_weights(name, weights, count, whole):
         return
     if weights.dim() > 1:
         raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with {weights.dim()} dimensions")
-    if whole and weights.dtype.category >= FLOATING:
+    if whole and weights.dtype.is_inexact:
         raise RuntimeError(f"cov(): expected {name} to have integral dtype but got {name} with {weights.dtype} dtype")
     if not whole and weights.dtype.category != FLOATING:
         raise RuntimeError(f"cov(): expected {name} to have floating point dtype but got {name} with {weights.dtype} dtype")
@@ -33,7 +33,7 @@ def cov(input, *, correction=1, fweights=None, aweights=None):
     if input.dim() > 2:
         raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got an input with {input.dim()} dimensions")
     x = input if input.dim() == 2 else input.reshape(1, -1)
-    x = x if x.dtype.category >= FLOATING else x.float()
+    x = x if x.dtype.is_inexact else x.float()
     count = x.size(1)
     check_weights("fweights", fweights, count, True)
     check_weights("aweights", aweights, count, False)
@@ -204,7 +204,7 @@ def gradient(input, *, spacing=1, dim=None, edge_order=1):
     each = list(spacing) if isinstance(spacing, (tuple, list)) else [spacing] * len(dims)
     if len(each) != len(dims):
         raise RuntimeError(f"torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal to 'self.dim() = {len(dims)}', but got {len(each)}")
-    x = input if input.dtype.category >= FLOATING else input.float()
+    x = input if input.dtype.is_inexact else input.float()
     for d in dims:
         if input.size(d) < edge_order + 1:
             raise RuntimeError(f"torch.gradient expected each dimension size to be at least edge_order+1, got {input.size(d)} for dim {d}")

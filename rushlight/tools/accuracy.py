@@ -36,7 +36,7 @@ def error(found, wanted) -> float:
         return math.inf
     if found.numel() == 0:
         return 0.0
-    if wanted.dtype.category < 2:
+    if not wanted.dtype.is_inexact:
         return 0.0 if bool((found == wanted).all()) else math.inf
     a, b = (t.detach().to(WIDER.get(t.dtype, t.dtype)) for t in (found, wanted))
     a, b = a.to(b.dtype), b
@@ -73,7 +73,7 @@ def results(call, inputs, plain=False) -> list:
     leaves = list(inputs)
     given = [x * 1 if isinstance(x, Tensor) and x.requires_grad else x for x in leaves]  # writing into leaves is not allowed
     outputs = list(call(*given))
-    carrying = [] if plain else [o for o in outputs if isinstance(o, Tensor) and o.requires_grad and o.dtype.category == 2]
+    carrying = [] if plain else [o for o in outputs if isinstance(o, Tensor) and o.requires_grad and o.dtype.is_floating_point]
     gradients = []
     if carrying:
         from ..autograd import grad

@@ -127,7 +127,7 @@ def value_as_input(module, inputs, name):
     with module.graph.inserting_after(placeholders[-1]) if placeholders else module.graph.inserting_before(None):
         made = module.graph.placeholder(f"{name}_given")
     node.replace_all_uses_with(made)
-    wanted = any(isinstance(x, Tensor) and x.requires_grad for x in inputs) and value.dtype.category >= 2
+    wanted = any(isinstance(x, Tensor) and x.requires_grad for x in inputs) and value.dtype.is_inexact
     return [*inputs, value.detach().clone().requires_grad_(wanted)]
 
 
@@ -177,7 +177,7 @@ def input_text(value) -> str:
     if not isinstance(value, Tensor):
         return repr(value)
     meta: Meta = value.meta
-    if value.dtype.category >= 2:
+    if value.dtype.is_inexact:
         text = f"torch.randn({tuple(meta.shape)}, dtype={value.dtype})"
     elif value.dtype.name == "bool":
         text = f"torch.rand({tuple(meta.shape)}) > 0.5"

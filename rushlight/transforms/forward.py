@@ -68,7 +68,7 @@ def paired(level, op, results):
     """Duals of what a derived operator returned: each result, followed by its tangent where its dtype has one."""
     left, duals = iter(results), []
     for value in left:
-        duals.append(Dual(level, value, next(left) if value.dtype.category >= 2 else None))
+        duals.append(Dual(level, value, next(left) if value.dtype.is_inexact else None))
     return tuple(duals) if len(duals) > 1 or op.facts.get("several") else duals[0]
 
 
@@ -102,7 +102,7 @@ def make_forward(op: Op, mask) -> Op:
 
 def with_zeros(value, tangent):
     """A value and its tangent; the value alone where its dtype has none."""
-    if value.dtype.category < 2:
+    if not value.dtype.is_inexact:
         return (value,)
     if tangent is None:
         tangent = P.full(shape=tuple(value.shape), value=0, dtype=value.dtype)
@@ -134,7 +134,7 @@ def tangent(value):
 
 # --- the kinds: ``rule(op, y, args, tangents, params)`` gives the tangent of y, or None where the vjp rule is to be transposed --------
 def elementwise(op, y, args, tangents, params):
-    if y.dtype.category < 2:
+    if not y.dtype.is_inexact:
         return P.full(shape=(), value=0, dtype=y.dtype)
     if op.kind.partials is None:
         return op(tangents[0], **params)
@@ -186,7 +186,7 @@ def transposed(op: Op, results, args, duals, params):
 
     several = isinstance(results, (tuple, list))
     outputs = list(results) if several else [results]
-    floating = [k for k, r in enumerate(outputs) if r.dtype.category >= 2]
+    floating = [k for k, r in enumerate(outputs) if r.dtype.is_inexact]
     trace = Trace()
     enter = lambda t: trace.input(t.meta, weak=getattr(t, "weak", False))
     inputs = map_every(enter, args)
