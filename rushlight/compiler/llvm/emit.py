@@ -6,7 +6,7 @@ for kernels with a lane axis the lanes per unit and the units per outer index, a
 from __future__ import annotations
 
 from ...core.dtypes import bool_
-from ...core.expr import Expr, add, const, extent_of, plain, terms
+from ...core.expr import Expr, add, const, extent_of, plain, terms, total
 from .. import math
 from ..kernel import Kernel, Stage, scalar_inputs
 from . import scalars
@@ -598,7 +598,7 @@ class Emitter:
             return at, 0 if isinstance(at, int) or self.uniform(at) else None  # a reduction's result may differ from lane to lane
         parts, offset = terms(at)
         stride = parts.get(axis)
-        rest = at - axis * stride if stride is not None else at
+        rest = total({e: c for e, c in parts.items() if e is not axis}, offset) if stride is not None else at
         if stride is None or isinstance(rest, Expr) and (axis in rest.free or not self.uniform(rest)):
             return at, None
         return rest, stride
