@@ -37,32 +37,44 @@ def forward_kernel(element, numbers, window, turned, epilogue):
     return jit.build(key, lambda: _forward_text(element, numbers, window, turned, epilogue), ["depthwise"])["depthwise"]
 
 
+def spread_kernel(element, numbers, window, shift, epilogue):
+    """The kernel that computes planes of the gradient of the input of a strided convolution, one a unit; returns its address.
+
+    `shift` is the padding modulo the stride: it decides which taps meet which phase of the plane.
+    """
+    key = f"depthwise spread {element} {numbers} {window} {shift} {epilogue.key}"
+    return jit.build(key, lambda: _spread_text(element, numbers, window, shift, epilogue), ["depthwise"])["depthwise"]
+
+
 def weight_kernel(element, numbers, window):
     """The kernel that computes gradients of weights, one output channel a unit."""
     return jit.build(f"depthwise weights {element} {numbers} {window}", lambda: _weight_text(element, numbers, window), ["weights"])["weights"]
 
 
 class _Reader:
-    """Loads of the input at a position of the outputs, with the lanes outside left out."""
+    """Loads of rows from given columns on, `step` apart, with the lanes outside left out."""
 
-    def __init__(self, f, s, element, numbers, window, column):
-        self.f, self.element, self.numbers, self.window, self.width = f, element, numbers, window, s.width
-        self.lanes = window.stride[1] * numbers.lanes
-        first = f.sub(f.mul(column, window.stride[1]), s.pad_width)
-        self.first = [f.add(first, tap * window.dilation[1]) for tap in range(window.kernel[1])]
+    def __init__(self, f, s, element, numbers, step, columns):
+        self.f, self.element, self.numbers, self.step, self.width, self.columns = f, element, numbers, step, s.width, columns
+        self.lanes = step * numbers.lanes
         steps = constant_vector(i32, range(self.lanes))
-        self.places = [f.add(steps, f.splat(f.cast("trunc", at, i32), self.lanes)) for at in self.first]
+        self.places = [f.add(steps, f.splat(f.cast("trunc", at, i32), self.lanes)) for at in columns]
 
-    def load(self, row, inside, tap):
-        """A vector of the input's numbers for one tap along the width; zeros where `inside` does not hold."""
+    def load(self, row, inside, number):
+        """A vector from the column of this number on; zeros where `inside` does not hold."""
         f = self.f
         limit = f.splat(f.cast("trunc", f.select(inside, self.width, 0), i32), self.lanes)
-        mask = f.compare("<", self.places[tap], limit, signed=False)  # tests both ends
-        loaded = f.load(vector(self.element, self.lanes), f.offset(row, self.first[tap], self.element), mask=mask)
-        step = self.window.stride[1]
-        if step > 1:
-            loaded = f.shuffle(loaded, None, range(0, self.lanes, step))
+        mask = f.compare("<", self.places[number], limit, signed=False)  # tests both ends
+        loaded = f.load(vector(self.element, self.lanes), f.offset(row, self.columns[number], self.element), mask=mask)
+        if self.step > 1:
+            loaded = f.shuffle(loaded, None, range(0, self.lanes, self.step))
         return f.convert(loaded, self.numbers.word)
+
+
+def _reader(f, s, element, numbers, window, column):
+    """A reader of what all taps along the width see of the outputs from a column on."""
+    first = f.sub(f.mul(column, window.stride[1]), s.pad_width)
+    return _Reader(f, s, element, numbers, window.stride[1], [f.add(first, tap * window.dilation[1]) for tap in range(window.kernel[1])])
 
 
 def _rows(f, s, window, plane, first):
@@ -94,7 +106,7 @@ def _forward_text(element, numbers, window, turned, epilogue):
             held.reverse()
 
         def column(column, _):
-            reader = _Reader(f, s, element, numbers, window, column)
+            reader = _reader(f, s, element, numbers, window, column)
             mask = f.lane_mask(f.sub(s.out_width, column), lanes)
 
             def some_rows(first, _):
@@ -126,6 +138,69 @@ def _forward_text(element, numbers, window, turned, epilogue):
     return module.text()
 
 
+def _phases(window, shift, dim):
+    """For each phase of a dimension: [(tap, distance of what it reads)]."""
+    stride = window.stride[dim]
+    positions = [[(tap, phase + shift[dim] - tap * window.dilation[dim]) for tap in range(window.kernel[dim])] for phase in range(stride)]
+    return [[(tap, at // stride) for tap, at in found if at % stride == 0] for found in positions]
+
+
+def _spread_text(element, numbers, window, shift, epilogue):
+    module = Module()
+    f = module.function("depthwise", KERNEL)
+    args, begin, end, _ = f.parameters
+    s = Slots(f, args, SLOTS, ("x", "weights", "y"))
+    slots, lanes = epilogue.values(f, args, len(SLOTS)), numbers.lanes
+    (height, width), (down, across) = window.kernel, window.stride
+    rows, columns = _phases(window, shift, 0), _phases(window, shift, 1)
+    distances = sorted({at for phase in columns for _, at in phase})
+
+    def unit(unit, _):
+        n = f.div(unit, s.outputs)
+        channel = f.sub(unit, f.mul(n, s.outputs))
+        plane = f.offset(f.offset(s.x, f.mul(n, s.x_batch)), f.mul(channel, s.x_channel))
+        target = f.offset(f.offset(s.y, f.mul(n, s.y_batch)), f.mul(channel, s.y_channel))
+        own = f.offset(s.weights, f.mul(channel, height * width * element.bytes))
+        held = [f.splat(f.convert(f.load(element, f.offset(own, k, element)), numbers.word), lanes) for k in range(height * width)]
+
+        def some(i, j):
+            first = f.add(i, s.pad_width)
+            reader = _Reader(f, s, element, numbers, 1, [f.add(first, at) for at in distances])
+            for phase, taps in enumerate(rows):
+                sums = [zero(numbers.vector)] * across
+                for tap, at in taps:
+                    y = f.add(f.add(j, s.pad_height), at)
+                    inside = f.compare("<", y, s.height, signed=False)
+                    loaded = [reader.load(f.offset(plane, f.mul(y, s.x_row)), inside, k) for k in range(len(distances))]
+                    for k, found in enumerate(columns):
+                        for beside, where in found:
+                            sums[k] = f.fma(loaded[distances.index(where)], held[tap * width + beside], sums[k])
+                row = f.add(f.mul(j, down), phase)
+                f.when(f.compare("<", row, s.out_height), lambda row=row, sums=sums: put(row, f.mul(i, across), sums))
+
+        def put(row, column, sums):
+            """Stores a row whose phases along the width take turns."""
+            for part in range(across):
+                at = f.add(column, part * lanes)
+                picks = [(part * lanes + k) // across + lanes * ((part * lanes + k) % across) for k in range(lanes)]
+                value = f.shuffle(sums[0], sums[1], picks) if across > 1 else sums[0]
+                mask = f.lane_mask(f.sub(s.out_width, at), lanes)
+                place = f.offset(f.offset(target, f.mul(row, s.y_row)), at, element)
+                if epilogue.emit is not None:
+                    number = f.add(f.mul(row, s.out_width), at)
+                    value = epilogue.emit(f, value, constant(i64, 0), channel, number, place, mask, slots)
+                f.store(f.convert(value, element), place, mask=mask)
+
+        def pair_of_rows(j, _):
+            f.loop(0, f.div(f.add(s.out_width, across - 1), across), lanes, [], lambda i, _: some(i, j))
+
+        f.loop(0, f.div(f.add(s.out_height, down - 1), down), 1, [], pair_of_rows)
+
+    f.loop(begin, end, 1, [], unit)
+    f.ret()
+    return module.text()
+
+
 def _weight_text(element, numbers, window):
     module = Module()
     f = module.function("weights", KERNEL)
@@ -141,7 +216,7 @@ def _weight_text(element, numbers, window):
             plane, grads = f.offset(x, f.mul(n, s.x_batch)), f.offset(y, f.mul(n, s.y_batch))
 
             def column(column, sums):
-                reader = _Reader(f, s, element, numbers, window, column)
+                reader = _reader(f, s, element, numbers, window, column)
                 left = f.sub(s.out_width, column)
 
                 def some_rows(first, sums):

@@ -29,7 +29,12 @@ class Depthwise:
         most = MOST_TAPS if width == 1 else FEW_TAPS if width <= WIDE or max(self.stride) > 1 else 0
         return (c.groups == c.in_channels and c.size[0] == c.kernel[0] == 1 and c.pad[0] == 0 and self.element.is_float
                 and self.kernel[0] * self.kernel[1] <= most and max(self.stride) <= MOST_STRIDE and c.x[4] == c.y[4] == 1
-                and (not self.turned or max(self.stride) == 1 and per_input == 1))
+                and (not self.turned or per_input == 1))
+
+    @property
+    def spreads(self):
+        """Whether outputs lie in phases, each of which meets its own taps."""
+        return self.turned and max(self.stride) > 1
 
     def window(self):
         return depthwise.Window(self.kernel, self.dilation, self.stride, 4 if host().registers == 32 else 2)
@@ -40,7 +45,9 @@ class Depthwise:
         strides, results = getattr(c, into), getattr(c, out)
         sizes = (c.out, c.size) if self.turned else (c.size, c.out)
         pad = c.pad[1:]
-        if self.turned:
+        if self.spreads:
+            pad = tuple(p // step for p, step in zip(pad, self.stride))
+        elif self.turned:
             pad = tuple(d * (k - 1) - p for d, k, p in zip(self.dilation, self.kernel, pad))
         return {"outputs": c.out_channels, "per_input": c.out_channels // c.groups, "x_batch": strides[0] * size, "x_channel": strides[1] * size,
                 "x_row": strides[3] * size, "y_batch": results[0] * size, "y_channel": results[1] * size, "y_row": results[3] * size,
@@ -50,7 +57,11 @@ class Depthwise:
     def plan(self, epilogue):
         """The forward convolution, or with `turned` the gradient of the input."""
         into, out = ("y", "x") if self.turned else ("x", "y")
-        kernel = depthwise.forward_kernel(self.element, self.numbers, self.window(), self.turned, epilogue)
+        if self.spreads:
+            shift = tuple(pad % step for pad, step in zip(self.c.pad[1:], self.stride))
+            kernel = depthwise.spread_kernel(self.element, self.numbers, self.window(), shift, epilogue)
+        else:
+            kernel = depthwise.forward_kernel(self.element, self.numbers, self.window(), self.turned, epilogue)
         sources = {"x": ("pointer", into, 0), "weights": ("pointer", "weight", 0), "y": ("pointer", out, 0)}
         return self.step(kernel, self.c.batch * self.c.out_channels, 1, sources, epilogue.slots)
 
