@@ -310,13 +310,14 @@ class Instructions:
     def do_LIST_EXTEND(self, frame, one):
         items = self.expanded(frame.stack[-1])
         frame.stack.pop()
-        frame.stack[-one.arg].items.extend(items)
+        self.append_target(frame, one.arg).extend(items)
 
     def do_SET_UPDATE(self, frame, one):
         items = self.expanded(frame.stack[-1])
         frame.stack.pop()
+        target = frame.stack[-one.arg] = self.force(frame.stack[-one.arg])
         for item in items:
-            self.set_add(frame.stack[-one.arg], item)
+            self.set_add(target, item)
 
     def append_target(self, frame, depth):
         """The container that a comprehension fills; after a break it is one from outside."""
@@ -343,7 +344,7 @@ class Instructions:
         if not isinstance(other, Mapping):
             pairs = self.expanded(self.now(self.from_python(as_pairs), [other]))
             other = Mapping({self.key(k): v for k, v in (self.expanded(p) for p in pairs)})
-        frame.stack[-one.arg].items.update({k: self.lookup(other, k) for k in other.items})
+        self.append_target(frame, one.arg).update({k: self.lookup(other, k) for k in other.items})
 
     do_DICT_MERGE = do_DICT_UPDATE
 

@@ -133,7 +133,20 @@ class Maker:
             return self.containers()
         if loop and r < 0.84:
             return Block((f"if {self.condition()}:", [self.pick("break", "continue")]))
-        return self.various()
+        return self.data() if r > 0.93 else self.various()
+
+    def data(self):
+        """What depends on the elements of tensors."""
+        t, u, n, d = self.tensor(1), self.pick(*TENSORS), self.number(1), self.pick(*DICTS)
+        name = self.fresh()
+        return self.pick(f"k = ({t} > {n}).sum().item()", f"out.append({t}.sum().item())", f"out.append({t}[{t} > {n}])", f"m = {t}[{t} > 0].shape[0]",
+                         f"a = {t} * {t}[{t} > 0].sum()", f"out.append(torch.nonzero({t} > {n}) + 1)", f"{u} = {t} * {u}.max().item()", f"out.append(f'{{{u}.sum():.2f}} {n}')",
+                         f"print({t}.detach(), {n}, f'{{{u}.sum().item():.3f}}')", f"assert ({t} > {n}).any(), 'none'", f"p, q, *_ = {t}.long().tolist(); k = p - q",
+                         f"{name} = {t}.sum().item(); {d}['v'] = {name} * 2 + {n}", f"{u} = torch.cat([{t}[{t} > 0], {t}[{t} <= 0]])", f"out.append(torch.unique({t}.round()))",
+                         f"{name} = {t}.clone().requires_grad_(); ({name} * {name}).sum().backward(); {u} = {name}.grad", f"k = int({t}.sum().long()) % 5",
+                         f"h = {t}.detach().requires_grad_(); g = h * {n}; g.register_hook(lambda v: v * 2); g.sum().backward(); out.append(h.grad)",
+                         f"{u}[{u} > {n}] = {t}[{t} > 0].sum()", f"for v in range(({t} > 0).sum().item() % 3): out.append(v)", f"out.append({t}[:({t} > 0).sum().item()])",
+                         f"if {t}.sum().item() > {n}: k = {n}", f"torch._check(({t} > 99).sum().item() <= 4); out.append({t}.repeat_interleave(({t} > 0).long()))")
 
     def in_place(self):
         t, u, n = self.pick(*TENSORS), self.tensor(1), self.number(1)

@@ -273,3 +273,12 @@ def deep_recursion(x):
         return v if n == 0 else go(n - 1, v + 1)
 
     return go(150, x)
+
+
+@case(breaks="RB006", given=lambda: ({"a": 1}, [1, 2]))
+def displays_across_breaks(x, table, items):
+    def broken(v):
+        graph_break()
+        return v
+
+    return {**table, "b": broken(2), **table}, [*items, broken(3), *items], {*items, broken(4), *items}, (*items, broken(5))
