@@ -5,9 +5,8 @@ import itertools
 
 import numpy as np
 
-from ..core.dtypes import INTEGER, int64
+from ..core.dtypes import INTEGER
 from ..core.exchange import from_numpy
-from ..core.op import OPS
 
 numbers = itertools.count(1)
 
@@ -41,19 +40,24 @@ class Ragged:
                 raise RuntimeError(f"offsets have one number more than there are sequences: got {len(starts)} offsets and {len(lengths)} lengths")
             if (lengths < 0).any() or starts[0] < 0 or (np.diff(starts) < lengths).any():
                 raise RuntimeError(f"offsets must rise from 0 or more, and lengths fit between them; got offsets {starts.tolist()[:9]} and lengths {lengths.tolist()[:8]}")
-            self.seen, self.known = version, {"starts": starts[:-1].astype(np.int64), "lengths": lengths.astype(np.int64)}
+            self.seen, self.known = version, {"starts": starts[:-1].astype(np.int64), "lengths": lengths.astype(np.int64), "end": int(starts[-1])}
         return self.known["starts"], self.known["lengths"]
 
     def check(self, rows: int):
         """RuntimeError where sequences end beyond the ``rows`` there are."""
-        end = int(self.starts.numpy()[-1])
-        if end > rows:
-            raise RuntimeError(f"offsets end at {end}, but there are {rows} rows of values")
+        if self.end > rows:
+            raise RuntimeError(f"offsets end at {self.end}, but there are {rows} rows of values")
 
     @property
     def count(self) -> int:
         """How many sequences there are."""
         return self.starts.size(0) - 1
+
+    @property
+    def end(self) -> int:
+        """Where the last sequence ends, or its room."""
+        self.read()
+        return self.known["end"]
 
     @property
     def longest(self) -> int:
@@ -72,7 +76,8 @@ class Ragged:
     @property
     def gaps(self) -> bool:
         """Whether some rows belong to no sequence."""
-        return self.lengths is not None or int(self.starts.numpy()[0]) != 0
+        starts = self.read()[0]
+        return self.lengths is not None or len(starts) > 0 and bool(starts[0])
 
     def made(self, name, make):
         """What ``make`` computes, once for what was read last."""
@@ -113,13 +118,12 @@ class Ragged:
 
     def closed(self, rows: int):
         """Offsets [count + 2] as of one sequence more, of the rows left over of so many; where there are no gaps before."""
-        name = "closed", rows
-        return self.made(name, lambda: np.append(self.starts.numpy(), rows))
+        return self.made(("closed", rows), lambda: [*self.read()[0], self.end, rows])
 
     def fits(self, other) -> bool:
         """Whether rows of both belong to the same sequences."""
         return self is other or (self.count == other.count and all(np.array_equal(a, b) for a, b in zip(self.read(), other.read())))
 
     def offsets(self):
-        """``starts`` as kernels read them."""
-        return OPS["contiguous"](self.starts if self.starts.dtype is int64 else self.starts.to(int64))
+        """``starts`` as kernels read them: what was checked, which nobody else writes to."""
+        return self.made("offsets", lambda: [*self.read()[0], self.end])

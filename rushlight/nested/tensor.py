@@ -55,7 +55,7 @@ class Nested(Tensor):
         """Whether every row belongs to an example.  RuntimeError where examples end beyond the rows."""
         rows = self.rows.size(self.at - 1)
         self.ragged.check(rows)
-        return not self.ragged.gaps and int(self.ragged.starts.numpy()[-1]) == rows
+        return not self.ragged.gaps and self.ragged.end == rows
 
     def is_contiguous(self, memory_format=None) -> bool:
         """Whether examples lie end to end in row-major order."""

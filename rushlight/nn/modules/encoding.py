@@ -65,7 +65,7 @@ def run(layer, src, mask, padding):
     if not src.is_nested:
         return encoder_layer(src, None, allowed(mask, padding), *weights, *how, ())
     rows = src.rows.size(0)
-    spare = rows - int(src.ragged.starts.numpy()[-1])
+    spare = rows - src.ragged.end
     longest = -(-max(src.ragged.longest, spare) // SOME) * SOME
     return src.with_rows(encoder_layer(src.rows, src.ragged.closed(rows), None, *weights, *how, (longest, longest)))
 
