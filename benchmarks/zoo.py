@@ -4,8 +4,8 @@
 
 ``--judge`` and ``--ours`` name the interpreters (the first has torch; both need the libraries).  Under PyTorch each model is computed once: results stay in
 ``--folder``, and so do ours, one JSON line a model, until ``--again`` asks for what ``failed`` or for ``all``.  ``--compiled``: outputs and gradients of
-``torch.compile(model)``, and in how many graphs it is captured.  ``--generate``: words of language models too.  ``--double``: in float64, where
-a model in float32 magnifies rounding.  Prints a line a model, then the failures by cause; ``--table`` prints what is recorded.
+``torch.compile(model)``, and in how many graphs it is captured.  ``--generate``: words of language models too.  ``--double``: in float64, those that differ
+in float32: where rounding is magnified, only float64 tells it from a mistake.  Prints a line a model, then the failures by cause; ``--table`` prints what is recorded.
 """
 from __future__ import annotations
 
@@ -100,23 +100,28 @@ def work(options, who, names, python, path, record):
         names = batch(command, path, now, options.seconds, record, show if who == "ours" else lambda line: None) + names
 
 
-def table(names, judged, captured, record, options):
+def settled(record, double):
+    """The lines of a record, where float64 decides over models that differ in float32."""
+    return {n: {**line, "ok": True, "double": True} if line.get("wrong") and double.lines.get(n, {}).get("ok") else line for n, line in record.lines.items()}
+
+
+def table(names, judged, captured, results, options):
     """How many models agree, by suite, and the causes of the rest."""
     for each in SUITES:
-        own = [n for n in names if n in suite(each).NAMES and n in record.lines]
-        lines = [record.lines[n] for n in own]
+        own = [n for n in names if n in suite(each).NAMES and n in results]
+        lines = [results[n] for n in own]
         if own:
             single = [n for n in own if captured.lines.get(n, {}).get("graphs") == 1]
             more = (f"; one graph {sum(line.get('graphs') == 1 for line in lines)}, of {len(single)} that PyTorch captures in one "
-                    f"{sum(record.lines[n].get('graphs') == 1 and record.lines[n]['ok'] for n in single)} are one and equal") if options.compiled else ""
-            print(f"{each}: {sum(line['ok'] for line in lines)} of {len(own)} equal{more}")
+                    f"{sum(results[n].get('graphs') == 1 and results[n]['ok'] for n in single)} are one and equal") if options.compiled else ""
+            print(f"{each}: {sum(line['ok'] for line in lines)} of {len(own)} equal ({sum('double' in line for line in lines)} in float64 only){more}")
     causes = collections.defaultdict(list)
     for n in names:
-        for where, lines in (("PyTorch: ", judged.lines), ("", record.lines)):
+        for where, lines in (("PyTorch: ", judged.lines), ("", results)):
             if n in lines and not lines[n]["ok"]:
                 causes[where + cause(lines[n])].append(n)
-        if options.compiled and record.lines.get(n, {}).get("breaks"):
-            causes["break: " + record.lines[n]["breaks"][0]].append(n)
+        if options.compiled and results.get(n, {}).get("breaks"):
+            causes["break: " + results[n]["breaks"][0]].append(n)
     for text, failed in sorted(causes.items(), key=lambda item: -len(item[1])):
         print(f"{len(failed):3}  {text}\n     {' '.join(failed)}")
 
@@ -138,10 +143,15 @@ def main():
     options = parser.parse_args()
     every = [n for each in SUITES if options.suite in (each, "all") for n in suite(each).NAMES]
     names = options.models.split(",") if options.models else every
-    options.folder = options.folder / "-".join(["results", *[f for f in ("double",) if getattr(options, f)]])
+    single, wide = options.folder / "results", options.folder / "results-double"
+    options.folder = wide if options.double else single
     options.folder.mkdir(parents=True, exist_ok=True)
     judged, captured = Record(options.folder / "judge.jsonl"), Record(options.folder / "judge-compiled.jsonl")
-    record = Record(options.folder / ("ours-compiled.jsonl" if options.compiled else "ours.jsonl"))
+    own = "ours-compiled.jsonl" if options.compiled else "ours.jsonl"
+    record = Record(options.folder / own)
+    if options.double and not options.models:
+        differing = Record(single / own).lines
+        names = [n for n in names if differing.get(n, {}).get("wrong")]
     if not options.table:
         if options.only != "ours":
             wanted = captured if options.compiled else judged
@@ -150,7 +160,7 @@ def main():
                                                                             or options.again == "failed" and not record.lines[n]["ok"])]
         if options.only != "judge":
             work(options, "ours", todo, options.ours, options.ours_path, record)
-    table(names, judged, captured, record, options)
+    table(names, judged, captured, settled(record, Record(wide / own)), options)
     return 0
 
 
