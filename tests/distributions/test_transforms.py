@@ -19,6 +19,7 @@ CASES = {
     "composed of vectors": (lambda f, t: t.ComposeTransform([t.ExpTransform(), t.AffineTransform(0.1, 0.5), t.StickBreakingTransform()]), NUMBERS),
     "inverse": (lambda f, t: t.ExpTransform().inv, [[0.3, 1.2, 0.8]]), "inverse of composed": (lambda f, t: t.ComposeTransform([t.ExpTransform(), t.AffineTransform(1.0, 2.0)]).inv,
                                                                                            [[1.3, 2.2]]),
+    "composed of shapes": (lambda f, t: t.ComposeTransform([t.ExpTransform(), t.ReshapeTransform((3,), (3, 1)), t.AffineTransform(0.1, 0.5)]), NUMBERS),
     "reshape": (lambda f, t: t.ReshapeTransform((3,), (3, 1)), NUMBERS), "stick": (lambda f, t: t.StickBreakingTransform(), NUMBERS),
     "correlation": (lambda f, t: t.CorrCholeskyTransform(), VECTOR), "cholesky": (lambda f, t: t.LowerCholeskyTransform(), MATRIX),
     "cat": (lambda f, t: t.CatTransform([t.ExpTransform(), t.TanhTransform()], dim=-1, lengths=[2, 1]), NUMBERS),

@@ -40,7 +40,7 @@ def values(*shape):
 
 @pytest.mark.parametrize("kind, options", [
     ("RNN", {}), ("RNN", {"nonlinearity": "relu", "num_layers": 2, "batch_first": True}), ("GRU", {"bidirectional": True, "num_layers": 2}), ("GRU", {"bias": False}),
-    ("LSTM", {"num_layers": 2, "bidirectional": True, "batch_first": True}), ("LSTM", {"proj_size": 2, "bidirectional": True})])
+    ("GRU", {"num_layers": 2, "dropout": 1.0}), ("LSTM", {"num_layers": 2, "bidirectional": True, "batch_first": True}), ("LSTM", {"proj_size": 2, "bidirectional": True})])
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("single", [False, True])
 def test_recurrent_layers(kind, options, given, single):

@@ -125,6 +125,7 @@ def test_parametrized_modules_copy():
     lambda t, m: t.nn.utils.prune.ln_structured(m, "weight", 0.5, 1, -1), lambda t, m: t.nn.utils.prune.identity(m, "weight"),
     lambda t, m: t.nn.utils.prune.custom_from_mask(m, "bias", t.tensor([1.0, 0.0, 1.0])),
     lambda t, m: t.nn.utils.prune.l1_unstructured(t.nn.utils.prune.ln_structured(m, "weight", 1, 2, 0), "weight", 3),
+    lambda t, m: t.nn.utils.prune.ln_structured(t.nn.utils.prune.ln_structured(m, "weight", 1, 2, 0), "weight", 1, 2, 0),
     lambda t, m: t.nn.utils.prune.global_unstructured([(m, "weight"), (m, "bias")], t.nn.utils.prune.L1Unstructured, amount=0.3) or m])
 def test_pruning(prune):
     weights = torch.nn.Linear(4, 3).state_dict()
