@@ -13,7 +13,7 @@ import time
 import weakref
 
 import rushlight as rl
-from rushlight.core.native import pool
+from rushlight.core.native import heap
 
 HAZARDS = {}
 
@@ -25,12 +25,12 @@ def hazard(function):
 
 @contextlib.contextmanager
 def steady(bytes_=0):
-    """Memory in use is the same before and after."""
+    """Large blocks in use are the same before and after."""
     gc.collect()
-    before = pool.live + getattr(pool, "small", 0)
+    before = heap.live
     yield
     gc.collect()
-    after = pool.live + getattr(pool, "small", 0)
+    after = heap.live
     assert after <= before + bytes_, f"{after - before} bytes more are in use"
 
 
