@@ -5,6 +5,7 @@ Plain tensors never come here: an instance of another class, or an active mode, 
 from __future__ import annotations
 
 import inspect
+import threading
 
 from . import interpret
 from .native import Tensor
@@ -187,12 +188,25 @@ def as_subclass(self, cls):
     return made
 
 
+class Running(threading.local):
+    """The function that ``default`` runs in this thread: one that comes back is of another library, which asks us again."""
+
+    function = None
+
+
+running = Running()
+
+
 def default(cls, func, types, args=(), kwargs=None):
     """What a subclass does that says nothing else: run as ever, and give results its own class."""
-    if not all(issubclass(cls, kind) for kind in types):
+    if not all(issubclass(cls, kind) for kind in types) or running.function is func:
         return NotImplemented
-    with DisableTorchFunctionSubclass():
-        result = func(*args, **(kwargs or {}))
+    outer, running.function = running.function, func
+    try:
+        with DisableTorchFunctionSubclass():
+            result = func(*args, **(kwargs or {}))
+    finally:
+        running.function = outer
     return result if func in UNCHANGED else reclassed(result, cls)
 
 

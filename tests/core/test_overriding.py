@@ -197,3 +197,10 @@ def test_compiled_functions_let_modes_see():
     with Names() as mode:
         compiled(torch.ones(2))
     assert mode.names == ["ones", "sin", "add"]
+
+
+def test_functions_of_another_library_refuse_our_tensors():
+    theirs = pytest.importorskip("torch")
+    for call in (lambda x: theirs.diag_embed(x), lambda x: theirs.add(x, x), lambda x: theirs.nn.functional.gelu(x)):
+        with pytest.raises(TypeError, match="NotImplemented"):
+            call(torch.ones(2))
