@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ..core.kinds import P
 from ..core.meta import product
-from ..graph.graph import Graph, Node
+from ..graph.graph import Graph, Node, Store
 from ..graph.views import in_memory, is_part, operands, through_views
 from .lower import Reader, obstacle
 from .schedule import own_work
@@ -50,6 +50,7 @@ class Tails:
 
     def __init__(self, graph: Graph, users: dict, landmarks: list):
         self.users, self.results = users, set(graph.result_nodes())
+        self.written = {o.node for o in graph.outputs if isinstance(o, Store)}  # go into inputs, once nobody reads those
         self.order = {node: k for k, node in enumerate(graph.nodes)}
         number = {node: k + 1 for k, node in enumerate(landmarks)}
         self.reach: dict = {}  # how many landmarks must have run before a value is there
@@ -76,7 +77,7 @@ class Tails:
     def joins(self, node: Node, contraction: Node, inside: set) -> bool:
         """Whether a node is computed from a tail and what is known before."""
         shaped = node.op is P.reshape or node.op.kind.name == "elementwise" and not obstacle(node)
-        if not shaped or product(node.shape) != product(contraction.shape):
+        if not shaped or node in self.written or product(node.shape) != product(contraction.shape):
             return False
         return all(n in inside or self.along(n, node, contraction) for n in node.used)
 

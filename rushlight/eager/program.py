@@ -9,6 +9,7 @@ import ctypes
 from ..aot.block import dense
 from ..compiler.llvm import pool
 from ..compiler.lower import NotLowerable, obstacle
+from ..compiler.overwriting import Overwriting
 from ..compiler.pipeline import compile_once
 from ..compiler.schedule import Schedule
 from ..compiler.tail import Tail, Tails
@@ -182,13 +183,21 @@ class Assembler:
 
     def assemble(self) -> "Outline":
         plan = Schedule(self.graph, self.landmarks())
-        for (landmark, tail), slot in zip(plan.landmarks.items(), plan.slots):
+        pending = [o for o in self.stores if o.node not in self.homes]
+        overwriting = Overwriting(plan, pending) if pending else None
+        for k, ((landmark, tail), slot) in enumerate(zip(plan.landmarks.items(), plan.slots)):
             self.fill(slot)
             self.land(landmark, tail)
+            if overwriting:
+                self.overwrite(overwriting.after.get(k, ()))
         self.fill(plan.slots[-1])
         self.segment([(node, place) for node, place in self.targets if self.places[node].value != place.value])
-        self.segment([(o.node, self.places[o.into]) for o in self.stores if self.places.get(o.node) is not self.places[o.into]])
+        self.overwrite(self.stores)
         return Outline(self)
+
+    def overwrite(self, stores):
+        """Writes into inputs what is not there yet."""
+        self.segment([(o.node, self.places[o.into]) for o in stores if self.places.get(o.node) is not self.places[o.into]])
 
     # --- what lies where -----------------------------------------------------------------------------------------------------------
     def reserve(self) -> dict:

@@ -81,3 +81,48 @@ def test_programs_without_a_backward_pass_are_left_alone():
         y = recompute.P.exp(x)
     graph = Graph(trace.inputs, trace.nodes, [y.node])
     assert recomputed(graph, None, None) is graph
+
+
+def test_an_update_follows_its_gradient(monkeypatch):
+    """No more than a layer's gradient waits: parameters are overwritten as soon as nothing reads them."""
+    from rushlight.eager import layout
+
+    sizes, original = [], layout.Layout.arrange
+    monkeypatch.setattr(layout.Layout, "arrange", lambda self: (original(self), sizes.append(self.size)))
+    width, depth = 300, 6
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(*(torch.nn.Linear(width, width) for _ in range(depth)))
+    before = [p.detach().clone() for p in net.parameters()]
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+    x, y = torch.randn(8, width), torch.randn(8, width)
+    with settings.set(store=False):
+        torch.compile(step_of(net, optimizer))(x, y)
+    gradients = depth * width * width * 4
+    assert max(sizes) < 0.6 * gradients
+    compiled = [p.detach().clone() for p in net.parameters()]
+    with torch.no_grad():
+        for p, b in zip(net.parameters(), before):
+            p.copy_(b)
+    step_of(net, torch.optim.Adam(net.parameters(), lr=0.01))(x, y)
+    for a, b in zip(compiled, net.parameters()):
+        np.testing.assert_allclose(a.numpy(), b.detach().numpy(), rtol=1e-3, atol=1e-4)
+
+
+def test_parameters_are_not_overwritten_before_they_are_read():
+    """One matrix is used twice: its second use backward comes after the first gradient."""
+    w = torch.nn.Parameter(torch.randn(64, 64) * 0.1)
+    x = torch.randn(32, 64)
+
+    def step(w, optimizer):
+        loss = torch.tanh(torch.tanh(x @ w) @ w.T).square().sum()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.detach(), w.detach().sum()
+
+    other = torch.nn.Parameter(w.detach().clone())
+    first, second = torch.optim.SGD([w], lr=0.1, momentum=0.9), torch.optim.SGD([other], lr=0.1, momentum=0.9)
+    compiled = torch.compile(step)
+    for _ in range(3):
+        for a, b in zip(compiled(w, first), step(other, second)):
+            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-3, atol=1e-3)

@@ -1,0 +1,75 @@
+"""When a program may overwrite its inputs: once nothing reads what they hold any more, so that what is written waits in no memory.
+
+An optimizer's update follows the gradient of its parameter, and the gradient's memory is free again.
+"""
+from __future__ import annotations
+
+from ..graph.graph import Node, Store
+from .schedule import Schedule
+
+
+class Overwriting:
+    """``after[k]``: the Stores that may follow landmark k of a schedule; those not among them come last.
+
+    Times are numbers: slot k is filled at ``2 k``, landmark k runs at ``2 k + 1``.
+    """
+
+    def __init__(self, schedule: Schedule, stores):
+        self.schedule, self.end = schedule, 2 * len(schedule.landmarks) + 1
+        self.landmark_of = {n: schedule.at[node] for node, tail in schedule.landmarks.items() for n in tail.inside}
+        self.results = {o for o in schedule.graph.outputs if not isinstance(o, Store)}
+        cones = [self.cone(store.node) for store in stores]
+        uses = self.last_uses()
+        ready = [max([uses.get(store.into, 0), *(self.made(n) for n in cone)]) for store, cone in zip(stores, cones)]
+        readers: dict = {}  # input: the Stores of which the values are computed from it when they are written
+        for k, cone in enumerate(cones):
+            for node in cone:
+                readers.setdefault(node, []).append(k)
+        changed = True
+        while changed:
+            changed = False
+            for k, store in enumerate(stores):
+                latest = max((ready[j] for j in readers.get(store.into, ())), default=0)
+                if latest > ready[k]:
+                    ready[k], changed = latest, True
+        self.after: dict = {}
+        for store, time in zip(stores, ready):
+            if time < self.end - 1:
+                self.after.setdefault(time // 2, []).append(store)
+
+    def made(self, node: Node) -> int:
+        """When a value with memory has it."""
+        if node in self.schedule.slot:
+            return 2 * self.schedule.slot[node]
+        at = self.schedule.at.get(node)
+        return 0 if at is None else 2 * at + 1
+
+    def cone(self, node: Node) -> set:
+        """What has memory, and is read when a node is computed."""
+        found, seen, stack = set(), set(), [node]
+        while stack:
+            one = stack.pop()
+            if one in seen:
+                continue
+            seen.add(one)
+            if one.op is None or one in self.schedule.slot or one in self.schedule.at:
+                found.add(one)
+            if one.op is not None and (one not in self.schedule.slot and one not in self.schedule.at or one.op.kind.name == "view"):
+                stack.extend(one.used)
+        return found
+
+    def last_uses(self) -> dict:
+        """When each value, or a view of it, is read for the last time other than for Stores."""
+        schedule, uses = self.schedule, {}
+        for node in reversed(schedule.graph.nodes):
+            if node in schedule.at:
+                time = 2 * schedule.at[node] + 1
+            elif node in self.landmark_of:
+                time = 2 * self.landmark_of[node] + 1
+            else:
+                time = max(2 * schedule.slot.get(node, 0), uses.get(node, 0) if node not in schedule.slot or node.op.kind.name == "view" else 0)
+            if node in self.results:
+                time = self.end  # it may be copied to its place last
+            for used in node.used:
+                uses[used] = max(uses.get(used, 0), time)
+        return uses
