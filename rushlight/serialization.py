@@ -13,6 +13,7 @@ import tempfile
 import zipfile
 import zlib
 
+from .core.convert import layout, sparse_coo, sparse_csr, strided
 from .core.devices import device as Device, placed
 from .core.dtypes import BY_NAME, NAMES, dtype as Dtype
 from .core.errors import CorruptFileError
@@ -71,8 +72,12 @@ class Pickler(pickle._Pickler):
             return GlobalName("torch", "device"), (str(obj),)
         if type(obj) is Size:
             return GlobalName("torch", "Size"), (tuple(obj),)
+        if isinstance(obj, layout):
+            return GlobalName("torch.serialization", "_get_layout"), (str(obj),)
         if not isinstance(obj, Tensor):
             return NotImplemented
+        if obj.layout in (sparse_coo, sparse_csr):
+            return GlobalName("torch._utils", "_rebuild_sparse_tensor"), (obj.layout, sparse_parts(obj))
         if obj.step is not None and not obj.is_leaf:
             obj = obj.detach()
         if isinstance(obj, Parameter):
@@ -147,7 +152,33 @@ def rebuild_parameter(data, requires_grad=True, hooks=None):
     return Parameter(data, requires_grad)
 
 
+def sparse_parts(tensor):
+    """What a sparse tensor is made of, as PyTorch writes it."""
+    if tensor.layout is sparse_coo:
+        return tensor._indices(), tensor._values().detach(), tensor.shape, tensor.is_coalesced()
+    return tensor.crow_indices(), tensor.col_indices(), tensor.values().detach(), tensor.shape
+
+
+def layout_named(name):
+    """The layout of this name.  CorruptFileError for others."""
+    found = {str(known): known for known in (strided, sparse_coo, sparse_csr)}.get(name)
+    if found is None:
+        raise CorruptFileError(f"a tensor with the layout {name}", "torch.strided, torch.sparse_coo or torch.sparse_csr", "convert it with to_dense() before it is saved")
+    return found
+
+
+def rebuild_sparse(layout, parts):
+    """A sparse tensor of the parts that ``sparse_parts`` gives; files from before PyTorch 2.0 do not tell whether it is coalesced."""
+    from .sparse.tensor import sparse_coo_tensor, sparse_csr_tensor
+
+    if layout is sparse_coo:
+        indices, values, size, *coalesced = parts
+        return sparse_coo_tensor(indices, values, tuple(size), is_coalesced=coalesced[0] if coalesced else None)
+    return sparse_csr_tensor(*parts[:3], tuple(parts[3]))
+
+
 ALLOWED = {("collections", "OrderedDict"): collections.OrderedDict, ("torch._utils", "_rebuild_tensor_v2"): rebuild_tensor,
+           ("torch._utils", "_rebuild_sparse_tensor"): rebuild_sparse, ("torch.serialization", "_get_layout"): layout_named,
            ("torch._utils", "_rebuild_parameter"): rebuild_parameter, ("torch", "Size"): Size, ("torch", "device"): Device, ("torch.nn.parameter", "Parameter"): Parameter,
            **{("torch", name): dtype for name, dtype in STORAGES.items()}, **{("torch", name): dtype for name, dtype in BY_NAME.items()}}
 

@@ -157,3 +157,19 @@ def test_a_sparse_tensor_is_never_read_as_a_dense_one():
                  lambda: x.view(30), lambda: rushlight.ones(5, 6).copy_(x), lambda: x.tolist(), lambda: rushlight.stack([x, x])):
         with pytest.raises((RuntimeError, NotImplementedError, TypeError)):
             call()
+
+
+@pytest.mark.parametrize("make", [lambda lib, x: x.to_sparse(), lambda lib, x: x.to_sparse_csr(), lambda lib, x: lib.sparse_coo_tensor([[0, 0], [1, 1]], [1.0, 2.0], (2, 2))],
+                         ids=["coo", "csr", "uncoalesced"])
+def test_files_are_read_by_both_libraries(make):
+    import io
+
+    for writer, reader in ((rushlight, rushlight), (rushlight, torch), (torch, rushlight)):
+        file, sparse = io.BytesIO(), make(writer, writer.tensor(WHOLE))
+        writer.save({"x": sparse}, file)
+        file.seek(0)
+        found = reader.load(file)["x"]
+        assert str(found.layout) == str(sparse.layout) and found.shape == sparse.shape
+        np.testing.assert_array_equal(dense(found), dense(sparse))
+        if str(found.layout) == "torch.sparse_coo":
+            assert found.is_coalesced() == sparse.is_coalesced()
