@@ -261,13 +261,23 @@ class Training:
     def zero_grad(self, owner, set_to_none=Constant(True)):
         """``optimizer.zero_grad()``."""
         optimizer, source = self.optimizer_of(owner)
-        if not self.flag(set_to_none):
-            raise Break("RB001", "zero_grad(set_to_none=False)")
         groups = Groups(optimizer)
         self.guard(f"{self.constant_name(groups)}.holds({{0}})", source)
         for p in groups.parameters:
-            self.put(self.wrap(p, self.constant_source(p)), "grad", Constant(None), False)
+            leaf = self.wrap(p, self.constant_source(p))
+            if self.flag(set_to_none):
+                self.put(leaf, "grad", Constant(None), False)
+            else:
+                self.zero(self.force(self.getattr(leaf, "grad")))
         return Constant(None)
+
+    def zero(self, gradient):
+        """Fills a gradient with zeros where it lies, if there is one."""
+        if isinstance(gradient, TensorValue):
+            if gradient.fake.needs_grad:
+                raise Break("RB001", "zero_grad(set_to_none=False) of gradients that have a history")
+            with recording(False):
+                self.run_framework(OPS["zero_"], [gradient], {})
 
 
 def detaches(node) -> bool:

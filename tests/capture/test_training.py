@@ -1,6 +1,7 @@
 """Training steps compiled as a whole: backward passes, optimizers, gradients; beside the same uncompiled."""
 import copy
 
+import numpy as np
 import pytest
 
 import rushlight as torch
@@ -267,3 +268,29 @@ def test_gradients_lie_as_their_parameters():
         F.cross_entropy(model(x), y).backward()
     torch.compile(step)(*batch(0))
     assert all(p.grad.stride() == p.stride() for p in model.parameters())
+
+
+def test_gradients_filled_with_zeros_where_they_lie():
+    def run(compiled):
+        torch.manual_seed(0)
+        net = torch.nn.Linear(4, 3)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+
+        def step(x):
+            loss = net(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=False)
+            return loss.detach()
+
+        step, x, places = torch.compile(step, fullgraph=True) if compiled else step, torch.randn(5, 4), []
+        for _ in range(4):
+            loss = step(x)
+            places.append(net.weight.grad)
+            assert not net.weight.grad.any()
+        assert all(g is places[0] for g in places)
+        return loss.item(), net.weight.detach().numpy()
+
+    (loss, weight), (expected, other) = run(True), run(False)
+    np.testing.assert_allclose(loss, expected, rtol=1e-5)
+    np.testing.assert_allclose(weight, other, rtol=1e-5)
