@@ -5,7 +5,7 @@ and returns one cotangent (or None) for each argument.  ``numpy`` is the operato
 """
 from __future__ import annotations
 
-from .meta import Meta, broadcast, dense_strides, is_one, nested_strides, row_major
+from .meta import Meta, broadcast, dense_strides, is_channels_last, is_one, nested_strides, row_major
 
 
 MOST_KNOWN = 8192  # views of one kind, beyond which what is known of them is found anew
@@ -194,7 +194,7 @@ class View(Kind):
 
 
 class Join(Kind):
-    """Several tensors side by side along ``dim``."""
+    """Several tensors side by side along ``dim``, row by row; images with channels last stay so."""
 
     name = "join"
     arity = 1
@@ -208,11 +208,8 @@ class Join(Kind):
         for t in tensors:
             total = t.shape[dim] + total
         shape = tuple(first.shape[:dim]) + (total,) + tuple(first.shape[dim + 1:])
-        strides = row_major(shape)
-        if not any(t.contiguous for t in tensors):
-            order = dense_strides(first.shape, first.strides)
-            if order is not None and len(order) == len(shape):
-                strides = tuple(nested_strides(shape, order))
+        images = len(shape) in (4, 5) and all([is_channels_last(t) and not t.contiguous for t in tensors])
+        strides = tuple(nested_strides(shape, (1, *reversed(range(2, len(shape))), 0))) if images else row_major(shape)
         return Meta(shape, strides, first.dtype, first.device)
 
     def vjp(self, op, g, y, tensors, dim):

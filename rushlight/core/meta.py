@@ -149,6 +149,12 @@ def is_contiguous(shape, strides) -> bool:
     return True
 
 
+def is_channels_last(meta: Meta) -> bool:
+    """Whether the second dimension lies innermost and the rest in order."""
+    order = (0, *range(2, len(meta.shape)), 1)
+    return is_contiguous([meta.shape[k] for k in order], [meta.strides[k] for k in order])
+
+
 def same(a, b) -> bool:
     """Equality of sizes by identity of their normal form (never a guard)."""
     return a is b or (type(a) is int and type(b) is int and a == b)

@@ -6,7 +6,7 @@ from .devices import device as Device
 from .epoch import Epoch
 from .errors import DimensionError, NegativeSizeError, OutOfMemoryError
 from .interpret import top
-from .meta import Meta, Size
+from .meta import Meta, Size, is_channels_last
 from .native import Tensor, allocate, calls, heap, state, wrap
 
 blank = Tensor.__new__  # makes an instance of Tensor or a subclass with empty fields
@@ -188,14 +188,6 @@ def is_contiguous(self, memory_format=None) -> bool:
         rank = 4 if memory_format.name == "channels_last" else 5
         return self.ndim == rank and is_channels_last(self.meta)
     return self.meta.contiguous
-
-
-def is_channels_last(meta: Meta) -> bool:
-    """Whether the second dimension lies innermost and the rest in order."""
-    order = (0, *range(2, len(meta.shape)), 1)
-    from .meta import is_contiguous as rows
-
-    return rows(tuple(meta.shape[k] for k in order), tuple(meta.strides[k] for k in order))
 
 
 @attach

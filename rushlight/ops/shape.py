@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..core.dtypes import INTEGER, dtype as dtype_class, int64
 from ..core.errors import ExpandError, IndexRangeError, JoinError, NegativeSizeError, ReshapeError, StorageBoundsError, ViewError
 from ..core.kinds import P
-from ..core.meta import broadcast, is_one, product, reshaped_strides, same, span
+from ..core.meta import broadcast, is_channels_last, is_one, product, reshaped_strides, same, span
 from ..core.op import OPS, op, sample
 from ..core.tensor import Tensor, wrapped
 from .promotion import promoted
@@ -561,7 +561,6 @@ def triu(input, diagonal=0):
 @op
 def contiguous(input, memory_format=None):
     """The tensor itself if its elements lie in order, else a copy in order."""
-    from ..core.tensor import is_channels_last
     if memory_format is not None and memory_format.name.startswith("channels_last"):
         return input if is_channels_last(input.meta) else channels_last(input)
     return input if input.meta.contiguous else P.copy(input)
