@@ -504,6 +504,13 @@ def logical_not(a: Expr) -> Expr:
 
 
 # --- decisions -----------------------------------------------------------------------------------------------------------------------
+class Active(threading.local):
+    """The Facts that are in force in a thread, the innermost last."""
+
+    def __init__(self):
+        self.stack = []
+
+
 class Facts:
     """Answers questions that algebra leaves open, from example values of the symbols, and notes what was assumed.
 
@@ -517,7 +524,7 @@ class Facts:
     [(7 < s, True)]
     """
 
-    _active: list = []
+    _active = Active()
 
     def __init__(self, hints=None):
         self.hints, self.guards, self._known, self.programs = dict(hints or {}), [], {}, {}
@@ -526,20 +533,20 @@ class Facts:
     @classmethod
     def known_programs(cls, otherwise: dict) -> dict:
         """What was compiled under the active Facts, and may rest on their guards; ``otherwise`` where there are none."""
-        return cls._active[-1].programs if cls._active else otherwise
+        return cls._active.stack[-1].programs if cls._active.stack else otherwise
 
     @classmethod
     def current(cls) -> "Facts":
-        if not cls._active:
+        if not cls._active.stack:
             raise RuntimeError("the value of a symbolic size is needed, but no example values are known here")
-        return cls._active[-1]
+        return cls._active.stack[-1]
 
     def __enter__(self):
-        Facts._active.append(self)
+        Facts._active.stack.append(self)
         return self
 
     def __exit__(self, *exception):
-        Facts._active.remove(self)
+        Facts._active.stack.remove(self)
 
     def decide(self, condition: Expr) -> bool:
         """Whether the condition holds for the example values; recorded once."""
@@ -576,8 +583,8 @@ def real(symbol: str, a, b):
 
 def estimated(e):
     """A scalar operand as a number where only shapes are asked for, and any number of its kind will do; else as it is."""
-    if isinstance(e, Expr) and Facts._active and Facts._active[-1].estimating:
-        return evaluate(e, Facts._active[-1].hints)
+    if isinstance(e, Expr) and Facts._active.stack and Facts._active.stack[-1].estimating:
+        return evaluate(e, Facts._active.stack[-1].hints)
     return e
 
 

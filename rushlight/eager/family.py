@@ -25,7 +25,7 @@ log = logger("dynamic")
 LEAST = 2           # what a symbol may be at least: sizes 0 and 1 have meanings of their own
 MOST_SYMBOLS = 2    # numbers by which calls may differ to be taken for one of many sizes
 EXAMPLES = 8        # earlier calls that are remembered
-MOST_FAMILIES = 4   # for one form: where more are needed, sizes decide too much
+MOST_FAMILIES = 4   # for one form, and attempts at them: where more are needed, sizes decide too much
 EARLY = 3           # calls that a family serves whose plans are kept on disk, too
 ENOUGH = 3          # earlier calls of an operator that differ in few numbers; layers of a network have several sizes, too
 
@@ -77,10 +77,6 @@ class Kin:
     def __init__(self):
         self.examples, self.families, self.served = [], [], 0
 
-    def give_up(self):
-        """Plans each size for itself from now on."""
-        self.families.extend([NEVER] * MOST_FAMILIES)
-
 
 class Call:
     """A call that has no plan yet.  ``known``: the operator whose program has symbols, if there is one, and ``sizes``: their values; ``numbers``
@@ -92,7 +88,7 @@ class Call:
         numbers = list(self.sizes.values())
         shape = form(key[:-2], numbers), *key[-2:]
         self.numbers = tuple(numbers)
-        self.kin = self.known.facts.setdefault("kin", {}).setdefault(shape, Kin())
+        self.kin = self.known.families.setdefault(shape, Kin())
 
     def plan(self):
         """The plan by a family that the call fits, or None."""
@@ -118,21 +114,20 @@ class Call:
             return None
         if "settings" in self.op.facts:
             self.known.facts["settings"] = self.op.facts["settings"]
+        families = self.kin.families
         try:
             with symbols.facts:
                 draft = draft_plan(self.known, symbols.stands(args, self.key[:-2]), names, mask)
+            member = Family(draft, symbols)
+            self.kin.families = [*families, member]
+            plan = self.plan()
         except Exception as reason:  # whatever is wrong with the call itself, planning it with its own sizes will say
-            log.debug("%s: planned for each size: %s: %s", self.op.name, type(reason).__name__, reason)
-            self.kin.give_up()
+            log.debug("%s: planned for its own sizes: %s: %s", self.op.name, type(reason).__name__, reason)
+            self.kin.families = [*families, NEVER]
             return None
-        if draft.kind == PYTHON and draft.around is None:
-            self.kin.give_up()
-            return None
-        member = Family(draft, symbols)
-        self.kin.families.append(member)
         log.debug("%s: one plan for all %s where %s", self.op.name, ", ".join(f"{s} (now {symbols.facts.hints[s]})" for s in member.symbols),
                   " and ".join(member.conditions) or "nothing more is asked")
-        return self.plan()
+        return plan
 
     def symbols(self):
         """What varies: as the operator's own program says, or between this call and earlier ones; None where nothing seems to."""
@@ -145,7 +140,7 @@ class Call:
 
 
 class Never:
-    """Stands for families that could not be founded."""
+    """Stands for a family that could not be founded."""
 
     def match(self, numbers):
         return None
@@ -286,6 +281,8 @@ class Family:
     """A Draft with symbols, and ``match``: from the numbers of a call to the symbols' values, or None where it does not fit."""
 
     def __init__(self, draft, symbols: Symbols):
+        if draft.kind == PYTHON and draft.around is None:
+            raise LookupError(f"{draft.op.name} runs in Python")
         self.draft, self.symbols = draft, list(symbols.facts.hints)
         at = {e: k for k, e in reversed(list(enumerate(symbols.exprs))) if isinstance(e, Expr) and e.op == "size"}
         if not all(s in at for s in self.symbols):

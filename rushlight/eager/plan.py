@@ -41,7 +41,7 @@ from .program import Code, assemble
 log, graph_log, aot_log, output_log = logger("plans"), logger("graph"), logger("aot"), logger("output")
 NUMBER_METAS = {float: Meta.of((), float64), int: Meta.of((), int64), bool: Meta.of((), bool_)}
 planning = threading.RLock()  # plans are made by one thread at a time
-MOST_PLANS = 8192  # of one operator: beyond this the oldest are dropped
+MOST_PLANS = 1024  # of one operator: beyond this the oldest are dropped; a family makes one anew in no time
 
 
 class Arguments:
@@ -106,7 +106,8 @@ def plan_for(op: Op, args, names, key, mask) -> Plan:
         if made is not None:
             entry = None  # it is kept already
         else:
-            made = call and call.founded(args, names, mask, draft_plan) or draft_plan(op, args, names, mask).settle(op)
+            with planning:
+                made = call and call.founded(args, names, mask, draft_plan) or draft_plan(op, args, names, mask).settle(op)
         if call:
             call.remember()
     if entry:
@@ -119,7 +120,8 @@ def plan_for(op: Op, args, names, key, mask) -> Plan:
             if isinstance(backward, Op):
                 backward.facts["settings"] = chosen
     if len(op.plans) >= MOST_PLANS:
-        op.plans.clear()
+        for old in list(op.plans)[:MOST_PLANS // 4]:
+            del op.plans[old]
     op.plans[key] = made
     log.debug("%s: %s", op.name, describe(made))
     return made
