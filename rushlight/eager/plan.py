@@ -582,11 +582,15 @@ def attach_backward(plan: Draft, op: Op, trace: Trace, arguments: Arguments, out
     joint = simplify(splice(whole), len(outputs))
     first = len(outputs) + len(stores)
     results, grads = joint.outputs[:len(outputs)], joint.outputs[first:]
-    gone = () if overwritten is None else (overwritten,)
+    gone = tuple(store.into for store in stores) if overwritten is None else (overwritten,)
     work = None if plan.kind == VIEW else bytes_of_work  # a view runs no program that could compute more for later
     cut = partition(joint, results, cot_nodes, grads, joint.outputs[len(outputs):first], work, gone)
+    again = None
+    if cut.extras or not gone and any(n.inside is not None for n in trace.nodes):  # gradients of gradients: from the inputs, by the rules of operators
+        again = partition(whole, outputs, cot_nodes, whole.outputs[first:])
+    lost = [n for n in gone if again is not None and n in again.residuals and n not in results]  # kept as they were before the writes
     block = worthwhile(cut.extras) if plan.kind == RUN else Block()
-    extras = [n for n in cut.extras if n not in set(block.nodes)]
+    extras = [*(n for n in cut.extras if n not in set(block.nodes)), *lost]
     plan.wanted = tuple(arguments.tensors.index(s) for s, _ in found)
     plan.cotangents = tuple(carrying)
     stream = getattr(trace, "stream", ())
@@ -606,17 +610,13 @@ def attach_backward(plan: Draft, op: Op, trace: Trace, arguments: Arguments, out
         return arguments.tensors.index(node)
 
     saves = [*map(code, residuals)]
-    forward = cut.forward
+    forward = Graph(cut.forward.inputs, cut.forward.nodes, [*cut.forward.outputs, *lost]) if lost else cut.forward
     if block:
         saves.insert(at, ~(len(results) + len(extras)))
         forward = Graph(forward.inputs, forward.nodes, [*forward.outputs[:len(joint.outputs) - len(grads)], *extras, *block.nodes])
     plan.saves, used, pure, chosen = tuple(saves), len(saves), None, ()
     aot_log.debug("%s keeps (%s); its backward:\n%s", op.name, ", ".join(n.name for n in cut.residuals), backward)
-    if cut.extras or not gone and any(n.inside is not None for n in trace.nodes):  # gradients of gradients: from the inputs, by the rules of operators
-        again = partition(whole, outputs, cot_nodes, whole.outputs[first:])
-        if overwritten in again.residuals and overwritten not in made:
-            made[overwritten] = len(forward.outputs)
-            forward = Graph(forward.inputs, forward.nodes, [*forward.outputs, overwritten])
+    if again is not None:
         plan.saves += tuple(c for c in map(code, again.residuals) if c not in plan.saves)
         pure, chosen = again.backward, [plan.saves.index(code(n)) for n in again.residuals]
     give_backward(plan, backward, used, pure, chosen, at)

@@ -486,7 +486,9 @@ def repeat(input, *times, repeats=None):
     shape = (1,) * lead + tuple(input.shape)
     x = P.reshape(input, shape=tuple(v for s in shape for v in (1, s)))
     x = P.expand(x, shape=tuple(v for r, s in zip(repeats, shape) for v in (r, s)))
-    return P.reshape(x, shape=tuple(r * s for r, s in zip(repeats, shape)))
+    out = P.reshape(x, shape=tuple(r * s for r, s in zip(repeats, shape)))
+    merged = all(r == 1 or s == 1 for r, s in zip(repeats, shape))  # such a reshape is a view, which the result must not be
+    return P.copy(out) if merged else out
 
 
 @op

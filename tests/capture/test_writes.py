@@ -59,3 +59,37 @@ def test_a_buffer_that_takes_part_in_the_derivative():
     x, buffer = rl.zeros(4, requires_grad=True), rl.zeros(4)
     rl.compile(lambda x, buffer: buffer.add_(x) * 2)(x, buffer).sum().backward()
     assert buffer.requires_grad and x.grad.tolist() == [2.0] * 4
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_memory_of_an_earlier_graph_is_written_and_read_by_the_backward(wanted):
+    weight = rl.tensor([[1.0, 2.0, 3.0], [0.5, 1.0, 1.5], [1.0, 0.0, 2.0]], requires_grad=True)
+
+    def scattered(x, places, cut):
+        out = rl.full((6, 3), 0.5)
+        if cut:
+            rl._dynamo.graph_break()
+        before = (out * 2).sum()
+        out[places] = x * 2
+        return (out[:4].view(2, 2, 3) @ weight).pow(2) * before
+
+    def gradients(function):
+        x = rl.arange(6.0).reshape(2, 3).requires_grad_(wanted)
+        loss = function(x, rl.tensor([1, 2]), True).sum()
+        first = rl.autograd.grad(loss, [weight, *[x] * wanted], create_graph=True)
+        return [g.detach() for g in (*first, *rl.autograd.grad(first[0].pow(2).sum(), [weight, *[x] * wanted]))]
+
+    for expected, found in zip(gradients(scattered), gradients(rl.compile(scattered))):
+        rl.testing.assert_close(found, expected)
+
+
+def test_a_repeated_number_can_be_written():
+    def f(x, places):
+        out = rl.tensor(0.0).repeat([6, 3])
+        out[places] = x * 2
+        return out
+
+    x = rl.ones(2, 3, requires_grad=True)
+    found = rl.compile(f, fullgraph=True)(x, rl.tensor([1, 2]))
+    found.sum().backward()
+    assert found.sum().item() == 12 and x.grad.tolist() == [[2.0] * 3] * 2
