@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..core.dtypes import bool_
 from ..core.kinds import P
 from ..core.meta import product
 from ..graph.graph import Graph, Node, Store
@@ -109,6 +110,8 @@ class Tails:
         if own is None and contraction.op is not P.matmul:
             return None
         first = own or stored[0]
+        if first.dtype is bool_:  # a template's own result is numbers; masks lie beside them
+            return None
         absorbed = self.absorbed(contraction, inside)
         whole = inside | absorbed
         reads = {}

@@ -87,3 +87,9 @@ def test_a_sum_of_images_and_a_strided_gradient():
         gradients.append([t.grad.numpy() for t in given])
     for expected, found in zip(*gradients):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("depth", [8, 3000])
+def test_a_product_of_which_only_a_mask_is_kept(depth):
+    a, b = torch.randn(20, depth), torch.randn(depth, 6)
+    assert torch.equal(torch.compile(lambda a, b: a @ b > 0, fullgraph=True)(a, b), a @ b > 0)

@@ -217,7 +217,7 @@ def choose(p, kind, threads, gathered=False):
     limit = pick("words along k", (512, 256, 1024))
     blocks = -(-words // limit)
     block_words = _round_up(-(-words // blocks), kind.lanes)
-    if ELEMENTS.get(p.out_dtype) is not kind.accumulator and blocks > 1 and words <= 2048:
+    if ELEMENTS[p.out_dtype] is not kind.accumulator and blocks > 1 and words <= 2048:
         block_words = _round_up(words, kind.lanes)
     # a block of A in half the second cache
     block_rows = max(tile_rows, min(448, (384 << 10) // (block_words * word)) // tile_rows * tile_rows)
