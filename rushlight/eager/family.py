@@ -14,7 +14,7 @@ import operator
 
 from ..core.expr import Expr, Facts, Printer, evaluate, size
 from ..core.log import logger
-from ..core.meta import Meta, Size, row_major
+from ..core.meta import Meta, Size, is_one, row_major
 from ..core.native import Op
 from ..core.native.objects import PYTHON
 from ..graph.graph import Graph
@@ -200,7 +200,8 @@ class Told(Symbols):
             strides = tuple(t if isinstance(t, Expr) and evaluate(t, hints) == n and n >= LEAST else n for t, n in zip(told.strides, strides))
         else:  # kept for what other callers read: sizes that are a symbol's are taken for it
             shape = tuple(next((s for s, value in hints.items() if value == n), n) for n in shape)
-        strides = row_major(shape) if meta.contiguous else stepping(shape, strides, meta)
+        rows = row_major(shape) if meta.contiguous else stepping(shape, strides, meta)
+        strides = tuple(s if evaluate(s, hints) == n else n for s, n in zip(rows, meta.strides))  # those of single elements may be any
         self.exprs += [s for s, n in zip((*shape, *strides), (*meta.shape, *meta.strides)) if n >= LEAST]
         return Meta(shape, strides, meta.dtype, meta.device)
 
@@ -237,19 +238,17 @@ class Compared(Symbols):
         return self.exprs[-1]
 
     def strides(self, shape, now: Meta, before: Meta) -> tuple:
-        if now.contiguous and before.contiguous:
-            found = row_major(shape)
-        else:
-            found = list(now.strides)
-            for k in sorted(range(len(shape)), key=lambda k: now.strides[k]):
-                if now.strides[k] == before.strides[k]:
-                    continue
+        """Strides in symbols: row-major ones, steps over smaller dimensions, or numbers by themselves (those of single elements, too)."""
+        rows, found = row_major(shape), list(now.strides)
+        for k in sorted(range(len(shape)), key=lambda k: now.strides[k]):
+            if now.contiguous and before.contiguous and not is_one(now.shape[k]):
+                found[k] = rows[k]
+            elif now.strides[k] >= LEAST and now.strides[k] != before.strides[k]:
                 steps = [found[j] * shape[j] for j in range(len(shape)) if j != k and now.strides[j] * now.shape[j] == now.strides[k] > now.strides[j] > 0
                          and before.strides[j] * before.shape[j] == before.strides[k]]
                 found[k] = steps[0] if steps else self.number(now.strides[k], before.strides[k])
-        found = tuple(e if n >= LEAST else n for e, n in zip(found, now.strides))
         self.exprs += [e for e, n in zip(found, now.strides) if n >= LEAST]
-        return found
+        return tuple(found)
 
     def number(self, now: int, before: int):
         """A number of the call: a constant, something of a symbol known already, or a new symbol."""
