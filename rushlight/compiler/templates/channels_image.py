@@ -3,14 +3,12 @@
 import math
 from dataclasses import replace
 
-import numpy as np
-
 from ..llvm import jit
 from ..llvm.builder import Module, zero
 from ..llvm.types import vector
 from . import pack
 from .blocked import KERNEL, Slots
-from .contraction import ELEMENTS, Step, Table, numbers
+from .contraction import ELEMENTS, Step, numbers, written_slots
 
 SLACK = 4096     # bytes that may be read past the last image
 MOST_MIXED = 16  # taps that are told apart in registers, where weights lie tap beside tap
@@ -159,17 +157,6 @@ class ChannelImage:
         sources = {"x": ("pointer", self.operand, start * strides[0] * self.size), "image": ("temp", target, 0)}
         grain = max(1, min(65536 // self.plane, images * planes // (4 * threads)))
         return Step(image_kernel(self.element, self.kind, pixels), images * planes, grain, written_slots(IMAGE_SLOTS, slots, sources))
-
-
-def written_slots(names, numbers, sources):
-    return tuple(sources[name] if name in sources else ("const", numbers[name]) for name in names)
-
-
-def table(offsets, keep):
-    """The address of a table that lives as long as the plan that keeps it."""
-    array = np.ascontiguousarray(offsets, np.int64)
-    keep.append(array)
-    return Table(array)
 
 
 def image_of(c, geometry, taps, operand, strides, group_channels):

@@ -10,8 +10,8 @@ import numpy as np
 from ..llvm.features import host
 from . import channels
 from .blocked import ALONG, APART
-from .channels_image import MOST_MIXED, SLACK, image_of, table, written_slots
-from .contraction import Contraction, Step, numbers
+from .channels_image import MOST_MIXED, SLACK, image_of
+from .contraction import Contraction, Step, numbers, table, written_slots
 from .tune import pick
 
 _IMAGE_BYTES = 6 << 20       # images made at a time: they are read again before they leave the cache

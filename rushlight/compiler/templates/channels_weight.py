@@ -14,8 +14,8 @@ from ..llvm.features import host
 from ..llvm.types import i64, ptr
 from . import pack
 from .blocked import KERNEL, Slots
-from .channels_image import MOST_MIXED, SLACK, ChannelImage, image_of, table, written_slots
-from .contraction import Contraction, Step, numbers
+from .channels_image import MOST_MIXED, SLACK, ChannelImage, image_of
+from .contraction import Contraction, Step, numbers, table, written_slots
 from .tune import pick
 
 _CHUNK_BYTES = 24 << 10      # of gradients, that stay in the first cache while all taps use them

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field, replace
 from typing import Callable
 
+import numpy as np
+
 from ..llvm.builder import constant
 from ..llvm.features import host
 from ..llvm.types import bf16, f16, f32, f64, i8, i16, i32, i64, vector
@@ -136,6 +138,11 @@ class Epilogue:
 NO_EPILOGUE = Epilogue()
 
 
+def written_slots(names, numbers, sources):
+    """A kernel's slots in its order of names: operands and temporaries from `sources`, the rest constants."""
+    return tuple(sources[name] if name in sources else ("const", numbers[name]) for name in names)
+
+
 class Table(int):
     """The address of an array that kernels read; another process has it elsewhere."""
 
@@ -143,6 +150,13 @@ class Table(int):
         made = super().__new__(cls, array.ctypes.data)
         made.array = array
         return made
+
+
+def table(offsets, keep):
+    """The Table of some offsets, which the plan that keeps it holds on to."""
+    array = np.ascontiguousarray(offsets, np.int64)
+    keep.append(array)
+    return Table(array)
 
 
 @dataclass(frozen=True)

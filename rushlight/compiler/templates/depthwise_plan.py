@@ -2,7 +2,7 @@
 
 from ..llvm.features import host
 from . import depthwise
-from .contraction import ELEMENTS, Contraction, Step, numbers
+from .contraction import ELEMENTS, Contraction, Step, numbers, written_slots
 
 MOST_TAPS = 49   # written out one by one
 FEW_TAPS = 25    # so many pay for wider images too
@@ -75,5 +75,4 @@ class Depthwise:
         slots = self.slots()
         outputs = slots["out_height"] * slots["out_width"] * planes
         grain = max(1, min(16384 // outputs, units // (4 * self.threads)))
-        written = tuple(sources[name] if name in sources else ("const", slots[name]) for name in depthwise.SLOTS)
-        return Contraction((Step(kernel, units, grain, written + extra),), {})
+        return Contraction((Step(kernel, units, grain, written_slots(depthwise.SLOTS, slots, sources) + extra),), {})

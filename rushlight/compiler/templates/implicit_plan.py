@@ -7,7 +7,7 @@ import numpy as np
 
 from ..llvm.features import host
 from . import image, implicit
-from .contraction import CHUNK, ELEMENTS, Contraction, Step, Table, numbers
+from .contraction import CHUNK, ELEMENTS, Contraction, Step, numbers, table, written_slots
 from .image import SLACK, is_contiguous
 from .matmul import register_tile
 from .tune import pick
@@ -111,15 +111,8 @@ class Builder:
             total += self.c.groups * tiles * tile_rows * vectors * (depth / 2 + (_SCATTER_CYCLES if apart else 0))
         return total
 
-    def _table(self, offsets):
-        """The address of a table that lives as long as the plan."""
-        array = np.ascontiguousarray(offsets, np.int64)
-        self._keep.append(array)
-        return Table(array)
-
     def _add(self, kernel, extent, grain, names, slots, sources, extra=()):
-        written = tuple(sources[name] if name in sources else ("const", slots[name]) for name in names)
-        self.steps += (Step(kernel, extent, grain, written + extra),)
+        self.steps += (Step(kernel, extent, grain, written_slots(names, slots, sources) + extra),)
 
     def add_image(self, start):
         """The step that writes padded, split images from number `start` on into the temporary "<operand> image"."""
@@ -183,7 +176,7 @@ class Builder:
             "rows": product.rows, "depth": blocks.depth, "row_stride": product.row_weights * self.size,
             "group_tiles": blocks.tiles, "group_stride": product.group_weights * self.size,
             "tile_bytes": -(-blocks.depth // CHUNK) * CHUNK * blocks.tile_rows * word_bytes + 64,
-            "offsets": self._table(offsets[::self.kind.per_word].reshape(-1))}
+            "offsets": table(offsets[::self.kind.per_word].reshape(-1), self._keep)}
 
     def _product_slots(self, product, blocks, out_offsets):
         word_bytes, strides = self.word.bytes, product.strides
@@ -196,8 +189,8 @@ class Builder:
         scratch = -(-partial * waiting // 4096) * 4096
         self.temporaries["scratch"] = max(self.temporaries.get("scratch", 0), scratch * self.threads)
         return {
-            "k_offsets": self._table(k_offsets),
-            "out_offsets": self._table(np.pad(out_offsets, (0, width), constant_values=-1)),
+            "k_offsets": table(k_offsets, self._keep),
+            "out_offsets": table(np.pad(out_offsets, (0, width), constant_values=-1), self._keep),
             "block_tiles": blocks.block_tiles, "row_blocks": -(-blocks.tiles // blocks.block_tiles),
             "block_panels": blocks.block_panels, "panel_blocks": -(-blocks.panels // blocks.block_panels),
             "block_depth": blocks.block_depth, "panels_per_image": blocks.panels_per_image, "panels": blocks.panels,

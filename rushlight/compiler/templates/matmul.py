@@ -11,7 +11,7 @@ from ..llvm.features import host
 from . import blocked, combine, dot
 from .tune import pick, planned
 from .blocked import ACROSS, ALONG, APART, BATCH_DIMS, PACKED, TABLE
-from .contraction import CHUNK, ELEMENTS, NO_EPILOGUE, Contraction, Step, Table, numbers
+from .contraction import CHUNK, ELEMENTS, NO_EPILOGUE, Contraction, Step, Table, numbers, written_slots
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def parts_plan(p, kind, epilogue, threads):
     sources = {"partial": ("temp", "parts", 0), "c": ("pointer", "c", 0)}
     kernel = combine.combine_kernel(kind, out, epilogue)
     grain = max(1, 16384 // p.columns)
-    steps.append(Step(kernel, p.rows, grain, _slots(combine.SLOTS, slots, sources) + epilogue.slots))
+    steps.append(Step(kernel, p.rows, grain, written_slots(combine.SLOTS, slots, sources) + epilogue.slots))
     return Contraction(tuple(steps), temporaries)
 
 
@@ -154,7 +154,7 @@ def rounding_step(kind, out, rows, columns, source, target):
     """The step that converts a matrix of sums into the type of the output; `source` and `target` are slots."""
     slots = {"parts": 1, "part_bytes": 0, "columns": columns, "c_row": columns * out.bytes}
     kernel = combine.combine_kernel(kind, out, NO_EPILOGUE)
-    return Step(kernel, rows, max(1, 16384 // columns), _slots(combine.SLOTS, slots, {"partial": source, "c": target}))
+    return Step(kernel, rows, max(1, 16384 // columns), written_slots(combine.SLOTS, slots, {"partial": source, "c": target}))
 
 
 def _moved(step, places):
@@ -297,7 +297,7 @@ def blocked_plan(p, kind, epilogue, threads, b_offsets=None):
     sources = {"a": ("pointer", "a", 0), "c": ("pointer", "c", 0), "scratch": ("temp", "scratch", 0),
                "b": ("temp", "packed", 0) if choice.shared else ("pointer", "b", 0)}
     units = batches * row_blocks * column_blocks
-    steps.append(Step(kernel, units, _grain(p, units, threads), _slots(blocked.SLOTS, slots, sources) + epilogue.slots))
+    steps.append(Step(kernel, units, _grain(p, units, threads), written_slots(blocked.SLOTS, slots, sources) + epilogue.slots))
     return Contraction(tuple(steps), temporaries, () if b_offsets is None else (b_offsets,))
 
 
@@ -330,7 +330,7 @@ def dot_plan(p, kind, epilogue, threads, b_offsets=None):
     kernel = dot.dot_kernel(kind, out, tile_rows, tile_columns, b_offsets is not None, epilogue)
     units = batches * row_blocks * column_blocks
     sources = {name: ("pointer", name, 0) for name in "abc"}
-    step = Step(kernel, units, _grain(p, units, threads), _slots(dot.SLOTS, slots, sources) + epilogue.slots)
+    step = Step(kernel, units, _grain(p, units, threads), written_slots(dot.SLOTS, slots, sources) + epilogue.slots)
     return Contraction((step,), {}, () if b_offsets is None else (b_offsets,))
 
 
@@ -369,13 +369,9 @@ def _pack_step(p, kind, b_layout, choice, slots, temporaries):
     own = dict(slots, panels=panels, panel_bytes=panel_bytes)
     kernel = blocked.pack_kernel(kind, b_layout, choice.vectors)
     sources = {"b": ("pointer", "b", 0), "packed": ("temp", "packed", 0)}
-    step = Step(kernel, batches * panels, max(1, 4096 // max(p.depth, 1)), _slots(blocked.PACK_SLOTS, own, sources))
+    step = Step(kernel, batches * panels, max(1, 4096 // max(p.depth, 1)), written_slots(blocked.PACK_SLOTS, own, sources))
     temporaries["packed"] = batches * panels * panel_bytes + 4096
     matrix = 0 if shared_by_all else panels * panel_bytes
     slots.update(panel_bytes=panel_bytes, b_batch_2=matrix, b_batch_1=matrix * slots["batch_2"],
                  b_batch_0=matrix * slots["batch_2"] * slots["batch_1"])
     return step
-
-
-def _slots(names, numbers, sources):
-    return tuple(sources[name] if name in sources else ("const", numbers[name]) for name in names)
