@@ -440,7 +440,7 @@ class Recorder(Interpreter):
         inputs = frozenset().union(*(f.inputs for f in fakes_in((args, tuple(kwargs.values())))))
         results = tuple(self.result(node, k, meta, None, (), False, inputs, several) for k, meta in enumerate(metas if several else (metas,)))
         for symbol in unknown:
-            shown, dim = next((r, r.meta.shape.index(symbol)) for r in results if any(n is symbol for n in r.meta.shape))
+            shown, dim = next((r, k) for r in results for k, n in enumerate(r.meta.shape) if n is symbol)
             self.facts.unbacked[symbol] = made = Node(symbol.arg[0], SIZE, (shown.node, dim), {}, NUMBER_METAS[int], where=node.where)
             self.nodes.append(made)
         self.symbolic = True

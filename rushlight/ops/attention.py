@@ -206,9 +206,21 @@ def one_hot(tensor, num_classes=-1):
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return tensor.new_zeros((*tensor.shape, num_classes))
     refuse_where(tensor < 0, RuntimeError("Class values must be non-negative."))
-    classes = int(tensor.max()) + 1 if num_classes == -1 else num_classes
-    refuse_where(tensor >= classes, RuntimeError("Class values must be smaller than num_classes."))
-    return (tensor.unsqueeze(-1) == OPS["arange"](classes)).to(int64)
+    if num_classes == -1:
+        return one_hot_of_all(tensor)
+    refuse_where(tensor >= num_classes, RuntimeError("Class values must be smaller than num_classes."))
+    return (tensor.unsqueeze(-1) == OPS["arange"](num_classes)).to(int64)
+
+
+@op(composite=True, method=False, name="_one_hot_of_all")
+def one_hot_of_all(tensor):
+    """``one_hot`` with as many classes as there are, the largest being the last."""
+    return (tensor.unsqueeze(-1) == OPS["arange"](int(tensor.max()) + 1)).to(int64)
+
+
+@rule(one_hot_of_all)
+def unmeasured(some, tensor):  # noqa: F811
+    return Meta.of((*tensor.shape, some()), int64)
 
 
 @op(composite=True, namespace=F)
