@@ -114,11 +114,12 @@ class Arithmetic:
                 return Constant(symbol == "!=")
             return self.run_framework(COMPARE[symbol], [a, b], {})
         if isinstance(a, Number) or isinstance(b, Number):
-            if (self.unknown(a) or self.unknown(b)) and all(isinstance(v, Number) or type(v.value) in (int, float) for v in (a, b) if isinstance(v, (Number, Constant))):
+            numbers = all(isinstance(v, Number) or isinstance(v, Constant) and type(v.value) in (int, float, bool) for v in (a, b))
+            if numbers and (self.unknown(a) or self.unknown(b)):
                 return self.unknown_comparison(symbol, a, b)
             if whole(a) and whole(b):
                 return Constant(bool(COMPARE[symbol](exact(a), exact(b))))
-            if all(isinstance(v, (Number, Constant)) for v in (a, b)):
+            if numbers:
                 x, y = (v.hint if isinstance(v, Number) else v.value for v in (a, b))
                 return self.decide(COMPARE[symbol](x, y), f"({self.text_of(a)} {symbol} {self.text_of(b)})")
         own, reflected = COMPARISONS[symbol]

@@ -310,3 +310,17 @@ def test_random_numbers_for_sizes_that_vary():
 
 def test_random_numbers_for_no_elements():
     assert torch.compile(lambda x: torch.rand_like(x))(torch.ones(0, 3)).shape == (0, 3)
+
+
+def test_a_number_that_varies_is_compared_with_text():
+    def f(x, n, seen):
+        seen.append(n)
+        return x + (n > "a")
+
+    compiled, seen = torch.compile(f), []
+    for n in (1, 2, 3):
+        with pytest.raises(TypeError, match="'>' not supported between instances of 'int' and 'str'"):
+            compiled(torch.ones(1), n, seen)
+    assert seen == [1, 2, 3]
+    equal = torch.compile(lambda x, n: (x, n == "a", n != None))  # noqa: E711
+    assert [equal(torch.ones(1), n)[1:] for n in (1, 2)] == [(False, True)] * 2
