@@ -71,15 +71,17 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
         at, bag = at[from_numpy(kept)], bag[kept]
         scale = None if scale is None else scale[from_numpy(kept)]
     rows = embedding(at, weight, None, max_norm, norm_type, scale_grad_by_freq, sparse)
+    if weight.dtype.is_half:  # summed in float32, rounded once
+        rows, scale = rows.float(), None if scale is None else scale.float()
     rows = rows if scale is None else rows * scale.unsqueeze(1)
     place = from_numpy(bag.astype(np.int64))
-    out = weight.new_zeros((count, weight.size(1)))
+    out = rows.new_zeros((count, weight.size(1)))
     if mode == "max":
-        return out.scatter_reduce(0, place.unsqueeze(1).expand(rows.shape), rows, "amax", include_self=False)
+        return out.scatter_reduce(0, place.unsqueeze(1).expand(rows.shape), rows, "amax", include_self=False).to(weight.dtype)
     out = out.index_add(0, place, rows)
-    if mode == "sum":
-        return out
-    return out / from_numpy(np.maximum(np.bincount(bag, minlength=count), 1).astype(np.int64)).unsqueeze(1).to(out.dtype)
+    if mode == "mean":
+        out = out / from_numpy(np.maximum(np.bincount(bag, minlength=count), 1).astype(np.int64)).unsqueeze(1).to(out.dtype)
+    return out.to(weight.dtype)
 
 
 # --- segments --------------------------------------------------------------------------------------------------------------------

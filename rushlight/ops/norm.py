@@ -261,6 +261,8 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
 @op(composite=True, namespace=F)
 def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
     """x / max(norm(x), eps) along a dimension."""
+    if input.dtype.is_half:  # rounded once
+        return normalize(input.float(), p, dim, eps).to(input.dtype)
     size = OPS["norm"](input, p, dim, True).clamp_min(eps)
     return input / size.expand_as(input)
 

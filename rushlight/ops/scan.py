@@ -75,7 +75,10 @@ def running(name, primitive_):
         dtype = dtype or (int64 if not input.dtype.is_inexact else input.dtype)
         x = P.convert(input, dtype=dtype) if input.dtype is not dtype else input
         at = wrapped(dim, len(input.shape))
-        return primitive_(x, dim=at) if input.shape else P.mul(x, 1)
+        if not input.shape:
+            return P.mul(x, 1)
+        out = primitive_(wide(x), dim=at)
+        return out if out.dtype is dtype else P.convert(out, dtype=dtype)
     body.__name__, body.__doc__ = name, f"The running {'sum' if name == 'cumsum' else 'product'} along a dimension."
     return op(body, samples=(sample((3, 4), 1),), inplace_too=True)
 

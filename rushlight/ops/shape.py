@@ -498,27 +498,32 @@ def tile(input, *times, dims=None):
     return repeat.body(input, (1,) * (len(input.shape) - len(dims)) + tuple(dims))
 
 
-@op(samples=(sample((2, 3), 1, 1),))
+@op(method=False, name="_roll")
+def rolled(input, shift, dim):
+    """Elements moved along one dimension, those that fall off coming back at the other end."""
+    size = input.shape[dim]
+    return joined([sliced(input, dim, size - shift, 1, shift), sliced(input, dim, 0, 1, size - shift)], dim)
+
+
+@op(composite=True, samples=(sample((2, 3), 1, 1), sample((2, 3), shifts=(1, 2), dims=(0, 1))))
 def roll(input, shifts, dims=None):
-    """Elements moved along dimensions, those that fall off coming back at the other end."""
-    if any(type(s) is int and s == 0 for s in input.shape):
-        return P.mul(input, 1)
+    """Elements moved along dimensions, those that fall off coming back at the other end.
+
+    One dimension after the other: each is a copy of two blocks, which both in one program would not be.
+    """
     if dims is None or dims == ():
         if not isinstance(shifts, int) and len(shifts) != 1:
             raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:0")
-        flat = P.reshape(input, shape=(input.numel(),))
-        return P.reshape(roll.body(flat, shifts, 0), shape=tuple(input.shape))
+        return roll(input.reshape(-1), shifts, 0).reshape(input.shape)
     shifts, dims = ((v,) if isinstance(v, int) else tuple(v) for v in (shifts, dims))
     if len(shifts) != len(dims):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
     out = input
     for shift, dim in zip(shifts, dims):
-        at = wrapped(dim, len(input.shape))
-        size = input.shape[at]
-        shift = shift % size if size else 0
-        if shift:
-            out = joined([sliced(out, at, size - shift, 1, shift), sliced(out, at, 0, 1, size - shift)], at)
-    return out if out is not input else P.mul(input, 1)
+        at = wrapped(dim, input.dim())
+        shift = shift % input.shape[at] if input.shape[at] else 0
+        out = rolled(out, shift, at) if shift else out
+    return out if out is not input else input.clone()
 
 
 @op

@@ -203,21 +203,22 @@ def mode(input, dim=-1, keepdim=False):
     return named("mode", values=values if keepdim else values.squeeze(at), indices=where if keepdim else where.squeeze(at))
 
 
-@op(composite=True, method=False, name="_commonest")
-def commonest(input):
-    """The last position, in each row, of its most frequent (smallest on a tie) value: [*, n] -> [*] int64."""
-    data = values_of(input.detach())
-    flat = data.reshape(-1, data.shape[-1])
+def commonest_numpy(x):
+    flat = x.reshape(-1, x.shape[-1])
     index = np.zeros(len(flat), np.int64)
     for r, row in enumerate(flat):
         found, counts = np.unique(row, return_counts=True)
         index[r] = np.flatnonzero(row == found[counts.argmax()])[-1]
-    return from_numpy(index.reshape(data.shape[:-1]))
+    return index.reshape(x.shape[:-1])
 
 
-@rule(commonest)
-def unmeasured(some, input):
-    return Meta.of(tuple(input.shape[:-1]), int64)
+P_commonest = primitive("commonest", Foreign(commonest_numpy, lambda x: x.like(tuple(x.shape[:-1]), None, int64), lambda g, y, x: [None]), lambda x: 0, arity=1, leading=True)
+
+
+@op(method=False, name="_commonest")
+def commonest(input):
+    """The last position, in each row, of its most frequent (smallest on a tie) value: [*, n] -> [*] int64."""
+    return P.commonest(input)
 
 
 @op(composite=True, dynamic=True)
@@ -232,7 +233,7 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
 
 
 @rule(unique)
-def unmeasured(some, input, sorted=True, return_inverse=False, return_counts=False, dim=None):  # noqa: F811
+def unmeasured(some, input, sorted=True, return_inverse=False, return_counts=False, dim=None):
     return distinct(some(), input, return_inverse, return_counts, dim)
 
 
@@ -260,9 +261,11 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     fresh[1:] = differs if dim is None else differs.any(1)
     starts = np.flatnonzero(fresh)
     values = data.reshape(-1)[starts] if dim is None else np.take(data, starts, dim)
-    inverse = (np.cumsum(fresh) - 1).reshape(data.shape if dim is None else (-1,))
-    counts = np.diff(np.append(starts, len(rows)))
-    results = [as_kind(values, input)] + [from_numpy(inverse.astype(np.int64))] * bool(return_inverse) + [from_numpy(counts.astype(np.int64))] * bool(return_counts)
+    results = [as_kind(values, input)]
+    if return_inverse:
+        results.append(from_numpy((np.cumsum(fresh) - 1).reshape(data.shape if dim is None else (-1,)).astype(np.int64)))
+    if return_counts:
+        results.append(from_numpy(np.diff(np.append(starts, len(rows))).astype(np.int64)))
     return results[0] if len(results) == 1 else tuple(results)
 
 
