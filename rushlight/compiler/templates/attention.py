@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ...ops import dropping
 from ..llvm import pool
-from . import dropout, flash, flash_backward
+from . import dropout, few, flash, flash_backward
 from .contraction import CHUNK, Contraction, Step, numbers
 from .flash import KEYS, ROWS
 from .matmul import register_tile
@@ -105,6 +105,8 @@ def _forward(p, threads):
     most = p.most[0]
     rows = next((rows for rows in _FEW_ROWS if rows >= most), ROWS)
     score_tile, value_tile = register_tile(rows, KEYS, kind), register_tile(rows, p.value_size, kind)
+    if most <= few.MOST:
+        value_tile = 1, few.VECTORS
     kernel = flash.flash_kernel(kind, variant(p), score_tile, value_tile)
     chunk_rows = _chunk_rows(p, threads)
     layout = Scratch()
@@ -175,7 +177,7 @@ def _backward(p, threads):
 
 
 def variant(p):
-    return flash.Variant(p.dtype, p.mask, p.causal, bool(p.longest), p.drop > 0, p.modification)
+    return flash.Variant(p.dtype, p.mask, p.causal, bool(p.longest), p.drop > 0, p.most[0] <= few.MOST, p.modification)
 
 
 def shared_sources(p):

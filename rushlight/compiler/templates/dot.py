@@ -36,6 +36,30 @@ def _dot_text(numbers, out, rows, columns, table, epilogue):
     return module.text()
 
 
+def sums_along(b, numbers, a_at, b_at, count):
+    """A vector of sums for each pair of rows of A and columns of B at these addresses, over `count` elements along k."""
+    run = numbers.lanes * numbers.per_word
+
+    def step(k, sums, left):
+        offset = b.mul(k, numbers.element.bytes)
+        rows = [load_run(b, numbers, b.offset(base, offset), left) for base in a_at]
+        columns = [load_run(b, numbers.of_b, b.offset(base, offset), left) for base in b_at]
+        found = [numbers.multiply_add(b, x, y, sums[r * len(columns) + c])
+                 for r, x in enumerate(rows) for c, y in enumerate(columns)]
+        if numbers.flips:
+            found += [numbers.add_excess(b, y, sums[len(found) + c]) for c, y in enumerate(columns)]
+        return found
+
+    whole = b.mul(b.div(count, run), run)
+    products = len(a_at) * len(b_at)
+    start = [zero(numbers.vector)] * (products + (len(b_at) if numbers.flips else 0))
+    sums = b.loop(0, whole, run, start, lambda k, sums: step(k, sums, None))
+    sums = b.when(b.compare("<", whole, count), lambda: step(whole, sums, b.sub(count, whole)), lambda: sums)
+    if not numbers.flips:
+        return sums
+    return [b.sub(total, sums[products + k % len(b_at)]) for k, total in enumerate(sums[:products])]
+
+
 class _Dot:
     """Writes the loops of the kernel, from the outside in."""
 
@@ -81,7 +105,7 @@ class _Dot:
         else:
             b_at = [b.offset(b_base, b.mul(place, s.b_column)) for place in column_places]
         count = b.minimum(b.sub(s.depth, k), s.block_depth)
-        sums = self.sums(a_at, b_at, count)
+        sums = sums_along(b, numbers, a_at, b_at, count)
         for r in range(self.rows):
             total = zero(numbers.vector)
             for c in range(self.columns):
@@ -90,30 +114,6 @@ class _Dot:
         first = b.compare("==", b.or_(n, k), 0)
         last = b.and_(b.compare("==", b.add(k, count), s.depth), b.compare("==", b.add(n, 1), s.sums))
         b.loop(0, b.minimum(b.sub(s.rows, row), self.rows), 1, [], lambda r, _: self.store(r, row, column, first, last))
-
-    def sums(self, a_at, b_at, count):
-        """A vector of sums for each pair, over `count` elements along k."""
-        b, numbers = self.b, self.numbers
-        run = numbers.lanes * numbers.per_word
-
-        def step(k, sums, left):
-            offset = b.mul(k, numbers.element.bytes)
-            rows = [load_run(b, numbers, b.offset(base, offset), left) for base in a_at]
-            columns = [load_run(b, numbers.of_b, b.offset(base, offset), left) for base in b_at]
-            found = [numbers.multiply_add(b, x, y, sums[r * len(columns) + c])
-                     for r, x in enumerate(rows) for c, y in enumerate(columns)]
-            if numbers.flips:
-                found += [numbers.add_excess(b, y, sums[len(found) + c]) for c, y in enumerate(columns)]
-            return found
-
-        whole = b.mul(b.div(count, run), run)
-        products = self.rows * self.columns
-        start = [zero(numbers.vector)] * (products + (self.columns if numbers.flips else 0))
-        sums = b.loop(0, whole, run, start, lambda k, sums: step(k, sums, None))
-        sums = b.when(b.compare("<", whole, count), lambda: step(whole, sums, b.sub(count, whole)), lambda: sums)
-        if not numbers.flips:
-            return sums
-        return [b.sub(total, sums[products + k % self.columns]) for k, total in enumerate(sums[:products])]
 
     def store(self, r, row, column, first, last):
         """One row of a tile: added to what earlier blocks along k left, through the epilogue at last."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..llvm import jit
 from ..llvm.builder import Module, constant, zero
 from ..llvm.types import f32, i32, i64, ptr, vector
-from . import dropout, pack
+from . import dropout, few, pack
 from .blocked import KERNEL
 from .contraction import CHUNK
 from .modify import block_states, choose, has_blocks, slots_of, uses, where_of
@@ -34,7 +34,7 @@ class Variant:
     """What the code of a kernel depends on, beside its tiles.
 
     `mask`: "" (none), "bool" or the float dtype of what is added. `ragged`: sequences lie end to end. `drops`: probabilities are dropped at
-    random. `modification`: what a user's function does to scores, whose slots follow the others.
+    random. `few`: so few queries that nothing is packed. `modification`: what a user's function does to scores, whose slots follow the others.
     """
 
     dtype: str
@@ -42,12 +42,13 @@ class Variant:
     causal: bool = False
     ragged: bool = False
     drops: bool = False
+    few: bool = False
     modification: object = None
 
     @property
     def key(self):
         """Names the code completely."""
-        return f"{self.dtype} {self.mask} {self.causal} {self.ragged} {self.drops} {self.modification and self.modification.key}"
+        return f"{self.dtype} {self.mask} {self.causal} {self.ragged} {self.drops} {self.few} {self.modification and self.modification.key}"
 
 
 def flash_kernel(numbers, variant, score_tile, value_tile):
@@ -61,7 +62,10 @@ def _text(numbers, variant, score_tile, value_tile):
     modification = variant.modification
     rows = [write_row(module, numbers, variant, use, f"row{k}") for k, use in enumerate(uses(modification))]
     keep = dropout.write_keep(module, KEYS) if variant.drops else None
-    functions = write_scores(module, numbers, score_tile, KEYS), rows, write_values(module, numbers, value_tile), keep
+    if variant.few:
+        functions = few.write_scores(module, numbers), rows, few.write_values(module, numbers), keep
+    else:
+        functions = write_scores(module, numbers, score_tile, KEYS), rows, write_values(module, numbers, value_tile), keep
     f = module.function("flash", KERNEL)
     args, begin, end, worker = f.parameters
     s = slots_of(f, args, SLOTS, POINTERS, modification)
@@ -176,7 +180,8 @@ class _Flash:
     def start(self):
         """Packs the queries and clears the sums and the rows' state."""
         b, s = self.b, self.s
-        pack.write_quads(b, self.numbers, self.score_tile[0], self.q, s.q_row, None, self.queries_at, self.rows, s.size)
+        if not self.variant.few:
+            pack.write_quads(b, self.numbers, self.score_tile[0], self.q, s.q_row, None, self.queries_at, self.rows, s.size)
         b.fill_bytes(self.sums_at, 0, b.sub(s.state_at, s.sums_at))
         lanes = self.numbers.lanes
         self.highest, self.totals = self.state_at, b.offset(self.state_at, s.chunk_rows, f32)
@@ -189,7 +194,7 @@ class _Flash:
         b.loop(0, s.chunk_rows, lanes, [], clear)
 
     def key_block(self, key):
-        """Packs a block of keys and values, then takes every block of queries past it, unless nobody may look there."""
+        """A block of keys, unless nobody may look there."""
         b, s = self.b, self.s
         count = b.minimum(b.sub(self.keys, key), KEYS)
         if has_blocks(self.modification):
@@ -199,6 +204,17 @@ class _Flash:
             self.visit(key, count)
 
     def visit(self, key, count):
+        """Takes every block of queries past a block of keys."""
+        if not self.variant.few:
+            self.pack(key, count)
+        b = self.b
+        begin = constant(i64, 0)
+        if self.causal:
+            begin = b.mul(b.div(b.maximum(b.sub(key, self.first), 0), ROWS), ROWS)
+        b.loop(begin, self.rows, ROWS, [], lambda row, _: self.block(row, key, count))
+
+    def pack(self, key, count):
+        """Packs a block of keys and values."""
         b, s, numbers = self.b, self.s, self.numbers
         k_row = s.k_row
         source = b.offset(self.k, b.mul(key, k_row))
@@ -217,10 +233,6 @@ class _Flash:
                              b.sub(s.value_size, at), count)
 
         b.loop(0, s.value_size, self.value_width, [], value_panel)
-        begin = constant(i64, 0)
-        if self.causal:
-            begin = b.mul(b.div(b.maximum(b.sub(key, self.first), 0), ROWS), ROWS)
-        b.loop(begin, self.rows, ROWS, [], lambda row, _: self.block(row, key, count))
 
     def block(self, row, key, count):
         """One block of queries against one block of keys, unless the mask allows nothing there."""
@@ -241,9 +253,45 @@ class _Flash:
 
     def look(self, row, rows, key, count, everybody=None):
         """Scores, probabilities, and their products with the values; whether `everybody` may look there."""
+        if self.variant.few:
+            self.multiply_few(row, rows, key, count)
+            self.weigh(row, rows, key, count, everybody)
+            self.add_few(row, rows, key, count)
+        else:
+            self.multiply(row, rows, count)
+            self.weigh(row, rows, key, count, everybody)
+            self.add(row, rows, count)
+
+    def multiply_few(self, row, rows, key, count):
+        """Scores of each query, straight from the keys."""
+        b, s = self.b, self.s
+        keys, step, scale = b.offset(self.k, b.mul(key, s.k_row)), s.k_row, self.scale()
+        b.loop(0, rows, 1, [], lambda r, _: b.call(self.scores_of, [
+            b.offset(self.q, b.mul(b.add(row, r), s.q_row)), keys, step, count, s.size, b.offset(self.scores_at, b.mul(r, KEYS), f32), scale]))
+
+    def add_few(self, row, rows, key, count):
+        """Products of each query's probabilities, straight with the values."""
+        b, s = self.b, self.s
+        values, step = b.offset(self.v, b.mul(key, s.v_row)), s.v_row
+
+        def columns(number, _):
+            at = b.mul(number, self.value_width)
+            sums = self.sums_of(row, number)
+            b.loop(0, rows, 1, [], lambda r, _: b.call(self.values_of, [
+                b.offset(self.scores_at, b.mul(r, KEYS), f32), b.offset(values, at, self.numbers.element), step, count, b.sub(s.value_size, at),
+                b.offset(sums, b.mul(r, self.value_width), f32), b.offset(self.corrections, r, f32)]))
+
+        b.loop(0, s.value_panels, 1, [], columns)
+
+    def scale(self):
+        """What products are multiplied by, as a float."""
+        return self.b.bitcast(self.b.cast("trunc", self.s.scale, i32), f32)
+
+    def multiply(self, row, rows, count):
+        """Scores of a block, tile by tile."""
         b, s, numbers = self.b, self.s, self.numbers
         tile_rows = self.score_tile[0]
-        scale = b.bitcast(b.cast("trunc", s.scale, i32), f32)
+        scale = self.scale()
         tile_bytes = b.mul(self.chunks, tile_rows * CHUNK * numbers.word.bytes)
         quads = b.offset(self.queries_at, b.mul(b.div(row, tile_rows), tile_bytes))
 
@@ -258,7 +306,10 @@ class _Flash:
             b.loop(0, rows, tile_rows, [], tile)
 
         b.loop(0, count, self.key_width, [], score_panel)
-        lanes = numbers.lanes
+
+    def weigh(self, row, rows, key, count, everybody):
+        """Scores become probabilities, and the rows' states follow."""
+        b, s, lanes = self.b, self.s, self.numbers.lanes
         padded = b.mul(b.div(b.add(count, lanes - 1), lanes), lanes)
         if self.variant.drops:
             dropout.decide(b, s, self.keep_of, self.kept_at, self.head_number, b.add(self.first, row), rows, key, count)
@@ -281,6 +332,10 @@ class _Flash:
             b.loop(0, rows, 1, [], lambda r, _: one_row(r, function))
 
         choose(b, everybody, self.rows_of, all_rows)
+
+    def add(self, row, rows, count):
+        """Products of probabilities and values, tile by tile."""
+        b, s, numbers = self.b, self.s, self.numbers
         per_chunk = CHUNK * numbers.per_word
         chunks = b.div(b.add(count, per_chunk - 1), per_chunk)
         value_rows = self.value_tile[0]

@@ -1,0 +1,61 @@
+"""Attention of few queries, as a decoder asks: every key and value is read once or a few times, so nothing is packed."""
+
+from ..llvm.builder import zero
+from ..llvm.types import f32, i64, ptr, vector
+from .dot import sums_along
+
+MOST = 4     # queries
+KEYS = 8     # keys whose products are added up side by side
+VECTORS = 4  # of a block of values' columns
+
+
+def write_scores(module, numbers):
+    """A function (query, keys, bytes from key to key, how many keys, their size, target, scale): scaled products of one query."""
+    f = module.function("scores", [("query", ptr), ("keys", ptr), ("step", i64), ("count", i64), ("size", i64), ("out", ptr), ("scale", f32)], internal=True)
+    query, keys, step, count, size, out, scale = f.parameters
+    last = f.sub(count, 1)
+
+    def some(at, _):
+        # places past the end repeat the last key; what becomes of them lies behind the row's end
+        rows = [f.offset(keys, f.mul(f.minimum(f.add(at, k), last), step)) for k in range(KEYS)]
+        for k, total in enumerate(sums_along(f, numbers, [query], rows, size)):
+            f.store(f.mul(f.reduce("add", total), scale), f.offset(out, f.add(at, k), f32))
+
+    f.loop(0, count, KEYS, [], some)
+    f.ret()
+    return f
+
+
+def write_values(module, numbers):
+    """A function (probabilities, values, bytes from row to row, how many, columns, sums, corrections): a row of sums times its correction plus the
+    products with a block of VECTORS vectors of columns."""
+    f = module.function("values", [("weights", ptr), ("values", ptr), ("step", i64), ("count", i64), ("columns", i64), ("out", ptr), ("corrections", ptr)],
+                        internal=True)
+    weights, values, step, count, columns, out, corrections = f.parameters
+    lanes, kind = numbers.lanes, vector(f32, numbers.lanes)
+    stored = numbers.element if numbers.per_word == 2 else f32  # as the function of rows leaves them
+    masks = [f.lane_mask(f.sub(columns, j * lanes), lanes) for j in range(VECTORS)]
+    places = [f.offset(out, j * lanes * 4) for j in range(VECTORS)]
+    factor = f.splat(f.load(f32, corrections), lanes)
+    last = f.sub(count, 1)
+
+    def added(k, place, sums):
+        """One row more; probabilities past the end are 0."""
+        weight = f.splat(f.convert(f.load(stored, f.offset(weights, k, stored)), f32), lanes)
+        row = f.offset(values, f.mul(place, step))
+        found = []
+        for j, (mask, total) in enumerate(zip(masks, sums)):
+            loaded = f.load(vector(numbers.element, lanes), f.offset(row, j * lanes * numbers.element.bytes), align=numbers.element.bytes, mask=mask)
+            found.append(f.fma(weight, f.convert(loaded, f32), total))
+        return found
+
+    def two(k, sums):
+        after = f.add(k, 1)
+        return added(k, k, sums[:VECTORS]) + added(after, f.minimum(after, last), sums[VECTORS:])
+
+    start = [f.mul(f.load(kind, place), factor) for place in places] + [zero(kind)] * VECTORS
+    sums = f.loop(0, count, 2, start, two)
+    for place, even, odd in zip(places, sums[:VECTORS], sums[VECTORS:]):
+        f.store(f.add(even, odd), place)
+    f.ret()
+    return f
