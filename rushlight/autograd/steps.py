@@ -28,7 +28,7 @@ def accumulate(leaf: Tensor, gradient: Tensor, create: int):
     known = leaf.gradient
     if known is None:
         leaf.gradient = gradient if create else keep(gradient, leaf)
-    elif create or known.needs_grad:
+    elif create or known.needs_grad or gradient.is_sparse or known.is_sparse:
         leaf.gradient = state.add(known, gradient)
     else:
         OPS["add_"](known, gradient)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 import threading
 
+from ..core import interpret
 from ..core.dtypes import bool_, float32, int32, int64
 from ..core.kinds import P
 from ..core.log import logger
@@ -185,6 +186,9 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
         with no_grad():
             rows = OPS["unique"](input.reshape(-1))
             weight[rows] = OPS["renorm"](weight.detach()[rows], norm_type, 0, max_norm)
+    if sparse and not scale_grad_by_freq and interpret.top() is None and weight.requires_grad:
+        from ..sparse.rows import Rows
+        return Rows.apply(weight, input, padding_idx)
     out = embedding_rows(weight, input, padding_idx)
     if scale_grad_by_freq and weight.requires_grad:
         counts = OPS["bincount"](input.reshape(-1), minlength=weight.size(0))[input].unsqueeze(-1).to(weight.dtype)

@@ -28,6 +28,8 @@ def decoupled(group):
 class SGD(Optimizer):
     """Stochastic gradient descent with momentum (Sutskever et al. 2013)."""
 
+    sparse = "as dense ones"
+
     def __init__(self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, maximize=False, foreach=None, differentiable=False, fused=None):
         at_least_zero(**{"learning rate": number(lr), "momentum": momentum, "weight_decay": weight_decay})
         if nesterov and (momentum <= 0 or dampening != 0):
@@ -168,6 +170,8 @@ class RAdam(Optimizer):
 
 class Adagrad(Optimizer):
     """Adaptive subgradients (Duchi et al. 2011)."""
+
+    sparse = "as dense ones"
 
     def __init__(self, params, lr=1e-2, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10, foreach=None, *, maximize=False, differentiable=False, fused=None):
         at_least_zero(**{"learning rate": number(lr), "lr_decay": lr_decay, "weight_decay": weight_decay, "initial_accumulator_value": initial_accumulator_value, "epsilon": eps})
@@ -366,11 +370,29 @@ def orthogonal(matrix, coefficients, steps, eps):
 
 
 class SparseAdam(Optimizer):
-    """Adam for sparse gradients."""
+    """Adam for sparse gradients: averages and parameters change where the gradient has elements, and nowhere else."""
+
+    counters, sparse = (), "as it is"
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, maximize=False):
         at_least_zero(**{"learning rate": number(lr), "epsilon": eps})
+        fraction(**{f"beta parameter at index {k}": beta for k, beta in enumerate(betas)})
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, maximize=maximize))
 
     def prepare(self, p, gradient, group):
-        raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam instead")
+        if not gradient.is_sparse:
+            raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam instead")
+        return {"step": 0, "exp_avg": zeros_like(p), "exp_avg_sq": zeros_like(p)}
+
+    def numbers(self, group):
+        return (), ()
+
+    def update(self, p, gradient, state, group):
+        state["step"] += 1
+        gradient, (first, second) = gradient.coalesce(), group["betas"]
+        at, g = tuple(gradient.indices()), gradient.values()
+        average, square = (state[name][at] for name in ("exp_avg", "exp_avg_sq"))
+        average, square = average + (g - average) * (1 - first), square + (g * g - square) * (1 - second)
+        state["exp_avg"][at], state["exp_avg_sq"][at] = average, square
+        size = number(group["lr"]) * math.sqrt(1 - second ** state["step"]) / (1 - first ** state["step"])
+        p[at] = p[at] - size * average / (square.sqrt() + group["eps"])

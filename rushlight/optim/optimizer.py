@@ -118,10 +118,21 @@ class Optimizer:
                 for p in group["params"]:
                     gradient = p.grad
                     if gradient is not None:
+                        gradient = self.taken(gradient)
                         state = self.state[p]
                         if not state:
                             state.update(self.prepare(p, gradient, group))
                         yield p, gradient, state, group
+
+    sparse = "not at all"  # how sparse gradients are taken: or "as dense ones", or "as it is"
+
+    def taken(self, gradient):
+        """The gradient as updates take it.  RuntimeError for a sparse one where they cannot."""
+        if not gradient.is_sparse or self.sparse == "as it is":
+            return gradient
+        if self.sparse == "not at all":
+            raise RuntimeError(f"{type(self).__name__} does not support sparse gradients, please consider SparseAdam instead")
+        return gradient.to_dense()
 
     def advance(self, state, group, known):
         """Moves the counters of a parameter on; the numbers of its update, computed once for those that agree (``known``)."""

@@ -173,3 +173,38 @@ def test_files_are_read_by_both_libraries(make):
         np.testing.assert_array_equal(dense(found), dense(sparse))
         if str(found.layout) == "torch.sparse_coo":
             assert found.is_coalesced() == sparse.is_coalesced()
+
+
+@pytest.mark.parametrize("optimizer", ["SparseAdam", "SGD", "Adagrad"])
+def test_sparse_gradients_of_tables(optimizer):
+    """Two backward passes accumulate, then the optimizer changes the rows that were read."""
+    found = []
+    for lib in (rushlight, torch):
+        table = lib.nn.Embedding(10, 3, padding_idx=2, sparse=True)
+        with lib.no_grad():
+            table.weight.copy_(lib.arange(30.0).reshape(10, 3) / 10)
+        made = getattr(lib.optim, optimizer)(table.parameters(), lr=0.1)
+        steps = []
+        for k in range(3):
+            made.zero_grad()
+            for ids in ([[1, 2, 4], [4, k + 5, 9]], [[1, 1, 3]]):
+                table(lib.tensor(ids)).square().sum().backward()
+            gradient = table.weight.grad
+            assert gradient.is_sparse and gradient.coalesce().indices().tolist()[0] == sorted({1, 3, 4, k + 5, 9})
+            made.step()
+            steps += [gradient.to_dense().numpy(), table.weight.detach().numpy().copy()]
+        found.append(steps)
+    for ours, theirs in zip(*found):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_optimizers_that_take_no_sparse_gradients():
+    for lib in (rushlight, torch):
+        table = lib.nn.Embedding(4, 2, sparse=True)
+        table(lib.tensor([1])).sum().backward()
+        with pytest.raises(RuntimeError, match="does not support sparse gradients"):
+            lib.optim.Adam(table.parameters()).step()
+        dense = lib.nn.Linear(2, 2)
+        dense(lib.ones(2)).sum().backward()
+        with pytest.raises(RuntimeError, match="does not support dense gradients"):
+            lib.optim.SparseAdam(dense.parameters()).step()
