@@ -222,6 +222,8 @@ class Compared(Symbols):
     def __init__(self, key, earlier):
         super().__init__({})
         self.found = []  # (expr, its value now, its value before)
+        for now, before in sorted(changed(key[:-2], earlier[:-2])):
+            self.number(now, before)  # small numbers are symbols, and larger ones multiples of them
         self.stood = iter([self.part(a, b) for a, b in zip(key[:-2], earlier[:-2])])
 
     def part(self, now, before):
@@ -265,6 +267,15 @@ class Compared(Symbols):
 
     def stand(self, value, key):
         return stood(value, next(self.stood))
+
+
+def changed(now, before) -> set:
+    """The sizes and other numbers, apart from strides, by which two keys of one form differ: (now, before)."""
+    if type(now) is Meta:
+        now, before = tuple(now.shape), tuple(before.shape)
+    if type(now) in (tuple, Size):
+        return set().union(*map(changed, now, before))
+    return {(now, before)} if type(now) is int and now >= LEAST and now != before else set()
 
 
 def stood(value, part):
