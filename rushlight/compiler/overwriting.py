@@ -9,7 +9,8 @@ from .schedule import Schedule
 
 
 class Overwriting:
-    """``after[k]``: the Stores that may follow landmark k of a schedule; those not among them come last.
+    """``after[k]``: the Stores that may follow landmark k of a schedule; those not among them come last, where ``groups`` are pairs of
+    values in the last slot and the Stores that alone read them, so that one gradient is used up before the next is computed.
 
     Times are numbers: slot k is filled at ``2 k``, landmark k runs at ``2 k + 1``.
     """
@@ -36,6 +37,26 @@ class Overwriting:
         for store, time in zip(stores, ready):
             if time < self.end - 1:
                 self.after.setdefault(time // 2, []).append(store)
+        self.groups = self.grouped(stores, cones)
+
+    def grouped(self, stores, cones) -> list:
+        """Values of the last slot that only a few Stores read, with these; what the values are computed from is not overwritten meanwhile."""
+        last = self.schedule.slots[-1]
+        shared = {n for node in last for used in node.used for n in self.cone(used)}
+        early = {store for found in self.after.values() for store in found}
+        found: dict = {}  # the first of the Stores that read a value: values
+        for node in last:
+            readers = [k for k, cone in enumerate(cones) if node in cone]
+            alone = readers and node not in shared and node not in self.results and node.op.kind.name != "view"
+            others = {store.into for k, store in enumerate(stores) if k not in readers}
+            if alone and not any(n in others for used in node.used for n in self.cone(used)) and not any(stores[k] in early for k in readers):
+                found.setdefault(tuple(readers), []).append(node)
+        return [(nodes, [stores[k] for k in readers]) for readers, nodes in found.items() if self.closed(readers, stores, cones)]
+
+    def closed(self, readers, stores, cones) -> bool:
+        """Whether no other Stores read what these overwrite, or more of what is computed in the last slot."""
+        own = {stores[k].into for k in readers}
+        return not any(own & cone for k, cone in enumerate(cones) if k not in readers)
 
     def made(self, node: Node) -> int:
         """When a value with memory has it."""

@@ -190,8 +190,13 @@ class Assembler:
             self.land(landmark, tail)
             if overwriting:
                 self.overwrite(overwriting.after.get(k, ()))
-        self.fill(plan.slots[-1])
+        groups = overwriting.groups if overwriting else []
+        alone = {node for nodes, _ in groups for node in nodes}
+        self.fill([node for node in plan.slots[-1] if node not in alone])
         self.segment([(node, place) for node, place in self.targets if self.places[node].value != place.value])
+        for nodes, stores in groups:
+            self.fill(nodes)
+            self.overwrite(stores)
         self.overwrite(self.stores)
         return Outline(self)
 

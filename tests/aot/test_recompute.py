@@ -126,3 +126,32 @@ def test_parameters_are_not_overwritten_before_they_are_read():
     for _ in range(3):
         for a, b in zip(compiled(w, first), step(other, second)):
             np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-3, atol=1e-3)
+
+
+def test_gradients_of_tables_are_used_up_one_by_one(monkeypatch):
+    from rushlight.eager import layout
+
+    sizes, original = [], layout.Layout.arrange
+    monkeypatch.setattr(layout.Layout, "arrange", lambda self: (original(self), sizes.append(self.size)))
+    torch.manual_seed(0)
+    tables = torch.nn.ModuleList([torch.nn.Embedding(5000, 16) for _ in range(6)])
+    weights = [t.weight.detach().clone() for t in tables]
+    ids = torch.randint(0, 5000, (6, 20))
+
+    def step(ids, optimizer):
+        loss = sum(t(i).square().sum() for t, i in zip(tables, ids))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.detach()
+
+    with settings.set(store=False):
+        torch.compile(step)(ids, torch.optim.Adam(tables.parameters(), lr=0.01))
+    assert max(sizes) < 0.5 * 6 * 5000 * 16 * 4
+    found = [t.weight.detach().clone() for t in tables]
+    with torch.no_grad():
+        for t, w in zip(tables, weights):
+            t.weight.copy_(w)
+    step(ids, torch.optim.Adam(tables.parameters(), lr=0.01))
+    for t, w in zip(tables, found):
+        np.testing.assert_allclose(w.numpy(), t.weight.detach().numpy(), rtol=1e-4, atol=1e-6)
