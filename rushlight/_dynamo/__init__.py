@@ -46,6 +46,6 @@ def __getattr__(name):
     """Rooms that few programs enter are imported when they are first asked for."""
     from importlib import import_module
 
-    if name == "compiled_autograd":
-        return import_module(".compiled_autograd", __name__)
+    if name in ("compiled_autograd", "eval_frame"):
+        return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
