@@ -4,6 +4,7 @@ An archive holds ``data.pkl`` (a pickle in which tensors name their storages) an
 """
 from __future__ import annotations
 
+import codecs
 import collections
 import ctypes
 import io
@@ -177,7 +178,7 @@ def rebuild_sparse(layout, parts):
     return sparse_csr_tensor(*parts[:3], tuple(parts[3]))
 
 
-ALLOWED = {("collections", "OrderedDict"): collections.OrderedDict, ("torch._utils", "_rebuild_tensor_v2"): rebuild_tensor,
+ALLOWED = {("collections", "OrderedDict"): collections.OrderedDict, ("_codecs", "encode"): codecs.encode, ("torch._utils", "_rebuild_tensor_v2"): rebuild_tensor,
            ("torch._utils", "_rebuild_sparse_tensor"): rebuild_sparse, ("torch.serialization", "_get_layout"): layout_named,
            ("torch._utils", "_rebuild_parameter"): rebuild_parameter, ("torch", "Size"): Size, ("torch", "device"): Device, ("torch.nn.parameter", "Parameter"): Parameter,
            **{("torch", name): dtype for name, dtype in STORAGES.items()}, **{("torch", name): dtype for name, dtype in BY_NAME.items()}}

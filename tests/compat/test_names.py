@@ -163,3 +163,12 @@ def test_running_combinations():
 def test_names_of_types(make):
     import torch as judge
     assert torch.typename(make(torch)).rpartition(".")[2] == judge.typename(make(judge)).rpartition(".")[2]
+
+
+def test_transforms_of_the_second_version():
+    from rushlight._dynamo.eval_frame import OptimizedModule
+    from rushlight.compat.torchvision.transforms import v2
+    image = v2.ToImage()(np.zeros((4, 5, 1), np.uint8) + 255)
+    assert tuple(image.shape) == (1, 4, 5) and v2.ToDtype(torch.float32, scale=True)(image).max().item() == 1
+    assert tuple(v2.functional.grayscale_to_rgb(image).shape) == (3, 4, 5)
+    assert isinstance(torch.compile(torch.nn.ReLU()), OptimizedModule) and torch.nn.modules.module._EXTRA_STATE_KEY_SUFFIX == "_extra_state"

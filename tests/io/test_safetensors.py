@@ -127,3 +127,9 @@ def test_the_package_runs_on_rushlight(tmp_path):
     done = subprocess.run([sys.executable, "-m", "rushlight", str(tmp_path / "program.py"), str(tmp_path / "x.safetensors")], capture_output=True, text=True,
                           timeout=120, env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert done.stdout.strip() == "done", done.stderr
+
+
+def test_bytes_in_an_older_pickle_are_plain_data(tmp_path):
+    import rushlight
+    rushlight.save({"state": b"\x00\xff"}, tmp_path / "saved.pt", pickle_protocol=2)  # written as codecs.encode of a text
+    assert rushlight.load(tmp_path / "saved.pt", weights_only=True) == {"state": b"\x00\xff"}

@@ -115,6 +115,9 @@ DICTS = ("_parameters", "_buffers", "_modules", "_backward_pre_hooks", "_backwar
          "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")
 
 
+_EXTRA_STATE_KEY_SUFFIX = "_extra_state"  # the last part of a key of ``state_dict`` that is no tensor
+
+
 class Module:
     """The base of all networks: assign Parameters and Modules as attributes, and define ``forward``."""
 

@@ -2,16 +2,16 @@
 from .. import *  # noqa: F401,F403
 from .. import __all__ as _names
 from ..modules import ToTensor
-from . import functional
+from .functional import to_dtype, to_image  # the module itself becomes ``functional`` here
 
-__all__ = [*_names, "ToDtype", "ToImage", "functional"]
+__all__ = [*_names, "ToDtype", "ToImage"]
 
 
 class ToImage(ToTensor):
     """An image (PIL, array or tensor) as a tensor [c, h, w] of its own dtype."""
 
     def __call__(self, pic):
-        return functional.to_image(pic)
+        return to_image(pic)
 
 
 class ToDtype:
@@ -26,4 +26,4 @@ class ToDtype:
         self.dtype, self.scale = dtype, scale
 
     def __call__(self, image):
-        return functional.to_dtype(image, self.dtype, self.scale)
+        return to_dtype(image, self.dtype, self.scale)
