@@ -1,0 +1,100 @@
+"""A traced module cut into submodules."""
+from __future__ import annotations
+
+import operator
+
+from ...nn import Module
+from ..graph import Graph
+from ..graph_module import GraphModule
+
+
+class Partition:
+    """The nodes of one submodule; ``inputs``: the nodes outside that they read; ``outputs``: those of them that are read outside."""
+
+    def __init__(self, name: str):
+        self.name, self.nodes, self.inputs, self.outputs, self.before = name, [], {}, {}, {}
+
+
+def split_module(m, root_m, split_callback, qualname_map=None, keep_original_order=False, keep_original_node_name=False):
+    """A module in which each group of nodes is a submodule ``submod_0``, ``submod_1``, ...; ``split_callback(node)`` gives the group's number.
+
+    ``qualname_map``, if given, is filled with {name in the result: name in ``m``} of the parts used.  RuntimeError where groups need each
+    other in a circle.
+    """
+    partitions, place = {}, {}
+    for node in m.graph.nodes:
+        if node.op not in ("placeholder", "get_attr", "output"):
+            number = split_callback(node)
+            place[node] = partitions.setdefault(number, Partition(f"submod_{number}"))
+            place[node].nodes.append(node)
+    for node in m.graph.nodes:
+        for used in node.all_input_nodes:
+            source, target = place.get(used), place.get(node)
+            if source is target or used.op == "get_attr" and target is not None:
+                continue
+            if source is not None:
+                source.outputs[used] = None
+            if target is not None:
+                target.inputs[used] = None
+                if source is not None:
+                    target.before[source] = None
+    graph, env, attributes = Graph(), {}, {}
+    for node in m.graph.nodes:
+        if node.op in ("placeholder", "get_attr") and (node.op == "placeholder" or any(user not in place for user in node.users)):
+            env[node] = graph.node_copy(node)
+    for partition in in_order(list(partitions.values())):
+        attributes[partition.name] = submodule(m, partition, qualname_map)
+        called = graph.call_module(partition.name, tuple(env[n] for n in partition.inputs))
+        outputs = list(partition.outputs)
+        if len(outputs) == 1:
+            env[outputs[0]] = called
+        else:
+            env.update((node, graph.call_function(operator.getitem, (called, k))) for k, node in enumerate(outputs))
+    result = next(n for n in m.graph.nodes if n.op == "output")
+    graph.node_copy(result, env.__getitem__)
+    return GraphModule(whole(m, graph, attributes), graph)
+
+
+def in_order(partitions) -> list:
+    """The partitions, each after those that it needs.  RuntimeError where there is no such order."""
+    done: dict = {}
+    while len(done) < len(partitions):
+        ready = [p for p in partitions if p not in done and all(b in done for b in p.before)]
+        if not ready:
+            raise RuntimeError(f"the groups {[p.name for p in partitions if p not in done]} need each other in a circle: choose groups that follow one another")
+        done[ready[0]] = None
+    return list(done)
+
+
+def submodule(m, partition: Partition, names) -> GraphModule:
+    """The nodes of a partition as a module of their own."""
+    graph = Graph()
+    env = {node: graph.placeholder(node.name) for node in partition.inputs}
+    for node in partition.nodes:
+        for used in node.all_input_nodes:
+            if used not in env:
+                env[used] = graph.node_copy(used)  # attributes belong to those who read them
+        env[node] = graph.node_copy(node, env.__getitem__)
+        if names is not None and node.op == "call_module":
+            names[f"{partition.name}.{node.target}"] = node.target
+    outputs = [env[n] for n in partition.outputs]
+    graph.output(outputs[0] if len(outputs) == 1 else tuple(outputs))
+    return GraphModule(m, graph, partition.name)
+
+
+def whole(m, graph: Graph, submodules: dict) -> Module:
+    """What the cut graph finds its parts in."""
+    root = Module()
+    for name, value in submodules.items():
+        root.add_module(name, value)
+    for node in graph.nodes:
+        if node.op == "get_attr":
+            value = operator.attrgetter(node.target)(m)
+            where = root
+            *path, last = node.target.split(".")
+            for name in path:
+                if not hasattr(where, name):
+                    where.add_module(name, Module())
+                where = getattr(where, name)
+            setattr(where, last, value)
+    return root
