@@ -5,6 +5,7 @@ plain tensors and numbers.
 """
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import inspect
 import threading
@@ -99,14 +100,15 @@ def plan_for(op: Op, args, names, key, mask) -> Plan:
         op.plans[key] = made = python_plan(op, call_respelled(op)).settle(op)
         return made
     call = family.call_of(op, key)
-    made = call and call.plan()
+    with chosen_settings(op):
+        made = call and call.plan()
     entry = store.entry(op, key) if made is None or call.early() else None
     if made is None:
         made = entry and stored_plan(op, entry)
         if made is not None:
             entry = None  # it is kept already
         else:
-            with planning:
+            with planning, chosen_settings(op):  # templates choose when sizes are put in
                 made = call and call.founded(args, names, mask, draft_plan) or draft_plan(op, args, names, mask).settle(op)
         if call:
             call.remember()
@@ -125,6 +127,12 @@ def plan_for(op: Op, args, names, key, mask) -> Plan:
     op.plans[key] = made
     log.debug("%s: %s", op.name, describe(made))
     return made
+
+
+def chosen_settings(op: Op):
+    """The settings that a compiled graph was asked to be planned under, for a block."""
+    chosen = op.facts.get("settings")
+    return settings.set(**chosen) if chosen else contextlib.nullcontext()
 
 
 def call_with_numbers(op: Op):
@@ -148,7 +156,7 @@ def is_count(value) -> bool:
 
 def draft_plan(op: Op, args, names, mask) -> "Draft":
     """The plan of a call, made by one thread at a time."""
-    with planning, interpret.unwound(), interpret.precision(0), settings.set(**op.facts.get("settings", {})):
+    with planning, interpret.unwound(), interpret.precision(0), chosen_settings(op):
         progress.begin(op.name)
         try:
             return make_plan(op, args, names, mask)
