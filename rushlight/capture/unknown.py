@@ -3,10 +3,10 @@ from __future__ import annotations
 
 from ..compiling import _check
 from ..core.expr import eq, le, lt, ne
-from ..core.native import Tensor
+from ..core.native import Tensor, state
 from .arithmetic import BINARY, COMPARE, exact, whole
 from .errors import Break
-from .values import Constant, Number, TensorValue
+from .values import Constant, Number, Object, TensorValue
 
 CONDITIONS = {"<": lt, "<=": le, "==": eq, "!=": ne, ">": lambda a, b: lt(b, a), ">=": lambda a, b: le(b, a)}  # of integers, as Exprs
 
@@ -70,8 +70,7 @@ class Unknown:
         value = self.force(value)
         unknown = self.unknown(value) or isinstance(value, TensorValue) and not value.fake.meta.shape
         steps = [one for one in frame.listing.instructions[place:place + 5] if one.op != "NOP"]
-        pending = self.changed or len(self.attributes) > len(self.modes_set()) or self.stores or self.notes  # effects that would be lost, the graph failing before them
-        if not unknown or steps[0].arg is not AssertionError or pending or self.within_try():
+        if not unknown or steps[0].arg is not AssertionError or self.effects_pending() or self.within_try():
             return False
         if steps[1].op == "RAISE_VARARGS":
             error = AssertionError()
@@ -84,6 +83,11 @@ class Unknown:
         else:
             self.require_now(value, error)
         return True
+
+    def effects_pending(self) -> bool:
+        """Whether effects on what is outside wait for the end of the segment: they would be lost if the graph raised."""
+        outside = any(isinstance(owner, TensorValue) or isinstance(owner, Object) and owner.value is not state for owner, _ in self.owners.values())
+        return bool(self.changed or outside or self.stores or self.notes)
 
     def within_try(self) -> bool:
         """Whether the program may catch an error of the instruction at hand, which the graph would raise later."""
