@@ -33,9 +33,11 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
     from .capture.frames import Owner
     from .capture.modes import chosen
     backend = Default.backend if backend is None else backend
-    options = dict(options or {})
-    keep = options.pop("guard_filter_fn", None)
-    owner = Owner(find(backend), fullgraph, dynamic, chosen(backend, mode, options or None), keep)
+    keep = None
+    if options is not None:
+        options = dict(options)
+        keep = options.pop("guard_filter_fn", None)
+    owner = Owner(find(backend), fullgraph, dynamic, chosen(backend, mode, options), keep)
     return compiled(model, owner)
 
 
