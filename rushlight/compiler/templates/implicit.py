@@ -13,7 +13,7 @@ from .pack import write_quads
 
 # The slots of the kernels that pack weights: "offsets" is a table of byte offsets of each k.
 WEIGHT_SLOTS = ("weights", "packed", "offsets", "rows", "depth", "row_stride", "group_stride", "group_tiles", "tile_bytes",
-                "blocks", "block_depth", "elements", "second", "pairs")
+                "blocks", "run", "elements", "second", "pairs")
 SLOTS = ("weights", "image", "out", "scratch", "k_offsets", "out_offsets", "rows", "depth", "block_tiles", "row_blocks",
          "block_panels", "panel_blocks", "block_depth", "panels_per_image", "panels", "group_tiles", "tile_bytes",
          "image_bytes", "image_group_bytes", "out_batch", "out_group", "out_row", "scratch_bytes", "partial_bytes")
@@ -24,7 +24,7 @@ def weight_kernel(numbers, rows, contiguous):
 
     `contiguous`: the weights of a row are neighbours in the order of k, and a unit is a tile of rows. Else a table says
     where each k lies, and a unit is a block along k for all rows: it is rows that are close in memory, and reading them
-    tile by tile would come back to every cache set many times. A word of two takes the other "second" bytes on, up to
+    tile by tile would come back to every cache set many times; such a block has "run" words. A word of two takes the other "second" bytes on, up to
     number "pairs" along k.
     """
     write = _write_tile_of_rows if contiguous else _write_block_along_k
@@ -54,8 +54,8 @@ def _write_tile_of_rows(f, s, numbers, rows, unit):
 def _write_block_along_k(f, s, numbers, rows, unit):
     word, stride = numbers.word, s.row_stride
     group = f.div(unit, s.blocks)
-    first = f.mul(f.sub(unit, f.mul(group, s.blocks)), s.block_depth)
-    stop = f.minimum(f.add(first, s.block_depth), s.depth)
+    first = f.mul(f.sub(unit, f.mul(group, s.blocks)), s.run)
+    stop = f.minimum(f.add(first, s.run), s.depth)
     weights = f.offset(s.weights, f.mul(group, s.group_stride))
 
     def one(at, k):

@@ -149,7 +149,7 @@ class Builder:
         contiguous = product.weight_offsets is None and (kind.per_word == 1 or blocks.depth == self._words(product.channels))
         kernel = implicit.weight_kernel(kind, blocks.tile_rows, contiguous)
         units = self.c.groups * (blocks.tiles if contiguous else slots["blocks"])
-        words = blocks.tile_rows * blocks.depth if contiguous else product.rows * slots["block_depth"]
+        words = blocks.tile_rows * blocks.depth if contiguous else product.rows * slots["run"]
         grain = max(1, 8192 // max(words, 1))
         sources = {"weights": ("pointer", "weight", 0), "packed": ("temp", packed, 0)}
         self._add(kernel, units, grain, implicit.WEIGHT_SLOTS, slots, sources)
@@ -163,7 +163,7 @@ class Builder:
         word_bytes = self.word.bytes
         planes = self._words(product.channels)
         taps = blocks.depth // planes
-        block_depth = _WEIGHT_ROWS * taps
+        run = _WEIGHT_ROWS * taps
         offsets = product.weight_offsets
         if offsets is None:
             offsets = np.arange(product.channels * taps) * self.size
@@ -172,7 +172,7 @@ class Builder:
             "second": int(offsets[1, 0] - offsets[0, 0]) if len(offsets) > 1 and taps else 0,
             "elements": product.channels * taps,
             "pairs": product.channels // self.kind.per_word * taps,
-            "block_depth": block_depth, "blocks": -(-blocks.depth // max(block_depth, 1)),
+            "run": run, "blocks": -(-blocks.depth // max(run, 1)),
             "rows": product.rows, "depth": blocks.depth, "row_stride": product.row_weights * self.size,
             "group_tiles": blocks.tiles, "group_stride": product.group_weights * self.size,
             "tile_bytes": -(-blocks.depth // CHUNK) * CHUNK * blocks.tile_rows * word_bytes + 64,
