@@ -126,6 +126,7 @@ class Writer:
     def __init__(self, machine):
         self.machine = machine
         self.builds: list[str] = []
+        self.late: list[str] = []  # what follows the effects
         self.loads: list[str] = []
         self.names: dict = {}  # id of a Value -> the expression that holds it
         self.outputs: dict = {}  # graph output node -> its name
@@ -282,7 +283,12 @@ class Writer:
         self.builds.append(f"{name} = Partial({', '.join(parts)})")
 
     def build_IteratorValue(self, value, name):
-        self.builds.append(f"{name} = ITERATOR({self.write(value.sequence)}, {value.position})")
+        sequence = self.write(value.sequence)
+        if value.position and isinstance(value.sequence, Sequence) and value.sequence.kind is list:  # which may only have its items after the effects
+            self.builds.append(f"{name} = iter({sequence})")
+            self.late.append(f"{name}.__setstate__({value.position})")
+        else:
+            self.builds.append(f"{name} = ITERATOR({sequence}, {value.position})")
 
     def build_GeneratorValue(self, value, name):
         if value.started:
@@ -565,7 +571,7 @@ def write_segment(machine, ending) -> Segment:
     last = writer.finish(ending)
     effects = [*map(writer.deferred, machine.notes), *writer.effects()]
     calls, graph, fetched = writer.graph_call()
-    body = [*writer.loads, *calls, *writer.builds, *effects, *last]
+    body = [*writer.loads, *calls, *writer.builds, *effects, *writer.late, *last]
     source = "\n".join(["def run(V, P):", *(f"    {line}" for line in body)])
     for node in machine.recorder.sizes_read:
         if node in machine.checks:

@@ -122,6 +122,19 @@ def in_a_comprehension(x):
     return [opaque(v) + 1 for v in (x + 1, x + 2)]
 
 
+@case(2, "RB006")
+def in_a_loop_over_a_list_that_was_changed(x, items=[0]):
+    """The iterator is made before the list has its items again."""
+    items[:] = [0]
+    opaque(x)
+    items[1:] = [1, 2]
+    found = []
+    for v in items:
+        if v == 2:
+            found.append(opaque(x) + v)
+    return found, items
+
+
 @case(2, ("RB010", "RB004"))
 def in_a_generator(x):
     def steps():
