@@ -241,6 +241,8 @@ class Draft:
             if field not in self.OWN:
                 setattr(plan, field, settled(value, sizes) if sizes else value)
         if self.outline is not None:
+            for meta in settled(self.outline.outputs, sizes) if sizes else self.outline.outputs:
+                check_size(meta)
             install(plan, self.outline.code(sizes, self.mixed))
         if self.derived is not None and sizes:
             settle_backward(plan, self, sizes)
@@ -529,8 +531,6 @@ def part_of_derivative(trace, arguments, mask, stores) -> str:
 
 def install(plan: Plan, code: Code):
     plan.outputs = tuple(code.outputs)
-    for meta in code.outputs:
-        check_size(meta)
     plan.sizes = tuple(m.nbytes for m in code.outputs)
     plan.itemsizes = tuple(m.itemsize for m in code.outputs)
     plan.temporaries, plan.inside, plan.reused = tuple(code.temporaries), code.inside, code.reused

@@ -518,10 +518,12 @@ def roll(input, shifts, dims=None):
     shifts, dims = ((v,) if isinstance(v, int) else tuple(v) for v in (shifts, dims))
     if len(shifts) != len(dims):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
+    if not input.numel():  # whatever the dimensions are, as in PyTorch
+        return input.clone()
     out = input
     for shift, dim in zip(shifts, dims):
         at = wrapped(dim, input.dim())
-        shift = shift % input.shape[at] if input.shape[at] else 0
+        shift = shift % input.shape[at]
         out = rolled(out, shift, at) if shift else out
     return out if out is not input else input.clone()
 

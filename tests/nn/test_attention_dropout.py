@@ -64,13 +64,10 @@ def test_numpy_drops_the_same():
     (q, k, v), _ = operands("long", "float32")
     results = []
     for kernels in (True, False):
-        before, settings.kernels = settings.kernels, kernels
-        try:
+        with settings.set(kernels=kernels):
             rushlight.manual_seed(0)
             x = q if kernels else q.detach().clone().transpose(2, 3).contiguous().transpose(2, 3)  # strides of their own: a plan of their own
             results.append(F.scaled_dot_product_attention(x, k, v, dropout_p=0.5).detach().numpy())
-        finally:
-            settings.kernels = before
     np.testing.assert_allclose(*results, atol=2e-6)
 
 
