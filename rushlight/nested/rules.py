@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 
+from ..core.composed import member, rulebook
 from ..core.errors import UnsupportedLayoutError
 from ..core.native import Op, Tensor
 from ..core.op import OPS, bind
@@ -19,7 +20,7 @@ from ..transforms.elementwise import is_elementwise
 from .ragged import Ragged
 from .tensor import Nested, contiguous, made
 
-RULES: dict = {}
+RULES, rule = rulebook()
 PLAIN = frozenset((  # members of tensors that ask for types only, or call what is defined for nested tensors
     "dtype", "device", "element_size", "is_floating_point", "is_complex", "float", "double", "half", "bfloat16", "long", "int", "short", "char", "byte", "bool", "type_as",
     "cpu", "grad_fn", "layout"))
@@ -28,22 +29,13 @@ ON_ROWS = ("nn.functional.linear", "nn.functional.layer_norm", "layer_norm", "nn
            "nn.functional.alpha_dropout", "zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like", "randint_like", "clone", "detach")
 
 
-def rule(*names):
-    """Enters a function as what these operators do with nested arguments."""
-    def enter(function):
-        for name in names:
-            RULES[OPS[name]] = function
-        return function
-    return enter
-
-
 def answer(func, args, kwargs):
     """The result of a call with nested arguments."""
     found = RULES.get(func)
     if found is not None:
         return found(*args, **kwargs)
     if not isinstance(func, Op):
-        name = getattr(getattr(func, "__self__", None), "fget", func).__name__
+        name = member(func)
         if name in PLAIN:
             with DisableTorchFunctionSubclass():
                 return func(*args, **kwargs)

@@ -2,15 +2,16 @@
 from __future__ import annotations
 
 from ..core import convert
+from ..core.composed import Composed
 from ..core.errors import UnsupportedLayoutError
 from ..core.meta import Meta, Size
-from ..core.native import Tensor, allocate
+from ..core.native import allocate
 from ..core.op import OPS
 from ..core.tensor import blank, wrapped
 from .ragged import Ragged
 
 
-class Nested(Tensor):
+class Nested(Composed):
     """A batch whose examples differ in the size of one dimension, ``ragged``, number ``at`` of all (the batch is number 0).
 
     ``rows`` has all other dimensions; along its dimension ``at - 1`` the examples lie end to end.
@@ -18,8 +19,7 @@ class Nested(Tensor):
 
     is_nested = True
     layout = property(lambda self: self.laid_out)
-    is_leaf = property(lambda self: self.rows.is_leaf)
-    grad_fn = property(lambda self: self.rows.grad_fn)
+    inner = property(lambda self: self.rows)
     ndim = property(lambda self: self.rows.dim() + 1)
     _ragged_idx = property(lambda self: self.at)
     _max_seqlen = property(lambda self: self.ragged.longest)
@@ -116,49 +116,19 @@ class Nested(Tensor):
         return padded(self, padding, output_size)
 
     # --- history -----------------------------------------------------------------------------------------------------------------
-    @property
-    def requires_grad(self):
-        return self.rows.requires_grad
-
-    @requires_grad.setter
-    def requires_grad(self, value):
-        self.rows.requires_grad = value
-
-    def requires_grad_(self, requires_grad=True):
-        """Sets ``requires_grad`` in place."""
-        self.rows.requires_grad_(requires_grad)
-        return self
-
-    @property
-    def grad(self):
-        """The gradient, nested in the same way."""
-        found = self.rows.grad
-        return None if found is None else self.with_rows(found)
-
-    @grad.setter
-    def grad(self, value):
-        self.rows.grad = None if value is None else value.rows
-
-    def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
-        """Backward from all rows; ``gradient`` is nested in the same way."""
-        self.rows.backward(None if gradient is None else gradient.rows, retain_graph, create_graph, inputs)
-
     def retain_grad(self):
         self.rows.retain_grad()
 
     # --- copies ------------------------------------------------------------------------------------------------------------------
+    def around(self, inner):
+        return self.with_rows(inner)
+
     def with_rows(self, rows):
         return made(rows, self.ragged, self.at, self.layout)
 
     def to(self, *args, **kwargs):
         """This tensor with rows of another dtype."""
         return self.with_rows(self.rows.to(*(a.rows if isinstance(a, Nested) else a for a in args), **kwargs))
-
-    def __deepcopy__(self, memo):
-        if not self.is_leaf:
-            raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment")
-        copied = memo[id(self)] = self.with_rows(self.rows.detach().clone()).requires_grad_(self.requires_grad)
-        return copied
 
     def __reduce_ex__(self, protocol):
         return restored, (self.rows, self.ragged.starts, self.ragged.lengths, self.at, self.layout)

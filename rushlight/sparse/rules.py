@@ -5,6 +5,7 @@ rule here; what has none raises, and says how to go on.
 """
 from __future__ import annotations
 
+from ..core.composed import member, rulebook
 from ..core.errors import UnsupportedLayoutError
 from ..core.native import Op, Tensor
 from ..core.op import OPS
@@ -13,19 +14,10 @@ from ..core.tensor import wrapped
 from ..transforms.elementwise import is_elementwise
 from .tensor import Coo, Csr, Sparse, made, masked
 
-RULES: dict = {}
+RULES, rule = rulebook()
 WITHOUT_ELEMENTS = frozenset((  # members of tensors that ask for sizes and types only, or call ``to``
     "shape", "dtype", "device", "ndim", "dim", "size", "numel", "element_size", "is_floating_point", "is_complex", "float", "double", "half", "bfloat16", "long", "int",
     "type_as", "cpu", "__len__"))
-
-
-def rule(*names):
-    """Enters a function as what these operators do with sparse arguments."""
-    def enter(function):
-        for name in names:
-            RULES[OPS[name]] = function
-        return function
-    return enter
 
 
 def answer(func, args, kwargs):
@@ -42,11 +34,6 @@ def answer(func, args, kwargs):
         return own.with_elements(func(own.elements, *args[1:], **kwargs))
     layouts = " and ".join(sorted({str(a.layout) for a in args if isinstance(a, Sparse)}))
     raise UnsupportedLayoutError(f"{name}: not implemented for the layout {layouts or 'torch.sparse_coo'}", "dense tensors", "convert with to_dense() first")
-
-
-def member(func) -> str:
-    """The name of a member of Tensor, be it a method or what a property reads."""
-    return getattr(getattr(func, "__self__", None), "fget", func).__name__
 
 
 def keeps_zeros(operator, args, kwargs) -> bool:

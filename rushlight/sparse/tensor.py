@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ..core import convert
+from ..core.composed import Composed
 from ..core.dtypes import INTEGER, int64
 from ..core.errors import UnsupportedLayoutError
 from ..core.exchange import as_tensor
@@ -11,43 +12,18 @@ from ..core.op import OPS
 from ..core.tensor import blank
 
 
-class Sparse(Tensor):
+class Sparse(Composed):
     """A tensor of which only some elements are kept.  It has the sizes of the whole, and no memory of its own."""
 
-    is_leaf = property(lambda self: self.elements.is_leaf)
-    grad_fn = property(lambda self: self.elements.grad_fn)
+    inner = property(lambda self: self.elements)
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         from .rules import answer
         return answer(func, args, kwargs or {})
 
-    @property
-    def requires_grad(self):
-        return self.elements.requires_grad
-
-    @requires_grad.setter
-    def requires_grad(self, value):
-        self.elements.requires_grad = value
-
-    def requires_grad_(self, requires_grad=True):
-        """Sets ``requires_grad`` in place."""
-        self.elements.requires_grad_(requires_grad)
-        return self
-
-    @property
-    def grad(self):
-        """The gradient of the elements that are kept, as a sparse tensor."""
-        found = self.elements.grad
-        return None if found is None else self.with_elements(found)
-
-    @grad.setter
-    def grad(self, value):
-        self.elements.grad = None if value is None else value.elements
-
-    def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
-        """Backward from the elements; ``gradient`` is sparse, with elements at the same places."""
-        self.elements.backward(None if gradient is None else gradient.elements, retain_graph, create_graph, inputs)
+    def around(self, inner):
+        return self.with_elements(inner)
 
     def _nnz(self) -> int:
         return self.elements.size(0)
@@ -67,12 +43,6 @@ class Sparse(Tensor):
                 raise UnsupportedLayoutError("a sparse tensor is indexed by numbers", "ints", "use index_select, or to_dense() first")
             found = OPS["select"](found, 0, index)
         return found
-
-    def __deepcopy__(self, memo):
-        if not self.is_leaf:
-            raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment")
-        copied = memo[id(self)] = self.with_elements(self.elements.detach().clone()).requires_grad_(self.requires_grad)
-        return copied
 
     def to_dense(self, dtype=None, *, masked_grad=None):
         """The whole tensor, zero where nothing is kept."""

@@ -1,0 +1,63 @@
+"""Tensors around another one, through which their gradients flow: what sparse and nested tensors share."""
+from __future__ import annotations
+
+from .native import Tensor
+from .op import OPS
+
+
+class Composed(Tensor):
+    """A tensor that shows another one, ``inner``, and has its history.  ``around(inner)`` shows another one in the same way."""
+
+    is_leaf = property(lambda self: self.inner.is_leaf)
+    grad_fn = property(lambda self: self.inner.grad_fn)
+
+    @property
+    def requires_grad(self):
+        return self.inner.requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value):
+        self.inner.requires_grad = value
+
+    def requires_grad_(self, requires_grad=True):
+        """Sets ``requires_grad`` in place."""
+        self.inner.requires_grad_(requires_grad)
+        return self
+
+    @property
+    def grad(self):
+        """The gradient, a tensor of the same kind."""
+        found = self.inner.grad
+        return None if found is None else self.around(found)
+
+    @grad.setter
+    def grad(self, value):
+        self.inner.grad = None if value is None else value.inner
+
+    def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+        """Backward from the inner tensor; ``gradient`` is of the same kind, with elements at the same places."""
+        self.inner.backward(None if gradient is None else gradient.inner, retain_graph, create_graph, inputs)
+
+    def __deepcopy__(self, memo):
+        if not self.is_leaf:
+            raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment")
+        copied = memo[id(self)] = self.around(self.inner.detach().clone()).requires_grad_(self.requires_grad)
+        return copied
+
+
+def rulebook():
+    """A table from operators to what they do with tensors of one class, and the decorator ``rule(*names)`` that fills it."""
+    rules: dict = {}
+
+    def rule(*names):
+        def enter(function):
+            rules.update((OPS[name], function) for name in names)
+            return function
+        return enter
+
+    return rules, rule
+
+
+def member(function) -> str:
+    """The name of a member of Tensor, be it a method or what a property reads."""
+    return getattr(getattr(function, "__self__", None), "fget", function).__name__
