@@ -72,7 +72,7 @@ def call_of(op: Op, key):
 
 
 class Kin:
-    """Calls of one form: (numbers, key) of a few of them, and their families."""
+    """Calls of one form: the keys of a few of them, and their families."""
 
     def __init__(self):
         self.examples, self.families, self.served = [], [], 0
@@ -105,15 +105,13 @@ class Call:
 
     def remember(self):
         """Keeps the call for comparison with later ones."""
-        self.kin.examples = [*self.kin.examples[-EXAMPLES + 1:], (self.numbers, self.key)]
+        self.kin.examples = [*self.kin.examples[-EXAMPLES + 1:], self.key]
 
     def founded(self, args, names, mask, draft_plan):
         """The plan by a new family, where sizes seem to vary; else None."""
         symbols = self.symbols() if len(self.kin.families) < MOST_FAMILIES else None
         if symbols is None:
             return None
-        if "settings" in self.op.facts:
-            self.known.facts["settings"] = self.op.facts["settings"]
         families = self.kin.families
         try:
             with symbols.facts:
@@ -134,7 +132,7 @@ class Call:
         sizes = self.sizes or given_sizes(self.known, self.key)
         if sizes:
             return Told(self.known.facts["inputs"], sizes, leading=bool(self.sizes))
-        found = (Compared(self.key, key) for _, key in reversed(self.kin.examples))
+        found = (Compared(self.key, key) for key in reversed(self.kin.examples))
         alike = [one for one in found if 0 < len(one.found) <= MOST_SYMBOLS]
         return alike[0] if len(alike) >= ENOUGH else None
 

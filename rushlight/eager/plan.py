@@ -155,8 +155,8 @@ def is_count(value) -> bool:
 
 
 def draft_plan(op: Op, args, names, mask) -> "Draft":
-    """The plan of a call, made by one thread at a time."""
-    with planning, interpret.unwound(), interpret.precision(0), chosen_settings(op):
+    """The plan of a call; the caller holds the lock, and has put the settings in force that the operator was asked to be planned under."""
+    with interpret.unwound(), interpret.precision(0):
         progress.begin(op.name)
         try:
             return make_plan(op, args, names, mask)
