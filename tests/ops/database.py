@@ -3,9 +3,11 @@ import functools
 import itertools
 
 import numpy as np
+import pytest
 import torch
 
 import rushlight as rl
+from rushlight.core.settings import settings
 
 LOOKED_AT, MOST = 40, 120  # samples of an entry that are considered; elements that one may have
 SPELLED = {  # entries whose samples come in another order than the arguments of the function that users call
@@ -16,6 +18,13 @@ SPELLED = {  # entries whose samples come in another order than the arguments of
     "where": lambda x, condition, other, **how: rl.where(condition, x, other, **how),
     "nn.functional.embedding": lambda weight, index, **how: rl.nn.functional.embedding(index, weight, **how),
 }
+
+
+@pytest.fixture(autouse=True)
+def by_meaning():
+    """Programs run by their NumPy meaning, in every file that imports this."""
+    with settings.set(kernels=False, store=False):
+        yield
 
 
 class Entry:

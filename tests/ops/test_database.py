@@ -12,9 +12,8 @@ from torch.testing._internal.common_methods_invocations import op_db  # noqa: E4
 
 import rushlight as rl  # noqa: E402
 from rushlight import func  # noqa: E402
-from rushlight.core.settings import settings  # noqa: E402
 
-from .database import Entry, draw, function, title  # noqa: E402
+from .database import Entry, by_meaning, draw, function, title  # noqa: E402, F401
 
 STEP = 1e-6
 RANDOM = {"normal", "bernoulli", "multinomial", "cauchy", "exponential", "geometric", "log_normal", "uniform", "rand_like", "randn_like", "svd_lowrank", "pca_lowrank",
@@ -33,12 +32,6 @@ def differentiable(info):
 
 ENTRIES = [Entry(info) for info in op_db if differentiable(info) and function(info.name) is not None and title(info) not in OTHERWISE]
 each_entry = pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: title(e.info))
-
-
-@pytest.fixture(autouse=True)
-def by_meaning():
-    with settings.set(kernels=False, store=False):
-        yield
 
 
 class Case:

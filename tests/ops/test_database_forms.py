@@ -11,9 +11,8 @@ pytest.importorskip("expecttest")  # PyTorch's database wants it
 from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
 
 import rushlight as rl  # noqa: E402
-from rushlight.core.settings import settings  # noqa: E402
 
-from .database import Entry, function, tensors, title  # noqa: E402
+from .database import Entry, by_meaning, function, tensors, title  # noqa: E402, F401
 from .test_database import NOT_HERE, OTHERWISE, RANDOM  # noqa: E402
 
 BY_PLACE = {**NOT_HERE, "as_strided_scatter": "its input is row-major", "view": "it refuses gaps", "view_as": "it refuses gaps", "view_copy": "it refuses gaps"}
@@ -27,12 +26,6 @@ def fixed(info):
 
 ENTRIES = [Entry(info) for info in op_db if fixed(info) and function(info.name) is not None and title(info) not in OTHERWISE]
 each_entry = pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: title(e.info))
-
-
-@pytest.fixture(autouse=True)
-def by_meaning():
-    with settings.set(kernels=False, store=False):
-        yield
 
 
 def prepared(entry):
