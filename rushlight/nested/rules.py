@@ -1,6 +1,6 @@
 """What operators do with nested tensors.
 
-1. An operator that is elementwise, or that looks at last dimensions only, acts on the rows of all examples at once.
+1. An operator that is elementwise, or says that it looks at last dimensions only (the fact ``by_rows``), acts on the rows of all examples at once.
 2. One that takes dimensions acts on rows too, with dimensions counted from theirs, unless the ragged one is among them.
 3. One along the ragged dimension acts on each example; sums and their kin do so for all at once.
 
@@ -25,8 +25,6 @@ PLAIN = frozenset((  # members of tensors that ask for types only, or call what 
     "dtype", "device", "element_size", "is_floating_point", "is_complex", "float", "double", "half", "bfloat16", "long", "int", "short", "char", "byte", "bool", "type_as",
     "cpu", "grad_fn", "layout"))
 DIMENSIONS = ("dim", "dim0", "dim1", "start_dim", "end_dim")  # parameters that name dimensions
-ON_ROWS = ("nn.functional.linear", "nn.functional.layer_norm", "layer_norm", "nn.functional.rms_norm", "rms_norm", "nn.functional.embedding", "nn.functional.dropout", "dropout",
-           "nn.functional.alpha_dropout", "zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like", "randint_like", "clone", "detach")
 
 
 def answer(func, args, kwargs):
@@ -40,7 +38,7 @@ def answer(func, args, kwargs):
             with DisableTorchFunctionSubclass():
                 return func(*args, **kwargs)
         raise unsupported(name, args)
-    if func.name in ON_ROWS:
+    if func.facts.get("by_rows"):
         return on_rows(func, args, kwargs)
     if func.facts.get("composite"):
         return func.body(*args, **kwargs)

@@ -369,13 +369,13 @@ def dropped(input, p, training, shape, inplace=False):
     return input.copy_(out) if inplace else out
 
 
-@op(composite=True, namespace=F)
+@op(composite=True, namespace=F, by_rows=True)
 def dropout(input, p=0.5, training=True, inplace=False):
     """Elements zeroed with probability p, the others scaled by 1 / (1 - p)."""
     return dropped(input, p, training, input.shape, inplace)
 
 
-@op(composite=True, method=False, name="dropout")
+@op(composite=True, method=False, name="dropout", by_rows=True)
 def dropout_top(input, p, train):
     """Elements zeroed with probability p when ``train``."""
     return dropped(input, p, train, input.shape)
@@ -409,7 +409,7 @@ def alpha(name, whole):
             out = (input * keep + low * (1 - keep)) * a - a * low * p
         return input.copy_(out) if inplace else out
     body.__name__, body.__doc__ = name, "Dropout that keeps mean and variance under SELU (Klambauer et al. 2017)."
-    return op(body, composite=True, namespace=F)
+    return op(body, composite=True, namespace=F, by_rows=not whole)
 
 
 alpha_dropout, feature_alpha_dropout = alpha("alpha_dropout", False), alpha("feature_alpha_dropout", True)

@@ -170,7 +170,7 @@ def vjp(g, y, weight, indices, padding_idx):  # noqa: F811
     return [P.put(P.full(shape=tuple(weight.shape), value=0, dtype=weight.dtype), at, g, dim=0, combine="add"), None]
 
 
-@op(composite=True, namespace=F)
+@op(composite=True, namespace=F, by_rows=True)
 def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
     """The rows of ``weight`` [v, d] at integer positions [*] -> [*, d]."""
     if input.dtype not in (int64, int32):

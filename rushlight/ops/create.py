@@ -113,7 +113,7 @@ def layout_of(input, shape):
     return layout_like(shape, [input.meta])
 
 
-@op(composite=True, method=False)
+@op(composite=True, method=False, by_rows=True)
 def empty_like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None):
     """Undefined contents, in the shape and layout of input."""
     if memory_format is not None and memory_format.name == "contiguous_format":
@@ -131,7 +131,7 @@ def like(name, value):
         out = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
         return finished(fill_with(out, value), requires_grad)
     body.__name__, body.__doc__ = name, f"{name.split('_')[0]}, in the shape and layout of input."
-    return op(body, composite=True, method=False)
+    return op(body, composite=True, method=False, by_rows=True)
 
 
 def fill_with(out, value):
@@ -142,7 +142,7 @@ def fill_with(out, value):
 zeros_like, ones_like = like("zeros_like", 0), like("ones_like", 1)
 
 
-@op(composite=True, method=False)
+@op(composite=True, method=False, by_rows=True)
 def full_like(input, fill_value, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None):
     """One value, in the shape and layout of input."""
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value

@@ -162,7 +162,7 @@ addmv, addr = plus("addmv", matmul.body, (2, 1), mat="mat1", vec="mat2"), plus("
 addbmm = plus("addbmm", summed, (3, 3), **BATCHES)
 
 
-@op(samples=(sample((2, 3, 4), (5, 4), (5,)), sample((4,), (5, 4))), namespace="nn.functional")
+@op(samples=(sample((2, 3, 4), (5, 4), (5,)), sample((4,), (5, 4))), namespace="nn.functional", by_rows=True)
 def linear(input, weight, bias=None):
     """input @ weight.T + bias.  [*, in], [out, in], [out] -> [*, out]."""
     if len(weight.shape) == 1:

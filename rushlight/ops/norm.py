@@ -56,7 +56,7 @@ def vjp(g, y, input, weight, bias, rank, eps):
     return out
 
 
-@op(composite=True, namespace=F)
+@op(composite=True, namespace=F, by_rows=True)
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     """Normalised over the last dimensions, which must be ``normalized_shape``."""
     shape = tuple(normalized_shape)
@@ -70,7 +70,7 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     return layer_norm_(input, weight, bias, len(shape), float(eps))
 
 
-@op(composite=True, method=False, name="layer_norm")
+@op(composite=True, method=False, name="layer_norm", by_rows=True)
 def layer_norm_top(input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
     """As nn.functional.layer_norm."""
     return layer_norm(input, normalized_shape, weight, bias, eps)
@@ -86,7 +86,7 @@ def rms_norm_(input, weight, rank, eps):
     return back(affine(out, weight, None, tuple(x.shape[d] for d in dims)), input)
 
 
-@op(composite=True, namespace=F)
+@op(composite=True, namespace=F, by_rows=True)
 def rms_norm(input, normalized_shape, weight=None, eps=None):
     """Scaled to a root mean square of 1 over the last dimensions."""
     from ..core.dtypes import finfo
@@ -100,7 +100,8 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     return rms_norm_(input, weight, len(shape), float(eps))
 
 
-rms_norm_top = op(lambda input, normalized_shape, weight=None, eps=None: rms_norm(input, normalized_shape, weight, eps), name="rms_norm", composite=True, method=False)
+rms_norm_top = op(lambda input, normalized_shape, weight=None, eps=None: rms_norm(input, normalized_shape, weight, eps), name="rms_norm", composite=True, method=False,
+                  by_rows=True)
 
 
 @op(method=False, name="_group_norm")

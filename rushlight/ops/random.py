@@ -140,7 +140,7 @@ def as_like(name, make):
         dtype = dtype or input.dtype
         return finished(make(*args, size=tuple(input.shape), dtype=dtype, generator=generator, **more), requires_grad)
     body.__name__, body.__doc__ = name, f"As {name[:-5]}, in the shape of input."
-    return op(body, composite=True, method=False)
+    return op(body, composite=True, method=False, by_rows=True)
 
 
 rand_like = as_like("rand_like", lambda size, dtype, generator: rand(size, dtype=dtype, generator=generator))

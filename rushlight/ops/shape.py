@@ -382,7 +382,7 @@ def alias(input):
     return P.permute(input, dims=tuple(range(len(input.shape))))
 
 
-@op(view=True, detaches=True)
+@op(view=True, detaches=True, by_rows=True)
 def detach(input):
     """The same memory, cut off from the gradient."""
     return P.permute(input, dims=tuple(range(len(input.shape))))
@@ -581,7 +581,7 @@ def channels_last(input):
     return P.permute(P.copy(P.permute(input, dims=order)), dims=back)
 
 
-@op
+@op(by_rows=True)
 def clone(input, *, memory_format=None):
     """A copy with the same layout (dense), or in ``memory_format``."""
     if memory_format is not None and memory_format.name.startswith("channels_last"):
