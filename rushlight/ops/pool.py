@@ -194,10 +194,40 @@ def adaptive_average_of(rank):
 
 def adaptive_along(x, at, count):
     """The mean of each of ``count`` parts along one dimension."""
-    size = x.shape[at]
-    from .shape import joined, sliced
-    parts = [P.div(P.sum(sliced(x, at, a, 1, b - a), (at,)), b - a) for a, b in bins(size, count)]
-    return joined(parts, at) if len(parts) > 1 else parts[0] if parts else sliced(x, at, 0, 1, 0)
+    start, stop = parts_of(x.shape[at], count)
+    length = P.reshape(P.convert(P.sub(stop, start), dtype=x.dtype), shape=(*(1,) * at, count, *(1,) * (len(x.shape) - at - 1)))
+    return P.div(part_sums(x, at, count), length)
+
+
+def parts_of(size, count):
+    """Where each of ``count`` nearly equal parts starts and stops, as tensors.  Neighbours overlap by one where ``count`` does not divide."""
+    k = P.iota(size=count, dtype=int64)
+    return P.floor_divide(P.mul(k, size), count), P.floor_divide(P.add(P.mul(P.add(k, 1), size), count - 1), count)
+
+
+def longest_part(size, count):
+    """The most elements of one of ``count`` nearly equal parts."""
+    return max((stop - start for start, stop in bins(size, count)), default=0)
+
+
+@op(method=False, name="_part_sums", samples=(sample((2, 7), 1, 3), sample((5, 2), 0, 8)))
+def part_sums(input, dim, count):
+    """The sum of each of ``count`` nearly equal parts of a dimension, which may overlap by one."""
+    size = input.shape[dim]
+    most, (start, stop) = longest_part(size, count), parts_of(size, count)
+    shape = (count, most)
+    place = P.add(P.reshape(start, shape=(count, 1)), P.reshape(P.iota(size=most, dtype=int64), shape=(1, most)))
+    inside = P.lt(place, P.reshape(stop, shape=(count, 1)))
+    seen = P.take(input, P.minimum(place, size - 1), dim=dim)
+    inside = P.reshape(inside, shape=(*(1,) * dim, *shape, *(1,) * (len(input.shape) - dim - 1)))
+    total = P.sum(P.where(inside, seen, 0), (dim + 1,))
+    return P.reshape(total, shape=(*input.shape[:dim], count, *input.shape[dim + 1:]))
+
+
+@rule(part_sums)
+def vjp(g, y, input, dim, count):  # noqa: F811
+    """The parts that an element is in are a part of the parts: the sums the other way round."""
+    return [part_sums(g, dim, input.shape[dim])]
 
 
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = map(adaptive_average_of, (1, 2, 3))
@@ -214,22 +244,20 @@ def adaptive_max_of(rank):
         x = input.unsqueeze(0) if single else input
         space = tuple(x.shape[2:])
         sizes = adaptive_sizes(name, output_size, space)
-        import itertools
-        values, places = [], []
-        strides = [product(space[k + 1:]) for k in range(rank)]
-        for cell in itertools.product(*(bins(n, c) for n, c in zip(space, sizes))):
-            part = x[(slice(None), slice(None)) + tuple(slice(a, b) for a, b in cell)]
-            shape = part.shape[2:]
-            value, index = part.reshape(*x.shape[:2], -1).max(-1)
-            place = None
-            for k in range(rank):
-                inner = product(shape[k + 1:])
-                position = (index // inner) % shape[k] + cell[k][0]
-                place = position * strides[k] if place is None else place + position * strides[k]
-            values.append(value)
-            places.append(place)
-        out = [OPS["stack"](v, -1).reshape(*x.shape[:2], *sizes) if v else x.new_empty((*x.shape[:2], *sizes)) for v in (values, places)]
-        out = [v.squeeze(0) if single else v for v in out]
+        if 0 in sizes:
+            values, places = x.new_empty((*x.shape[:2], *sizes)), x.new_empty((*x.shape[:2], *sizes), dtype=int64)
+        else:
+            parts, at = x, OPS["zeros"](1, dtype=int64)
+            for k, (size, count) in enumerate(zip(space, sizes)):  # an element past the end of a part is its last one again
+                start, stop = parts_of(size, count)
+                place = OPS["minimum"](start[:, None] + OPS["arange"](longest_part(size, count)), stop[:, None] - 1)
+                parts = parts.index_select(2 + 2 * k, place.reshape(-1)).unflatten(2 + 2 * k, tuple(place.shape))
+                at = at[..., None, None] * size + place
+            parts = parts.permute(0, 1, *range(2, 2 + 2 * rank, 2), *range(3, 3 + 2 * rank, 2)).flatten(2 + rank)
+            values, which = parts.max(-1)
+            at = at.squeeze(0).permute(*range(0, 2 * rank, 2), *range(1, 2 * rank, 2)).flatten(rank)
+            places = at.expand(*x.shape[:2], *at.shape).gather(-1, which[..., None]).squeeze(-1)
+        out = [v.squeeze(0) if single else v for v in (values, places)]
         return tuple(out) if return_indices else out[0]
 
     body.__name__, body.__doc__ = name, "The maximum of nearly equal parts, as many as asked for."
