@@ -17,15 +17,18 @@ MOST_LOADS = 2   # a value read by several others is kept if computing it again 
 MOST_WORK = 6    # or takes as many operations
 RANDOM_WORK = 40
 COSTLY_WORK = 8
+MOST_READS = 32  # operands that one kernel reads for an element: compilation takes time beyond proportion
+MOST_JOINED = 8  # pieces among which a kernel chooses for each element it reads
 
 
 class Schedule:
     """``landmarks``: nodes with a step of their own, each with the Tail that its step computes along and leaves in memory.
     ``kept``: nodes with memory.  ``slots[k]``: those computed by kernels before landmark k; the last slot comes after all landmarks.
+    ``ends``: kept values that a kernel ends with, as more would be too much for one.
     """
 
     def __init__(self, graph: Graph, landmarks: dict):
-        self.graph, self.landmarks = graph, landmarks
+        self.graph, self.landmarks, self.ends = graph, landmarks, set()
         self.at = {n: k for k, (node, tail) in enumerate(landmarks.items()) for n in (node, *tail.stored)}
         self.inside = frozenset().union(*(tail.inside for tail in landmarks.values()))
         for node in graph.nodes:
@@ -42,6 +45,8 @@ class Schedule:
                 self.kept.add(node)
             elif node.op.kind.name == "scatter":
                 self.kept.update((node, node.args[1]))
+            elif node.op.kind.name == "join" and len(node.used) > MOST_JOINED:
+                self.kept.add(node)
             elif node.op.kind.name == "view" and overlapping(node):
                 self.kept.add(below_views(node))
         self.keep_shared()
@@ -51,18 +56,22 @@ class Schedule:
 
     # --- what is kept -----------------------------------------------------------------------------------------------------------
     def keep_shared(self):
-        """Keeps values that several kept ones are computed from, where computing them again costs more than reading them."""
+        """Keeps values that several kept ones are computed from, where computing them again costs more than reading them, and those that
+        are computed from too many."""
         readers, work, shared = self.readers(), {}, set()
         for node in self.graph.nodes:
             if node in self.kept or node in self.at or node in self.inside:
                 continue
-            loads, operations = self.cost(node, work)
+            loads, operations, reads = self.cost(node, work)
             dear = loads >= MOST_LOADS or operations >= MOST_WORK or node.op.kind.name == "reduce"
             if dear and len(readers.get(node, ())) > 1 and node.op.kind.name != "view" and not stored_alike(node, readers[node]):
                 self.kept.add(node)
                 shared.add(node)
+            elif reads > MOST_READS and node.op.kind.name == "elementwise":
+                self.kept.add(node)
+                self.ends.add(node)
             else:
-                work[node] = (loads, operations) if node.op.kind.name != "reduce" else (0, 0)  # a row's result is at hand in its kernel
+                work[node] = (loads, operations, reads) if node.op.kind.name != "reduce" else (0, 0, reads)  # a row's result is at hand in its kernel
 
         self.readers(shared)
 
@@ -81,14 +90,14 @@ class Schedule:
         return found
 
     def cost(self, node: Node, work: dict):
-        """(elements read, operations) for each element of a node when it is computed from what is kept."""
-        loads, operations, size = 0, own_work(node), max(1, guess(product(node.shape)))
+        """(elements read, operations, operands read) for each element of a node when it is computed from what is kept."""
+        loads, operations, reads, size = 0, own_work(node), 0, max(1, guess(product(node.shape)))
         for used in dict.fromkeys(node.used):
             if used in work:
-                loads, operations = loads + work[used][0], operations + work[used][1]
+                loads, operations, reads = loads + work[used][0], operations + work[used][1], reads + work[used][2]
             else:
-                loads += min(1, guess(product(used.shape)) / size)
-        return loads, operations
+                loads, reads = loads + min(1, guess(product(used.shape)) / size), reads + 1
+        return loads, operations, reads
 
     # --- when it is computed ------------------------------------------------------------------------------------------------------
     def place(self):

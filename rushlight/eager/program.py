@@ -185,6 +185,7 @@ class Assembler:
         plan = Schedule(self.graph, self.landmarks())
         pending = [o for o in self.stores if o.node not in self.homes]
         overwriting = Overwriting(plan, pending) if pending else None
+        self.ends = plan.ends
         for k, ((landmark, tail), slot) in enumerate(zip(plan.landmarks.items(), plan.slots)):
             self.fill(slot)
             self.land(landmark, tail)
@@ -272,6 +273,9 @@ class Assembler:
                 wanted = []
             else:
                 wanted.append((node, place))
+                if node in self.ends:
+                    self.segment(wanted)
+                    wanted = []
         self.segment(wanted)
 
     def pieces(self, node: Node, place: Place):

@@ -166,3 +166,14 @@ def test_what_numpy_computes_lies_between_kernels():
     x = torch.randn(3, 7)
     for found, expected in zip(whole(body)(x), body(x)):
         np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("body", [
+    lambda x: torch.cat([x[k:k + 1 + k % 3] for k in range(20)]) * 2,
+    lambda x: sum(x[k % 5 + 1:k % 5 + 4] * x[k % 7:k % 7 + 3] for k in range(20))])
+def test_what_reads_many_operands_is_computed_by_several_kernels(body):
+    x = torch.randn(24, 6)
+    operator = whole(body)
+    np.testing.assert_allclose(operator(x).numpy(), body(x).numpy(), rtol=1e-4, atol=1e-5)
+    plan, = operator.plans.values()
+    assert len(plan.code_owner.labels) > 1
