@@ -19,7 +19,7 @@ from ..aot.recompute import recomputed
 from ..compiler.products import joined_products
 from ..compiler.schedule import bytes_of_work
 from ..compiler.simplify import simplify
-from ..core import interpret
+from ..core import collector, interpret
 from ..core.dtypes import INTEGER, bool_, float64, int64, meant
 from ..core.errors import OutOfMemoryError
 from ..core.kinds import P
@@ -156,7 +156,7 @@ def is_count(value) -> bool:
 
 def draft_plan(op: Op, args, names, mask) -> "Draft":
     """The plan of a call; the caller holds the lock, and has put the settings in force that the operator was asked to be planned under."""
-    with interpret.unwound(), interpret.precision(0):
+    with interpret.unwound(), interpret.precision(0), collector.waiting():
         progress.begin(op.name)
         try:
             return make_plan(op, args, names, mask)
