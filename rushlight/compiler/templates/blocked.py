@@ -9,6 +9,7 @@ from ..llvm.builder import Module, constant
 from ..llvm.types import i64, ptr
 from . import pack
 from .contraction import CHUNK
+from .elements import Computed, Listed, Strided
 from .tile import FIRST, LAST, Store, write_tile
 
 KERNEL = [("args", ptr), ("begin", i64), ("end", i64), ("worker", i64)]
@@ -22,7 +23,7 @@ SLOTS = ("a", "b", "c", "scratch", "rows", "columns", "depth", "a_row", "a_k", "
          "sums", "a_sum", "b_sum", "b_offsets")
 # The slots of the kernel that packs all of B.
 PACK_SLOTS = ("b", "packed", "columns", "depth", "b_k", "b_column", "panels", "batch_1", "batch_2",
-              "b_batch_0", "b_batch_1", "b_batch_2", "panel_bytes")
+              "b_batch_0", "b_batch_1", "b_batch_2", "panel_bytes", "b_sum")
 
 # How an operand's neighbours lie: along the tile's vector ("across"), along k ("along"), or nowhere ("apart").
 ACROSS, ALONG, APART = "across", "along", "apart"
@@ -56,63 +57,79 @@ def batch_offsets(b, batch, s, operands):
     return offsets
 
 
-def write_b_panel(b, numbers, layout, width, source, s, target, columns_left, k_count, column=None):
-    """Packs one panel of B from the layout it has; `column` is its first column, for a TABLE."""
-    numbers = numbers.of_b
-    if layout == ALONG:
-        stride = s.b_column
-        pack.write_transposed_panel(b, numbers, width, source, lambda lane: b.mul(stride, lane), target, columns_left, k_count)
-    elif layout == TABLE:
-        offsets = b.offset(s.b_offsets, column, i64)
-        pack.write_transposed_panel(b, numbers, width, source, lambda lane: b.load(i64, b.offset(offsets, lane, i64)), target,
-                                    columns_left, k_count)
-    else:
-        lane_stride = None if layout == ACROSS else s.b_column
-        pack.write_panel(b, numbers, width, source, s.b_k, lane_stride, target, columns_left, k_count)
+def write_b_panel(b, layout, width, elements, target, columns_left, k_count):
+    """Packs one panel of B from the layout it has."""
+    write = pack.write_transposed_panel if layout in (ALONG, TABLE) else pack.write_panel
+    write(b, width, elements, target, columns_left, k_count)
 
 
-def pack_kernel(numbers, layout, vectors):
+def part_slots(operand, computed):
+    """The slots of what an operand is computed from: (all of them, those that are pointers)."""
+    parts = [f"{operand}{k}" for k in range(len(computed.distances))] if computed else []
+    strides = ("lane", "k", "sum", *(f"batch_{dim}" for dim in range(BATCH_DIMS)))
+    return tuple(name for part in parts for name in (part, *(f"{part}_{stride}" for stride in strides))), tuple(parts)
+
+
+def elements_of(b, numbers, s, operand, lane, layout, computed, batch):
+    """The Elements of an operand at a flat batch index; `lane` names the slot of its stride across lanes, `computed` is what it is
+    computed by, if it is."""
+    if computed:
+        _, parts = part_slots(operand, computed)
+        places = [Strided(b, numbers, b.offset(getattr(s, part), offset), *(getattr(s, f"{part}_{name}") for name in ("lane", "k", "sum")))
+                  for part, offset in zip(parts, batch_offsets(b, batch, s, parts))]
+        return Computed(b, numbers, computed, places)
+    offset, = batch_offsets(b, batch, s, operand)
+    pointer, sum = b.offset(getattr(s, operand), offset), getattr(s, f"{operand}_sum")
+    if layout == TABLE:
+        return Listed(b, numbers, pointer, s.b_offsets, sum)
+    return Strided(b, numbers, pointer, None if layout == ACROSS else getattr(s, lane), None if layout == ALONG else getattr(s, f"{operand}_k"), sum)
+
+
+def pack_kernel(numbers, layout, vectors, computed=None):
     """The kernel that packs all of B, a panel a unit; returns its address."""
     width = vectors * numbers.lanes
-    return jit.build(f"pack {numbers} {layout} {vectors}", lambda: _pack_text(numbers, layout, width), ["pack"])["pack"]
+    key = f"pack {numbers} {layout} {vectors} {computed and computed.key}"
+    return jit.build(key, lambda: _pack_text(numbers, layout, width, computed), ["pack"])["pack"]
 
 
-def _pack_text(numbers, layout, width):
+def _pack_text(numbers, layout, width, computed):
     module = Module()
     f = module.function("pack", KERNEL)
     args, begin, end, _ = f.parameters
-    s = Slots(f, args, PACK_SLOTS, ("b", "packed"))
+    slots, pointers = part_slots("b", computed)
+    s = Slots(f, args, PACK_SLOTS + slots, ("b", "packed", *pointers))
 
     def panel(unit, _):
         batch = f.div(unit, s.panels)
         column = f.mul(f.sub(unit, f.mul(batch, s.panels)), width)
-        offset, = batch_offsets(f, batch, s, "b")
-        source = f.offset(f.offset(s.b, offset), f.mul(column, s.b_column))
+        elements = elements_of(f, numbers.of_b, s, "b", "b_column", layout, computed, batch).moved(column, 0)
         target = f.offset(s.packed, f.mul(unit, s.panel_bytes))
-        write_b_panel(f, numbers, layout, width, source, s, target, f.sub(s.columns, column), s.depth)
+        write_b_panel(f, layout, width, elements, target, f.sub(s.columns, column), s.depth)
 
     f.loop(begin, end, 1, [], panel)
     f.ret()
     return module.text()
 
 
-def block_kernel(numbers, out, a_layout, b_layout, rows, vectors, epilogue):
-    """The kernel that computes blocks of C, for one register tile and one pair of layouts; returns its address."""
-    key = f"block {numbers} {out} {a_layout} {b_layout} {rows} {vectors} {epilogue.key}"
-    make = lambda: _block_text(numbers, out, a_layout, b_layout, rows, vectors, epilogue)
+def block_kernel(numbers, out, layouts, computed, rows, vectors, epilogue):
+    """The kernel that computes blocks of C, for one register tile, how A and B lie, and what they are computed by; returns its address."""
+    key = f"block {numbers} {out} {' '.join(layouts)} {rows} {vectors} {epilogue.key} {[c and c.key for c in computed]}"
+    make = lambda: _block_text(numbers, out, layouts, computed, rows, vectors, epilogue)
     return jit.build(key, make, ["block"])["block"]
 
 
-def _block_text(numbers, out, a_layout, b_layout, rows, vectors, epilogue):
+def _block_text(numbers, out, layouts, computed, rows, vectors, epilogue):
     module = Module()
+    parts = [part_slots(operand, one) for operand, one in zip("ab", computed)]
+    slots, pointers = SLOTS + parts[0][0] + parts[1][0], ("a", "b", "c", "scratch", "b_offsets", *parts[0][1], *parts[1][1])
     word = numbers.word.bytes
-    a_row = word if a_layout == ACROSS else CHUNK * word
-    store = Store(numbers, out, epilogue, len(SLOTS))
+    a_row = word if layouts[0] == ACROSS else CHUNK * word
+    store = Store(numbers, out, epilogue, len(slots))
     tile = write_tile(module, "tile", numbers, rows, vectors, a_row, rows * CHUNK * word, store)
     f = module.function("block", KERNEL)
     args, begin, end, worker = f.parameters
-    s = Slots(f, args, SLOTS, ("a", "b", "c", "scratch", "b_offsets"))
-    writer = _Block(f, s, args, numbers, out, a_layout, b_layout, rows, vectors * numbers.lanes, tile)
+    s = Slots(f, args, slots, pointers)
+    writer = _Block(f, s, args, numbers, out, layouts, computed, rows, vectors * numbers.lanes, tile)
     scratch = f.offset(s.scratch, f.mul(worker, s.scratch_bytes))
     f.loop(begin, end, 1, [], lambda unit, _: writer.unit(unit, scratch))
     f.ret()
@@ -122,9 +139,9 @@ def _block_text(numbers, out, a_layout, b_layout, rows, vectors, epilogue):
 class _Block:
     """Writes the loops of the block kernel, from the outside in."""
 
-    def __init__(self, b, s, args, numbers, out, a_layout, b_layout, tile_rows, width, tile):
+    def __init__(self, b, s, args, numbers, out, layouts, computed, tile_rows, width, tile):
         self.b, self.s, self.args, self.numbers, self.out = b, s, args, numbers, out
-        self.a_layout, self.b_layout, self.tile_rows, self.width, self.tile = a_layout, b_layout, tile_rows, width, tile
+        (self.a_layout, self.b_layout), self.computed, self.tile_rows, self.width, self.tile = layouts, computed, tile_rows, width, tile
 
     def unit(self, unit, scratch):
         """One block of C: where it lies, then the loop along k."""
@@ -135,13 +152,12 @@ class _Block:
         self.column = b.mul(b.sub(rest, b.mul(self.batch, s.column_blocks)), s.block_columns)
         self.block_rows = b.minimum(b.sub(s.rows, self.row), s.block_rows)
         self.block_columns = b.minimum(b.sub(s.columns, self.column), s.block_columns)
-        a_offset, b_offset, c_offset = batch_offsets(b, self.batch, s, "abc")
-        self.a = b.offset(b.offset(s.a, a_offset), b.mul(self.row, s.a_row))
-        self.b_block = b.offset(s.b, b_offset)
+        b_offset, c_offset = batch_offsets(b, self.batch, s, "bc")
+        self.a = elements_of(b, self.numbers, s, "a", "a_row", self.a_layout, self.computed[0], self.batch).moved(self.row, 0)
         if self.b_layout == PACKED:
-            self.b_block = b.offset(self.b_block, b.mul(b.div(self.column, self.width), s.panel_bytes))
-        elif self.b_layout != TABLE:
-            self.b_block = b.offset(self.b_block, b.mul(self.column, s.b_column))
+            self.panels = b.offset(b.offset(s.b, b_offset), b.mul(b.div(self.column, self.width), s.panel_bytes))
+        else:
+            self.columns = elements_of(b, self.numbers.of_b, s, "b", "b_column", self.b_layout, self.computed[1], self.batch).moved(self.column, 0)
         c = b.offset(b.offset(s.c, c_offset), b.mul(self.row, s.c_row))
         self.c = b.offset(c, self.column, self.out)
         self.scratch = scratch
@@ -155,7 +171,7 @@ class _Block:
         count = b.minimum(b.sub(s.depth, k), s.block_depth)
         per_chunk = CHUNK * numbers.per_word
         chunks = b.div(b.add(count, per_chunk - 1), per_chunk)
-        self.pack_a(b.offset(self.a, b.add(b.mul(n, s.a_sum), b.mul(k, s.a_k))), count, chunks)
+        self.pack_a(self.a.moved(0, k, n), count, chunks)
         first = b.compare("==", b.or_(n, k), 0)
         final = b.and_(b.compare("==", b.add(k, count), s.depth), b.compare("==", b.add(n, 1), s.sums))
         stage = b.or_(b.select(first, constant(i64, FIRST), 0), b.select(final, constant(i64, LAST), 0))
@@ -166,19 +182,17 @@ class _Block:
 
         b.loop(0, self.block_columns, self.width, [], panel)
 
-    def pack_a(self, source, count, chunks):
+    def pack_a(self, elements, count, chunks):
         """Packs the block's rows into scratch, as panels when rows are neighbours, else as quads."""
         b, s, numbers = self.b, self.s, self.numbers
         if self.a_layout != ACROSS:
-            k_stride = None if self.a_layout == ALONG else s.a_k
-            pack.write_quads(b, numbers, self.tile_rows, source, s.a_row, k_stride, self.scratch, self.block_rows, count)
+            pack.write_quads(b, self.tile_rows, elements, self.scratch, self.block_rows, count)
             return
         tile_bytes = b.mul(chunks, self.tile_rows * CHUNK * numbers.word.bytes)
 
         def tile(r, _):
             target = b.offset(self.scratch, b.mul(b.div(r, self.tile_rows), tile_bytes))
-            at = b.offset(source, b.mul(r, s.a_row))
-            pack.write_panel(b, numbers, self.tile_rows, at, s.a_k, None, target, b.sub(self.block_rows, r), count)
+            pack.write_panel(b, self.tile_rows, elements.moved(r, 0), target, b.sub(self.block_rows, r), count)
 
         b.loop(0, self.block_rows, self.tile_rows, [], tile)
 
@@ -187,13 +201,9 @@ class _Block:
         b, s, numbers = self.b, self.s, self.numbers
         if self.b_layout == PACKED:
             within = b.mul(b.div(k, numbers.per_word), self.width * numbers.word.bytes)
-            return b.offset(b.offset(self.b_block, b.mul(b.div(at, self.width), s.panel_bytes)), within)
-        source = b.offset(self.b_block, b.add(b.mul(n, s.b_sum), b.mul(k, s.b_k)))
-        if self.b_layout != TABLE:
-            source = b.offset(source, b.mul(at, s.b_column))
+            return b.offset(b.offset(self.panels, b.mul(b.div(at, self.width), s.panel_bytes)), within)
         target = b.offset(self.scratch, s.panel_at)
-        write_b_panel(b, numbers, self.b_layout, self.width, source, s, target, b.sub(self.block_columns, at), count,
-                      b.add(self.column, at))
+        write_b_panel(b, self.b_layout, self.width, self.columns.moved(at, k, n), target, b.sub(self.block_columns, at), count)
         return target
 
     def one_tile(self, r, at, panel, chunks, stage):

@@ -14,6 +14,7 @@ from ..llvm.types import i1, i64, ptr, vector
 from . import pack
 from .blocked import ALONG, APART, KERNEL, Slots
 from .contraction import CHUNK
+from .elements import Strided
 
 # "offsets" is a table of byte offsets of each k in the weights.
 WEIGHT_SLOTS = ("weights", "packed", "offsets", "panels", "columns", "depth", "column_stride", "group_stride", "panel_bytes", "channels",
@@ -53,7 +54,7 @@ def _weight_text(numbers, vectors, order):
         source = f.offset(f.offset(s.weights, f.mul(group, s.group_stride)), f.mul(column, stride))
         target = f.offset(s.packed, f.mul(unit, s.panel_bytes))
         if order == ALONG:
-            pack.write_transposed_panel(f, numbers, width, source, lambda lane: f.mul(stride, lane), target, left, s.depth)
+            pack.write_transposed_panel(f, width, Strided(f, numbers, source, lane=stride), target, left, s.depth)
         elif order == APART:
             _write_apart(f, s, numbers, vectors, source, stride, target, left)
         else:
@@ -72,7 +73,7 @@ def _write_apart(f, s, numbers, vectors, source, stride, target, left):
     def row(k, _):
         at = f.offset(source, f.load(i64, f.offset(offsets, k, i64)))
         for first in range(0, width, numbers.lanes):
-            words = pack.load_words(f, numbers, f.offset(at, f.mul(stride, first)), None, stride, f.sub(left, first), None)
+            words = Strided(f, numbers, at, lane=stride).across(first, 0, f.sub(left, first), None)
             f.store(words, f.offset(target, f.add(f.mul(k, width * word), first * word)), align=word)
 
     f.loop(0, s.depth, 1, [], row)

@@ -9,6 +9,7 @@ from ..llvm.types import vector
 from . import pack
 from .blocked import KERNEL, Slots
 from .contraction import ELEMENTS, Step, numbers, written_slots
+from .elements import Strided
 
 SLACK = 4096     # bytes that may be read past the last image
 MOST_MIXED = 16  # taps that are told apart in registers, where weights lie tap beside tap
@@ -79,7 +80,7 @@ def _image_text(element, numbers, pixels):
             """A row pixel by pixel, its channels neighbours or apart."""
             def pixel(lane_stride, k):
                 at = f.offset(source, f.mul(k, x_width))
-                words = pack.load_words(f, numbers_of_element, at, None, lane_stride, there, None)
+                words = Strided(f, numbers_of_element, at, lane=lane_stride).across(0, 0, there, None)
                 f.store(words, f.offset(target, f.mul(k, pixel_bytes)), align=word.bytes)
 
             numbers_of_element = replace(numbers, element=element)

@@ -120,8 +120,8 @@ class Epilogue:
 
     key: str = ""
     slots: tuple = ()
-    emit: Callable | None = field(default=None, compare=False)
-    touched: Callable | None = field(default=None, compare=False)
+    emit: Callable | None = field(default=None, compare=False, repr=False)
+    touched: Callable | None = field(default=None, compare=False, repr=False)
 
     def values(self, b, args, first):
         """Its slots as i64 values, which a kernel's arguments hold from number `first` on."""

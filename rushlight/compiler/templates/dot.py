@@ -9,7 +9,7 @@ from ..llvm import jit
 from ..llvm.builder import Module, constant, zero
 from ..llvm.types import i64
 from .blocked import KERNEL, Slots, batch_offsets
-from .pack import load_run
+from .elements import Strided
 
 SLOTS = ("a", "b", "c", "rows", "columns", "depth", "a_row", "b_column", "c_row", "block_rows", "block_columns", "block_depth",
          "row_blocks", "column_blocks", "batch_1", "batch_2", "a_batch_0", "a_batch_1", "a_batch_2",
@@ -36,14 +36,13 @@ def _dot_text(numbers, out, rows, columns, table, epilogue):
     return module.text()
 
 
-def sums_along(b, numbers, a_at, b_at, count):
-    """A vector of sums for each pair of rows of A and columns of B at these addresses, over `count` elements along k."""
+def sums_along(b, numbers, rows_at, columns_at, count):
+    """A vector of sums for each pair of rows of A and columns of B, Elements from their first on, over `count` elements along k."""
     run = numbers.lanes * numbers.per_word
 
     def step(k, sums, left):
-        offset = b.mul(k, numbers.element.bytes)
-        rows = [load_run(b, numbers, b.offset(base, offset), left) for base in a_at]
-        columns = [load_run(b, numbers.of_b, b.offset(base, offset), left) for base in b_at]
+        rows = [row.along(0, k, left) for row in rows_at]
+        columns = [column.along(0, k, left) for column in columns_at]
         found = [numbers.multiply_add(b, x, y, sums[r * len(columns) + c])
                  for r, x in enumerate(rows) for c, y in enumerate(columns)]
         if numbers.flips:
@@ -51,13 +50,13 @@ def sums_along(b, numbers, a_at, b_at, count):
         return found
 
     whole = b.mul(b.div(count, run), run)
-    products = len(a_at) * len(b_at)
-    start = [zero(numbers.vector)] * (products + (len(b_at) if numbers.flips else 0))
+    products = len(rows_at) * len(columns_at)
+    start = [zero(numbers.vector)] * (products + (len(columns_at) if numbers.flips else 0))
     sums = b.loop(0, whole, run, start, lambda k, sums: step(k, sums, None))
     sums = b.when(b.compare("<", whole, count), lambda: step(whole, sums, b.sub(count, whole)), lambda: sums)
     if not numbers.flips:
         return sums
-    return [b.sub(total, sums[products + k % len(b_at)]) for k, total in enumerate(sums[:products])]
+    return [b.sub(total, sums[products + k % len(columns_at)]) for k, total in enumerate(sums[:products])]
 
 
 class _Dot:
@@ -105,7 +104,7 @@ class _Dot:
         else:
             b_at = [b.offset(b_base, b.mul(place, s.b_column)) for place in column_places]
         count = b.minimum(b.sub(s.depth, k), s.block_depth)
-        sums = sums_along(b, numbers, a_at, b_at, count)
+        sums = sums_along(b, numbers, [Strided(b, numbers, at) for at in a_at], [Strided(b, numbers.of_b, at) for at in b_at], count)
         for r in range(self.rows):
             total = zero(numbers.vector)
             for c in range(self.columns):

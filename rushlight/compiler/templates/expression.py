@@ -1,4 +1,5 @@
-"""Epilogues written as Exprs: what happens to a contraction's sums, with other tensors as operands, before they are stored."""
+"""Epilogues and prologues written as Exprs: what happens to a contraction's sums, with other tensors as operands, before they are stored, and
+what its operands are computed from."""
 
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from ..llvm.builder import constant
 from ..llvm.scalars import COMPUTED, STORED
 from ..llvm.types import i64, ptr, vector
 from .contraction import Epilogue
+from .elements import Prologue
 
 
 def leaf(name, dtype=float32) -> Expr:
@@ -92,6 +94,23 @@ def expression_epilogue(expr, operands=(), out=("c", float32), further=(), given
     outputs = ", ".join(str(o.dtype) for o in further)
     formula = "; ".join(show(expr, *(o.value for o in further)))
     return Epilogue(f"{formula} of {given.dtype} and {kinds} into {out_dtype} and {outputs}", slots, emit, touched)
+
+
+def expression_prologue(value, leaves):
+    """The Prologue that computes an operand as an Expr over these leaves, which stand for its parts.
+
+    Raises NotImplementedError, when the kernel is made, for operations without instructions.
+
+    Example:
+        >>> from ...core.expr import apply
+        >>> expression_prologue(apply("mul", leaf("x"), leaf("scale")), (leaf("x"), leaf("scale"))).parts
+        (torch.float32, torch.float32)
+    """
+    def emit(b, values):
+        return Emission(b, dict(zip(leaves, values)), values[0].type.lanes).value(value)
+
+    names = ", ".join(f"{one.arg}: {one.dtype}" for one in leaves)
+    return Prologue(f"{value.dtype} {show(value)} of {names}", value.dtype, tuple(one.dtype for one in leaves), emit)
 
 
 def beside(b, place, out, base, stored, out_dtype, lanes):

@@ -3,6 +3,7 @@
 from ..llvm.builder import zero
 from ..llvm.types import f32, i64, ptr, vector
 from .dot import sums_along
+from .elements import Strided
 
 MOST = 4     # queries
 KEYS = 8     # keys whose products are added up side by side
@@ -17,8 +18,8 @@ def write_scores(module, numbers):
 
     def some(at, _):
         # places past the end repeat the last key; what becomes of them lies behind the row's end
-        rows = [f.offset(keys, f.mul(f.minimum(f.add(at, k), last), step)) for k in range(KEYS)]
-        for k, total in enumerate(sums_along(f, numbers, [query], rows, size)):
+        rows = [Strided(f, numbers, f.offset(keys, f.mul(f.minimum(f.add(at, k), last), step))) for k in range(KEYS)]
+        for k, total in enumerate(sums_along(f, numbers, [Strided(f, numbers, query)], rows, size)):
             f.store(f.mul(f.reduce("add", total), scale), f.offset(out, f.add(at, k), f32))
 
     f.loop(0, count, KEYS, [], some)

@@ -12,6 +12,7 @@ from ..llvm.types import f32, i32, i64, ptr, vector
 from . import dropout, few, pack
 from .blocked import KERNEL
 from .contraction import CHUNK
+from .elements import Strided
 from .modify import block_states, choose, has_blocks, slots_of, uses, where_of
 from .softmax import LN2, MINUS_INFINITY, any_allowed, logarithm, mask_of, write_row
 from .tile import sums
@@ -181,7 +182,7 @@ class _Flash:
         """Packs the queries and clears the sums and the rows' state."""
         b, s = self.b, self.s
         if not self.variant.few:
-            pack.write_quads(b, self.numbers, self.score_tile[0], self.q, s.q_row, None, self.queries_at, self.rows, s.size)
+            pack.write_quads(b, self.score_tile[0], Strided(b, self.numbers, self.q, lane=s.q_row), self.queries_at, self.rows, s.size)
         b.fill_bytes(self.sums_at, 0, b.sub(s.state_at, s.sums_at))
         lanes = self.numbers.lanes
         self.highest, self.totals = self.state_at, b.offset(self.state_at, s.chunk_rows, f32)
@@ -221,16 +222,16 @@ class _Flash:
 
         def key_panel(at, _):
             target = b.offset(self.keys_at, b.mul(b.div(at, self.key_width), s.key_panel_bytes))
-            pack.write_transposed_panel(b, numbers, self.key_width, b.offset(source, b.mul(at, k_row)),
-                                        lambda lane: b.mul(lane, k_row), target, b.sub(count, at), s.size)
+            keys = Strided(b, numbers, b.offset(source, b.mul(at, k_row)), lane=k_row)
+            pack.write_transposed_panel(b, self.key_width, keys, target, b.sub(count, at), s.size)
 
         b.loop(0, count, self.key_width, [], key_panel)
         values = b.offset(self.v, b.mul(key, s.v_row))
 
         def value_panel(at, _):
             target = b.offset(self.values_at, b.mul(b.div(at, self.value_width), s.value_panel_bytes))
-            pack.write_panel(b, numbers, self.value_width, b.offset(values, at, numbers.element), s.v_row, None, target,
-                             b.sub(s.value_size, at), count)
+            columns = Strided(b, numbers, b.offset(values, at, numbers.element), k=s.v_row)
+            pack.write_panel(b, self.value_width, columns, target, b.sub(s.value_size, at), count)
 
         b.loop(0, s.value_size, self.value_width, [], value_panel)
 

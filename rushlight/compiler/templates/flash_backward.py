@@ -10,6 +10,7 @@ from ..llvm.types import f32, i16, i32, i64, ptr, vector
 from . import dropout, pack
 from .blocked import KERNEL
 from .contraction import CHUNK
+from .elements import Strided
 from .flash import KEYS, RAGGED, ROWS, sequence, write_products, write_scores
 from .modify import block_states, choose, has_blocks, slots_of, uses, where_of
 from .dropout import kept_lanes
@@ -166,8 +167,8 @@ class _Backward:
 
         def panel(at, _):
             to = b.offset(target, b.mul(b.div(at, width), panel_bytes))
-            pack.write_panel(b, self.numbers, width, b.offset(source, at, self.numbers.element), row_bytes, None, to,
-                             b.sub(columns, at), depth)
+            elements = Strided(b, self.numbers, b.offset(source, at, self.numbers.element), k=row_bytes)
+            pack.write_panel(b, width, elements, to, b.sub(columns, at), depth)
 
         b.loop(0, columns, width, [], panel)
 
@@ -177,8 +178,8 @@ class _Backward:
 
         def panel(at, _):
             to = b.offset(target, b.mul(b.div(at, self.score_width), panel_bytes))
-            pack.write_transposed_panel(b, self.numbers, self.score_width, b.offset(source, b.mul(at, row_bytes)),
-                                        lambda lane: b.mul(lane, row_bytes), to, b.sub(rows, at), depth)
+            elements = Strided(b, self.numbers, b.offset(source, b.mul(at, row_bytes)), lane=row_bytes)
+            pack.write_transposed_panel(b, self.score_width, elements, to, b.sub(rows, at), depth)
 
         b.loop(0, rows, self.score_width, [], panel)
 
@@ -199,7 +200,7 @@ class _Backward:
                 ("grad", s.value_size, self.value_width, s.value_panels, s.grad_panel_bytes)):
             source, row_bytes = self.place(name, head), getattr(s, f"{name}_row")
             quads = self.at(f"{name}_quads", member)
-            pack.write_quads(b, numbers, self.score_tile[0], source, row_bytes, None, quads, self.queries, size)
+            pack.write_quads(b, self.score_tile[0], Strided(b, numbers, source, lane=row_bytes), quads, self.queries, size)
             target = b.offset(self.at(f"{name}_panels"), b.mul(member, b.mul(panels, panel_bytes)))
             self.panels(width, source, row_bytes, size, self.queries, target, panel_bytes)
         self.pack_rows(member, head)

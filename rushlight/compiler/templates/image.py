@@ -20,7 +20,7 @@ from ..llvm import jit
 from ..llvm.builder import Module, constant_vector
 from ..llvm.types import i32, i64, vector
 from .blocked import KERNEL, Slots
-from .pack import join
+from .elements import join
 
 SLACK = 4096  # bytes that may be read past the last image
 

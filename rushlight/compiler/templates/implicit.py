@@ -9,6 +9,7 @@ from ..llvm.builder import Module, constant, zero
 from ..llvm.types import i16, i64, ptr, vector
 from .blocked import KERNEL, Slots
 from .contraction import CHUNK
+from .elements import Strided
 from .pack import write_quads
 
 # The slots of the kernels that pack weights: "offsets" is a table of byte offsets of each k.
@@ -48,7 +49,7 @@ def _write_tile_of_rows(f, s, numbers, rows, unit):
     stride = s.row_stride
     source = f.offset(f.offset(s.weights, f.mul(group, s.group_stride)), f.mul(first, stride))
     target = f.offset(s.packed, f.mul(unit, s.tile_bytes))
-    write_quads(f, numbers, rows, source, stride, None, target, f.minimum(f.sub(s.rows, first), rows), s.elements)
+    write_quads(f, rows, Strided(f, numbers, source, lane=stride), target, f.minimum(f.sub(s.rows, first), rows), s.elements)
 
 
 def _write_block_along_k(f, s, numbers, rows, unit):

@@ -12,6 +12,7 @@ from . import blocked, combine, dot
 from .tune import pick, planned
 from .blocked import ACROSS, ALONG, APART, BATCH_DIMS, PACKED, TABLE
 from .contraction import CHUNK, ELEMENTS, NO_EPILOGUE, Contraction, Step, Table, numbers, written_slots
+from .elements import Layout, Prologue, distance
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Matmul:
 
     `batch` is a tuple of sizes; `a`, `b` and `c` are strides: one per batch dimension, then the two of the matrix. C has unit
     stride along its columns. `b_dtype` is B's dtype where bytes of another sign; sums of bytes are exact in 32 bits. `sums` = (count, stride of A, stride of B) adds up that many products: a batch dimension that C
-    lacks.
+    lacks. `a_parts` and `b_parts`: where A or B is computed by a Prologue, the strides of each of its parts; those of `sums` come last.
     """
 
     batch: tuple
@@ -34,10 +35,13 @@ class Matmul:
     out_dtype: str = ""
     sums: tuple = (1, 0, 0)
     b_dtype: str = ""
+    a_parts: tuple = ()
+    b_parts: tuple = ()
 
 
-def plan_matmul(problem, epilogue=NO_EPILOGUE):
-    """Plans a Matmul; operands are named "a", "b" and "c", and the epilogue's as its slots say.
+def plan_matmul(problem, epilogue=NO_EPILOGUE, a_from=None, b_from=None):
+    """Plans a Matmul; operands are named "a", "b" and "c", and the epilogue's as its slots say.  `a_from` and `b_from` are the Prologues
+    that compute A and B, from parts that are named "a0", "a1" and so on.
 
     Raises ValueError for dtypes without products, for more than three batch dimensions that do not merge, or when
     C has no unit stride along its columns.
@@ -48,7 +52,7 @@ def plan_matmul(problem, epilogue=NO_EPILOGUE):
         1
     """
     p = _normalised(problem)
-    return planned(_plan, (p, epilogue, pool.get_num_threads()), Operands(p, epilogue))
+    return planned(_plan, (p, epilogue, pool.get_num_threads(), a_from, b_from), Operands(p, epilogue, a_from, b_from))
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,8 @@ class Operands:
 
     problem: Matmul
     epilogue: object
+    a_from: Prologue | None = None
+    b_from: Prologue | None = None
 
     def __call__(self):
         p, size = self.problem, ELEMENTS[self.problem.dtype].bytes
@@ -65,6 +71,11 @@ class Operands:
         for operand, step in (("a", p.sums[1]), ("b", p.sums[2])):
             found[operand] += (p.sums[0] - 1) * step * size
         found["c"] = found["c"] // size * ELEMENTS[p.out_dtype].bytes
+        for operand, given in (("a", self.a_from), ("b", self.b_from)):
+            for k, strides in enumerate(getattr(p, f"{operand}_parts")):
+                *own, last = strides
+                elements = extent((*p.batch, *shapes[operand]), own) + (p.sums[0] - 1) * last
+                found[f"{operand}{k}"] = elements * given.parts[k].itemsize
         return beside(self.epilogue, found["c"]) | found
 
 
@@ -80,7 +91,8 @@ def extent(shape, strides):
 
 def _normalised(p):
     """The same product with sizes merged where strides allow: batches among themselves, or into the rows."""
-    dims = [dim for dim in zip(p.batch, p.a, p.b, p.c) if dim[0] != 1]
+    first = len(p.a_parts)
+    dims = [dim for dim in zip(p.batch, p.a, p.b, p.c, *p.a_parts, *p.b_parts) if dim[0] != 1]
     merged = []
     for size, *strides in dims:
         if merged and all(last == size * stride for last, stride in zip(merged[-1][1:], strides)):
@@ -88,22 +100,33 @@ def _normalised(p):
         else:
             merged.append((size, *strides))
     a, b, c = p.a[-2:], p.b[-2:], p.c[-2:]
+    a_parts, b_parts = ([part[len(p.batch):] for part in parts] for parts in (p.a_parts, p.b_parts))
     rows = p.rows
-    if merged and merged[-1][2] == 0 and (rows == 1 or (merged[-1][1] == rows * a[0] and merged[-1][3] == rows * c[0])):
-        size, a_stride, _, c_stride = merged.pop()
+    if merged and _goes_on(merged[-1], rows, a, c, a_parts):
+        size, a_stride, _, c_stride, *further = merged.pop()
         if rows == 1:
             a, c = (a_stride, a[1]), (c_stride, c[1])
+            a_parts = [(stride, *part[1:]) for stride, part in zip(further, a_parts)]
         rows *= size
     if len(merged) > BATCH_DIMS:
         raise ValueError(f"a product over {len(merged)} batch dimensions that do not merge; at most {BATCH_DIMS} can be planned")
     batch = tuple(dim[0] for dim in merged)
-    strides = [tuple(dim[k] for dim in merged) for k in (1, 2, 3)]
+    strides = [tuple(dim[k] for dim in merged) for k in range(1, 4 + first + len(b_parts))]
+    parts = [own + tuple(part) for own, part in zip(strides[3:], (*a_parts, *b_parts))]
     return Matmul(batch, rows, p.columns, p.depth, strides[0] + tuple(a), strides[1] + tuple(b), strides[2] + tuple(c),
-                  p.dtype, p.out_dtype or p.dtype, p.sums, p.b_dtype)
+                  p.dtype, p.out_dtype or p.dtype, p.sums, p.b_dtype, tuple(parts[:first]), tuple(parts[first:]))
+
+
+def _goes_on(dim, rows, a, c, a_parts):
+    """Whether a batch dimension, (size, strides of A, B, C and the parts), only adds rows."""
+    _, a_stride, b_stride, c_stride, *further = dim
+    if b_stride != 0 or any(further[len(a_parts):]):
+        return False
+    return rows == 1 or all(stride == rows * own for stride, own in zip((a_stride, c_stride, *further), (a[0], c[0], *(part[0] for part in a_parts))))
 
 
 @functools.lru_cache(maxsize=4096)
-def _plan(p, epilogue, threads):
+def _plan(p, epilogue, threads, a_from=None, b_from=None):
     if not p.rows or not p.columns or 0 in p.batch:
         return Contraction((), {})
     if p.c[-1] != 1 and p.columns > 1:
@@ -111,11 +134,12 @@ def _plan(p, epilogue, threads):
                          "For a transposed one swap the operands")
     kind = numbers(p.dtype, p.b_dtype)
     few = p.rows <= 16 or p.columns <= 16
-    if _wants_dots(p, kind) and pick("dots", (True, False) if few else (True,)):
+    computed = a_from, b_from
+    if not any(computed) and _wants_dots(p, kind) and pick("dots", (True, False) if few else (True,)):
         return dot_plan(p, kind, epilogue, threads)
     if threads > 1 and _wants_parts(p):
-        return parts_plan(p, kind, epilogue, threads)
-    return blocked_plan(p, kind, epilogue, threads)
+        return parts_plan(p, kind, epilogue, threads, computed)
+    return blocked_plan(p, kind, epilogue, threads, computed=computed)
 
 
 def _wants_parts(p):
@@ -123,23 +147,27 @@ def _wants_parts(p):
     return not p.batch and p.sums[0] == 1 and p.rows * p.columns <= 1 << 15 and p.depth >= 32 * max(p.rows, p.columns, 64)
 
 
-def parts_plan(p, kind, epilogue, threads):
+def parts_plan(p, kind, epilogue, threads, computed=(None, None)):
     """The plan of a product whose k is divided: partial products as a batch, then their sum."""
     parts = threads
     depth, rest = divmod(p.depth, parts)
     accumulator = next(name for name, element in ELEMENTS.items() if element is kind.accumulator)
     matrix = p.rows * p.columns
+    a_parts = tuple((depth * part[-2], *part) for part in p.a_parts)
+    b_parts = tuple((depth * part[-3], *part) for part in p.b_parts)
     batched = replace(p, batch=(parts,), depth=depth, a=(depth * p.a[-1], *p.a), b=(depth * p.b[-2], *p.b),
-                      c=(matrix, p.columns, 1), out_dtype=accumulator)
+                      c=(matrix, p.columns, 1), out_dtype=accumulator, a_parts=a_parts, b_parts=b_parts)
     last = replace(p, depth=rest, c=(p.columns, 1), out_dtype=accumulator)
     size, out = kind.element.bytes, ELEMENTS[p.out_dtype]
     part_bytes = matrix * kind.accumulator.bytes
     starts = {"a": ("pointer", "a", parts * depth * p.a[-1] * size), "b": ("pointer", "b", parts * depth * p.b[-2] * size),
               "c": ("temp", "parts", parts * part_bytes)}
+    for operand, given, strides in zip("ab", computed, (a_parts, b_parts)):
+        starts.update((f"{operand}{k}", ("pointer", f"{operand}{k}", parts * part[0] * given.parts[k].itemsize)) for k, part in enumerate(strides))
     steps, temporaries = [], {"parts": (parts + 1) * part_bytes}
     for problem, places in ((batched, {"c": ("temp", "parts", 0)}), (last, starts)):
         if problem.depth:
-            plan = blocked_plan(problem, kind, NO_EPILOGUE, threads)
+            plan = blocked_plan(problem, kind, NO_EPILOGUE, threads, computed=computed)
             steps += [_moved(step, places) for step in plan.steps]
             temporaries.update({name: max(bytes_, temporaries.get(name, 0)) for name, bytes_ in plan.temporaries.items()})
     slots = {"parts": parts + (rest > 0), "part_bytes": part_bytes, "columns": p.columns, "c_row": p.c[-2] * out.bytes}
@@ -263,8 +291,9 @@ def _batch_slots(p, itemsizes):
     return slots
 
 
-def blocked_plan(p, kind, epilogue, threads, b_offsets=None):
-    """The plan of a blocked product; with `b_offsets` (bytes, one a column), B's columns lie along k at these offsets."""
+def blocked_plan(p, kind, epilogue, threads, b_offsets=None, computed=(None, None)):
+    """The plan of a blocked product; with `b_offsets` (bytes, one a column), B's columns lie along k at these offsets.  `computed`: the
+    Prologues of A and B."""
     choice = choose(p, kind, threads, b_offsets is not None)
     out = ELEMENTS[p.out_dtype]
     size, word = kind.element.bytes, kind.word.bytes
@@ -282,6 +311,8 @@ def blocked_plan(p, kind, epilogue, threads, b_offsets=None):
         "b_offsets": 0 if b_offsets is None else Table(b_offsets),
         **_batch_slots(p, {"a": size, "b": size, "c": out.bytes}),
     }
+    layouts = _layouts(p, computed)
+    places = _place_parts(p, computed, slots)
     depth_words = _round_up(-(-choice.block_depth // kind.per_word), CHUNK) + kind.lanes
     a_bytes = _round_up(_round_up(choice.block_rows, choice.tile_rows) * depth_words * word + 64, 4096)
     panel_bytes = _round_up(depth_words * width * word + 64, 4096)
@@ -291,14 +322,40 @@ def blocked_plan(p, kind, epilogue, threads, b_offsets=None):
     temporaries = {"scratch": scratch * threads}
     steps = []
     if choice.shared:
-        steps.append(_pack_step(p, kind, b_layout, choice, slots, temporaries))
-        b_layout = PACKED
-    kernel = blocked.block_kernel(kind, out, a_layout, b_layout, choice.tile_rows, choice.vectors, epilogue)
-    sources = {"a": ("pointer", "a", 0), "c": ("pointer", "c", 0), "scratch": ("temp", "scratch", 0),
-               "b": ("temp", "packed", 0) if choice.shared else ("pointer", "b", 0)}
+        steps.append(_pack_step(p, kind, b_layout, choice, slots, temporaries, layouts[1], places))
+        b_layout, layouts = PACKED, (layouts[0], None)
+    kernel = blocked.block_kernel(kind, out, (a_layout, b_layout), layouts, choice.tile_rows, choice.vectors, epilogue)
+    sources = {"a": ("pointer", "a", 0), "b": ("pointer", "b", 0)} | places | {"c": ("pointer", "c", 0), "scratch": ("temp", "scratch", 0)}
+    if choice.shared:
+        sources["b"] = ("temp", "packed", 0)
+    names = blocked.SLOTS + blocked.part_slots("a", layouts[0])[0] + blocked.part_slots("b", layouts[1])[0]
     units = batches * row_blocks * column_blocks
-    steps.append(Step(kernel, units, _grain(p, units, threads), written_slots(blocked.SLOTS, slots, sources) + epilogue.slots))
+    steps.append(Step(kernel, units, _grain(p, units, threads), written_slots(names, slots, sources) + epilogue.slots))
     return Contraction(tuple(steps), temporaries, () if b_offsets is None else (b_offsets,))
+
+
+def _layouts(p, computed):
+    """How the parts of A and B lie: (a Layout or None, a Layout or None)."""
+    found = []
+    for prologue, parts, lane in ((computed[0], p.a_parts, -3), (computed[1], p.b_parts, -2)):
+        k = -5 - lane
+        found.append(prologue and Layout(prologue, tuple((distance(part[lane]), distance(part[k])) for part in parts)))
+    return tuple(found)
+
+
+def _place_parts(p, computed, slots):
+    """Adds the slots of the parts of computed operands; returns where these are, and nowhere for the operands themselves."""
+    places = {}
+    for operand, prologue, parts, lane in (("a", computed[0], p.a_parts, -3), ("b", computed[1], p.b_parts, -2)):
+        if prologue is None:
+            continue
+        places[operand] = ("const", 0)
+        for n, (part, dtype) in enumerate(zip(parts, prologue.parts)):
+            name, size, batch = f"{operand}{n}", dtype.itemsize, (0,) * (BATCH_DIMS - len(p.batch)) + part[:-3]
+            places[name] = ("pointer", name, 0)
+            slots.update({f"{name}_lane": part[lane] * size, f"{name}_k": part[-5 - lane] * size, f"{name}_sum": part[-1] * size})
+            slots.update({f"{name}_batch_{dim}": stride * size for dim, stride in enumerate(batch)})
+    return places
 
 
 def dot_plan(p, kind, epilogue, threads, b_offsets=None):
@@ -359,17 +416,18 @@ def _grain(p, units, threads):
     return max(1, min(int(500_000 / per_unit), units // (4 * threads)))
 
 
-def _pack_step(p, kind, b_layout, choice, slots, temporaries):
+def _pack_step(p, kind, b_layout, choice, slots, temporaries, computed, places):
     """The step that packs B once for all row blocks; rewrites the B slots to point into the packed copy."""
     width = choice.vectors * kind.lanes
     panels = -(-p.columns // width)
     panel_bytes = (_round_up(-(-p.depth // kind.per_word), kind.lanes) * width + 16) * kind.word.bytes
-    shared_by_all = not any(p.b[:-2])
+    shared_by_all = not any(p.b[:-2]) and not any(any(part[:-3]) for part in p.b_parts)
     batches = 1 if shared_by_all else _product(p.batch)
     own = dict(slots, panels=panels, panel_bytes=panel_bytes)
-    kernel = blocked.pack_kernel(kind, b_layout, choice.vectors)
-    sources = {"b": ("pointer", "b", 0), "packed": ("temp", "packed", 0)}
-    step = Step(kernel, batches * panels, max(1, 4096 // max(p.depth, 1)), written_slots(blocked.PACK_SLOTS, own, sources))
+    kernel = blocked.pack_kernel(kind, b_layout, choice.vectors, computed)
+    sources = {"b": ("pointer", "b", 0)} | places | {"packed": ("temp", "packed", 0)}
+    names = blocked.PACK_SLOTS + blocked.part_slots("b", computed)[0]
+    step = Step(kernel, batches * panels, max(1, 4096 // max(p.depth, 1)), written_slots(names, own, sources))
     temporaries["packed"] = batches * panels * panel_bytes + 4096
     matrix = 0 if shared_by_all else panels * panel_bytes
     slots.update(panel_bytes=panel_bytes, b_batch_2=matrix, b_batch_1=matrix * slots["batch_2"],

@@ -2,65 +2,11 @@
 
 Panels are `[panel][k][width]` words: the vectors of B, or the rows of A when neighbouring rows are neighbours in memory.
 Quads are `[tile][k / 4][row][4]` words: the rows of A when neighbouring k are neighbours. Both are padded with zeros along
-k to a multiple of 4. Elements are converted to words on the way.
+k to a multiple of 4. Elements are converted to words on the way; `elements` says where they come from (elements.py).
 """
 
-from dataclasses import replace
-
-from ..llvm.builder import constant, zero
-from ..llvm.types import i64, vector
+from ..llvm.builder import zero
 from .contraction import CHUNK
-
-
-def load_words(b, numbers, pointer, k_stride, lane_stride, count, k_left):
-    """A vector of words: lane l is at `pointer + l * lane_stride`, of which the first `count` lanes are read, the rest zero.
-
-    `lane_stride` is None for neighbouring elements and `count` None for all lanes. A word of several elements takes the others
-    from `k_stride` bytes on each, when `k_left` elements along k (an i64) allow it.
-    """
-    kind = vector(numbers.element, numbers.lanes)
-
-    def load(pointer, count):
-        mask = None if count is None else b.lane_mask(count, numbers.lanes)
-        if lane_stride is None:
-            return b.load(kind, pointer, mask=mask)
-        places = b.mul(b.lane_indices(numbers.lanes), b.splat(lane_stride, numbers.lanes))
-        return b.gather(kind, b.offset(pointer, places), mask)
-
-    if numbers.per_word == 1:
-        return b.convert(load(pointer, count), numbers.word, numbers.signed)
-    pieces = [load(pointer, count)]
-    for k in range(1, numbers.per_word):
-        there = b.select(b.compare(">", k_left, k), constant(i64, numbers.lanes) if count is None else count, 0)
-        pieces.append(load(b.offset(pointer, b.mul(k_stride, k)), there))
-    return join(b, numbers, pieces)
-
-
-def join(b, numbers, pieces):
-    """Words made of a vector of elements for each place in a word, lowest first."""
-    bits = 32 // numbers.per_word
-    total = None
-    for k, piece in enumerate(pieces):
-        part = b.cast("zext", parts(b, numbers, piece), numbers.words)
-        total = part if total is None else b.or_(total, b.shl(part, k * bits))
-    return total
-
-
-def parts(b, numbers, elements):
-    """Elements as the parts of words: bytes widened where the instruction wants them so, halves as their bits."""
-    if elements.type.element.is_float:
-        return b.bitcast(elements, elements.type.with_element(numbers.part))
-    return b.convert(elements, numbers.part, numbers.signed)
-
-
-def load_run(b, numbers, pointer, k_left):
-    """A vector of words whose elements are neighbours along k, zero from `k_left` elements on (None: all are there)."""
-    elements = numbers.lanes * numbers.per_word
-    mask = None if k_left is None else b.lane_mask(k_left, elements)
-    loaded = b.load(vector(numbers.element, elements), pointer, align=numbers.element.bytes, mask=mask)
-    if numbers.per_word == 1:
-        return b.convert(loaded, numbers.word, numbers.signed)
-    return b.bitcast(parts(b, numbers, loaded), numbers.words)
 
 
 def transpose(b, rows):
@@ -113,28 +59,22 @@ def collected(b, vectors, places):
     return result
 
 
-def write_panel(b, numbers, width, source, k_stride, lane_stride, target, lanes_left, k_count):
-    """Packs one panel of `width` words from elements that are neighbours across lanes (or `lane_stride` bytes apart).
+def write_panel(b, width, elements, target, lanes_left, k_count):
+    """Packs one panel of `width` words from elements that are neighbours across lanes, or apart.
 
     `lanes_left` and `k_count` (elements, i64) say how much there is; the panel is filled with zeros up to its width and a
     multiple of four words along k. Stores may spill a vector past the last row.
     """
-    vectors = -(-width // numbers.lanes)
-    step = numbers.per_word
-    word_bytes = numbers.word.bytes
-    neighbours = lane_stride is None
-    lane_stride = constant(i64, numbers.element.bytes) if neighbours else lane_stride
+    numbers = elements.numbers
+    vectors, step, word_bytes = -(-width // numbers.lanes), numbers.per_word, numbers.word.bytes
 
     def rows(full):
         def row(k, _):
-            at = b.offset(source, b.mul(k, k_stride))
             to = b.offset(target, b.mul(k, width * word_bytes // step))
             left = b.sub(k_count, k)
             for j in range(vectors):
                 count = None if full else b.sub(lanes_left, j * numbers.lanes)
-                place = b.mul(lane_stride, j * numbers.lanes)
-                words = load_words(b, numbers, b.offset(at, place), k_stride, None if neighbours else lane_stride, count, left)
-                b.store(words, b.offset(to, j * numbers.lanes * word_bytes), align=4)
+                b.store(elements.across(j * numbers.lanes, k, count, left), b.offset(to, j * numbers.lanes * word_bytes), align=4)
         b.loop(0, k_count, step, [], row)
 
     b.when(b.compare(">=", lanes_left, vectors * numbers.lanes), lambda: rows(True), lambda: rows(False))
@@ -153,27 +93,25 @@ def _padded(b, words):
     return b.mul(b.div(b.add(words, CHUNK - 1), CHUNK), CHUNK)
 
 
-def write_transposed_panel(b, numbers, width, source, lane_offset, target, lanes_left, k_count):
+def write_transposed_panel(b, width, elements, target, lanes_left, k_count):
     """Packs one panel from elements that are neighbours along k: squares of words are transposed in registers.
 
-    `lane_offset(lane)` gives the byte offset of a lane's elements; lanes that are not there are not asked for. Up to
-    a vector of rows past the padded end is overwritten.
+    Lanes that are not there are not asked for. Up to a vector of rows past the padded end is overwritten.
     """
+    numbers = elements.numbers
     lanes = numbers.lanes
-    elements = lanes * numbers.per_word
-    ahead = b.mul(k_count, numbers.element.bytes)
+    run = lanes * numbers.per_word
 
     def square(k, to, group, full):
         rows = []
         for lane in range(lanes):
             number = b.add(b.mul(group, lanes), lane)
             place = number if full else b.minimum(number, b.sub(lanes_left, 1))
-            at = b.offset(source, b.add(lane_offset(place), b.mul(k, numbers.element.bytes)))
             left = None if full else b.select(b.compare(">", lanes_left, number), b.sub(k_count, k), 0)
             if full:
                 # rows are far apart, so the machine does not guess the next block
-                b.prefetch(b.offset(at, ahead), locality=2)
-            rows.append(load_run(b, numbers, at, left))
+                elements.fetch(place, b.add(k, k_count))
+            rows.append(elements.along(place, k, left))
         for lane, row in enumerate(transpose(b, rows)):
             at = b.offset(to, b.mul(group, lanes * numbers.word.bytes))
             b.store(row, b.offset(at, lane * width * numbers.word.bytes), align=4)
@@ -184,36 +122,22 @@ def write_transposed_panel(b, numbers, width, source, lane_offset, target, lanes
             b.loop(0, width // lanes, 1, [], lambda group, _: square(k, to, group, full))
         return body
 
-    whole = b.mul(b.div(k_count, elements), elements)
+    whole = b.mul(b.div(k_count, run), run)
     whole = b.select(b.compare(">=", lanes_left, width), whole, 0)
-    b.loop(0, whole, elements, [], squares(True))
-    b.loop(whole, k_count, elements, [], squares(False))
+    b.loop(0, whole, run, [], squares(True))
+    b.loop(whole, k_count, run, [], squares(False))
 
 
-def write_quads(b, numbers, rows_per_tile, source, row_stride, k_stride, target, rows, k_count):
-    """Packs rows into quads, tile after tile; elements are neighbours along k, or `k_stride` bytes apart when that is given.
+def write_quads(b, rows_per_tile, elements, target, rows, k_count):
+    """Packs rows, which are the lanes, into quads, tile after tile.
 
     The rows that the last tile lacks are left as they are: their sums are thrown away.
     """
-    word_bytes, elements = numbers.word.bytes, numbers.lanes * numbers.per_word
+    numbers = elements.numbers
+    word_bytes, run = numbers.word.bytes, numbers.lanes * numbers.per_word
     chunk_bytes = CHUNK * word_bytes
     quads = b.div(b.add(k_count, CHUNK * numbers.per_word - 1), CHUNK * numbers.per_word)
     tile_bytes = b.mul(quads, rows_per_tile * chunk_bytes)
-
-    def run(at, k, left):
-        if k_stride is None:
-            return load_run(b, numbers, b.offset(at, b.mul(k, numbers.element.bytes)), left)
-        count = b.sub(k_count, k)
-        if numbers.per_word == 1:
-            return load_words(b, numbers, b.offset(at, b.mul(k, k_stride)), k_stride, k_stride, count, count)
-        # lane l holds the elements from l * per_word on
-        step, pieces = numbers.per_word, []
-        single = replace(numbers, per_word=1, word=numbers.element)
-        for part in range(step):
-            start = b.add(k, part)
-            there = b.div(b.add(b.sub(k_count, start), step - 1), step)
-            pieces.append(load_words(b, single, b.offset(at, b.mul(start, k_stride)), k_stride, b.mul(k_stride, step), there, None))
-        return join(b, numbers, pieces)
 
     def split(words, to, count):
         for q in range(numbers.lanes // CHUNK):
@@ -226,26 +150,24 @@ def write_quads(b, numbers, rows_per_tile, source, row_stride, k_stride, target,
                 b.when(b.compare(">", count, q * CHUNK * numbers.per_word), store)
 
     def row(r, _):
-        at = b.offset(source, b.mul(r, row_stride))
         tile = b.div(r, rows_per_tile)
         to = b.offset(target, b.add(b.mul(tile, tile_bytes), b.mul(b.sub(r, b.mul(tile, rows_per_tile)), chunk_bytes)))
 
         def place(k):
             return b.offset(to, b.mul(b.div(k, CHUNK * numbers.per_word), rows_per_tile * chunk_bytes))
 
-        whole = b.mul(b.div(k_count, elements), elements)
+        whole = b.mul(b.div(k_count, run), run)
 
         def full(k, _):
-            if k_stride is None:
-                # rows are far apart, so the machine does not guess the next block
-                b.prefetch(b.offset(at, b.mul(b.add(k, k_count), numbers.element.bytes)), locality=2)
-            split(run(at, k, None), place(k), None)
+            # rows are far apart, so the machine does not guess the next block
+            elements.fetch(r, b.add(k, k_count))
+            split(elements.along(r, k, None), place(k), None)
 
-        b.loop(0, whole, elements, [], full)
+        b.loop(0, whole, run, [], full)
 
         def tail():
             left = b.sub(k_count, whole)
-            split(run(at, whole, left), place(whole), left)
+            split(elements.along(r, whole, left), place(whole), left)
 
         b.when(b.compare("<", whole, k_count), tail)
 
