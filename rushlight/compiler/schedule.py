@@ -22,13 +22,14 @@ MOST_JOINED = 8  # pieces among which a kernel chooses for each element it reads
 
 
 class Schedule:
-    """``landmarks``: nodes with a step of their own, each with the Tail that its step computes along and leaves in memory.
+    """``landmarks``: nodes with a step of their own, each with the Tail that its step computes along and leaves in memory; ``heads`` are the
+    Heads by which some compute their arguments, by number.
     ``kept``: nodes with memory.  ``slots[k]``: those computed by kernels before landmark k; the last slot comes after all landmarks.
     ``ends``: kept values that a kernel ends with, as more would be too much for one.
     """
 
-    def __init__(self, graph: Graph, landmarks: dict):
-        self.graph, self.landmarks, self.ends = graph, landmarks, set()
+    def __init__(self, graph: Graph, landmarks: dict, heads: dict):
+        self.graph, self.landmarks, self.heads, self.ends = graph, landmarks, heads, set()
         self.at = {n: k for k, (node, tail) in enumerate(landmarks.items()) for n in (node, *tail.stored)}
         self.inside = frozenset().union(*(tail.inside for tail in landmarks.values()))
         for node in graph.nodes:
@@ -40,7 +41,7 @@ class Schedule:
         self.kept.update(n for n in graph.nodes if is_part(n) or n.op is P.part)
         for node in graph.nodes:
             if node in landmarks:
-                self.kept.update(through_views(used) for used in node.used)
+                self.kept.update(through_views(used) for used in self.read_by(node))
             elif node.op.kind.name == "scan":
                 self.kept.add(node)
             elif node.op.kind.name == "scatter":
@@ -53,6 +54,13 @@ class Schedule:
         self.place()
         while self.keep_spread():
             self.place()
+
+    def read_by(self, node: Node):
+        """What a node's step or kernel reads, or reads through."""
+        heads = self.heads.get(node)
+        if not heads:
+            return node.used
+        return dict.fromkeys((*(a for k, a in enumerate(node.args) if k not in heads), *(n for head in heads.values() for n in head.reads)))
 
     # --- what is kept -----------------------------------------------------------------------------------------------------------
     def keep_shared(self):
@@ -84,7 +92,7 @@ class Schedule:
             if node in shared and len(found.get(node, ())) == 1:
                 self.kept.discard(node)
             own = {node} if node in self.kept else found.get(node, set())
-            for used in node.used:
+            for used in self.read_by(node):
                 if used not in self.kept or used in shared:
                     found.setdefault(used, set()).update(own)
         return found
@@ -106,15 +114,15 @@ class Schedule:
         earliest, latest = {}, {}
         for node in self.graph.nodes:
             own = self.at[node] + 1 if node in self.at else 0
-            earliest[node] = max([own, *(earliest.get(n, 0) for n in node.used)])
+            earliest[node] = max([own, *(earliest.get(n, 0) for n in self.read_by(node))])
         for node in reversed(self.graph.nodes):
             limit = self.at.get(node, latest.get(node, last))
-            for used in node.used:
+            for used in self.read_by(node):
                 latest[used] = min(latest.get(used, last), limit)
         self.slot, self.slots = {}, [[] for _ in range(last + 1)]
         reach: dict = {}  # the latest slot among the kept values below
         for node in self.graph.nodes:
-            first = max((reach.get(n, 0) for n in node.used), default=0)
+            first = max((reach.get(n, 0) for n in self.read_by(node)), default=0)
             if node in self.at:
                 reach[node] = 0
             elif node in self.kept:
@@ -137,7 +145,7 @@ class Schedule:
                 self.kept.add(node)
                 found = True
             if own:
-                for used in node.used:
+                for used in self.read_by(node):
                     low, high = spans.get(used, own)
                     spans[used] = min(low, own[0]), max(high, own[1])
         return found

@@ -8,6 +8,7 @@ import ctypes
 
 from ..aot.block import dense
 from ..compiler.llvm import pool
+from ..compiler.head import Heads, shown
 from ..compiler.lower import NotLowerable, obstacle
 from ..compiler.overwriting import Overwriting
 from ..compiler.pipeline import compile_once
@@ -15,7 +16,8 @@ from ..compiler.schedule import Schedule
 from ..compiler.tail import Tail, Tails
 from ..compiler.templates.contraction import NO_EPILOGUE, Table
 from ..compiler.templates.conv import Convolution, plan_conv, plan_conv_input_grad, plan_conv_weight_grad
-from ..compiler.templates.matmul import Matmul, plan_matmul
+from ..compiler.templates.matmul import Matmul, packings, plan_matmul
+from ..core.expr import guess
 from ..core.kinds import P
 from ..core.log import logger
 from ..core.meta import Meta, product, row_major, settled
@@ -182,7 +184,9 @@ class Assembler:
         self.homes = self.reserve()
 
     def assemble(self) -> "Outline":
-        plan = Schedule(self.graph, self.landmarks())
+        landmarks = self.landmarks()
+        self.heads = self.headed(landmarks)
+        plan = Schedule(self.graph, landmarks, self.heads)
         pending = [o for o in self.stores if o.node not in self.homes]
         overwriting = Overwriting(plan, pending) if pending else None
         self.ends = plan.ends
@@ -255,6 +259,15 @@ class Assembler:
             self.segment([(node, place)])
         return place
 
+    def leaves(self, head) -> list[Place]:
+        """Where the parts of an operand lie that a template computes, each seen in the operand's shape."""
+        places = []
+        for node, views in head.reads.items():
+            place = self.operand(node, lambda meta: shown(meta, views) is not None)
+            meta, offset = shown(place.meta, views)
+            places.append(Place(place.value, meta, place.offset + offset * meta.itemsize))
+        return places
+
     def fill(self, slot):
         """Computes the kept values of a slot, but for what is memory already under another shape."""
         wanted = []
@@ -293,6 +306,14 @@ class Assembler:
         tails = Tails(self.graph, self.users, found)
         return {node: tails.of(node) if node.op in WITH_TAILS and plannable(node) and settings.kernels else Tail((node,)) for node in found}
 
+    def headed(self, landmarks: dict) -> dict:
+        """What contractions compute while they pack: {contraction: {number of an argument: its Head}}."""
+        if not settings.kernels:
+            return {}
+        heads = Heads(self.graph, self.users, landmarks, lambda node, number: PLANNERS[node.op].packings(node, number) if node.op in PLANNERS and plannable(node) else 0)
+        found = {node: heads.of(node) for node in landmarks if node.op in PLANNERS}
+        return {node: own for node, own in found.items() if own}
+
     def land(self, node: Node, tail: Tail):
         """The steps of a landmark."""
         if node.op.kind.name == "contract" and plannable(node):
@@ -320,8 +341,15 @@ class Assembler:
             beside = {name: homes.get(n) or self.operand(n, is_contiguous) for name, n in names.items()}
             fusion_log.debug("%s: %s computes %s", self.name, node.name, tail)
         root = tail.stored[0]
-        plan, problem, operands = PLANNERS[node.op].plan(self, node, homes[root], root.dtype.name)
-        self.add(node, root.shape, plan, problem, (epilogue,) if node.op in WITH_TAILS else (), {**operands, **beside}, f" and {tail}" if tail.inside else "")
+        heads = self.heads.get(node, {})
+        for head in heads.values():
+            fusion_log.debug("%s: %s computes %s", self.name, node.name, head)
+        plan, problem, operands = PLANNERS[node.op].plan(self, node, homes[root], root.dtype.name, heads)
+        more = (epilogue,) if node.op in WITH_TAILS else ()
+        if heads:
+            more += tuple(heads[k].prologue() if k in heads else None for k in range(len(node.args)))
+        after = "".join(f" and {computed}" for computed in (*heads.values(), *([tail] if tail.inside else ())))
+        self.add(node, root.shape, plan, problem, more, {**operands, **beside}, after)
         self.work.append(product(root.shape) * node.args[1].shape[-1])
         self.places.update(homes)
 
@@ -501,12 +529,27 @@ def windows_match(x_shape, w_shape, g_shape, p) -> bool:
                for size, k, n, s, pad, d in zip(x_shape[2:], w_shape[2:], g_shape[2:], p["stride"], p["padding"], p["dilation"]))
 
 
-def plan_product(assembler: Assembler, node: Node, target: Place, dtype: str):
-    left, right = (assembler.operand(n) for n in node.args)
-    shape = node.shape
-    problem = Matmul(tuple(shape[:-2]), shape[-2], shape[-1], node.args[0].shape[-1], tuple(left.meta.strides), tuple(right.meta.strides),
-                     row_major(shape), node.args[0].dtype.name, dtype)
-    return plan_matmul, problem, {"a": left, "b": right, "c": target}
+def plan_product(assembler: Assembler, node: Node, target: Place, dtype: str, heads):
+    shape, operands, strides, parts = node.shape, {"c": target}, [], []
+    for k, name in enumerate("ab"):
+        places = assembler.leaves(heads[k]) if k in heads else [assembler.operand(node.args[k])]
+        operands.update({f"{name}{number}": place for number, place in enumerate(places)} if k in heads else {name: places[0]})
+        strides.append(tuple(places[0].meta.strides))
+        parts.append(tuple((*place.meta.strides, 0) for place in places) if k in heads else ())
+    problem = Matmul(tuple(shape[:-2]), shape[-2], shape[-1], node.args[0].shape[-1], *strides,
+                     row_major(shape), node.args[0].dtype.name, dtype, a_parts=parts[0], b_parts=parts[1])
+    return plan_matmul, problem, operands
+
+
+def product_packings(node: Node, number: int) -> int:
+    """How often a product packs each element of an operand."""
+    left, right = node.args
+    if node.op is not P.matmul:
+        return 0
+    sizes = [tuple(map(guess, n.shape)) for n in (node, left, right)]
+    strides = [tuple(0 if size == 1 else stride for size, stride in zip(shape, row_major(shape))) for shape in sizes]
+    problem = Matmul(sizes[0][:-2], *sizes[0][-2:], sizes[1][-1], strides[1], strides[2], strides[0], left.dtype.name)
+    return packings(problem)[number]
 
 
 def convolution(x_shape, w_shape, x, y, node: Node) -> Convolution:
@@ -520,32 +563,33 @@ def is_contiguous(meta: Meta) -> bool:
     return meta.contiguous
 
 
-def plan_forward(assembler: Assembler, node: Node, target: Place, dtype: str):
+def plan_forward(assembler: Assembler, node: Node, target: Place, dtype: str, heads):
     x, w = assembler.operand(node.args[0]), assembler.operand(node.args[1], is_contiguous)
     problem = convolution(node.args[0].shape, node.args[1].shape, x.meta.strides, row_major(node.shape), node)
     return plan_conv, problem, {"x": x, "weight": w, "y": target}
 
 
-def plan_input(assembler: Assembler, node: Node, target: Place, dtype: str):
+def plan_input(assembler: Assembler, node: Node, target: Place, dtype: str, heads):
     g, w = assembler.operand(node.args[0]), assembler.operand(node.args[1], is_contiguous)
     problem = convolution(node.shape, node.args[1].shape, row_major(node.shape), g.meta.strides, node)
     return plan_conv_input_grad, problem, {"y": g, "weight": w, "x": target}
 
 
-def plan_weight(assembler: Assembler, node: Node, target: Place, dtype: str):
+def plan_weight(assembler: Assembler, node: Node, target: Place, dtype: str, heads):
     g, x = assembler.operand(node.args[0]), assembler.operand(node.args[1])
     problem = convolution(node.args[1].shape, node.shape, x.meta.strides, g.meta.strides, node)
     return plan_conv_weight_grad, problem, {"x": x, "y": g, "weight": target}
 
 
 class Planner:
-    """``plan(assembler, node, target, dtype of the target)`` gives what plans a problem, the problem, and its operands; ``output`` is the target's name."""
+    """``plan(assembler, node, target, dtype of the target, heads)`` gives what plans a problem, the problem, and its operands; ``output`` is
+    the target's name; ``packings(node, number)`` tells how often a template packs an operand that it is to compute, 0 if it cannot."""
 
-    def __init__(self, plan, output):
-        self.plan, self.output = plan, output
+    def __init__(self, plan, output, packings=lambda node, number: 0):
+        self.plan, self.output, self.packings = plan, output, packings
 
 
-PLANNERS = {P.matmul: Planner(plan_product, "c"), P.int_matmul: Planner(plan_product, "c"), P.conv: Planner(plan_forward, "y"),
+PLANNERS = {P.matmul: Planner(plan_product, "c", product_packings), P.int_matmul: Planner(plan_product, "c"), P.conv: Planner(plan_forward, "y"),
             P.conv_input: Planner(plan_input, "x"), P.conv_weight: Planner(plan_weight, "weight")}
 WITH_TAILS = (P.matmul, P.conv, P.conv_input)
 

@@ -269,6 +269,19 @@ def choose(p, kind, threads, gathered=False):
     return Choice(tile_rows, vectors, block_rows, block_columns, block_words * kind.per_word, shared)
 
 
+def packings(problem):
+    """How often each element of A and of B is packed.
+
+    Example:
+        >>> packings(Matmul((), 64, 64, 64, (64, 1), (64, 1), (64, 1)))
+        (1, 1)
+    """
+    p = _normalised(problem)
+    choice = choose(p, numbers(p.dtype, p.b_dtype), pool.get_num_threads())
+    shared_by_all = _product(p.batch) if not any(p.b[:-2]) else 1
+    return -(-p.columns // choice.block_columns), 1 if choice.shared else -(-p.rows // choice.block_rows) * shared_by_all
+
+
 def _product(sizes):
     total = 1
     for size in sizes:

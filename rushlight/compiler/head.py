@@ -1,0 +1,164 @@
+"""What a contraction's template computes while it packs an operand: elementwise nodes whose result nothing but contractions reads.
+
+Such an operand is not written to memory and read again.  What it is computed from (its leaves) may be broadcast, transposed or otherwise
+seen through views that strides can tell; all of it lies in memory before the contraction runs.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..core.expr import guess
+from ..core.kinds import P
+from ..core.meta import Meta, is_one, product
+from ..graph.graph import Graph, Node, Store
+from ..graph.views import in_memory, is_part
+from .lower import Reader, obstacle
+from .schedule import bytes_of_work
+from .templates.expression import expression_prologue, leaf
+
+MOST_NODES = 24  # of a head
+MOST_LEAVES = 6  # tensors that it reads
+SMALL = 4        # a value this many times smaller than the operand is computed beforehand
+WRITTEN = 2      # times that writing moves what is written: memory is fetched before it is overwritten
+UNSURE = 1.25    # gains that are estimated smaller are left alone
+
+
+@dataclass
+class Head:
+    """``operand`` computed from ``reads``: for each leaf the views, outermost first, through which the operand shows it."""
+
+    operand: Node
+    inside: frozenset
+    reads: dict = field(default_factory=dict)
+
+    def __str__(self):
+        return f"{len(self.inside)} operations before it, reading {', '.join(str(node.meta) for node in self.reads)}"
+
+    def prologue(self):
+        """The Prologue that computes the operand from its leaves."""
+        reader, leaves = Reader(Graph()), []
+        for k, node in enumerate(self.reads):
+            reader.places[node] = found = leaf(f"e{k}", node.dtype)
+            leaves.append(found)
+        return expression_prologue(reader.read(self.operand, (0,) * len(self.operand.shape)), tuple(leaves))
+
+
+def shown(meta: Meta, views):
+    """(Meta, offset in elements) of memory seen through views, outermost first; None where strides cannot tell it."""
+    total = 0
+    for view in reversed(views):
+        if isinstance(view, Node):
+            found = view.op.kind.strided(view.op, meta, **view.params)
+            if found is None:
+                return None
+            meta, offset = found
+            total = total + offset
+        else:
+            meta = broadcast(meta, view)
+    return meta, total
+
+
+def broadcast(meta: Meta, shape) -> Meta:
+    """Memory seen in a larger shape."""
+    missing = len(shape) - len(meta.shape)
+    strides = [0 if is_one(own) and not is_one(size) else stride for own, stride, size in zip(meta.shape, meta.strides, shape[missing:])]
+    return Meta(tuple(shape), (*(0,) * missing, *strides), meta.dtype)
+
+
+class Heads:
+    """Finds the heads of a program's contractions.
+
+    ``landmarks``: {node: its Tail}; ``packings(node, number)`` tells how often a template packs each element of an operand, 0 where it
+    cannot compute it.
+    """
+
+    def __init__(self, graph: Graph, users: dict, landmarks: dict, packings):
+        self.users, self.landmarks, self.packings = users, landmarks, packings
+        self.stored = {n for tail in landmarks.values() for n in tail.stored}
+        self.within = {n for tail in landmarks.values() for n in tail.inside} - self.stored
+        self.kept = {*graph.result_nodes(), *(o.node for o in graph.outputs if isinstance(o, Store))}
+        self.kept.update(n for tail in landmarks.values() for n in tail.reads)
+        self.reduced = {node.args[0] for node in graph.nodes if node.op.kind.name == "reduce"}
+        self.found: dict = {}  # operand's root: Head or None
+
+    def of(self, contraction: Node) -> dict:
+        """{number of an argument: its Head}."""
+        heads = {k: self.head(operand) for k, operand in enumerate(contraction.args) if isinstance(operand, Node)}
+        return {k: head for k, head in heads.items() if head is not None}
+
+    def head(self, operand: Node) -> Head | None:
+        """The Head that computes an operand, if that takes less time than to write it down and to read it again."""
+        if operand not in self.found:
+            self.found[operand] = self.find(operand)
+        return self.found[operand]
+
+    def find(self, operand: Node) -> Head | None:
+        root = operand
+        while root.op is not None and root.op.kind.name == "view":
+            root = root.args[0]
+        if root.op is None or root.op.kind.name != "elementwise" or self.lies(root):
+            return None
+        readers = self.readers(root)
+        if readers is None or not all(readers):
+            return None
+        head = Head(operand, frozenset())
+        inside: set = set()
+        if not self.expand(operand, (), head, inside) or not 0 < len(head.reads) <= MOST_LEAVES or len(inside) > MOST_NODES:
+            return None
+        head.inside = frozenset(inside)
+        return head if self.pays(head, root, readers) else None
+
+    def readers(self, root: Node):
+        """How often each contraction that reads a value packs it; None where something else reads it too."""
+        found, queue = [], [root]
+        while queue:
+            node = queue.pop()
+            if node in self.kept:
+                return None
+            for user in self.users.get(node, ()):
+                if user.op.kind.name == "view":
+                    queue.append(user)
+                elif user in self.landmarks:
+                    found += [self.packings(user, k) for k, arg in enumerate(user.args) if arg is node]
+                else:
+                    return None
+        return found
+
+    def lies(self, node: Node) -> bool:
+        """Whether a value lies in memory whatever becomes of the heads."""
+        if node.op is None:
+            return not node.weak
+        return node in self.stored or node in self.kept or is_part(node) or node.op is P.part or node.op.kind.name in ("reduce", "scan", "scatter")
+
+    def expand(self, node: Node, views, head: Head, inside: set) -> bool:
+        """Adds what a node, seen through views, is computed from; whether all of that can be read."""
+        if self.lies(node) or node.op is not None and node.op.kind.name == "elementwise" and self.small(node, head.operand):
+            return self.reads(node, views, head)
+        if node.op is None or node in self.within or len(inside) > MOST_NODES:
+            return False
+        if node.op.kind.name == "view":
+            return self.expand(node.args[0], (*views, node), head, inside)
+        if node.op.kind.name != "elementwise" or obstacle(node) or node.dtype.is_complex:
+            return False
+        inside.add(node)
+        return all(self.expand(n, (*views, tuple(node.shape)), head, inside) for n in node.used)
+
+    def small(self, node: Node, operand: Node) -> bool:
+        """Whether a value is much smaller than the operand, and takes operations that are better done once."""
+        return bytes_of_work(node) > 0 and guess(product(node.shape)) * SMALL <= guess(product(operand.shape))
+
+    def reads(self, node: Node, views, head: Head) -> bool:
+        """Adds a leaf, unless strides cannot tell how the operand shows it, or it is shown in two ways."""
+        if node.weak or node.dtype.is_complex or head.reads.setdefault(node, views) != views:
+            return False
+        return shown(in_memory(node), views) is not None
+
+    def pays(self, head: Head, root: Node, readers) -> bool:
+        """Whether fewer bytes are moved, work counted as bytes that could be moved meanwhile: all for an element of the operand."""
+        size, own = guess(product(head.operand.shape)), root.dtype.itemsize
+        leaves = {n: n.dtype.itemsize * min(1, guess(product(n.shape)) / size) for n in head.reads}
+        work = sum(map(bytes_of_work, head.inside))
+        read_anyway = sum(bytes_ for n, bytes_ in leaves.items() if n in self.reduced)  # in the kernel that reduces it
+        written = sum(leaves.values()) - read_anyway + work + WRITTEN * own + sum(readers) * own
+        computed = sum(readers) * (sum(leaves.values()) + work)
+        return computed * UNSURE < written
