@@ -254,9 +254,11 @@ class Fuser:
         cluster = Cluster(node.shape, (node.params["dim"],))
         self.clusters.append(cluster)
         value = self.value(cluster, node.args[0], cluster.position)
-        wide = float64 if node.dtype is float32 else float32 if node.dtype.is_half else node.dtype
+        combine, wide = node.op.kind.combine, float32 if node.dtype.is_half else node.dtype
+        if node.dtype is float32 and combine in ("add", "mul"):
+            wide = float64
         result = Expr("result", (), ("r0",), wide)
-        reduction = Reduction(result, node.op.kind.combine, expr.convert(value, wide), running=True)
+        reduction = Reduction(result, combine, expr.convert(value, wide), running=True)
         cluster.scan = reduction, StoreTo(place.buffer, expr.const(place.at(cluster.position)), expr.convert(result, node.dtype))
         self.home[place.buffer] = cluster
 

@@ -354,7 +354,7 @@ class Foreign(Kind):
 
 
 class Scan(Foreign):
-    """out[i] = all elements up to i along ``dim`` combined.  Facts as of Foreign, and ``combine``: add or mul."""
+    """out[i] = all elements up to i along ``dim`` combined.  Facts as of Foreign, and ``combine``: add, mul, max or min."""
 
     name = "scan"
     lowers = True

@@ -27,13 +27,13 @@ from ..graph.graph import Graph, Node, Store, map_nodes
 from ..graph.views import in_memory, is_part, through_views
 from ..ops import flash, prims  # noqa: F401 - declare the primitives named below
 from .layout import Layout, Parts, Temporary, spendable
+from .natives import NATIVE
 from .reference import address_of, callback
 
 set_program_runner(pool.addresses()["program_run"])
 log, memory_log, fusion_log = logger("kernels"), logger("memory"), logger("fusion")
 FLAG = "flag"
 LONG = 1 << 21  # multiplications from which other threads may run meanwhile
-ALWAYS_LONG = LONG + 1
 
 
 class Code:
@@ -320,7 +320,10 @@ class Assembler:
             self.contract(node, tail)
             return
         if node.op in SEVERAL:
-            self.attend(node)
+            self.call(node, SEVERAL[node.op], has_rows)
+            return
+        if node.op in NATIVE and settings.kernels and NATIVE[node.op].suits(node):
+            self.call(node, NATIVE[node.op].plan, is_contiguous)
             return
         parts = [n for n in self.users.get(node, ()) if is_part(n)] if isinstance(node.meta, tuple) else [node]
         needed = {node, *parts}
@@ -353,14 +356,16 @@ class Assembler:
         self.work.append(product(root.shape) * node.args[1].shape[-1])
         self.places.update(homes)
 
-    def attend(self, node: Node):
-        """Steps of attention or its gradient, whose results are parts."""
-        parts = [(part, part.params["index"]) for part in self.users.get(node, ())]
-        homes = {k: self.homes[part] for part, k in parts if part in self.homes and has_rows(self.homes[part].meta)}
-        targets = [homes.get(k) or Place(Temporary(meta.nbytes), meta) for k, meta in enumerate(node.meta)]
-        plan, problem, operands = SEVERAL[node.op](self, node, targets)
-        self.add(node, node.meta[0].shape, plan, problem, (), operands)
-        self.work.append(ALWAYS_LONG)
+    def call(self, node: Node, planner, suits):
+        """Steps of a template whose result may be several, each a part: attention, its gradient, and library calls with kernels of our own."""
+        several = isinstance(node.meta, tuple)
+        parts = [(part, part.params["index"]) for part in self.users.get(node, ())] if several else [(node, 0)]
+        metas = node.meta if several else (node.meta,)
+        homes = {k: self.homes[part] for part, k in parts if part in self.homes and suits(self.homes[part].meta)}
+        targets = [homes.get(k) or Place(Temporary(meta.nbytes), meta) for k, meta in enumerate(metas)]
+        plan, problem, operands = planner(self, node, targets)
+        self.add(node, metas[0].shape, plan, problem, (), operands)
+        self.work.append(64 * sum(n.meta.numel for n in node.used))
         self.places.update((part, targets[k]) for part, k in parts)
 
     def add(self, node: Node, shape, plan, problem, more, operands, after=""):

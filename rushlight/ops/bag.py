@@ -7,19 +7,13 @@ import numpy as np
 
 from ..core.dtypes import int32, int64
 from ..core.exchange import from_numpy, values_of
+from ..core.kinds import P
 from ..core.op import OPS, op
-from ..core.tensor import wrapped
+from ..core.tensor import refuse_where, wrapped
 from .attention import embedding
+from .promotion import as_dtype, wide
 
 F = "nn.functional"
-
-
-def bags_of(offsets, count, include_last_offset):
-    """The bag of each of ``count`` elements, and how many bags there are."""
-    starts = values_of(offsets)
-    ends = starts[1:] if include_last_offset else np.append(starts[1:], count)
-    starts = starts[:-1] if include_last_offset else starts
-    return np.repeat(np.arange(len(starts)), ends - starts), len(starts)
 
 
 def check_bags(input, weight, offsets, per_sample_weights, mode, include_last_offset):
@@ -37,13 +31,10 @@ def check_bags(input, weight, offsets, per_sample_weights, mode, include_last_of
     if offsets is not None:
         if offsets.dim() != 1:
             raise ValueError("offsets has to be a 1D Tensor")
-        found = values_of(offsets)
-        if len(found) and found[0] != 0:
-            raise ValueError(f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {found[0]}")
-        if len(found) and found[-1] > input.numel():
-            raise ValueError(f"offsets[-1] can not be greater than input's length ({input.numel()}), but got offsets[-1] of {found[-1]}")
-        if include_last_offset and not len(found):
+        if include_last_offset and not offsets.size(0):
             raise ValueError("include_last_offset: number of offsets should be at least 1")
+        refuse_where(offsets[:1] != 0, ValueError("offsets[0] has to be 0: the first bag starts with the first position. Put a 0 in front"))
+        refuse_where(offsets[-1:] > input.numel(), ValueError(f"offsets[-1] can not be greater than input's length ({input.numel()}): no bag starts behind the last position"))
     if per_sample_weights is not None:
         if mode != "sum":
             raise NotImplementedError(f"embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode='{mode}').")
@@ -60,28 +51,60 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
         warnings.warn("embedding_bag: the arguments are (input, weight), in this order; they were given the other way round", stacklevel=2)
         input, weight = weight, input
     check_bags(input, weight, offsets, per_sample_weights, mode, include_last_offset)
-    if input.dim() == 2:
-        bag, count = np.repeat(np.arange(input.size(0)), input.size(1)), input.size(0)
-    else:
-        bag, count = bags_of(offsets, input.numel(), include_last_offset)
-    at = input.reshape(-1)[:len(bag)]
-    scale = None if per_sample_weights is None else per_sample_weights.reshape(-1)[:len(bag)]
     if padding_idx is not None:
-        kept = values_of(at) != padding_idx % weight.size(0)
-        at, bag = at[from_numpy(kept)], bag[kept]
-        scale = None if scale is None else scale[from_numpy(kept)]
-    rows = embedding(at, weight, None, max_norm, norm_type, scale_grad_by_freq, sparse)
-    if weight.dtype.is_half:  # summed in float32, rounded once
-        rows, scale = rows.float(), None if scale is None else scale.float()
-    rows = rows if scale is None else rows * scale.unsqueeze(1)
-    place = from_numpy(bag.astype(np.int64))
-    out = rows.new_zeros((count, weight.size(1)))
-    if mode == "max":
-        return out.scatter_reduce(0, place.unsqueeze(1).expand(rows.shape), rows, "amax", include_self=False).to(weight.dtype)
-    out = out.index_add(0, place, rows)
+        padding_idx = padding_idx % weight.size(0)
+    if max_norm is None and not scale_grad_by_freq and not sparse:
+        return bags_of_table(weight, input, offsets, per_sample_weights, mode, padding_idx, include_last_offset)
+    rows = embedding(input, weight, None, max_norm, norm_type, scale_grad_by_freq, sparse)
+    return bags_of_rows(rows, input, offsets, per_sample_weights, mode, padding_idx, include_last_offset)
+
+
+@op(method=False, name="_bags_of_table")
+def bags_of_table(weight, input, offsets, scale, mode, padding_idx, include_last_offset):
+    """Bags of the rows of weight [v, d] at these positions: the rows are read where they are summed."""
+    rows = P.take(weight, as_dtype(input, int64), dim=0)
+    return bags_of_rows(rows, input, offsets, scale, mode, padding_idx, include_last_offset)
+
+
+@op(method=False, name="_bags_of_rows")
+def bags_of_rows(rows, input, offsets, scale, mode, padding_idx, include_last_offset):
+    """rows [b, n, d], or [n, d] with bags from ``offsets`` on -> [b, d]: what stands at positions ``input``; those of ``padding_idx`` do not count."""
+    dtype, nothing = rows.dtype, -math.inf if mode == "max" else 0.0
+    rows, counted = wide(rows), None
+    if scale is not None:
+        rows = P.mul(rows, P.reshape(wide(scale), shape=(*input.shape, 1)))
+    if padding_idx is not None:
+        counted = P.ne(input, padding_idx)
+        rows = P.where(P.reshape(counted, shape=(*input.shape, 1)), rows, nothing)
+    counted = P.full(shape=tuple(input.shape), value=1, dtype=rows.dtype) if counted is None else P.convert(counted, dtype=rows.dtype)
+    if offsets is None:
+        total, count = in_rows(rows, mode), P.sum(counted, (1,))
+    else:
+        total, count = in_runs(rows, counted, as_dtype(offsets, int64), nothing, include_last_offset)
     if mode == "mean":
-        out = out / from_numpy(np.maximum(np.bincount(bag, minlength=count), 1).astype(np.int64)).unsqueeze(1).to(out.dtype)
-    return out.to(weight.dtype)
+        total = P.div(total, P.maximum(count, 1.0))
+    elif mode == "max":
+        total = P.where(P.eq(count, 0), 0, total)
+    return as_dtype(total, dtype)
+
+
+def in_rows(rows, mode):
+    """[b, n, d] -> [b, d]."""
+    bags, size, width = rows.shape
+    if mode == "max" and type(size) is int and size == 0:
+        return P.full(shape=(bags, width), value=0, dtype=rows.dtype)
+    return P.reshape((P.amax if mode == "max" else P.sum)(rows, (1,)), shape=(bags, width))
+
+
+def in_runs(rows, counted, offsets, nothing, include_last_offset):
+    """Rows [n, d] brought together from each offset on, and how many count in each bag: [b, d] and [b, 1]."""
+    (size, width), count = rows.shape, offsets.shape[0]
+    starts = P.put(P.full(shape=(size + 1,), value=0, dtype=int64), offsets, P.full(shape=(count,), value=1, dtype=int64), dim=0, combine="add")
+    bag = P.sub(P.slice(P.cumsum(starts, dim=0), starts=(0,), steps=(1,), shape=(size,)), 1)
+    total = P.put(P.full(shape=(count, width), value=nothing, dtype=rows.dtype), bag, rows, dim=0, combine="max" if nothing else "add")
+    found = P.put(P.full(shape=(count,), value=0, dtype=rows.dtype), bag, counted, dim=0, combine="add")
+    bags = count - 1 if include_last_offset else count  # what lies behind the last offset is in no bag then
+    return P.slice(total, starts=(0, 0), steps=(1, 1), shape=(bags, width)), P.reshape(P.slice(found, starts=(0,), steps=(1,), shape=(bags,)), shape=(bags, 1))
 
 
 # --- segments --------------------------------------------------------------------------------------------------------------------

@@ -48,26 +48,23 @@ P_cumsum = primitive("cumsum", Scan(lambda x, dim: np.cumsum(x, dim, dtype=x.dty
 P_cumprod = primitive("cumprod", Scan(lambda x, dim: np.cumprod(x, dim, dtype=x.dtype), "mul", same_meta, cumprod_gradient), lambda x, dim: 0, arity=1)
 
 
-def running_extreme(pick):
-    def run(x, dim):
-        values = pick.accumulate(x, dim)
-        hit = (x == values) | (x != x)  # the last of equal elements counts, and the last NaN
-        places = np.arange(x.shape[dim]).reshape([-1 if k == dim % x.ndim else 1 for k in range(x.ndim)])
-        return values, np.maximum.accumulate(np.where(hit, places, 0), dim)
-    return run
-
-
-def extreme_meta(x, dim):
-    return x.like(tuple(x.shape)), x.like(tuple(x.shape)).like(dtype=int64)
+def running_places(x, y, dim):
+    """Where a running extreme y of x was last met: the last of equal elements counts, and the last NaN."""
+    shape = tuple(n if k == dim else 1 for k, n in enumerate(x.shape))
+    at = P.reshape(P.iota(size=x.shape[dim], dtype=int64), shape=shape)
+    met = P.eq(x, y)
+    if x.dtype.is_floating_point:
+        met = P.logical_or(met, P.ne(x, x))
+    return P.cummax(P.where(met, at, 0), dim=dim)
 
 
 def extreme_gradient(g, y, x, dim):
     zeros = P.full(shape=tuple(x.shape), value=0, dtype=x.dtype)
-    return [P.scatter(zeros, y[1], g[0], dim=dim, combine="add")]
+    return [P.scatter(zeros, running_places(x, y, dim), g, dim=dim, combine="add")]
 
 
-P_cummax = primitive("cummax", Foreign(running_extreme(np.maximum), extreme_meta, extreme_gradient), lambda x, dim: 0, arity=1)
-P_cummin = primitive("cummin", Foreign(running_extreme(np.minimum), extreme_meta, extreme_gradient), lambda x, dim: 0, arity=1)
+P_cummax = primitive("cummax", Scan(lambda x, dim: np.maximum.accumulate(x, dim), "max", same_meta, extreme_gradient), lambda x, dim: 0, arity=1)
+P_cummin = primitive("cummin", Scan(lambda x, dim: np.minimum.accumulate(x, dim), "min", same_meta, extreme_gradient), lambda x, dim: 0, arity=1)
 
 
 def running(name, primitive_):
@@ -150,7 +147,10 @@ def running_extreme_(input, dim, largest):
     """The running maximum (minimum) and the index of its last occurrence."""
     at = wrapped(dim, len(input.shape))
     x = input if input.shape else P.reshape(input, shape=(1,))
-    values, indices = (P.cummax if largest else P.cummin)(x, dim=at)
+    if x.dtype.is_complex:
+        raise NotImplementedError(f"a running extreme needs elements in an order, and {x.dtype} has none; use .abs() or .real first")
+    values = (P.cummax if largest else P.cummin)(x, dim=at)
+    indices = running_places(x, values, at)
     if input.shape:
         return values, indices
     return P.reshape(values, shape=()), P.reshape(indices, shape=())

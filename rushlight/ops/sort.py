@@ -81,7 +81,7 @@ P_topk = primitive("topk", Foreign(topk_numpy, of_size, spread), lambda x, k, di
 @op(method=False, name="_topk")
 def topk_(input, k, dim, largest):
     """The k largest (smallest) elements along a dimension in order, and where they were."""
-    return P.topk(input, k=k, dim=dim, largest=largest)
+    return in_rows(input, dim, lambda x, last: P.topk(x, k=k, dim=last, largest=largest))
 
 
 @op(method=False, name="_sort")
@@ -91,7 +91,17 @@ def sorted_(input, dim, descending):
     if not input.shape:
         values, order = P.sort(P.reshape(input, shape=(1,)), dim=0, descending=descending)
         return P.reshape(values, shape=()), P.reshape(order, shape=())
-    return P.sort(input, dim=at, descending=descending)
+    return in_rows(input, at, lambda x, last: P.sort(x, dim=last, descending=descending))
+
+
+def in_rows(input, dim, run):
+    """``run(x, last dimension)`` on a tensor whose last dimension this is, and its results with the dimension back at its place."""
+    last = len(input.shape) - 1
+    if dim == last:
+        return run(input, last)
+    there = (*range(dim), *range(dim + 1, last + 1), dim)
+    back = (*range(dim), last, *range(dim, last))
+    return tuple(P.permute(y, dims=back) for y in run(P.permute(input, dims=there), last))
 
 
 @op(composite=True)
@@ -138,16 +148,31 @@ def kthvalue(input, k, dim=-1, keepdim=False):
         raise IndexError(f"kthvalue(): Expected reduction dim {at} to have non-zero size.")
     if not 1 <= k <= size:
         raise RuntimeError("kthvalue(): selected number k out of range for dimension %d" % at)
-    values, indices = sorted_(input, dim, False)
-    return named("kthvalue", **picked(values, indices, k - 1, at, keepdim, input.dim()))
+    values, indices = kth(input, k, at, keepdim)
+    return named("kthvalue", values=values, indices=indices)
 
 
-def picked(values, indices, k, at, keepdim, rank):
-    if rank:
-        values, indices = values.narrow(at, k, 1), indices.narrow(at, k, 1)
-        if not keepdim:
-            values, indices = values.squeeze(at), indices.squeeze(at)
-    return {"values": values, "indices": indices}
+@op(method=False, name="_kth")
+def kth(input, k, dim, keepdim):
+    """The k-th smallest element along a dimension, and where it is; the search begins at the nearer end."""
+    if not input.shape:
+        return P.copy(input), P.full(shape=(), value=0, dtype=int64)
+    size = input.shape[dim]
+    largest = 2 * k > size
+    count = size - k + 1 if largest else k
+    found = in_rows(input, dim, lambda x, last: P.topk(x, k=count, dim=last, largest=largest))
+    return tuple(without(along_slice(y, dim, count - 1), dim, keepdim) for y in found)
+
+
+def along_slice(x, dim, start):
+    """One element along a dimension, which stays."""
+    rank = len(x.shape)
+    return P.slice(x, starts=tuple(start if d == dim else 0 for d in range(rank)), steps=(1,) * rank, shape=tuple(1 if d == dim else n for d, n in enumerate(x.shape)))
+
+
+def without(x, dim, keepdim):
+    """A tensor less its dimension of one element, unless that is to be kept."""
+    return x if keepdim else P.reshape(x, shape=tuple(n for d, n in enumerate(x.shape) if d != dim))
 
 
 @op(composite=True)
@@ -162,14 +187,20 @@ def median(input, dim=None, keepdim=False):
     size = input.size(at) if input.dim() else 1
     if size == 0:
         raise IndexError(f"median(): Expected reduction dim {at} to have non-zero size.")
-    values, indices = sorted_(input, dim, False)
-    middle = (size - 1) // 2
-    out = picked(values, indices, middle, at, keepdim, input.dim())
-    if input.is_floating_point() and input.dim():
-        last = picked(values, indices, size - 1, at, keepdim, input.dim())
-        bad, place = last["values"].isnan(), input.isnan().to(int64).argmax(at, keepdim)
-        out = {"values": _choose(bad, last["values"], out["values"]), "indices": _choose(bad, place, out["indices"])}
-    return named("median", **out)
+    values, indices = lower_median(input, at, keepdim)
+    return named("median", values=values, indices=indices)
+
+
+@op(method=False, name="_lower_median")
+def lower_median(input, dim, keepdim):
+    """The median along a dimension, the lower one of two, and where it is; NaN where there is one."""
+    if not input.shape:
+        return kth(input, 1, 0, keepdim)
+    _, place = kth(input, (input.shape[dim] + 1) // 2, dim, True)
+    if input.dtype.is_floating_point:
+        unknown = P.ne(input, input)
+        place = P.where(P.any(unknown, (dim,)), P.argmax(unknown, (dim,)), place)
+    return without(P.gather(input, place, dim=dim), dim, keepdim), without(place, dim, keepdim)
 
 
 def _choose(condition, a, b):
@@ -203,22 +234,24 @@ def mode(input, dim=-1, keepdim=False):
     return named("mode", values=values if keepdim else values.squeeze(at), indices=where if keepdim else where.squeeze(at))
 
 
-def commonest_numpy(x):
-    flat = x.reshape(-1, x.shape[-1])
-    index = np.zeros(len(flat), np.int64)
-    for r, row in enumerate(flat):
-        found, counts = np.unique(row, return_counts=True)
-        index[r] = np.flatnonzero(row == found[counts.argmax()])[-1]
-    return index.reshape(x.shape[:-1])
-
-
-P_commonest = primitive("commonest", Foreign(commonest_numpy, lambda x: x.like(tuple(x.shape[:-1]), None, int64), lambda g, y, x: [None]), lambda x: 0, arity=1, leading=True)
+def like_the_one_before(x):
+    """Whether each element equals its neighbour along the last dimension; the first has none."""
+    *before, size = x.shape
+    shape, steps, zeros = (*before, size - 1), (1,) * len(x.shape), (0,) * len(x.shape)
+    first = (*zeros[1:], 1)
+    same = P.eq(P.slice(x, starts=first, steps=steps, shape=shape), P.slice(x, starts=zeros, steps=steps, shape=shape))
+    return P.pad(same, low=first, high=zeros, inner=zeros, value=False)
 
 
 @op(method=False, name="_commonest")
 def commonest(input):
     """The last position, in each row, of its most frequent (smallest on a tie) value: [*, n] -> [*] int64."""
-    return P.commonest(input)
+    last = len(input.shape) - 1
+    ordered, places = P.sort(input, dim=last, descending=False)
+    at = P.expand(P.iota(size=input.shape[last], dtype=int64), shape=tuple(input.shape))
+    begins = P.where(like_the_one_before(ordered), 0, at)
+    longest = P.argmax(P.sub(at, P.cummax(begins, dim=last)), (last,))  # a run ends with the last of its elements
+    return P.reshape(P.gather(places, longest, dim=last), shape=tuple(input.shape[:-1]))
 
 
 @op(composite=True, dynamic=True)
