@@ -63,6 +63,7 @@ ELSEWHERE = {  # names of rooms that few programs enter
                "_check_tensor_all_with", "_check_is_size", "_is_all_true", "_is_any_true"),
     "functions": ("hinge_embedding_loss", "kl_div", "binary_cross_entropy_with_logits", "poisson_nll_loss", "batch_norm", "instance_norm", "lstm_cell", "gru_cell",
                   "rnn_tanh_cell", "rnn_relu_cell", "nuclear_norm", "svd_lowrank", "pca_lowrank", "set_default_tensor_type"),
+    "_higher_order_ops": ("cond", "while_loop"),
     "storage": ("UntypedStorage", "TypedStorage"),
 }
 

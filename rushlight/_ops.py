@@ -162,6 +162,9 @@ class Namespace:
         return found
 
     def find(self, name):
+        if self.name == "higher_order":
+            from . import _higher_order_ops
+            return getattr(_higher_order_ops, {"map_impl": "map"}.get(name, name), None)
         if self.name not in ("aten", "prims", "prim"):
             return None
         found = operator_named(name) if self.name == "aten" else OPS.get(f"prims.{name}")

@@ -1,4 +1,8 @@
-"""Operators that take functions."""
+"""Operators that take functions: control flow that data decide, and loops over a dimension."""
 from .associative_scan import associative_scan
+from .cond import cond
+from .map import map
+from .scan import scan
+from .while_loop import while_loop
 
-__all__ = ["associative_scan"]
+__all__ = ["associative_scan", "cond", "map", "scan", "while_loop"]

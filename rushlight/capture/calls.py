@@ -26,6 +26,7 @@ from . import marks, polyfills
 from .attributes import ABSENT, FRAMEWORK, HEAP, is_framework, static
 from .bytecode import COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
 from .containers import raised
+from .control import HANDLERS as CONTROL
 from .errors import Again, Break, CaptureError, Raised
 from .output import HANDLERS as OUTPUT_HANDLERS
 from .training import HANDLERS as TRAINING
@@ -36,7 +37,7 @@ from .values import (IDENTITIES, NUMBERS_AND_TEXT, Cell, Constant, ContainerMeth
                      Object, Partial, Sequence, SetValue, Super, TensorValue)
 
 APPLY = CustomFunction.__dict__["apply"].__func__
-INLINED = tuple(f"{FRAMEWORK}.{room}" for room in ("nn.modules", "nn.utils", "func.modules", "compiling", "steering", "autograd.mode", "amp", "capture.polyfills", "utils", "optim", "fx", "distributions", "jit"))
+INLINED = tuple(f"{FRAMEWORK}.{room}" for room in ("nn.modules", "nn.utils", "func.modules", "compiling", "steering", "autograd.mode", "amp", "capture.polyfills", "utils", "optim", "fx", "distributions", "jit", "_higher_order_ops", "core.pytree"))
 RUN = tuple(f"{FRAMEWORK}.{room}" for room in ("ops", "core", "nn.functional", "nn.init", "api", "special", "linalg", "fft", "capture", "eager", "compiler"))
 CALLING = (f"{FRAMEWORK}.nn.attention.flex_attention",)  # framework code that calls functions of the user
 FORBIDDEN = {f"{FRAMEWORK}.api": ("set_",), f"{FRAMEWORK}.core.random": ("manual_seed", "seed", "set_rng_state", "get_rng_state", "fork_rng"),
@@ -158,7 +159,7 @@ class Calls:
             return self.custom_function(self.force(arguments[0]).value, arguments[1:])
         if module.partition(".")[0] == "logging":
             raise Break("RB009", f"{target.__qualname__}()")
-        handler = TRAINING.get(target) or UNKNOWN.get(target)
+        handler = TRAINING.get(target) or UNKNOWN.get(target) or CONTROL.get(target)
         if handler is not None:
             return handler(self, *arguments, **keywords)
         if is_framework(module):

@@ -220,6 +220,11 @@ class Owner:
         counters["stats"]["calls_captured"] += len(graph.nodes)
         return made
 
+    def program(self, graph):
+        """The compiled form of a part of a graph that control flow runs."""
+        from .backends import CompiledGraph
+        return CompiledGraph(graph, self.backend, self.options)
+
     def note(self, found):
         """A graph break: an error under ``fullgraph``, else remembered and logged."""
         if self.fullgraph or Stance.break_is_error:

@@ -18,6 +18,7 @@ from .attributes import Attributes
 from .bytecode import listing
 from .calls import Calls
 from .containers import Containers
+from .control import Control
 from .errors import Again, Break, GraphBreak, Raised
 from .guards import Guard, TensorCheck
 from .hooks import Hooks
@@ -49,7 +50,7 @@ class Frame:
         self.generator = self.resume = None
 
 
-class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables, Training, Transforms, Unknown, Output, Hooks):
+class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables, Training, Transforms, Unknown, Output, Hooks, Control):
     """Captures one segment: from an entry to a return, a raise or a break."""
 
     def __init__(self, entry, values, rules=()):

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import operator
 
+from ..capture.control import Flow
 from ..capture.readings import PICK, SHIFT, Reading
 from ..capture.record import expressions_in
 from ..core.expr import ARITHMETIC, LEAVES, Expr
@@ -12,6 +13,7 @@ from ..core.pytree import tree_unflatten
 from ..core.random import default_generator
 from ..core.tensor import empty
 from ..graph import graph as house
+from ..nn.modules.module import Module
 from .._ops import ops
 from .code import base_name, public_path, snake_case
 from .graph import Graph
@@ -23,14 +25,28 @@ def module_of(captured: house.Graph, targets=None, name="GraphModule") -> GraphM
 
     ``targets``: what stands for the operator of a node (default: the operator).  Values have ``meta["val"]`` and ``meta["example_value"]``.
     """
-    return GraphModule({}, View(captured, targets or {}).graph, name)
+    view = View(captured, targets or {})
+    return GraphModule(view.modules, view.graph, name)
+
+
+class FlowModule(Module):
+    """Control flow over programs, which are submodules."""
+
+    def __init__(self, flow: Flow):
+        super().__init__()
+        self.flow = flow
+        for name, program in zip(flow.parts, flow.programs):
+            self.add_module(name, module_of(program.graph))
+
+    def forward(self, *values):
+        return self.flow.apply([getattr(self, name) for name in self.flow.parts], *values)
 
 
 class View:
     """Writes the fx graph of one captured program."""
 
     def __init__(self, captured: house.Graph, targets):
-        self.graph, self.targets, self.made, self.sizes = Graph(), targets, {}, {}
+        self.graph, self.targets, self.made, self.sizes, self.modules = Graph(), targets, {}, {}, {}
         found = (expressions_in((n.args, tuple(n.params.values()))) for n in captured.nodes)
         self.symbols = {symbol.arg[0] for each in found for e in each for symbol in e.free}
         self.enter(captured.inputs)
@@ -78,6 +94,10 @@ class View:
     def reading(self, node):
         """A number that data decide; symbols are named after it."""
         given = self.value(node.args)
+        if isinstance(node.op, Flow):
+            name = f"{node.op.name}_{len(self.modules)}"
+            self.modules[name] = FlowModule(node.op)
+            return self.graph.call_module(name, given)
         made = self.graph.call_method(node.op.name, given) if node.op.method else self.graph.call_function(node.op.function, given)
         self.sizes[node.name] = made
         return made

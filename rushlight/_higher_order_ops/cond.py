@@ -1,0 +1,35 @@
+"""A choice that data make."""
+from __future__ import annotations
+
+from ..core.native import Tensor
+from ..core.pytree import tree_leaves, tree_map
+
+__all__ = ["cond"]
+
+
+def cond(pred, true_fn, false_fn, operands=()):
+    """``true_fn(*operands)`` where ``pred`` (a bool, or a tensor of one element) holds, else ``false_fn(*operands)``.
+
+    In compiled code both functions become programs, one of which runs: no break.  They have no effects, and give trees of tensors of
+    the same shapes and dtypes; what is differentiated is what ran.  RuntimeError for other arguments.
+
+    >>> import rushlight as torch
+    >>> f = torch.compile(lambda x: torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,)), fullgraph=True)
+    >>> f(torch.zeros(2))
+    tensor([1., 1.])
+    """
+    if not isinstance(pred, (bool, Tensor)):
+        raise RuntimeError(f"Expected pred to be bool or tensor, but got {pred}.")
+    if isinstance(pred, Tensor) and pred.numel() != 1:
+        raise RuntimeError(f"Expected pred to be bool or single-element tensor, but got {pred}: reduce it with any() or all().")
+    if not callable(true_fn) or not callable(false_fn):
+        raise RuntimeError("Expect both branches to be callable.")
+    if not isinstance(operands, (tuple, list)) or not all(isinstance(leaf, (Tensor, int)) for leaf in tree_leaves(operands)):
+        raise RuntimeError(f"Expect operands to be a tuple of possibly nested dict/list/tuple that only consists of tensor leaves, but got {operands}.")
+    return unshared((true_fn if pred else false_fn)(*operands), operands)
+
+
+def unshared(results, given):
+    """A tree with copies of those tensors that share memory with ``given``: what functions give is new, whichever of them ran."""
+    storages = {id(leaf.storage) for leaf in tree_leaves(given) if isinstance(leaf, Tensor)}
+    return tree_map(lambda leaf: leaf.clone() if isinstance(leaf, Tensor) and id(leaf.storage) in storages else leaf, results)

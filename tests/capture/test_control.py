@@ -1,0 +1,191 @@
+"""Control flow that data decide: one graph, the results and gradients of uncompiled code, no new capture for other counts."""
+import numpy as np
+import pytest
+
+import rushlight as torch
+from rushlight._higher_order_ops import associative_scan, map, scan, while_loop
+
+r = torch.randn
+
+
+def branches(x, w):
+    return torch.cond(x.sum() > 0, lambda x: (x @ w).tanh(), lambda x: x @ w * x.shape[0], (x,))
+
+
+def nested(x, w):
+    def inner(x):
+        return torch.cond(x.mean() > 1, lambda x: x * w.sum(), lambda x: x - 1, (x,))
+    return torch.cond(x.sum() > 0, inner, lambda x: inner(x + 2) * 2, (x,))
+
+
+def trees(x, w):
+    out = torch.cond(x.sum().item() > 0, lambda d, k: {"a": d["x"] + k, "b": (d["x"].t(), None)}, lambda d, k: {"a": d["x"] * k, "b": (d["x"].t() + 1, None)}, ({"x": x}, w.sum()))
+    return out["a"] * 2, out["b"][0] + out["a"].t()
+
+
+def aliases(x, w):
+    y = torch.cond(x.sum() > 0, lambda x: x, lambda x: x[:], (x,))
+    y = y + w.sum()
+    y.mul_(2)
+    return y, x
+
+
+def doubling(x, w):
+    n, y = while_loop(lambda n, y: y.abs().sum() < 100, lambda n, y: (n + 1, (y @ w).tanh() + y * 2), (torch.tensor(0), x + 0.1))
+    return y * n
+
+
+def cumulated(x, w):
+    carry, ys = scan(lambda h, x: ((h @ w + x).tanh(), h * x), torch.zeros(3), x)
+    return carry.sum() + ys, carry
+
+
+def backwards_along(x, w):
+    carry, ys = scan(lambda h, row: (h + row["a"], {"y": h * row["b"]}), torch.zeros(x.shape[0]), {"a": x, "b": x * 2}, dim=1, reverse=True)
+    return carry, ys["y"] * w.sum()
+
+
+def mapped(x, w):
+    return map(lambda row, w: (row @ w).sin(), x, w)
+
+
+def running(x, w):
+    return associative_scan(lambda a, b: a * b, x @ w, 0)
+
+
+FUNCTIONS = [branches, nested, trees, aliases, doubling, cumulated, backwards_along, mapped, running]
+
+
+def outcome(function, x, w):
+    results = function(x, w)
+    results = results if isinstance(results, tuple) else (results,)
+    total = sum(v.sum() * (k + 1) for k, v in enumerate(results))
+    gradients = torch.autograd.grad(total, [x, w], allow_unused=True)
+    return [v.detach().numpy() for v in results] + [np.zeros(()) if g is None else g.numpy() for g in gradients]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("backend", ["eager", "rushlight"])
+def test_one_graph_and_gradients(function, backend):
+    compiled = torch.compile(function, fullgraph=True, backend=backend)
+    for seed in range(4):
+        torch.manual_seed(seed)
+        w = r(3, 3, requires_grad=True)
+        for sign in (1, -1):
+            x = (sign * (r(4, 3) + 1)).requires_grad_()
+            for a, b in zip(outcome(function, x, w), outcome(compiled, x, w)):
+                np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+    assert compiled.owner.stats.segments == 1 and len(compiled.owner.stats.graphs) == 1
+
+
+@pytest.mark.parametrize("function", [cumulated, mapped])
+def test_any_number_of_steps_in_two_captures(function):
+    compiled = torch.compile(function, fullgraph=True)
+    w = r(3, 3, requires_grad=True)
+    for count in (2, 5, 3, 8, 6):
+        x = r(count, 3, requires_grad=True)
+        for a, b in zip(outcome(function, x, w), outcome(compiled, x, w)):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+    assert compiled.owner.stats.segments == 2
+
+
+def test_many_steps_are_a_loop():
+    def total(x):
+        return scan(lambda h, x: (h * 0.5 + x, h), torch.zeros(()), x)[0]
+
+    compiled = torch.compile(total, fullgraph=True)
+    x = r(400)
+    assert torch.allclose(compiled(x), total(x), atol=1e-5)
+    assert len(compiled.owner.stats.graphs[0].graph.nodes) < 20
+
+
+def test_whole_step_through_control_flow():
+    def run(compiled):
+        torch.manual_seed(0)
+        net = torch.nn.Linear(3, 3)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+        def step(x):
+            _, h = while_loop(lambda n, h: n > 0, lambda n, h: (n - 1, net(h).tanh()), (torch.tensor(3), x))
+            h = torch.cond(h.sum() > 0, lambda h: h * 2, lambda h: h.sin(), (h,))
+            loss = h.square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        made = torch.compile(step, fullgraph=True) if compiled else step
+        return [made(r(5, 3)).item() for _ in range(3)], net.weight.detach().numpy()
+
+    (a, w), (b, v) = run(False), run(True)
+    np.testing.assert_allclose(a, b, rtol=1e-5)
+    np.testing.assert_allclose(w, v, rtol=1e-5)
+
+
+def effects(x):
+    seen = []
+    y = torch.cond(x.sum() > 0, lambda x: (seen.append(1), x + 1)[1], lambda x: x - 1, (x,))
+    return y, len(seen)
+
+
+def writes(x):
+    y = x + 1
+    z = torch.cond(x.sum() > 0, lambda: y.add_(1), lambda: y - 1, ())
+    return z, y
+
+
+def counts(x):
+    n = 0
+
+    def more(x):
+        nonlocal n
+        n += 1
+        return x + 1
+    return torch.cond(x.sum() > 0, more, lambda x: x, (x,)), n
+
+
+def differing(x):
+    return torch.cond(x.sum() > 0, lambda x: x[:2], lambda x: x, (x,))
+
+
+def drawing(x):
+    return torch.cond(x.sum() > 0, lambda x: x + 0 * torch.rand(4), lambda x: x, (x,))
+
+
+@pytest.mark.parametrize("function", [effects, writes, counts, differing, drawing])
+def test_functions_that_do_more_run_uncompiled(function):
+    compiled = torch.compile(function)
+    for x in (torch.ones(4), -torch.ones(4)):
+        for a, b in zip(compiled(x), function(x)):
+            assert torch.equal(torch.as_tensor(a), torch.as_tensor(b))
+    assert compiled.owner.stats.breaks
+
+
+def test_arguments_are_checked():
+    x = torch.ones(2)
+    for call, text in [(lambda: torch.cond(1.0, torch.sin, torch.cos, (x,)), "bool or tensor"), (lambda: torch.cond(x > 0, torch.sin, torch.cos, (x,)), "single-element"),
+                       (lambda: torch.cond(True, 1, torch.cos, (x,)), "callable"), (lambda: torch.cond(True, torch.sin, torch.cos, x), "tuple"),
+                       (lambda: while_loop(torch.any, lambda x: x, (x,)), "return a tuple|nested"), (lambda: while_loop(lambda x: x, lambda x: (x,), (x,)), "boolean scalar"),
+                       (lambda: scan(lambda c, x: (c, x), [], x), "init leaves"), (lambda: scan(lambda c, x: (c, x), x, x, dim=1), "dimension"),
+                       (lambda: scan(3, x, x), "callable"), (lambda: map(torch.sin, torch.tensor(1.0)), "Leading"), (lambda: map(torch.sin, ()), "tensors")]:
+        with pytest.raises(RuntimeError, match=text):
+            call()
+        with pytest.raises(RuntimeError, match=text):
+            torch.compile(call)()
+
+
+def test_names():
+    assert torch.ops.higher_order.cond is torch.cond and torch.while_loop is while_loop
+
+
+def test_a_users_backend_sees_the_functions():
+    seen = []
+
+    def backend(module, inputs):
+        seen.append(module)
+        return module.forward
+
+    compiled = torch.compile(branches, backend=backend, fullgraph=True)
+    x, w = r(4, 3), r(3, 3)
+    assert torch.allclose(compiled(x, w), branches(x, w))
+    assert "cond" in str(seen[0].graph)
