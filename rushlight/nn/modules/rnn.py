@@ -78,24 +78,26 @@ class RNNBase(Module):
         options = unusual(self, proj_size=0, num_layers=1, bias=True, batch_first=False, dropout=0, bidirectional=False)
         return ", ".join([f"{self.input_size}, {self.hidden_size}", *options])
 
-    def _direction(self, x, h, c, names, reverse, sizes):
-        """One layer in one direction over time: outputs, last hidden and cell state."""
+    def _direction(self, x, h, c, names, reverse, alive):
+        """One layer in one direction over time: outputs, last hidden and cell state.  ``alive``: which sequences last until each time."""
         import rushlight as rl
+        from ..._higher_order_ops.scan import steps
 
         weights = {name.rsplit("_l", 1)[0]: getattr(self, name) for name in names}
         gates = F.linear(x, weights["weight_ih"], weights.get("bias_ih"))
         w_hh, b_hh, w_hr = weights["weight_hh"], weights.get("bias_hh"), weights.get("weight_hr")
-        times = range(x.size(0) - 1, -1, -1) if reverse else range(x.size(0))
-        outputs = [None] * x.size(0)
-        for t in times:
-            new_h, new_c = step(self.mode, gates[t], h, c, w_hh, b_hh, w_hr)
-            if sizes is not None:
-                alive = (rl.arange(x.size(1)) < sizes[t]).unsqueeze(1)
-                new_h = rl.where(alive, new_h, h)
-                new_c = rl.where(alive, new_c, c) if new_c is not None else None
-            h, c = new_h, new_c
-            outputs[t] = h
-        return rl.stack(outputs), h, c
+
+        def one(state, row):
+            (h, c), (gates, *alive) = state, row
+            new_h, new_c = step(self.mode, gates, h, c, w_hh, b_hh, w_hr)
+            if alive:
+                new_h = rl.where(alive[0], new_h, h)
+                new_c = rl.where(alive[0], new_c, c) if new_c is not None else None
+            return (new_h, new_c), new_h
+
+        rows = (gates,) if alive is None else (gates, alive)
+        (h, c), outputs = steps(one, (h, c), tuple(row.flip(0) for row in rows) if reverse else rows)
+        return outputs.flip(0) if reverse else outputs, h, c
 
     def forward(self, input, hx=None):
         from ..utils.rnn import PackedSequence, pack_padded_like, pad_packed_sequence
@@ -111,7 +113,7 @@ class RNNBase(Module):
         if x.size(-1) != self.input_size:
             raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.size(-1)}")
         h, c = self._start(x, hx, single, packed.sorted_indices if packed is not None else None)
-        x, h, c = self._layers(x, h, c, packed.batch_sizes.tolist() if packed is not None else None)
+        x, h, c = self._layers(x, h, c, None if packed is None else running(packed.batch_sizes, x.size(1)))
         if packed is not None:
             h, c = (ordered(state, packed.unsorted_indices) for state in (h, c))
             x = pack_padded_like(x, packed)
@@ -133,7 +135,7 @@ class RNNBase(Module):
             raise RuntimeError(f"Expected hidden size {hidden}, got {list(h.shape)}")
         return h, c
 
-    def _layers(self, x, h, c, sizes):
+    def _layers(self, x, h, c, alive):
         """All layers over all times: outputs, last hidden and cell states."""
         import rushlight as rl
 
@@ -143,7 +145,7 @@ class RNNBase(Module):
             outs = []
             for backwards in range(directions):
                 at = layer * directions + backwards
-                out, last_h, last_c = self._direction(x, h[at], None if c is None else c[at], self._all_weights[at], bool(backwards), sizes)
+                out, last_h, last_c = self._direction(x, h[at], None if c is None else c[at], self._all_weights[at], bool(backwards), alive)
                 outs.append(out)
                 hidden.append(last_h)
                 cells.append(last_c)
@@ -151,6 +153,13 @@ class RNNBase(Module):
             if self.dropout and self.training and layer < self.num_layers - 1:
                 x = F.dropout(x, self.dropout, True)
         return x, rl.stack(hidden), None if c is None else rl.stack(cells)
+
+
+def running(batch_sizes, batch):
+    """Which sequences of a packed batch last until each time, [time, batch, 1]."""
+    import rushlight as rl
+
+    return (rl.arange(batch) < batch_sizes.unsqueeze(1)).unsqueeze(2)
 
 
 def ordered(state, indices):
