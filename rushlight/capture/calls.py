@@ -224,6 +224,8 @@ class Calls:
     def run_framework(self, function, arguments, keywords, concrete=None):
         """Runs framework code on fakes, which ``concrete`` makes of arguments; the operators it calls are recorded."""
         concrete = concrete or self.concrete
+        if isinstance(function, Op) and function.scalars:
+            arguments, keywords = self.with_numbers(function, arguments, keywords)
         given = [concrete(a) for a in arguments]
         named = {k: concrete(v) for k, v in keywords.items()}
         try:
@@ -235,6 +237,17 @@ class Calls:
                 raise Again("static") from error
             name = getattr(function, "name", None) or getattr(function, "__name__", type(function).__name__)
             raise Break("RB007", f"{name}: {type(error).__name__}: {error}") from error
+
+    def with_numbers(self, operator, arguments, keywords):
+        """The arguments with floats that vary as inputs of the graph, where the operator takes them at run time."""
+        names = list(operator.signature.parameters)
+
+        def entered(value, place):
+            value = self.force(value)
+            varies = isinstance(value, Number) and value.text is not None and operator.scalars >> place & 1
+            return self.run_time_number(value) if varies else value
+
+        return [entered(v, k) for k, v in enumerate(arguments)], {n: entered(v, names.index(n)) if n in names else v for n, v in keywords.items()}
 
     # --- builtins -----------------------------------------------------------------------------------------------------------------------
     def call_builtin(self, function, arguments, keywords):

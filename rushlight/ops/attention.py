@@ -6,6 +6,7 @@ import threading
 
 from ..core import interpret
 from ..core.dtypes import bool_, float32, int32, int64
+from ..core.expr import Expr
 from ..core.kinds import P
 from ..core.log import logger
 from ..core.meta import Meta, product
@@ -40,22 +41,27 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         raise RuntimeError("Explicit attn_mask should not be set when is_causal=True")
     if not 0 <= dropout_p <= 1:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
-    scale = 1.0 / math.sqrt(query.size(-1)) if scale is None else scale
     kernel, refused = checked_kernel(query, key, value, attn_mask, dropout_p, enable_gqa)
     if kernel != "MATH":
         seed, place = (None, None) if not dropout_p else draw(None, 4 * blocks_drawn(product(query.shape[:-2]), query.shape[-2], key.shape[-2]))
-        return flash(query, key, value, attn_mask, seed, place, bool(is_causal), float(scale), float(dropout_p))
+        return flash(query, key, value, attn_mask, seed, place, bool(is_causal), None if scale is None else float(scale), float(dropout_p))
     log.debug("attention by its formula: %s", refused or "the kernel is not allowed or not the first choice")
     if enable_gqa:
         key = key.repeat_interleave(query.size(-3) // key.size(-3), -3)
         value = value.repeat_interleave(query.size(-3) // value.size(-3), -3)
-    scores = (query * math.sqrt(abs(scale)) * (1 if scale >= 0 else -1)) @ (key.transpose(-2, -1) * math.sqrt(abs(scale)))
+    root, sign = roots_of(query.size(-1)) if scale is None else math.sqrt(abs(scale)), -1 if scale is not None and scale < 0 else 1
+    scores = (query * root * sign) @ (key.transpose(-2, -1) * root)
     mask = None if attn_mask is None or attn_mask.dtype is bool_ else attn_mask
     allowed = attn_mask if attn_mask is not None and attn_mask.dtype is bool_ else None
     weights = masked_softmax(scores, allowed, mask, bool(is_causal))
     if dropout_p:
         weights = dropout(weights, dropout_p)
     return weights @ value
+
+
+def roots_of(size):
+    """The square root of the scale that the size of heads asks for; a run-time number where that varies."""
+    return (size / 1) ** -0.25 if isinstance(size, Expr) else math.sqrt(1.0 / math.sqrt(size))
 
 
 def checked_kernel(*arguments):

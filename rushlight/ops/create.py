@@ -209,20 +209,19 @@ def point_count(name, steps):
 
 
 @op(method=False, name="_linspace")
-def evenly(start, end, count, dtype):
+def evenly(start: Scalar, end: Scalar, count, dtype):
     """``count`` points from start to end, both included; symmetric in rounding."""
-    wide = float64 if dtype.category <= FLOATING and not dtype.is_complex else dtype
+    wide = dtype if dtype.is_complex else float64
+    start, end = as_dtype(start, wide), as_dtype(end, wide)
     k = P.iota(size=count, dtype=float64)
     if wide is not float64:
         k = P.convert(k, dtype=wide)
-    step = (end - start) / builtin_max(count - 1, 1)
-    low, high = P.add(P.mul(k, step), start), P.sub(end, P.mul(P.sub(count - 1.0, k) if wide is float64 else P.sub(complex(count - 1), k), step))
+    last = complex(count - 1) if dtype.is_complex else count - 1.0
+    step = P.div(P.sub(end, start), last if count > 1 else 1.0)
+    low, high = P.add(P.mul(k, step), start), P.sub(end, P.mul(P.sub(last, k), step))
     first = P.lt(P.iota(size=count, dtype=int64), estimated(count // 2) if count > 1 else 1)
     out = P.where(first, low, high)
     return P.convert(out, dtype=dtype) if out.dtype is not dtype else out
-
-
-builtin_max = max
 
 
 @op(composite=True, method=False)
@@ -233,12 +232,13 @@ def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=Non
         dtype = dtypes.Defaults.floating.to_complex() if any(isinstance(v, complex) for v in (start, end)) else dtypes.Defaults.floating
     count = point_count("linspace", steps)
     if not dtype.is_inexact:
-        start, end = int(start), int(end)
+        start, end = whole(start), whole(end)
     if devices.placed(device).type == "meta":
         return empty_tensor((count,), dtype, device="meta")
     if dtype.is_complex:
         return finished(evenly(complex(start), complex(end), count, dtype), requires_grad)
-    return finished(evenly(float(start), float(end), count, dtype), requires_grad)
+    start, end = (v if isinstance(v, Expr) else float(v) for v in (start, end))
+    return finished(evenly(start, end, count, dtype), requires_grad)
 
 
 @op(composite=True, method=False)

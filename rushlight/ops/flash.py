@@ -199,7 +199,11 @@ attention_gradient = primitive(
 
 @op(method=False, name="_attention")
 def flash(query, key, value, mask, seed: Scalar, place: Scalar, causal, scale, drop):
-    """Attention over [*, l, e] by the primitive; the mask, if any, broadcasts to [*, l, s]; weights are dropped with probability ``drop``."""
+    """Attention over [*, l, e] by the primitive; the mask, if any, broadcasts to [*, l, s]; weights are dropped with probability ``drop``.
+
+    ``scale`` None: one over the square root of e, which only a plan has to know.
+    """
+    scale = 1.0 / math.sqrt(query.shape[-1] / 1) if scale is None else scale
     lead = tuple(query.shape[:-2])
     rows, columns = query.shape[-2], key.shape[-2]
     if mask is not None:

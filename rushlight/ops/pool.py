@@ -436,10 +436,9 @@ def antialiased(x, at, size, count, scale, cubic, align_corners):
 
 def scaled(size, factor):
     """floor(size * factor)."""
-    if isinstance(size, Expr) and factor == int(factor):
-        return size * int(factor)
-    if isinstance(size, Expr) and math.frexp(factor)[0] == 0.5:  # 1 / 2, 1 / 4 ...
-        return size // int(1 / factor)
+    times, parts = factor.as_integer_ratio()
+    if isinstance(size, Expr) and parts <= 64:  # then the product is exact
+        return size * times // parts
     return int(math.floor(int(size) * factor))
 
 

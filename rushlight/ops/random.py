@@ -13,7 +13,7 @@ from ..core.meta import product
 from ..core.op import OPS, Scalar, op
 from ..core.random import default_generator
 from ..core.tensor import Tensor, refuse_where
-from .create import checked_sizes, finished
+from .create import checked_sizes, finished, whole
 from .inplace import copy_
 from .promotion import as_dtype
 
@@ -114,7 +114,7 @@ def randint(low=0, high=None, size=None, *, generator=None, out=None, dtype=None
         low, high = 0, low
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    return finished(integer_tensor(int(low), int(high), checked_sizes((size,)), dtype or int64, generator), requires_grad)
+    return finished(integer_tensor(whole(low), whole(high), checked_sizes((size,)), dtype or int64, generator), requires_grad)
 
 
 def stream_for(count: int, generator):

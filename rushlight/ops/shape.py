@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from ..core.dtypes import INTEGER, dtype as dtype_class, int64
 from ..core.errors import ExpandError, IndexRangeError, JoinError, NegativeSizeError, ReshapeError, StorageBoundsError, ViewError
+from ..core.expr import Expr
 from ..core.kinds import P
 from ..core.meta import broadcast, is_channels_last, is_one, product, reshaped_strides, same, span
 from ..core.op import OPS, op, sample
@@ -512,10 +513,10 @@ def roll(input, shifts, dims=None):
     One dimension after the other: each is a copy of two blocks, which both in one program would not be.
     """
     if dims is None or dims == ():
-        if not isinstance(shifts, int) and len(shifts) != 1:
+        if not isinstance(shifts, (int, Expr)) and len(shifts) != 1:
             raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:0")
         return roll(input.reshape(-1), shifts, 0).reshape(input.shape)
-    shifts, dims = ((v,) if isinstance(v, int) else tuple(v) for v in (shifts, dims))
+    shifts, dims = ((v,) if isinstance(v, (int, Expr)) else tuple(v) for v in (shifts, dims))
     if len(shifts) != len(dims):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
     if not input.numel():  # whatever the dimensions are, as in PyTorch
