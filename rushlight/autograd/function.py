@@ -5,6 +5,7 @@ from ..core.interpret import is_recording, recording, top
 from ..core.native import Step, Tensor, calls, state
 from ..core.native.objects import FUNCTION
 from ..core.tensor import alias
+from .mutation import refuse_leaves
 
 
 class Context:
@@ -28,6 +29,11 @@ class Context:
         if self._saved_for_forward is not None:
             self._saved = self._saved_for_forward
             self.remember_versions()
+
+    def release(self):
+        """Lets go of what was saved: a backward pass without ``retain_graph`` has used it."""
+        if self._saved:
+            self._saved = None
 
     def remember_versions(self):
         """Notes what version the saved tensors have now."""
@@ -84,6 +90,11 @@ class Function:
 
     generate_vmap_rule = False
 
+    def __call__(self, *args, **kwargs):
+        name = type(self).__name__
+        raise RuntimeError(f"Legacy autograd function with non-static forward method is deprecated: an object of {name} was called. Use {name}.apply(...) with a "
+                           "static forward method.")
+
     @classmethod
     def rule(cls):
         """The user's derivative, under the name it was given."""
@@ -94,6 +105,22 @@ class Function:
         """RuntimeError where the derivative returned too few gradients, or gradients for no argument."""
         if len(found) < count or any(g is not None for g in found[count:]):
             raise RuntimeError(f"function {cls.__name__}Backward returned an incorrect number of gradients (expected {count}, got {len(found)})")
+
+    @classmethod
+    def fitted(cls, k, gradient, meta):
+        """A gradient with the shape and dtype of the argument that it is for: summed where it was broadcast.  RuntimeError where it cannot fit."""
+        if gradient is None:
+            return None
+        if not isinstance(gradient, Tensor):
+            raise TypeError(f"expected Variable or None (got {type(gradient).__name__}): gradient {k} of {cls.__name__}Backward")
+        if gradient.is_sparse or gradient.is_nested:
+            return gradient
+        if tuple(gradient.shape) != tuple(meta.shape):
+            if not expands(meta.shape, gradient.shape):
+                raise RuntimeError(f"Function {cls.__name__}Backward returned an invalid gradient at index {k} - got {list(gradient.shape)} but expected shape "
+                                   f"compatible with {list(meta.shape)}")
+            gradient = gradient.sum_to_size(*meta.shape)
+        return gradient if gradient.dtype is meta.dtype else gradient.to(meta.dtype)
 
     @classmethod
     def apply(cls, *args, **kwargs):
@@ -123,6 +150,8 @@ class Function:
     def _record(cls, ctx, args, results):
         several = isinstance(results, (tuple, list))
         outputs = list(results) if several else [results]
+        for written in ctx._dirty:
+            refuse_leaves(written)
         step = Step()
         step.kind, step.extra = FUNCTION, cls.__name__ + "Backward"
         wanted = [k for k, a in enumerate(args) if isinstance(a, Tensor)]
@@ -139,6 +168,7 @@ class Function:
                 out = outputs[k] = alias(out)
             out.step, out.output, out.needs_grad = step, k, 1
         metas = step.outputs = tuple(o.meta if isinstance(o, Tensor) else None for o in outputs)
+        inputs = [args[k].meta for k in wanted]
         backward = cls.rule()
 
         def function(*gradients):
@@ -148,10 +178,16 @@ class Function:
             found = backward(ctx, *gradients)
             found = found if isinstance(found, tuple) else (found,)
             cls.check_count(found, len(args))
-            return tuple(found[k] for k in wanted)
+            return tuple(cls.fitted(k, found[k], meta) for k, meta in zip(wanted, inputs))
 
+        function.release = ctx.release
         step.function = function
         return (tuple(outputs) if isinstance(results, tuple) else outputs) if several else outputs[0]
+
+
+def expands(shape, target) -> bool:
+    """Whether a tensor of one shape can be broadcast to the other."""
+    return len(shape) <= len(target) and all(a in (1, b) for a, b in zip(reversed(shape), reversed(target)))
 
 
 def once_differentiable(backward):

@@ -6,6 +6,7 @@ import weakref
 from ..core.native import calls
 from ..core.tensor import attach
 from .node import Handle
+from .steps import hooked
 
 
 @attach
@@ -22,9 +23,7 @@ def register_hook(self, hook):
 
     def on_step(gradients):
         if slot < len(gradients) and gradients[slot] is not None:
-            changed = hook(gradients[slot])
-            if changed is not None:
-                gradients[slot] = changed
+            gradients[slot] = hooked(hook, gradients[slot])
         return gradients
 
     return Handle(step.hooks, on_step)

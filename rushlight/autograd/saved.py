@@ -71,6 +71,10 @@ def pack(step: Step) -> None:
         results = plan.derived(*values, *plan.constants, *cotangents)
         return results if isinstance(results, tuple) else (results,)
 
+    def release():
+        step.function = None
+
+    function.release = release
     step.function = function
 
 

@@ -15,14 +15,26 @@ def full_of(meta: Meta, value) -> Tensor:
     return OPS["_filled"](value, tuple(meta.shape), meta.dtype)
 
 
+def hooked(hook, gradient):
+    """A gradient as a hook leaves it.  RuntimeError where the hook changes its shape, TypeError where it gives something else."""
+    changed = hook(gradient)
+    if changed is None:
+        return gradient
+    name = getattr(hook, "__name__", type(hook).__name__)
+    if not isinstance(changed, Tensor):
+        raise TypeError(f"hook '{name}' has returned {type(changed).__name__}: a hook returns a Tensor, or None to leave the gradient as it is")
+    if tuple(changed.shape) != tuple(gradient.shape):
+        raise RuntimeError(f"hook '{name}' has changed the size of value: from {list(gradient.shape)} to {list(changed.shape)}")
+    return changed
+
+
 def accumulate(leaf: Tensor, gradient: Tensor, create: int):
     """Adds a gradient to a leaf's ``.grad``; to one that wants none any more, nothing."""
     if not leaf.needs_grad:
         return
     if leaf.hooks:
         for hook in list(leaf.hooks.values()):
-            changed = hook(gradient)
-            gradient = gradient if changed is None else changed
+            gradient = hooked(hook, gradient)
     if gradient.dtype is not leaf.dtype:
         gradient = gradient.to(leaf.dtype)
     known = leaf.gradient
@@ -67,8 +79,12 @@ def call_function(step: Step, gradients, retain):
         freed(step)
     gradients = list(gradients) + [None] * (len(step.outputs or ()) - len(gradients))
     results = step.function(*gradients)
-    if not retain and not step.extra:
-        step.function = None
+    if not retain:
+        release = getattr(step.function, "release", None)
+        if release is not None:
+            release()
+        elif not step.extra:
+            step.function = None
     return results
 
 
