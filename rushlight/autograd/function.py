@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..core.interpret import is_recording, recording, top
 from ..core.native import Step, Tensor, calls, state
 from ..core.native.objects import FUNCTION
-from ..core.tensor import alias
+from ..core.tensor import alias, unsaveable
 from .mutation import refuse_leaves
 
 
@@ -40,7 +40,7 @@ class Context:
         if state.packing and self._saved:
             from .saved import packed
             self._saved = tuple(t if t is None else packed(t) for t in self._saved)
-        self._versions = tuple(t._version if isinstance(t, Tensor) else None for t in self._saved)
+        self._versions = tuple(t.storage.version if isinstance(t, Tensor) else None for t in self._saved)
 
     @property
     def saved_tensors(self):
@@ -49,7 +49,7 @@ class Context:
             from .steps import freed
             freed(None)
         for tensor, version in zip(self._saved, self._versions):
-            if isinstance(tensor, Tensor) and tensor._version != version:
+            if isinstance(tensor, Tensor) and tensor.storage.version != version:
                 raise RuntimeError(f"one of the variables needed for gradient computation has been modified by an inplace operation: "
                                    f"[{tensor.dtype} {list(tensor.shape)}] is at version {tensor._version}; expected version {version} instead.")
         return tuple(t if t is None or isinstance(t, Tensor) else t.unpacked() for t in self._saved)
@@ -148,6 +148,9 @@ class Function:
 
     @classmethod
     def _record(cls, ctx, args, results):
+        for saved in ctx._saved:
+            if isinstance(saved, Tensor) and saved.is_inference():
+                unsaveable(saved)
         several = isinstance(results, (tuple, list))
         outputs = list(results) if several else [results]
         for written in ctx._dirty:

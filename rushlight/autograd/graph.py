@@ -88,7 +88,7 @@ def get_gradient_edge(tensor) -> GradientEdge:
 def increment_version(tensors):
     """Counts the version of tensors up, as if they had been changed in place."""
     for tensor in [tensors] if isinstance(tensors, Tensor) else tensors:
-        tensor.storage.version += 1
+        calls.count_write(tensor)
 
 
 class register_multi_grad_hook:

@@ -7,9 +7,9 @@ from . import devices, dtypes
 from .epoch import Epoch
 from .meta import Meta
 from .interpret import recording
-from .native import Storage, Tensor, wrap
+from .native import UNCOUNTED, Tensor, wrap
 from .op import OPS
-from .tensor import alias, attach, blank, empty_of
+from .tensor import alias, attach, blank, borrowed, empty_of
 
 
 class Named:
@@ -165,8 +165,8 @@ def _data(self):
     """The same memory without history, and with a version counter of its own: writes through it go unnoticed."""
     out = alias(self)
     if self.storage is not None and self.device.type != "meta":
-        out.storage = Storage()
-        out.storage.address, out.storage.nbytes, out.storage.owner = self.storage.address, self.storage.nbytes, self.storage
+        out.storage = borrowed(self.storage.address, self.storage.nbytes, self.storage)
+        out.storage.version = UNCOUNTED if self.is_inference() else 0
     return out
 
 
@@ -275,8 +275,7 @@ class UntypedStorage:
         found = self.bytes[index]
         if not isinstance(index, slice):
             return int(found)
-        part = Storage()
-        part.address, part.nbytes, part.owner = found.storage.address + found.offset, found.numel(), found.storage
+        part = borrowed(found.storage.address + found.offset, found.numel(), found.storage)
         return UntypedStorage(wrap(part, 0, Meta.of((part.nbytes,), dtypes.uint8), 1))
 
     def untyped(self):

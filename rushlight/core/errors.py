@@ -151,6 +151,12 @@ class OutGradientError(Numbered, RuntimeError):
     number = 406
 
 
+class InferenceTensorError(Numbered, RuntimeError):
+    """Something that only tensors with a version counter can do, asked of one made in inference mode."""
+
+    number = 407
+
+
 # --- 500: memory -----------------------------------------------------------------------------------------------------------------
 class OverlapError(Numbered, RuntimeError):
     """A tensor read while memory it shares is written."""

@@ -10,9 +10,9 @@ from . import devices, dtypes
 from .dtypes import bfloat16, float32, float64, int32, int64
 from .interpret import top
 from .meta import Meta, Size
-from .native import Storage, Tensor, wrap
+from .native import Tensor, wrap
 from .overriding import observed
-from .tensor import address, attach, blank, empty
+from .tensor import address, attach, blank, borrowed, empty
 
 
 class Memory:
@@ -37,9 +37,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
         raise ValueError("given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory.")
     strides = tuple(s // array.itemsize for s in array.strides)
     meta = Meta(tuple(array.shape), strides, dtype, devices.cpu)
-    storage = Storage()
-    storage.address, storage.nbytes, storage.owner = array.ctypes.data, meta.nbytes, array
-    return wrap(storage, 0, meta, meta.itemsize)
+    return wrap(borrowed(array.ctypes.data, meta.nbytes, array), 0, meta, meta.itemsize)
 
 
 def to_numpy(tensor: Tensor) -> np.ndarray:
@@ -315,9 +313,7 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False) -> Ten
         raise ValueError(f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset ({offset} bytes) must not be greater than actual buffer length ({size} bytes)")
     array = np.frombuffer(buffer, np.uint8)
     meta = Meta.of((count,), dtype)
-    storage = Storage()
-    storage.address, storage.nbytes, storage.owner = array.ctypes.data + offset, meta.nbytes, array
-    out = wrap(storage, 0, meta, meta.itemsize)
+    out = wrap(borrowed(array.ctypes.data + offset, meta.nbytes, array), 0, meta, meta.itemsize)
     return out.requires_grad_() if requires_grad else out
 
 

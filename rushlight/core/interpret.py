@@ -64,6 +64,12 @@ def is_recording() -> bool:
     return state.grad != 0
 
 
+def is_inference_mode_enabled() -> bool:
+    """Whether an ``inference_mode`` block is active."""
+    sync()
+    return state.inference != 0
+
+
 class recording:
     """A block in which operators are recorded (or not) for the backward pass.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 from . import dtypes
 from .devices import device as Device
 from .epoch import Epoch
-from .errors import DimensionError, NegativeSizeError, OutOfMemoryError
-from .interpret import top
+from .errors import DimensionError, InferenceTensorError, NegativeSizeError, OutOfMemoryError
+from .interpret import is_inference_mode_enabled, top
 from .meta import Meta, Size, is_channels_last
-from .native import Tensor, allocate, calls, heap, state, wrap
+from .native import UNCOUNTED, Storage, Tensor, allocate, calls, heap, state, wrap
 
 blank = Tensor.__new__  # makes an instance of Tensor or a subclass with empty fields
 
@@ -56,7 +56,18 @@ def empty_of(meta: Meta) -> Tensor:
     storage = allocate(0 if meta.device.type == "meta" else meta.nbytes)
     if meta.device.type == "meta":
         storage.nbytes = meta.nbytes
+    if state.inference:
+        storage.version = UNCOUNTED
     return wrap(storage, 0, meta, meta.itemsize)
+
+
+def borrowed(address: int, nbytes: int, owner) -> Storage:
+    """A storage of memory that another object keeps."""
+    storage = Storage()
+    storage.address, storage.nbytes, storage.owner = address, nbytes, owner
+    if state.inference:
+        storage.version = UNCOUNTED
+    return storage
 
 
 def alias(tensor: Tensor, meta: Meta | None = None, offset: int | None = None) -> Tensor:
@@ -212,7 +223,42 @@ def get_device(self) -> int:
 
 @attach
 def is_inference(self) -> bool:
-    return False
+    """Whether the tensor's memory was made in inference mode: nobody counts what is written there."""
+    return self.storage.version < 0
+
+
+@attach
+@property
+def _version(self) -> int:
+    """How often the tensor's memory was written.  InferenceTensorError for an inference tensor."""
+    if self.storage.version < 0:
+        raise InferenceTensorError("the version of an inference tensor is asked for: Inference tensors do not track version counter", "a tensor made outside of inference mode", CLONE)
+    return self.storage.version
+
+
+CLONE = "take a clone() of it outside of inference_mode(), or compute it under no_grad() instead"
+
+
+def unwritable(tensor: Tensor):
+    """Raises what writing into an inference tensor raises outside of inference mode."""
+    raise InferenceTensorError("Inplace update to inference tensor outside InferenceMode is not allowed: its memory has no version counter",
+                               "a tensor made outside of inference mode", CLONE)
+
+
+def unsaveable(tensor: Tensor):
+    """Raises what an operator raises that has to keep an inference tensor for its backward pass."""
+    raise InferenceTensorError(f"Inference tensors cannot be saved for backward: {tensor.meta.dtype} {list(tensor.shape)}, made in inference mode, is needed for a gradient",
+                               "tensors made outside of inference mode", CLONE)
+
+
+@attach
+def _become(self, view):
+    """From now on the tensor is what a view of it is."""
+    calls.count_write(self)
+    self.meta, self.offset, self.step, self.output = view.meta, view.offset, view.step, view.output
+
+
+state.unwritable, state.unsaveable = unwritable, unsaveable
 
 
 for _name in ("is_cuda", "is_sparse", "is_quantized", "is_mkldnn", "is_mps", "is_xpu", "is_nested", "is_sparse_csr", "is_vulkan"):
@@ -220,7 +266,6 @@ for _name in ("is_cuda", "is_sparse", "is_quantized", "is_mkldnn", "is_mps", "is
 Tensor.is_cpu = property(lambda self: self.meta.device.type == "cpu")
 Tensor.is_meta = property(lambda self: self.meta.device.type == "meta")
 Tensor.names = property(lambda self: (None,) * self.ndim)
-Tensor._version = property(lambda self: self.storage.version)
 Tensor.__array_priority__ = 1000
 
 
@@ -240,6 +285,8 @@ def _set_requires_grad(self, value):
             raise RuntimeError("you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
                                "subgraph that doesn't require differentiation use var_no_grad = var.detach().")
         return
+    if value and self.storage.version < 0 and not is_inference_mode_enabled():
+        raise InferenceTensorError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed", "a tensor made outside of inference mode", CLONE)
     self.needs_grad = 1 if value else 0
     if type(self) is state.parameter:
         Epoch.value += 1

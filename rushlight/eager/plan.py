@@ -499,9 +499,11 @@ def around(op, inner: Plan, written, shown, several: int, mask) -> Plan:
         tensors = [a for a in flat(args) if isinstance(a, Tensor)]
         if any(other.storage is tensors[k].storage for k in written for j, other in enumerate(tensors) if j != k):
             return call_body(op)(args, names)
+        for k in written:
+            calls.check_writable(tensors[k])
         made = launch_plan(inner, op, args, names, mask)
         for k in written:
-            tensors[k].storage.version += 1
+            calls.count_write(tensors[k])
         results = tuple(made[k] if meta is None else view_of(tensors[k], meta, offset) for k, meta, offset in shown)
         return results if several else results[0]
 

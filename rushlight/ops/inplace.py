@@ -37,11 +37,9 @@ def derive_composite(operator):
 def derive_view(operator):
     """``foo_`` for a view ``foo``: the tensor itself shows its memory that way from now on."""
     def body(input, *args, **kwargs):
-        if input.needs_grad and input.step is None and is_recording():
+        if input.needs_grad and input.is_leaf and is_recording():
             raise LeafWrittenError(f"a leaf Variable that requires grad is being used in an in-place operation ({operator.name}_)", "a result", "view a clone()")
-        seen = operator(input, *args, **kwargs)
-        input.meta, input.offset, input.step, input.output = seen.meta, seen.offset, seen.step, seen.output
-        input.storage.version += 1
+        input._become(operator(input, *args, **kwargs))
         return input
     body.__name__, body.__doc__ = operator.name + "_", f"In-place {operator.name}: no element moves."
     op(body, composite=True, inplace=True)

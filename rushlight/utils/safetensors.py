@@ -15,7 +15,8 @@ from ..core.dtypes import BY_NAME
 from ..core.errors import CorruptFileError
 from ..core.exchange import from_numpy, view_memory
 from ..core.meta import Meta, product
-from ..core.native import Storage, Tensor, wrap
+from ..core.native import Tensor, wrap
+from ..core.tensor import borrowed
 
 CODES = {"BOOL": "bool", "U8": "uint8", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64", "F16": "float16", "BF16": "bfloat16", "F32": "float32",
          "F64": "float64", "C64": "complex64", "U16": "uint16", "U32": "uint32", "U64": "uint64"}
@@ -120,6 +121,4 @@ def tensor_at(memory, start, name, entry) -> Tensor:
     meta = Meta.of(shape, dtype)
     if not data.size:
         return from_numpy(np.empty(shape, np.uint8)).to(dtype)
-    storage = Storage()
-    storage.address, storage.nbytes, storage.owner = data.ctypes.data, meta.nbytes, data
-    return wrap(storage, 0, meta, meta.itemsize)
+    return wrap(borrowed(data.ctypes.data, meta.nbytes, data), 0, meta, meta.itemsize)

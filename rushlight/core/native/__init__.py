@@ -4,9 +4,9 @@ from .compiler import activate
 
 compiled = activate(blocks, allocator, objects, calls, engine)
 
-from .allocator import Storage, allocate  # noqa: E402 - the compiled ones, if there are
+from .allocator import UNCOUNTED, Storage, allocate  # noqa: E402 - the compiled ones, if there are
 from .calls import Op, wrap  # noqa: E402
 from .blocks import heap  # noqa: E402
 from .objects import Plan, Step, Tensor, state  # noqa: E402
 
-__all__ = ["Op", "Plan", "Step", "Storage", "Tensor", "allocate", "compiled", "heap", "state", "wrap"]
+__all__ = ["UNCOUNTED", "Op", "Plan", "Step", "Storage", "Tensor", "allocate", "compiled", "heap", "state", "wrap"]

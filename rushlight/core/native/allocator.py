@@ -14,6 +14,7 @@ SMALL = 65536
 SLAB = 1048576
 CLASSES = 1025
 LARGE = 1025  # the kind of a storage that lies in the heap
+UNCOUNTED = -(1 << 62)  # the version at which storages of inference tensors begin: below 0 ever after
 
 
 @native
@@ -79,7 +80,7 @@ class Storage:
     address: i64
     nbytes: i64
     kind: i64  # the class of a small block, or LARGE; 0 when the memory is the owner's
-    version: i64
+    version: i64  # counts the writes; below 0 for inference tensors
     mark: i64  # the last call that looked for this storage among its arguments
     owner: object
 

@@ -1,7 +1,7 @@
 """Calling an operator: find the plan for what is known of the arguments, run it, remember how for the backward pass."""
 from __future__ import annotations
 
-from .allocator import LARGE, allocate, divide, provide
+from .allocator import LARGE, UNCOUNTED, allocate, divide, provide
 from .blocks import give
 from .language import Args, cast, filled, i64, native, new_tuple, tuple_set, vectorcall
 from .memory import load_f64, load_i64, run_program, run_program_nogil, stack, store_f64, store_i64, thread_id
@@ -383,6 +383,8 @@ def execute(plan: Plan, args: Args, values: i64, used: i64, mask: i64) -> object
     for k in range(count):
         nbytes: i64 = plan.sizes[k]
         storage = allocate(nbytes)
+        if state.inference != 0:
+            storage.version = UNCOUNTED
         tuple_set(results, k, wrap(storage, 0, metas[k], plan.itemsizes[k]))
         store_i64(values, used, storage.address)
         used += 1
@@ -416,6 +418,8 @@ def execute_within(plan: Plan, args: Args, values: i64, used: i64, mask: i64) ->
         storage = Storage()
         nbytes: i64 = plan.sizes[k]
         storage.nbytes = nbytes
+        if state.inference != 0:
+            storage.version = UNCOUNTED
         tuple_set(results, k, wrap(storage, 0, metas[k], plan.itemsizes[k]))
     made = filled(results)
     arena: Storage = None
@@ -474,7 +478,9 @@ def collides(plan: Plan, args: Args) -> bool:
     state.search += 1
     search = state.search
     for k in range(len(written)):
-        cast(Tensor, tensor_argument(args, written[k])).storage.mark = search
+        target = cast(Tensor, tensor_argument(args, written[k]))
+        check_writable(target)
+        target.storage.mark = search
     found = 0
     for k in range(len(args)):
         argument = args[k]
@@ -502,6 +508,20 @@ def touch(plan: Plan, args: Args) -> None:
 
 
 @native
+def check_writable(target: Tensor) -> None:
+    """Raises for an inference tensor, which only code in inference mode may write."""
+    if target.storage.version < 0 and state.inference == 0:
+        state.unwritable(target)
+
+
+@native
+def count_write(target: Tensor) -> None:
+    """Notes that a tensor was written.  Raises as ``check_writable``."""
+    check_writable(target)
+    target.storage.version += 1
+
+
+@native
 def pass_on(plan: Plan, args: Args, fresh: tuple) -> tuple:
     """The results of a plan some of which are parts of its arguments."""
     passed = plan.passed
@@ -525,6 +545,7 @@ def pass_on(plan: Plan, args: Args, fresh: tuple) -> tuple:
 @native
 def overwrite(plan: Plan, target: Tensor, args: Args, values: i64, used: i64, mask: i64) -> object:
     """Runs a plan whose result goes into an argument's memory, and returns that argument."""
+    check_writable(target)
     if state.grad != 0 and (mask != 0 or target.needs_grad != 0):
         return state.mutate(plan, target, collect(args), values, used)
     launch(plan, args, values, used)
@@ -645,6 +666,8 @@ def keep(step: Step, plan: Plan, args: Args, results: tuple, values: i64) -> Non
             tensor = cast(Tensor, tensor_argument(args, code))
             tuple_set(saved, k, tensor)
             version = tensor.storage.version
+            if version < 0:
+                state.unsaveable(tensor)
         else:
             result = cast(Tensor, results[-1 - code])
             alias = wrap(result.storage, result.offset, result.meta, result.itemsize)

@@ -43,6 +43,8 @@ class State:
     call_function: object  # (step, gradients, retain): a FUNCTION step
     freed: object  # (step): raises, the saved values are gone
     stale: object  # (step, k): raises, saved value k was modified in place
+    unwritable: object  # (tensor): raises, an inference tensor is written outside of inference mode
+    unsaveable: object  # (tensor): raises, an inference tensor is saved for a backward pass
     zeros: object  # (meta) -> tensor
     derive_recorded: object  # (step, gradients, retain): a backward step that is itself recorded
     static_types: object  # types whose values are static parameters as they are
