@@ -399,7 +399,7 @@ class Attributes:
             return self.call(self.from_python(raw.fget), [owner], {})
         if isinstance(raw, functools.cached_property):
             return self.call_python(polyfills.cached, [owner, Constant(raw.attrname), self.from_python(raw.func)])
-        if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
+        if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType, functools._lru_cache_wrapper)):
             return Method(Object(raw, self.constant_source(raw)), owner)
         if isinstance(raw, types.ClassMethodDescriptorType):
             return Method(Object(raw, self.constant_source(raw)), owner)
@@ -470,8 +470,11 @@ class Attributes:
         if not isinstance(owner, (Object, Instance, ExceptionValue)) or isinstance(owner, Object) and isinstance(owner.value, (type, types.ModuleType)):
             if isinstance(owner, TensorValue) and name == "grad":
                 return self.set_grad(owner, value)
+            if isinstance(owner, TensorValue) and name == "requires_grad":
+                self.run_framework(Tensor.requires_grad_, [owner, value], {})
+                return
             if isinstance(owner, TensorValue):
-                raise Break("RB011" if name in ("data", "requires_grad") else "RB004", f"setting .{name} of a tensor")
+                raise Break("RB011" if name == "data" else "RB004", f"setting .{name} of a tensor")
             raise Break("RB004", f"setting {name!r} of a {self.describe(owner)}")
         cls = self.class_of(owner)
         override = static(cls, "__setattr__")

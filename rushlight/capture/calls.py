@@ -8,6 +8,7 @@ import enum
 import functools
 import inspect
 import itertools
+import logging
 import math
 import operator
 import sys
@@ -37,7 +38,9 @@ from .values import (IDENTITIES, NUMBERS_AND_TEXT, Cell, Constant, ContainerMeth
                      Object, Partial, Sequence, SetValue, Super, TensorValue)
 
 APPLY = CustomFunction.__dict__["apply"].__func__
-INLINED = tuple(f"{FRAMEWORK}.{room}" for room in ("nn.modules", "nn.utils", "func.modules", "compiling", "steering", "autograd.mode", "amp", "capture.polyfills", "utils", "optim", "fx", "distributions", "jit", "_higher_order_ops", "core.pytree"))
+INLINED = tuple(f"{FRAMEWORK}.{room}" for room in (
+    "nn.modules", "nn.utils", "checks", "func.modules", "compiling", "steering", "autograd.mode", "amp", "capture.polyfills", "utils", "optim", "fx",
+    "distributions", "jit", "_higher_order_ops", "core.pytree"))
 RUN = tuple(f"{FRAMEWORK}.{room}" for room in ("ops", "core", "nn.functional", "nn.init", "api", "special", "linalg", "fft", "capture", "eager", "compiler"))
 CALLING = (f"{FRAMEWORK}.nn.attention.flex_attention",)  # framework code that calls functions of the user
 FORBIDDEN = {f"{FRAMEWORK}.api": ("set_",), f"{FRAMEWORK}.core.random": ("manual_seed", "seed", "set_rng_state", "get_rng_state", "fork_rng"),
@@ -113,6 +116,8 @@ class Calls:
         if isinstance(target, types.BuiltinFunctionType):
             return self.call_builtin(function, arguments, keywords)
         if isinstance(target, functools._lru_cache_wrapper):
+            if arguments and isinstance(getattr(self.force(arguments[0]), "value", None), logging.Logger):
+                return self.reordered(function, arguments, keywords)  # it remembers what it logged
             return self.call(self.from_python(target.__wrapped__), arguments, keywords)
         if isinstance(target, functools.partial):
             return self.call_partial(target, function.source, arguments, keywords)

@@ -16,6 +16,7 @@ from .values import Constant, Deferred, Number, Object, Sequence, TensorValue
 
 LEVELS = {logging.Logger.debug: logging.DEBUG, logging.Logger.info: logging.INFO, logging.Logger.warning: logging.WARNING, logging.Logger.error: logging.ERROR,
           logging.Logger.critical: logging.CRITICAL}
+LASTING = (type, types.ModuleType, logging.Logger)  # what is passed on as it is, since nothing that is shown of it changes
 ROOT = {getattr(logging, method.__name__): method for method in LEVELS}
 
 
@@ -111,6 +112,8 @@ class Output:
         value = self.force(value)
         if isinstance(value, Sequence) and value.kind in (list, tuple):
             return Sequence(value.kind, [self.as_passed(self.item(value, k)) for k in range(len(value.items))])
+        if isinstance(value, Object) and isinstance(value.value, LASTING):
+            return value
         return self.as_shown(value) if isinstance(value, (TensorValue, Constant, Number, Deferred)) else Object(self.known(value), self.constant_source(self.known(value)))
 
     def printed(self, *values, sep=Constant(None), end=Constant(None), file=Constant(None), flush=Constant(False)):
@@ -149,7 +152,7 @@ class Output:
     def as_logged(self, value):
         """An argument of a message, which ``%`` formats later."""
         value = self.force(value)
-        return value if isinstance(value, Object) and isinstance(value.value, (type, types.ModuleType)) else self.as_shown(value)
+        return value if isinstance(value, Object) and isinstance(value.value, LASTING) else self.as_shown(value)
 
 
     def log_enabled(self, logger, level):

@@ -49,6 +49,7 @@ class Fake(Tensor):
     grad = property(needs_data("reading .grad", "RB011"), needs_data("setting .grad", "RB011"))
     grad_fn = property(needs_data("reading .grad_fn", "RB011"))
     _version = property(needs_data("reading ._version", "RB011"))
+    is_inference = needs_data("is_inference()", "RB011")
 
     def item(self):
         return self.recorder.item(self)
@@ -93,6 +94,11 @@ class Fake(Tensor):
 
     def __reduce_ex__(self, protocol):
         raise Break("RB001", "a tensor is copied or pickled")
+
+    def _become(self, view):
+        if self.node.op is None:
+            raise Break("RB011", "a tensor from outside changes its shape in place")
+        self.node, self.meta, self.inputs, self.needs_grad = view.node, view.meta, view.inputs, view.needs_grad
 
     __hash__ = Tensor.__hash__
 

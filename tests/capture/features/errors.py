@@ -482,3 +482,16 @@ def control_by_exceptions(x):
         finally:
             out.append(k)
     return out, x
+
+
+@case()
+def checks_of_sizes(x):
+    torch._assert(x.shape[0] > 1, "too small")
+    torch._assert(x.dim() == 1, f"{x.dim()} dimensions")
+    return x + 1
+
+
+@case(0)
+def check_that_fails(x):
+    torch._assert(x.shape[0] == 1000, f"{x.shape[0]} rows")
+    return x + 1

@@ -117,3 +117,11 @@ def leaf_across_a_break(x):
     (p * x).sum().backward()
     graph_break()
     return p.grad * 2
+
+
+@case()
+def flag_set_by_assignment(x, w):
+    p = torch.ones(4)
+    p.requires_grad = True
+    (p * x[:4].sum()).sum().backward()
+    return p.grad, p.requires_grad

@@ -267,6 +267,23 @@ def inference_mode(x):
     return y.sum(), inside
 
 
+@case()
+def views_in_place(x):
+    y = torch.outer(x, x)
+    z = y
+    y.unsqueeze_(0)
+    y.squeeze_().t_().mul_(3)
+    z.transpose_(0, 1).add_(1)
+    return y, z, z.shape, y is z
+
+
+@case(1, breaks=["RB011"])
+def view_in_place_from_outside(x):
+    y = x * 2
+    x.unsqueeze_(0)
+    return x.shape, y
+
+
 class Double(torch.autograd.Function):
     @staticmethod
     def forward(ctx, v, k):
