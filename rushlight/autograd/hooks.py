@@ -22,9 +22,9 @@ def register_hook(self, hook):
     step.hooks = {} if step.hooks is None else step.hooks
 
     def on_step(gradients):
-        if slot < len(gradients) and gradients[slot] is not None:
-            gradients[slot] = hooked(hook, gradients[slot])
-        return gradients
+        if slot >= len(gradients) or gradients[slot] is None:
+            return None
+        return (*gradients[:slot], hooked(hook, gradients[slot]), *gradients[slot + 1:])
 
     return Handle(step.hooks, on_step)
 

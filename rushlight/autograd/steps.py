@@ -16,16 +16,36 @@ def full_of(meta: Meta, value) -> Tensor:
 
 
 def hooked(hook, gradient):
-    """A gradient as a hook leaves it.  RuntimeError where the hook changes its shape, TypeError where it gives something else."""
-    changed = hook(gradient)
+    """A gradient as a hook leaves it."""
+    return replaced(gradient, hook(gradient), hook)
+
+
+def replaced(gradient, changed, hook):
+    """The gradient after a hook's answer, None for no change.  TypeError for an answer that is no tensor, RuntimeError for one that is not like the gradient."""
     if changed is None:
         return gradient
     name = getattr(hook, "__name__", type(hook).__name__)
     if not isinstance(changed, Tensor):
-        raise TypeError(f"hook '{name}' has returned {type(changed).__name__}: a hook returns a Tensor, or None to leave the gradient as it is")
+        raise TypeError(f"expected Variable, but hook '{name}' has returned {type(changed).__name__}: a hook returns a Tensor, or None to leave the gradient as it is")
+    if gradient is None:
+        raise RuntimeError(f"can't replace a None gradient with a non-None value, as hook '{name}' does")
     if tuple(changed.shape) != tuple(gradient.shape):
         raise RuntimeError(f"hook '{name}' has changed the size of value: from {list(gradient.shape)} to {list(changed.shape)}")
+    if changed.dtype is not gradient.dtype:
+        raise RuntimeError(f"hook '{name}' has changed the type of value: from {gradient.dtype} to {changed.dtype}")
     return changed
+
+
+def all_replaced(gradients, changed, hook):
+    """The gradients after the answer of a hook of a step: a tuple with a tensor for each, or None to change nothing."""
+    if changed is None:
+        return gradients
+    name = getattr(hook, "__name__", type(hook).__name__)
+    if not isinstance(changed, tuple):
+        raise TypeError(f"expected tuple, but hook '{name}' has returned {type(changed).__name__}: a hook of a node returns a gradient for each, or None to change nothing")
+    if len(changed) != len(gradients):
+        raise RuntimeError(f"hook '{name}' has returned an incorrect number of values (got {len(changed)}, but expected {len(gradients)})")
+    return type(gradients)(after if after is None or before is after else replaced(before, after, hook) for before, after in zip(gradients, changed))
 
 
 def accumulate(leaf: Tensor, gradient: Tensor, create: int):
@@ -62,15 +82,13 @@ def keep(gradient: Tensor, leaf: Tensor) -> Tensor:
 def run_hooks(step: Step, gradients):
     gradients = list(gradients)
     for hook in list(step.hooks.values()):
-        changed = hook(gradients)
-        gradients = gradients if changed is None else changed
+        gradients = all_replaced(gradients, hook(gradients), hook)
     return gradients
 
 
 def run_posthooks(step: Step, results, gradients):
     for hook in list(step.posthooks.values()):
-        changed = hook(results, tuple(gradients))
-        results = results if changed is None else changed if isinstance(changed, tuple) else (changed,)
+        results = all_replaced(results, hook(results, tuple(gradients)), hook)
     return results
 
 

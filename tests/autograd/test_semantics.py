@@ -17,6 +17,17 @@ def same(program):
         np.testing.assert_allclose(np.asarray(a.detach().tolist()), np.asarray(b.detach().tolist()), rtol=1e-5, atol=1e-6)
 
 
+def same_or_refused(program):
+    """Both give the same, or both raise errors of one type."""
+    try:
+        program(torch)
+    except (RuntimeError, TypeError) as error:
+        with pytest.raises(type(error)):
+            program(rl)
+    else:
+        same(program)
+
+
 def test_gradient_of_a_product():
     def program(t):
         x = t.tensor([1.0, 2.0, 3.0], requires_grad=True)
@@ -104,6 +115,43 @@ def test_tensor_hooks():
         y.sum().backward()
         return [x.grad]
     same(program)
+
+
+ANSWERS = {
+    "a tuple": lambda t, g: (g,), "a list": lambda t, g: [g], "a number": lambda t, g: 3, "another shape": lambda t, g: g[:1], "another dtype": lambda t, g: g.double(),
+    "nothing": lambda t, g: None, "twice": lambda t, g: g * 2}
+
+
+@pytest.mark.parametrize("of_leaf", [True, False])
+@pytest.mark.parametrize("name", ANSWERS)
+def test_what_hooks_of_tensors_may_answer(name, of_leaf):
+    def program(t):
+        x = t.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 2
+        (x if of_leaf else y).register_hook(lambda g: ANSWERS[name](t, g))
+        y.sum().backward()
+        return [x.grad]
+    same_or_refused(program)
+
+
+NODE_ANSWERS = {
+    "a tensor": lambda g: g[0], "a list": lambda g: [g[0]], "a number": lambda g: 3, "too many": lambda g: (*g, g[0]), "no tensor": lambda g: (3, *g[1:]),
+    "another shape": lambda g: (g[0][:1], *g[1:]), "twice": lambda g: (g[0] * 2, *g[1:])}
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("name", NODE_ANSWERS)
+def test_what_hooks_of_nodes_may_answer(name, before):
+    def program(t):
+        x = t.tensor([1.0, 2.0], requires_grad=True)
+        y = x.exp()
+        if before:
+            y.grad_fn.register_prehook(NODE_ANSWERS[name])
+        else:
+            y.grad_fn.register_hook(lambda inputs, outputs: NODE_ANSWERS[name](inputs))
+        y.sum().backward()
+        return [x.grad]
+    same_or_refused(program)
 
 
 def test_retain_grad():
