@@ -2,6 +2,7 @@
 import copy
 import inspect
 import pickle
+import sys
 
 import pytest
 
@@ -112,3 +113,10 @@ def test_text_state_and_copies(kind, given):
         for (name, a), (_, b) in zip(ours.state_dict().items(), copied.state_dict().items(), strict=True):
             assert a.data_ptr() != b.data_ptr() or not a.numel(), name
             assert bool((a == b).all())
+
+
+def test_modules_say_where_they_are_defined():
+    for name in torch.nn.modules.__all__:
+        place = sys.modules[getattr(rushlight.nn, name, rushlight.nn.Module).__module__]
+        assert place.__name__ != "rushlight.nn.modules.transformer" or f"class {name}(" in inspect.getsource(place), name
+    assert rushlight.nn.ModuleList.__module__ == "rushlight.nn.modules.container" and rushlight.nn.MultiheadAttention.__module__ == "rushlight.nn.modules.activation"
