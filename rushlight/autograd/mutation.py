@@ -9,6 +9,7 @@ from ..core.native.memory import store_i64
 from ..core.native.objects import FUNCTION
 from ..core.op import OPS
 from ..core.tensor import alias, empty_of
+from .steps import full_of
 
 
 def mutate(plan: Plan, target: Tensor, args, values, used):
@@ -70,13 +71,13 @@ def correct_saved(step: Step, codes, source, before):
 
 
 def constant_step(target: Tensor):
-    """The step of a target overwritten by something that does not depend on it: it still wants gradients, and passes none on."""
+    """The step of a target overwritten by something that does not depend on it: it still wants gradients, and passes zeros on."""
     before = calls.edge(target)
     if before is None:
         return None
-    made = Step()
-    made.kind, made.outputs, made.extra = FUNCTION, (target.meta,), "FillBackward0"
-    made.edges, made.slots, made.function = (before,), (target.output,), lambda gradient: (None,)
+    made, meta = Step(), target.meta
+    made.kind, made.outputs, made.extra = FUNCTION, (meta,), "FillBackward0"
+    made.edges, made.slots, made.function = (before,), (target.output,), lambda gradient: (full_of(meta, 0),)
     state.sequence += 1
     made.number = state.sequence
     return made

@@ -5,7 +5,7 @@ None; ``make(op, args, params)`` makes nodes that the call needs.  ``before`` an
 """
 from __future__ import annotations
 
-from ..core.dtypes import int64
+from ..core.dtypes import bool_, int64
 from ..core.kinds import P
 from ..core.meta import is_one, product
 from ..graph.graph import Graph, Node, Store, map_nodes
@@ -107,6 +107,16 @@ def plus_zero(node, args, params, make):
     if is_number(args[1], 0) and same_type(args[0], node):
         return args[0]
     return args[1] if node.op is P.add and is_number(args[0], 0) and same_type(args[1], node) else None
+
+
+@rule(P.where, before=lambda x: P.where(P.full(shape=(), value=False, dtype=bool_), x, P.neg(x)), after=lambda x: P.neg(x))
+def never_chosen(node, args, params, make):
+    if not is_number(args[0], 0):
+        return None
+    chosen, shape = args[2], tuple(node.shape)
+    if not isinstance(chosen, Node):
+        return P.full, (), {"shape": shape, "value": chosen, "dtype": node.dtype}
+    return chosen if tuple(chosen.shape) == shape else (P.expand, (chosen,), {"shape": shape})
 
 
 @rule(P.neg, before=lambda x: P.neg(P.neg(x)), after=lambda x: x)

@@ -45,20 +45,24 @@ def derive_view(operator):
     op(body, composite=True, inplace=True)
 
 
+def instead(input, value):
+    """A value in the place of every element of the input: it depends on the input in name alone, so that the gradient of what was there is zero, not absent."""
+    return P.where(P.full(shape=(), value=False, dtype=bool_), input, value)
+
+
 @op(into=0, inplace=True, uniform=True)
 def fill_(input, value: Scalar):
     """Every element set to one value."""
     if isinstance(value, Tensor) and not is_number(value):
         if value.shape:
             raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {len(value.shape)} dimensions.")
-    value = as_dtype(value, input.dtype)
-    return P.expand(value, shape=tuple(input.shape)) if isinstance(value, Tensor) else P.full(shape=tuple(input.shape), value=value, dtype=input.dtype)
+    return instead(input, as_dtype(value, input.dtype))
 
 
 @op(into=0, inplace=True, uniform=True)
 def zero_(input):
     """Every element set to zero."""
-    return P.full(shape=tuple(input.shape), value=0, dtype=input.dtype)
+    return instead(input, 0)
 
 
 @op(into=0, inplace=True)
@@ -66,8 +70,7 @@ def copy_(input, src, non_blocking=False):
     """The elements of src, converted and broadcast, written here."""
     if broadcast(tuple(input.shape), tuple(src.shape)) != tuple(input.shape):
         raise RuntimeError(f"The size of tensor a ({list(input.shape)}) must match the size of tensor b ({list(src.shape)})")
-    x = as_dtype(src, input.dtype)
-    return P.expand(x, shape=tuple(input.shape)) if tuple(x.shape) != tuple(input.shape) else x
+    return instead(input, as_dtype(src, input.dtype))
 
 
 @op(into=0, inplace=True, some=True)

@@ -13,6 +13,8 @@ WRITES = {
     "constant": lambda f, x, w: x.zero_(), "copied": lambda f, x, w: x.copy_(w), "filled": lambda f, x, w: x.fill_(2.0).mul_(w),
     "row": lambda f, x, w: x[0].exp_(), "column": lambda f, x, w: x[:, 1].mul_(w[:, 0]), "transposed": lambda f, x, w: x.t().mul_(w.t()), "set": lambda f, x, w: x.__setitem__(0, w[1]),
     "masked": lambda f, x, w: x.masked_fill_(w > 0, 0.5), "view of a view": lambda f, x, w: x[1][1:].tanh_(), "diagonal": lambda f, x, w: x.diagonal().pow_(3),
+    "one value": lambda f, x, w: x.fill_(w[0, 0]), "drawn": lambda f, x, w: x.uniform_().zero_(), "row of zeros": lambda f, x, w: x[0].zero_(),
+    "broadcast": lambda f, x, w: x.copy_(w[0]),
 }
 
 
@@ -26,7 +28,7 @@ def test_gradients_through_writes(name):
         seen = x[:, :2]  # a view from before the write shows it
         WRITES[name](framework, x, w)
         (x.sum() * 2 + (seen * seen).sum()).backward()
-        gradients = [framework.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in (a, w)]
+        gradients = [framework.full((), float("nan")) if leaf.grad is None else leaf.grad for leaf in (a, w)]
         found.append([np.asarray(v.detach().tolist()) for v in (x, seen, *gradients)])
     for ours, theirs in zip(*found):
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
