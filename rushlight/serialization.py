@@ -16,7 +16,7 @@ import zlib
 
 from .core.convert import layout, sparse_coo, sparse_csr, strided
 from .core.devices import device as Device, placed
-from .core.dtypes import BY_NAME, NAMES, dtype as Dtype
+from .core.dtypes import BY_NAME, BYTES, NAMES, UNSIGNED, dtype as Dtype, uint8
 from .core.errors import CorruptFileError
 from .core.exchange import to_numpy
 from .core.meta import Meta, Size
@@ -26,7 +26,8 @@ from .nn.parameter import Parameter
 
 PIECE = 1 << 20  # bytes read at once, so that they are in the cache when they are summed and copied
 REMEDY = "copy or write the file again"
-STORAGES = {name + "Storage": BY_NAME[key] for key, name in NAMES.items()}
+UNTYPED = (*UNSIGNED, *BYTES)  # dtypes that PyTorch writes beside their storages, which are of bytes
+STORAGES = {name + "Storage": BY_NAME[key] for key, name in NAMES.items() if BY_NAME[key] not in UNTYPED}
 
 
 class GlobalName:
@@ -43,7 +44,7 @@ class StorageReference:
     """One storage of the archive."""
 
     def __init__(self, key, dtype, nbytes):
-        self.key, self.dtype, self.count = key, dtype, nbytes // dtype.itemsize
+        self.key, self.dtype, self.count = key, dtype, nbytes if dtype in UNTYPED else nbytes // dtype.itemsize
 
 
 class Pickler(pickle._Pickler):
@@ -63,7 +64,8 @@ class Pickler(pickle._Pickler):
 
     def persistent_id(self, obj):
         if isinstance(obj, StorageReference):
-            return "storage", GlobalName("torch", NAMES[obj.dtype.name] + "Storage"), obj.key, "cpu", obj.count
+            kind = GlobalName("torch.storage", "UntypedStorage") if obj.dtype in UNTYPED else GlobalName("torch", NAMES[obj.dtype.name] + "Storage")
+            return "storage", kind, obj.key, "cpu", obj.count
         return None
 
     def reducer_override(self, obj):
@@ -84,8 +86,10 @@ class Pickler(pickle._Pickler):
         if isinstance(obj, Parameter):
             data = Tensor.detach(obj)
             return GlobalName("torch._utils", "_rebuild_parameter"), (data, bool(obj.needs_grad), collections.OrderedDict())
-        return GlobalName("torch._utils", "_rebuild_tensor_v2"), (
-            self.reference(obj), obj.offset, tuple(obj.shape), tuple(obj.stride()), bool(obj.needs_grad), collections.OrderedDict())
+        parts = self.reference(obj), obj.offset, tuple(obj.shape), tuple(obj.stride()), bool(obj.needs_grad), collections.OrderedDict()
+        if obj.dtype in UNTYPED:
+            return GlobalName("torch._utils", "_rebuild_tensor_v3"), (*parts, obj.dtype)
+        return GlobalName("torch._utils", "_rebuild_tensor_v2"), parts
 
     def reference(self, tensor):
         storage = tensor.storage
@@ -149,6 +153,11 @@ def rebuild_tensor(storage, offset, size, stride, requires_grad=False, hooks=Non
     return tensor.requires_grad_() if requires_grad else tensor
 
 
+def rebuild_as(storage, offset, size, stride, requires_grad, hooks, dtype, metadata=None):
+    """A tensor of this dtype over a storage of bytes."""
+    return rebuild_tensor((storage[0], dtype), offset, size, stride, requires_grad, hooks, metadata)
+
+
 def rebuild_parameter(data, requires_grad=True, hooks=None):
     return Parameter(data, requires_grad)
 
@@ -179,6 +188,7 @@ def rebuild_sparse(layout, parts):
 
 
 ALLOWED = {("collections", "OrderedDict"): collections.OrderedDict, ("_codecs", "encode"): codecs.encode, ("torch._utils", "_rebuild_tensor_v2"): rebuild_tensor,
+           ("torch._utils", "_rebuild_tensor_v3"): rebuild_as, ("torch.storage", "UntypedStorage"): uint8,
            ("torch._utils", "_rebuild_sparse_tensor"): rebuild_sparse, ("torch.serialization", "_get_layout"): layout_named,
            ("torch._utils", "_rebuild_parameter"): rebuild_parameter, ("torch", "Size"): Size, ("torch", "device"): Device, ("torch.nn.parameter", "Parameter"): Parameter,
            **{("torch", name): dtype for name, dtype in STORAGES.items()}, **{("torch", name): dtype for name, dtype in BY_NAME.items()}}

@@ -61,8 +61,9 @@ def obstacle(node: Node) -> str:
     """Why kernels cannot compute a node from its arguments; empty if they can."""
     if node.op is None or node.op.kind.name not in (*READABLE, "reduce", "scan", "scatter"):
         return "no kernel form"
-    if any(n.dtype.is_complex for n in (node, *node.used)) or isinstance(node.params.get("value"), complex):
-        return "complex numbers"
+    without = next((n.dtype for n in (node, *node.used) if not n.dtype.has_kernels), None)
+    if without is not None or isinstance(node.params.get("value"), complex):
+        return f"numbers of {without or 'complex types'}"
     if node.op.kind.name != "elementwise":
         return ""
     name, kind = node.op.name.split(".")[-1], computing_dtype(node)
@@ -109,8 +110,8 @@ class Reader:
         return found
 
     def _read(self, node, index):
-        if node.dtype.is_complex:
-            raise NotLowerable(node, "complex numbers")
+        if not node.dtype.has_kernels:
+            raise NotLowerable(node, f"numbers of {node.dtype}")
         place = self.places.get(node)
         if place is not None:
             return place if isinstance(place, Expr) else place.element(index, node.dtype)

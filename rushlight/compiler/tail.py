@@ -84,7 +84,7 @@ class Tails:
 
     def along(self, operand: Node, node: Node, contraction: Node) -> str:
         """What an operand of a node has an element for; empty where a template cannot read it."""
-        if self.reach.get(operand, 0) >= self.reach[contraction] or operand.dtype.is_complex:
+        if self.reach.get(operand, 0) >= self.reach[contraction] or not operand.dtype.has_kernels:
             return ""
         if operand.weak:
             return ""

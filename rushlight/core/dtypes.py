@@ -11,19 +11,21 @@ class dtype:
 
     Attributes: ``name``, ``itemsize`` (bytes), ``category`` (BOOL, INTEGER, FLOATING or COMPLEX), ``numpy`` (the NumPy
     dtype that stores the same bits: bfloat16 is stored as uint16), ``is_floating_point``, ``is_complex``, ``is_signed``,
-    ``is_inexact`` (floating-point or complex: what gradients flow through).
+    ``is_inexact`` (floating-point or complex: what gradients flow through), ``has_kernels`` (others are computed by NumPy's meaning).
     """
 
-    __slots__ = ("name", "itemsize", "category", "numpy", "is_signed", "is_inexact", "rank")
+    __slots__ = ("name", "itemsize", "category", "numpy", "is_signed", "is_inexact", "rank", "has_kernels")
 
-    def __init__(self, name: str, category: int, storage: str, rank: int, is_signed: bool = True):
+    def __init__(self, name: str, category: int, storage: str, rank: int, is_signed: bool = True, has_kernels: bool = True):
         self.name, self.category, self.numpy = name, category, np.dtype(storage)
-        self.itemsize, self.is_signed, self.rank = self.numpy.itemsize, is_signed, rank
+        self.itemsize, self.is_signed, self.rank, self.has_kernels = self.numpy.itemsize, is_signed, rank, has_kernels
         self.is_inexact = category >= FLOATING
 
     is_floating_point = property(lambda self: self.category == FLOATING)
     is_complex = property(lambda self: self.category == COMPLEX)
-    is_half = property(lambda self: self.category == FLOATING and self.itemsize == 2)
+    is_half = property(lambda self: self.category == FLOATING and self.itemsize <= 2)  # or less: stored narrow, computed in float32
+    is_byte = property(lambda self: self.category == FLOATING and self.itemsize == 1)  # to store, not to compute with
+    in_numpy = property(lambda self: self.category != FLOATING or self.numpy.kind == "f")
 
     def __repr__(self):
         return f"torch.{self.name}"
@@ -50,18 +52,19 @@ float16 = dtype("float16", FLOATING, "float16", 5)
 bfloat16 = dtype("bfloat16", FLOATING, "uint16", 5)
 float32 = dtype("float32", FLOATING, "float32", 6)
 float64 = dtype("float64", FLOATING, "float64", 7)
-complex64 = dtype("complex64", COMPLEX, "complex64", 8)
-complex128 = dtype("complex128", COMPLEX, "complex128", 9)
+complex64 = dtype("complex64", COMPLEX, "complex64", 8, has_kernels=False)
+complex128 = dtype("complex128", COMPLEX, "complex128", 9, has_kernels=False)
 
-NAMED = tuple(dtype(name, category, storage, rank, signed) for name, category, storage, rank, signed in (  # exist as names alone: no tensor has them
-    ("uint16", INTEGER, "uint16", 2, False), ("uint32", INTEGER, "uint32", 3, False), ("uint64", INTEGER, "uint64", 4, False),
-    *((name, FLOATING, "uint8", 5, True) for name in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2")),
-    ("complex32", COMPLEX, "uint32", 7, True)))
-ALL = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128)
+UNSIGNED = uint16, uint32, uint64 = tuple(dtype(f"uint{bits}", INTEGER, f"uint{bits}", rank, False, False) for bits, rank in ((16, 2), (32, 3), (64, 4)))
+BYTES = float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz = tuple(
+    dtype(name, FLOATING, "uint8", 5, has_kernels=False) for name in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"))
+NAMED = float8_e8m0fnu, float4_e2m1fn_x2, complex32 = (  # exist as names alone: no tensor has them
+    dtype("float8_e8m0fnu", FLOATING, "uint8", 5), dtype("float4_e2m1fn_x2", FLOATING, "uint8", 5), dtype("complex32", COMPLEX, "uint32", 7))
+ALL = (bool_, uint8, int8, int16, int32, int64, *UNSIGNED, float16, bfloat16, *BYTES, float32, float64, complex64, complex128)
 BY_NAME = {d.name: d for d in ALL}
 ALIASES = {"half": float16, "float": float32, "double": float64, "short": int16, "int": int32, "long": int64,
            "cfloat": complex64, "cdouble": complex128}
-FROM_NUMPY = {d.numpy: d for d in ALL if d is not bfloat16}
+FROM_NUMPY = {d.numpy: d for d in ALL if d.in_numpy}
 
 
 PYTHON = {bool: bool_, int: int64, float: float64, complex: complex128}  # Python's types where a dtype is wanted
@@ -84,6 +87,9 @@ def promote(a: dtype, b: dtype) -> dtype:
     """
     if a is b:
         return a
+    apart = "Float8" if a in BYTES or b in BYTES else "uint16, uint32, uint64" if a.category == b.category and (a in UNSIGNED or b in UNSIGNED) else ""
+    if apart:
+        raise RuntimeError(f"Promotion for {apart} types is not supported, attempted to promote {type_name(a)} and {type_name(b)}: convert one of them first")
     if a.category == b.category:
         if a.rank == b.rank:  # uint8 with int8, float16 with bfloat16: the next wider one
             return int16 if a.category == INTEGER else float32
@@ -176,8 +182,19 @@ class iinfo:
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
 
 
+def bound(dtype, highest):
+    """The largest or the least value of a dtype, infinite where there are infinities."""
+    if dtype.is_inexact:
+        return float("inf") if highest else -float("inf")
+    if dtype is bool_:
+        return highest
+    limits = iinfo(dtype)
+    return limits.max if highest else limits.min
+
+
 NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long", "int32": "Int", "int16": "Short",
-         "int8": "Char", "uint8": "Byte", "bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble"}
+         "int8": "Char", "uint8": "Byte", "bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+         **{d.name: d.name.replace("uint", "UInt").replace("float", "Float") for d in (*UNSIGNED, *BYTES)}}
 
 
 def type_name(dtype) -> str:

@@ -7,9 +7,10 @@ from types import FunctionType
 import numpy as np
 
 from . import devices, dtypes
-from .dtypes import bfloat16, float32, float64, int32, int64
+from .dtypes import float32, float64, int32, int64
 from .interpret import top
 from .meta import Meta, Size
+from .narrow import narrow, widen
 from .native import Tensor, wrap
 from .overriding import observed
 from .tensor import address, attach, blank, borrowed, empty
@@ -43,8 +44,8 @@ def from_numpy(array: np.ndarray) -> Tensor:
 def to_numpy(tensor: Tensor) -> np.ndarray:
     """An array that shares memory with a tensor."""
     meta = tensor.meta
-    if meta.dtype is bfloat16:
-        raise TypeError("Got unsupported ScalarType BFloat16: NumPy has no such type; use .float() or .view(torch.int16) first")
+    if not meta.dtype.in_numpy:
+        raise TypeError(f"Got unsupported ScalarType {dtypes.type_name(meta.dtype)}: NumPy has no such type; use .float() or .view({meta.dtype.numpy.name}) first")
     if meta.device.type == "meta":
         raise TypeError("can't convert a tensor on the meta device to numpy: it has no data")
     return view_memory(tensor, meta.dtype.numpy)
@@ -77,13 +78,11 @@ def __array__(self, dtype=None, copy=None):
 
 
 def values_of(tensor: Tensor) -> np.ndarray:
-    """The elements as Python-convertible NumPy values (bfloat16 widened)."""
+    """The elements as Python-convertible NumPy values (bfloat16 and floats of a byte widened)."""
     if tensor.storage is None:
         tensor = tensor.concrete()
-    if tensor.meta.dtype is bfloat16:
-        raw = view_memory(tensor, np.dtype(np.uint16))
-        return (raw.astype(np.uint32) << 16).view(np.float32)
-    return to_numpy(tensor)
+    dtype = tensor.meta.dtype
+    return to_numpy(tensor) if dtype.in_numpy else widen(view_memory(tensor, dtype.numpy), dtype)
 
 
 CELLS = {float32: ctypes.c_float, float64: ctypes.c_double, int64: ctypes.c_int64, int32: ctypes.c_int32}  # numbers that are read where they lie
@@ -172,6 +171,7 @@ def array_of(data, dtype):
         kind = max(kind, dtypes.category_of(value))
     inferred = dtype or (dtypes.default_of(kind) if seen else dtypes.Defaults.floating)
     wide = {dtypes.BOOL: np.bool_, dtypes.INTEGER: np.int64, dtypes.FLOATING: np.float64, dtypes.COMPLEX: np.complex128}[kind]
+    wide = np.uint64 if dtype is dtypes.uint64 and kind == dtypes.INTEGER else wide
     try:
         array = np.array(data, dtype=wide)
     except OverflowError as error:
@@ -255,9 +255,8 @@ def from_array(array: np.ndarray, dtype) -> Tensor:
 def filled_from(array: np.ndarray, dtype) -> Tensor:
     out = empty(array.shape, dtype)
     if array.size:
-        if dtype is bfloat16:
-            from ..eager.reference import narrow
-            view_memory(out, np.dtype(np.uint16))[...] = narrow(array.astype(np.float32), dtype)
+        if not dtype.in_numpy:
+            view_memory(out, dtype.numpy)[...] = narrow(array.astype(np.float32), dtype)
         else:
             with np.errstate(all="ignore"):
                 if array.dtype.kind == "i" and dtype.category == dtypes.INTEGER and dtype is not int64:

@@ -80,6 +80,7 @@ class Kind:
 
     name = "kind"
     lowers = True
+    computes = False  # whether results are numbers of another value, which some dtypes are not for
     arity: int | None = None  # how many leading parameters are values; the rest are static (None: all are values)
 
     def meta(self, op, *args, **params):
@@ -101,7 +102,7 @@ class Elementwise(Kind):
     where it is not the scalar operation of the same name.
     """
 
-    name = "elementwise"
+    name, computes = "elementwise", True
 
     def __init__(self, numpy, partials=None, result=None, scalar=None):
         self.numpy, self.partials, self.result, self.scalar = numpy, partials, result, scalar
@@ -136,7 +137,7 @@ def scale(g, partial):
 class Convert(Elementwise):
     """out[i] = x[i] as another dtype."""
 
-    arity = 1
+    arity, computes = 1, False
 
     def __init__(self, numpy):
         super().__init__(numpy)
@@ -224,7 +225,7 @@ class Join(Kind):
 class Reduce(Kind):
     """Combines over ``dims`` (ascending), which stay as size 1.  Facts: ``combine``, ``numpy``, ``gradient(g, y, x, dims)``."""
 
-    name = "reduce"
+    name, computes = "reduce", True
     arity = 1
 
     def __init__(self, numpy, combine, gradient=None, result=None):
@@ -318,7 +319,7 @@ class Contract(Kind):
     """Sums of products over shared dimensions: matrix product, convolution.  Facts: ``numpy``, ``describe``, ``gradient``,
     and ``result``, the dtype where it is not that of the first argument."""
 
-    name = "contract"
+    name, computes = "contract", True
     arity = 2
 
     def __init__(self, numpy, describe, gradient, result=None):

@@ -134,7 +134,7 @@ def __repr__(self, *, tensor_contents=None):
 
 
 def add_suffixes(text, suffixes, indent):
-    last = len(text.rsplit("\n", 1)[-1])
+    last = len(text.rsplit("\n", 1)[-1]) + 2  # as PyTorch counts
     for suffix in suffixes:
         if last + len(suffix) + 2 > Options.linewidth:
             text, last = text + ",\n" + " " * indent + suffix, indent + len(suffix)

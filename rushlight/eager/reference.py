@@ -9,36 +9,18 @@ import threading
 
 import numpy as np
 
-from ..core.dtypes import bfloat16, float16
 from ..core.meta import Meta
+from ..core.narrow import narrow, widen
 from ..graph.graph import Graph, Node, map_nodes, nodes_in
 from ..ops import openblas
 
 
 def array_at(address: int, meta: Meta) -> np.ndarray:
-    """A NumPy array over memory, sharing it.  bfloat16 appears as uint16."""
+    """A NumPy array over memory, sharing it.  bfloat16 appears as uint16, floats of a byte as uint8."""
     if meta.numel == 0:
         return np.empty(meta.shape, meta.dtype.numpy)
     size = meta.itemsize
     return np.ndarray(meta.shape, meta.dtype.numpy, (ctypes.c_char * meta.nbytes).from_address(address), 0, [s * size for s in meta.strides])
-
-
-def widen(array: np.ndarray, dtype) -> np.ndarray:
-    """Stored elements as the type NumPy computes in."""
-    if dtype is bfloat16:
-        return (array.astype(np.uint32) << 16).view(np.float32)
-    return array.astype(np.float32) if dtype is float16 else array
-
-
-def narrow(array, dtype) -> np.ndarray:
-    """Computed elements as they are stored, rounded to nearest even."""
-    array = np.asarray(array)
-    if dtype is bfloat16:
-        bits = np.ascontiguousarray(array, dtype=np.float32).view(np.uint32)
-        rounded = ((bits.astype(np.uint64) + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
-        return np.where(np.isnan(array), np.uint16(0x7FC0), rounded)
-    with np.errstate(all="ignore"):
-        return array.astype(dtype.numpy, copy=False)
 
 
 def evaluate(graph: Graph, values: list) -> list:

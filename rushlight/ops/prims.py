@@ -7,9 +7,10 @@ import math
 
 import numpy as np
 
-from ..core.dtypes import INTEGER, bool_, int32, int64
+from ..core.dtypes import INTEGER, bool_, int32, int64, uint64
 from ..core.kinds import (Contract, Convert, Create, Elementwise, Foreign, Gather, Join, P, Reduce, Scatter, View, is_tensor, sum_to)
 from ..core.meta import Meta, is_one, product, reshaped_strides, row_major, span
+from ..core.narrow import narrow, widen
 from ..core.op import declare
 
 
@@ -194,6 +195,7 @@ def where_vjp(g, y, c, a, b):
 
 
 where.rules["vjp"] = where_vjp
+where.kind.computes = False
 
 
 def convert_numpy(x, dtype):
@@ -203,7 +205,10 @@ def convert_numpy(x, dtype):
         if dtype is bool_:
             return x != 0
         if dtype.is_half:
-            return x.astype(np.float32)
+            x = x.astype(np.float32)
+            return widen(narrow(x, dtype), dtype) if dtype.is_byte else x
+        if x.dtype.kind == "f" and dtype is uint64:
+            return np.where(x >= 2.0 ** 63, x.astype(np.uint64), x.astype(np.int64).astype(np.uint64))
         if x.dtype.kind == "f" and dtype.category == INTEGER:
             return np.where(np.isfinite(x), x, np.iinfo(dtype.numpy).min).astype(np.int64, copy=False).astype(dtype.numpy)
         return x.astype(dtype.numpy)
@@ -228,6 +233,8 @@ copy = primitive("copy", Copy(lambda x: x), lambda x: 0)
 
 class After(Elementwise):
     """out[i] = x[i], known only once ``mark`` (one number) is: what is computed from it is computed again, not kept."""
+
+    computes = False
 
     def meta(self, op, x, mark):
         return x.like(tuple(x.shape), tuple(x.strides))

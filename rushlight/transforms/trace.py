@@ -95,6 +95,8 @@ class Trace(Interpreter):
         nodes = lower_values(args, self)
         if meta is None:
             meta = op.kind.meta(op, *metas_of(nodes), **params)
+            if op.kind.computes and meta.dtype.is_byte:
+                raise NotImplementedError(f"{op.name.rpartition('.')[2]} is not implemented for {meta.dtype}, which stores numbers: convert to float32 to compute, and back")
         node = Node(self.fresh("t"), op, nodes, params, meta, inside, constant=not is_recording())
         self.nodes.append(node)
         if isinstance(meta, tuple):
