@@ -76,6 +76,8 @@ def __getattr__(name):
     for room, names in ELSEWHERE.items():
         if name in names:
             return getattr(import_module(f".{room}", __name__), name)
+    if name.startswith("_foreach_"):
+        return getattr(import_module(".foreach", __name__), name)
     if (not name.startswith("__") or name == "__config__") and find_spec(f"{__name__}.{name}"):
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
