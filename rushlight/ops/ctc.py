@@ -32,29 +32,54 @@ def shifted(row, by):
     return out
 
 
-def forward_scores(emitted, skips):
-    """alpha[t]: the log probability of all paths' beginnings that are in a state at time t.  [t, n, states]."""
+def total_of(scores, tangents):
+    """The logarithm of the sum of what scores are logarithms of, and its tangent."""
+    total = np.logaddexp.reduce(scores)
+    if tangents is None:
+        return total, None
+    with np.errstate(invalid="ignore"):
+        shares = np.where(np.isfinite(total), np.exp(np.stack(scores) - total), 0.0)
+    return total, (shares * np.stack(tangents)).sum(0)
+
+
+def moved(row, tangent, allowed, way):
+    """The ways into each state from where paths are (``way`` 1) or will be (-1): from itself, the next one, and the one after where ``allowed`` tells so."""
+    free = row if way > 0 else np.where(allowed, row, -np.inf)
+    skipped = shifted(free, 2 * way) if row.shape[1] > 2 else np.full_like(row, -np.inf)
+    scores = row, shifted(row, way), np.where(allowed, skipped, -np.inf) if way > 0 else skipped
+    if tangent is None:
+        return scores, None
+    steps = np.arange(row.shape[1])[None]
+    return scores, [np.take_along_axis(tangent, np.broadcast_to(np.clip(steps - k * way, 0, row.shape[1] - 1), row.shape), 1) for k in range(3)]
+
+
+def forward_scores(emitted, skips, tangent=None):
+    """alpha[t]: the log probability of all paths' beginnings that are in a state at time t.  [t, n, states], and its tangent for one of ``emitted``."""
     alpha = np.full(emitted.shape, -np.inf)
     alpha[0, :, :2] = emitted[0, :, :2]
+    slope = None if tangent is None else np.array(tangent)
     for t in range(1, len(emitted)):
-        before = alpha[t - 1]
-        skipped = np.where(skips, shifted(before, 2), -np.inf) if before.shape[1] > 2 else np.full_like(before, -np.inf)
-        alpha[t] = np.logaddexp(np.logaddexp(before, shifted(before, 1)), skipped) + emitted[t]
-    return alpha
+        inner, along = total_of(*moved(alpha[t - 1], None if slope is None else slope[t - 1], skips, 1))
+        alpha[t] = inner + emitted[t]
+        if slope is not None:
+            slope[t] += along
+    return alpha, slope
 
 
-def backward_scores(emitted, skips, last, steps):
-    """beta[t]: the log probability of all paths' ends from a state at time t on.  ``last``: where a path may end."""
+def backward_scores(emitted, skips, last, steps, tangent=None):
+    """beta[t]: the log probability of all paths' ends from a state at time t on, and its tangent.  ``last``: where a path may end."""
     beta = np.full(emitted.shape, -np.inf)
     ends = np.where(last, 0.0, -np.inf)
+    slope = None if tangent is None else np.array(tangent)
     for t in reversed(range(len(emitted))):
-        after = beta[t + 1] if t + 1 < len(emitted) else np.full_like(ends, -np.inf)
-        free = np.where(skips, after, -np.inf)
-        skipped = shifted(free, -2) if after.shape[1] > 2 else np.full_like(after, -np.inf)
-        inner = np.logaddexp(np.logaddexp(after, shifted(after, -1)), skipped)
-        beta[t] = np.where((t == steps - 1)[:, None], ends, inner) + emitted[t]
+        ending = (t == steps - 1)[:, None]
+        after, beyond = (beta[t + 1], slope if slope is None else slope[t + 1]) if t + 1 < len(emitted) else (np.full_like(ends, -np.inf), slope if slope is None else np.zeros_like(ends))
+        inner, along = total_of(*moved(after, beyond, skips, -1))
+        beta[t] = np.where(ending, ends, inner) + emitted[t]
         beta[t, t >= steps] = -np.inf
-    return beta
+        if slope is not None:
+            slope[t] += np.where(ending, 0.0, along)
+    return beta, slope
 
 
 def lattice(logp, targets, lengths, blank):
@@ -70,25 +95,56 @@ def lattice(logp, targets, lengths, blank):
 def scores(logp, targets, steps, lengths, blank):
     """The negative log probability of each sample's targets: [n]."""
     emitted, skips, last, _ = lattice(logp, targets, lengths, blank)
-    alpha = forward_scores(emitted, skips)
+    alpha, _ = forward_scores(emitted, skips)
     final = alpha[np.maximum(steps - 1, 0), np.arange(len(steps))]
     total = np.logaddexp.reduce(np.where(last, final, -np.inf), 1)
     total = np.where(steps == 0, np.where(lengths == 0, 0.0, -np.inf), total)
     return -total
 
 
-def slopes(g, loss, logp, targets, steps, lengths, blank, zero_infinity):
-    """The gradient by unnormalised scores, softmax less posterior: what log_softmax would pass on (Graves et al. 2006, eq. 16)."""
+def visits(loss, logp, targets, steps, lengths, blank, along=None):
+    """How likely a path emits each class at each time, given the targets: [t, n, c]; with ``along``, a direction of logp, the tangent of that."""
     emitted, skips, last, states = lattice(logp, targets, lengths, blank)
-    through = forward_scores(emitted, skips) + backward_scores(emitted, skips, last, steps) - np.where(np.isfinite(emitted), emitted, 0.0)
-    posterior = np.zeros(logp.shape)
+    finite = np.isfinite(emitted)
+    tangent = None if along is None else np.where(finite, np.take_along_axis(along.astype(np.float64), np.broadcast_to(states, emitted.shape), 2), 0.0)
+    alpha, alpha_slope = forward_scores(emitted, skips, tangent)
+    beta, beta_slope = backward_scores(emitted, skips, last, steps, tangent)
+    shares = np.exp(alpha + beta - np.where(finite, emitted, 0.0) + loss.astype(np.float64)[None, :, None])
+    if along is not None:
+        slope = alpha_slope + beta_slope - tangent
+        shares = np.where(shares > 0, shares * (slope - (shares * slope).sum(2, keepdims=True)), 0.0)
+    found = np.zeros(logp.shape)
     t, n = np.ogrid[:logp.shape[0], :logp.shape[1]]
-    np.add.at(posterior, (t[..., None], n[..., None], states[None]), np.exp(through + loss.astype(np.float64)[None, :, None]))
-    out = (np.exp(logp.astype(np.float64)) - posterior) * g[None, :, None]
-    out[np.arange(len(logp))[:, None] >= steps] = 0
+    np.add.at(found, (t[..., None], n[..., None], states[None]), shares)
+    return found
+
+
+def within(out, loss, steps, zero_infinity):
+    """Zero beyond the steps of each sample, and where its loss is infinite and may not count."""
+    out[np.arange(len(out))[:, None] >= steps] = 0
     if zero_infinity:
         out[:, np.isinf(loss)] = 0
     return out
+
+
+def slopes(g, loss, logp, targets, steps, lengths, blank, zero_infinity):
+    """The gradient by unnormalised scores, softmax less posterior: what log_softmax would pass on (Graves et al. 2006, eq. 16)."""
+    out = (np.exp(logp.astype(np.float64)) - visits(loss, logp, targets, steps, lengths, blank)) * g[None, :, None]
+    return within(out, loss, steps, zero_infinity)
+
+
+def slopes_along(v, loss, logp, targets, steps, lengths, blank, zero_infinity):
+    """The tangent of ``slopes`` (with g = 1) for a direction v of logp; as a matrix it is symmetric, so that it is the transpose too."""
+    out = np.exp(logp.astype(np.float64)) * v - visits(loss, logp, targets, steps, lengths, blank, v)
+    return within(out, loss, steps, zero_infinity)
+
+
+def slopes_gradient(v, y, g, loss, logp, *rest, **how):
+    """Of ``slopes``, by g and by logp; how the loss follows from logp is part of the latter."""
+    ones = P.full(shape=tuple(g.shape), value=1, dtype=g.dtype)
+    by_g = P.reshape(P.sum(P.mul(v, P.ctc_backward(ones, loss, logp, *rest, **how)), (0, 2)), shape=tuple(g.shape))
+    weighted = P.mul(v, P.reshape(g, shape=(1, g.shape[0], 1)))
+    return [by_g, None, P.ctc_curvature(weighted, loss, logp, *rest, **how), None, None, None]
 
 
 P_ctc = primitive("ctc", Foreign(
@@ -96,8 +152,10 @@ P_ctc = primitive("ctc", Foreign(
     lambda logp, targets, steps, lengths, blank, zero_infinity: logp.like((logp.shape[1],)),
     lambda g, y, logp, targets, steps, lengths, **how: [P.ctc_backward(g, y, logp, targets, steps, lengths, **how), None, None, None]),
     lambda logp, targets, steps, lengths, blank, zero_infinity: 0, arity=4)
-P_ctc_backward = primitive("ctc_backward", Foreign(slopes, lambda g, loss, logp, *rest, **how: logp.like(tuple(logp.shape))),
+P_ctc_backward = primitive("ctc_backward", Foreign(slopes, lambda g, loss, logp, *rest, **how: logp.like(tuple(logp.shape)), slopes_gradient),
                            lambda g, loss, logp, targets, steps, lengths, blank, zero_infinity: 0, arity=6)
+P_ctc_curvature = primitive("ctc_curvature", Foreign(slopes_along, lambda v, loss, logp, *rest, **how: logp.like(tuple(logp.shape))),
+                            lambda v, loss, logp, targets, steps, lengths, blank, zero_infinity: 0, arity=6)
 
 
 @op(method=False, name="_ctc")

@@ -45,3 +45,14 @@ def test_arguments_refused(how):
     for lib in (torch, rushlight):
         with pytest.raises(RuntimeError):
             lib.nn.functional.ctc_loss(lib.zeros(12, 3, 5), lib.tensor(TARGETS), **arguments)
+
+
+@pytest.mark.parametrize("lengths, targets", [([6, 6], [2, 2]), ([6, 4], [3, 0]), ([5, 6], [1, 2])])
+def test_second_derivatives(lengths, targets):
+    rows = rushlight.tensor([[1, 1, 2], [3, 1, 2]])
+
+    def loss(x, weight):
+        return (rushlight.nn.functional.ctc_loss(x.log_softmax(2), rows, lengths, targets, reduction="none") * weight).sum()
+
+    x, weight = rushlight.randn(6, 2, 4, dtype=rushlight.float64, requires_grad=True), rushlight.tensor([0.7, 1.3], dtype=rushlight.float64, requires_grad=True)
+    assert rushlight.autograd.gradcheck(loss, (x, weight)) and rushlight.autograd.gradgradcheck(loss, (x, weight))
