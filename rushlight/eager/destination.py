@@ -9,7 +9,7 @@ from ..core.meta import Meta, dense_strides, is_one
 from ..core.interpret import is_recording
 from ..core.native import Op, Plan, Tensor
 from ..core.op import OPS
-from ..core.tensor import address
+from ..core.tensor import address, alias
 from ..graph.graph import Node, nodes_in
 
 # --- what may be written where ------------------------------------------------------------------------------------------------
@@ -161,9 +161,10 @@ def write_out(op: Op, out: Tensor, result: Tensor, inputs):
     check_exact(op, result.meta, out.meta)
     check_cast(result.meta, out.meta)
     check_distinct(op.name, out.meta)
+    resized = out if tuple(out.shape) == tuple(result.shape) else alias(out, out.meta.like(tuple(result.shape)))
     for value in inputs:
         if op.facts.get("moves") or expands_to(value.shape, result.shape):
-            refuse_overlap(op, out, value, overlap(out, value))
+            refuse_overlap(op, out, value, overlap(resized, value))
     if tuple(out.shape) != tuple(result.shape):
         if out.numel():
             warnings.warn(f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not match the required output "

@@ -60,6 +60,10 @@ def _chunk_cat(tensors, dim, num_chunks):
     """Each tensor cut into chunks along a dimension (the last filled up with zeros) and flattened from there; equal chunks side by side."""
     if num_chunks < 1:
         raise RuntimeError(f"_chunk_cat expects positive num_chunks, got {num_chunks}")
+    if not tensors:
+        raise RuntimeError("_chunk_cat expects a non-empty input tensor list")
+    if not all(x.numel() for x in tensors):
+        raise RuntimeError("_chunk_cat expects non-empty tensors: leave out those without elements")
     parts = []
     for x in tensors:
         at = dim % x.dim()

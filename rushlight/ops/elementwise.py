@@ -749,7 +749,7 @@ def sum_to_size(input, *size):
     size = tuple(1 if s == 1 else s for s in sizes_of(size))  # a symbol found to be 1 is that number from here on
     if len(size) > len(input.shape) or any(s not in (1, t) for s, t in zip(reversed(size), reversed(input.shape))):
         raise RuntimeError(f"size {{{list(size)}}} is not expandable to size {{{list(input.shape)}}}.")
-    if tuple(size) == tuple(input.shape):
+    if size and tuple(size) == tuple(input.shape):
         return P.copy(input)
     return sum_to(input if input.dtype.is_inexact else as_dtype(input, int64), size)
 

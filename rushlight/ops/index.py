@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.dtypes import bool_, int32, int64, uint8
+from ..core.dtypes import bool_, bound, int32, int64, uint8
 from ..core.expr import Expr
 from ..core.errors import IndexCountError, StorageBoundsError
 from ..core.kinds import P
@@ -393,14 +393,9 @@ def reduce_into(input, source, place, reduce, include_self):
 
 
 def neutral_of(combine, dtype):
-    import math
-    from ..core.dtypes import iinfo
     if combine in ("add", "mul"):
         return 0 if combine == "add" else 1
-    if dtype.is_inexact:
-        return -math.inf if combine == "max" else math.inf
-    limits = iinfo(dtype)
-    return limits.min if combine == "max" else limits.max
+    return bound(dtype, highest=combine == "min")
 
 
 def along(name, combine):

@@ -34,6 +34,16 @@ def guarded(operator):
     return call
 
 
+def of_tensors(operator, name):
+    """A method that is an operator, for tensors alone."""
+    def call(self, other):
+        if not isinstance(self, Tensor):
+            raise TypeError(f"descriptor {name!r} requires a Tensor, got {type(self).__name__}")
+        return operator(self, other)
+    call.__name__ = name
+    return call
+
+
 def swapped(operator):
     def call(self, other):
         if not isinstance(self, Tensor):
@@ -61,7 +71,7 @@ def attach_methods():
         if f"{name}_" in OPS:
             setattr(Tensor, f"__i{symbol}__", OPS[f"{name}_"])
         setattr(Tensor, f"__r{symbol}__", swapped(OPS[name]))
-    Tensor.__radd__, Tensor.__rmul__ = OPS["add"], OPS["mul"]
+    Tensor.__radd__, Tensor.__rmul__ = of_tensors(OPS["add"], "__radd__"), of_tensors(OPS["mul"], "__rmul__")
     Tensor.__rsub__ = OPS["rsub"]
     Tensor.__rpow__ = OPS["rpow"]
     Tensor.polygamma = lambda self, n: OPS["polygamma"](n, self)

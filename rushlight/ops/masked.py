@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 
-from ..core.dtypes import bool_, iinfo
+from ..core.dtypes import bool_, bound
 from ..core.op import OPS, op
 from ..core.tensor import Tensor
 from .elementwise import where_
@@ -24,16 +24,6 @@ def kept(input, mask, neutral):
     return where_(mask.expand(input.shape) if mask.dim() < input.dim() else mask, input, input.new_full((), neutral))
 
 
-def bound(dtype, highest):
-    """The largest (smallest) value of a dtype."""
-    if dtype.is_inexact:
-        return math.inf if highest else -math.inf
-    if dtype is bool_:
-        return highest
-    limits = iinfo(dtype)
-    return limits.max if highest else limits.min
-
-
 def all_dims(input, dim):
     return tuple(range(input.dim())) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
 
@@ -44,7 +34,8 @@ def reduction(name, neutral, doc):
         x = converted(input, dtype)
         filled = kept(x, mask, neutral(x.dtype))
         dims = all_dims(x, dim)
-        return OPS[name](filled, dims, keepdim) if dims or name not in ("amax", "amin") else filled.clone()
+        found = OPS[name](filled, dims, keepdim) if dims or name not in ("amax", "amin") else filled.clone()
+        return found.to(x.dtype) if name == "logsumexp" else found
     body.__name__, body.__doc__ = name, doc
     return op(body, composite=True, namespace=NAMESPACE)
 

@@ -273,6 +273,9 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     """x / (k + alpha * mean of squares of neighbouring channels) ** beta (Krizhevsky et al. 2012)."""
     if input.dim() < 3:
         raise ValueError(f"Expected 3D or higher dimensionality                          input (got {input.dim()} dimensions)")
+    if not input.numel():
+        return input
     square = OPS["nn.functional.pad"](input * input, (0, 0) * (input.dim() - 2) + (size // 2, (size - 1) // 2))
-    mean = square.unfold(1, size, 1).mean(-1)
+    near = square.unfold(1, size, 1)
+    mean = near.mean(-1) if near.dtype.is_inexact else near.sum(-1) // size  # whole, as averages of integers are in pooling
     return input / (mean * alpha + k).pow(beta)
