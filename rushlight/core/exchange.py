@@ -116,14 +116,26 @@ def __bool__(self):
     return bool(self.item())
 
 
+def number(tensor, kind):
+    """The only element as a number of Python's.  ValueError where there are several, RuntimeError where it has an imaginary part."""
+    if tensor.meta.numel != 1:
+        raise ValueError(f"only one element tensors can be converted to Python scalars, not one of shape {list(tensor.meta.shape)}")
+    value = tensor.item()
+    if isinstance(value, complex):
+        if value.imag:
+            raise RuntimeError(f"value cannot be converted to type {kind.__name__} without overflow: {value} has an imaginary part")
+        value = value.real
+    return kind(value)
+
+
 @attach
 def __int__(self):
-    return int(self.item())
+    return number(self, int)
 
 
 @attach
 def __float__(self):
-    return float(self.item())
+    return number(self, float)
 
 
 @attach
@@ -162,8 +174,10 @@ def array_of(data, dtype):
     seen = False
     for value in flat_values(data):
         seen = True
-        if isinstance(value, (str, bytes)) or value is None:
-            raise TypeError(f"new(): invalid data type '{type(value).__name__}'")
+        if isinstance(value, (str, bytes)):
+            raise ValueError(f"too many dimensions '{type(value).__name__}'")
+        if value is None:
+            raise RuntimeError("Could not infer dtype of NoneType")
         if isinstance(value, np.generic):
             value = value.item()
         if not isinstance(value, (bool, int, float, complex)) and not hasattr(value, "__float__"):

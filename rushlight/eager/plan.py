@@ -20,7 +20,7 @@ from ..compiler.products import joined_products
 from ..compiler.schedule import bytes_of_work
 from ..compiler.simplify import simplify
 from ..core import collector, interpret
-from ..core.dtypes import INTEGER, bool_, float64, int64, meant
+from ..core.dtypes import INTEGER, bool_, float64, int32, int64, meant
 from ..core.errors import OutOfMemoryError
 from ..core.kinds import P
 from ..core.log import logger
@@ -812,7 +812,18 @@ def out_of_range(plan: Plan, args):
         raise OutOfMemoryError(f"{plan.op.name}: {pending}", "at most what the machine has left") from pending
     if pending is not None:
         raise kind(*pending.args) if isinstance(pending, IndexError) else pending
-    raise kind(f"{plan.op.name}: an index is out of range")
+    raise kind(f"{plan.op.name.strip('_')}: an index is out of range{indices_among(args) if OPS.get(plan.op.name) is plan.op else ''}")
+
+
+def indices_among(args) -> str:
+    """What the arguments of a call with a wrong index were, for its error."""
+    indices = [a for a in flat(args) if isinstance(a, Tensor) and a.dtype in (int32, int64) and a.numel()]
+    first = next((list(a.shape) for a in flat(args) if isinstance(a, Tensor) and not any(a is i for i in indices)), None)
+    if not indices or first is None:
+        return ""
+    with interpret.recording(False):
+        ranges = ", ".join(f"from {a.min().item()} to {a.max().item()}" for a in indices)
+    return f": {ranges}, where the tensor has the shape {first}"
 
 
 def activate():

@@ -12,7 +12,7 @@ def parse(equation, operands):
     inputs, arrow, result = text.partition("->")
     terms = inputs.split(",")
     if len(terms) != len(operands):
-        raise RuntimeError(f"einsum(): {'fewer' if len(terms) < len(operands) else 'more'} operands were provided than specified in the equation: {len(operands)} for {len(terms)}")
+        raise RuntimeError(f"einsum(): {'more' if len(terms) < len(operands) else 'fewer'} operands were provided than specified in the equation: {len(operands)} for {len(terms)}")
     parsed = [labels(term, x.dim()) for term, x in zip(terms, operands)]
     hidden = max((-min(t) for t in parsed if t and any(isinstance(c, int) for c in t) for t in [[c for c in t if isinstance(c, int)]]), default=0)
     rest = list(range(-hidden, 0))

@@ -6,9 +6,9 @@ from builtins import abs as abs_
 
 import numpy as np
 
-from ..core.dtypes import FLOATING, INTEGER, bool_, int32, int64
+from ..core.dtypes import FLOATING, INTEGER, bool_, int32, int64, type_name, uint8
 from ..core.kinds import Foreign, P
-from ..core.op import Scalar, op, sample
+from ..core.op import OPS, Scalar, op, sample
 from ..core.results import named
 from ..core.tensor import Tensor
 from .prims import binary, primitive
@@ -304,7 +304,10 @@ def bitwise_not(input):
 
 def shift(name, operator):
     def body(input, other: Scalar):
-        return getattr(P, name.replace("bitwise_", ""))(*promoted(input, other))
+        x, y = promoted(input, other)
+        if result_dtype(x, y).is_inexact:
+            raise NotImplementedError(f"{name} is not implemented for {result_dtype(x, y)}: it wants integers")
+        return getattr(P, name.replace("bitwise_", ""))(x, y)
     body.__name__, body.__doc__ = name, f"Bits moved {name.split('_')[1]} by other."
     return op(body, operator=operator, inplace_too=True, number_first=True)
 
@@ -562,9 +565,21 @@ def addcdiv(input, tensor1, tensor2, *, value: Scalar = 1):
     return P.add(x, P.mul(P.div(a, b), as_dtype(value, x.dtype)))
 
 
-@op(name="where", number_first=True)
-def where_(condition, input, other):
-    """input where condition holds, else other."""
+def places(input=None, *rest):
+    """What answers a call with a condition alone."""
+    return (lambda condition: OPS["nonzero"](condition, as_tuple=True)) if input is None and not rest else None
+
+
+@op(name="where", number_first=True, otherwise=places)
+def where_(condition, input=None, other=None):
+    """input where condition holds, else other; without them, the places where it holds: a vector of indices for each dimension.
+
+    TypeError for one of the two alone, RuntimeError for a condition that is neither bool nor uint8.
+    """
+    if input is None or other is None:
+        raise TypeError("where(): expected (condition), or (condition, input, other)")
+    if condition.dtype not in (bool_, uint8):
+        raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {type_name(condition.dtype)}: compare it, as in condition != 0")
     x, y = promoted(input, other)
     c = condition if condition.dtype is bool_ else P.ne(condition, 0)
     return P.where(c, x, y)

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.dtypes import bool_, bound, int32, int64, uint8
+from ..core.dtypes import bool_, bound, int32, int64, type_name, uint8
 from ..core.expr import Expr
 from ..core.errors import IndexCountError, StorageBoundsError
 from ..core.kinds import P
@@ -30,6 +30,9 @@ def parse(tensor, key):
             pass
         elif hasattr(k, "__index__") and not isinstance(k, (bool, int, Tensor, Expr)):
             k = k.__index__()
+        elif not (k is None or k is Ellipsis or isinstance(k, (bool, int, slice, Tensor, Expr))):
+            raise IndexError("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
+                             f"(got {type(k).__name__})")
         entries.append(k)
         used += k.dim() if isinstance(k, Tensor) and k.dtype in (bool_, uint8) else 0 if k is None or k is Ellipsis or isinstance(k, bool) else 1
     if used > tensor.dim():
@@ -43,6 +46,8 @@ def parse(tensor, key):
 
 def slice_entry(k):
     def whole(v):
+        if v is not None and not hasattr(v, "__index__"):
+            raise TypeError(f"slice indices must be integers or None or have an __index__ method, not {type(v).__name__}")
         return v if v is None or type(v) in (int, Expr) else v.__index__()
     step = whole(k.step)
     if step is not None and step <= 0:
@@ -247,6 +252,8 @@ def __setitem__(self, key, value):
 def as_scalar(value, target):
     if isinstance(value, (int, float, bool, complex)):
         return value
+    if value is None or np.ndim(value):
+        raise TypeError(f"can't assign a {type(value).__name__} to a torch.{type_name(target.dtype)}Tensor: make it a tensor first")
     from ..core.exchange import tensor as make
     return make(value, dtype=target.dtype)
 

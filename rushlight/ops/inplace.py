@@ -23,7 +23,7 @@ def derive():
                 continue
             declare(operator.name + "_", operator.body, None, operator.signature, operator.scalars, into=0, method=True, namespace="",
                     samples=(), doc=f"In-place {operator.name}.", moves=operator.facts.get("moves"), some=operator.facts.get("some"),
-                    aliases=operator.facts.get("aliases", {}))
+                    aliases=operator.facts.get("aliases", {}), out_of_range=operator.facts.get("out_of_range", IndexError))
             OPS[operator.name + "_"].rules.update(operator.rules)
 
 

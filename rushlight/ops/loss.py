@@ -4,7 +4,8 @@ from __future__ import annotations
 import math
 import warnings
 
-from ..core.dtypes import int64
+from ..core.dtypes import int64, type_name
+from ..core.errors import CastError
 from ..core.kinds import P
 from ..core.meta import broadcast, product
 from ..core.op import OPS, op, rule
@@ -160,6 +161,8 @@ def binary_cross_entropy_with_logits(input, target, weight=None, size_average=No
     """The cross entropy of sigmoid(input) with targets in [0, 1]."""
     if tuple(input.shape) != tuple(target.shape):
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+    if not target.is_floating_point():
+        raise CastError(f"result type {type_name(input.dtype)} can't be cast to the desired output type {type_name(target.dtype)}", "floating targets", "Convert them: target.float()")
     return bce_logits_core(input, target, weight, pos_weight, chosen(reduction, size_average, reduce))
 
 
@@ -291,7 +294,8 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
 
 def soft_targets(input, target, weight, reduction, smoothing, ignore_index):
     if tuple(input.shape) != tuple(target.shape):
-        raise RuntimeError(f"Expected floating point type for target with class probabilities, of shape {list(input.shape)}, got {list(target.shape)}")
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {type_name(target.dtype)} of shape {list(target.shape)}: classes are integers (target.long()), "
+                           f"and class probabilities have the shape of the input, {list(input.shape)}")
     if ignore_index >= 0:
         raise RuntimeError("ignore_index is not supported for floating point target")
     dim = 1 if input.dim() > 1 else 0

@@ -154,6 +154,10 @@ def bernoulli(input, p=None, *, generator=None, out=None):
     if not input.is_floating_point():
         raise RuntimeError(f"bernoulli is not implemented for {input.dtype}")
     chance = input if p is None else p
+    if isinstance(chance, Tensor):
+        refuse_where(~((chance >= 0) & (chance <= 1)), RuntimeError("bernoulli expects probabilities in [0, 1], but found one outside"))
+    elif not 0 <= chance <= 1:
+        raise RuntimeError(f"bernoulli expects p to be in [0, 1], but got p={chance}")
     uniform = uniform_tensor(tuple(input.shape), float32, generator)
     return (uniform < chance).to(input.dtype)
 
@@ -208,6 +212,8 @@ def normal_(input, mean=0.0, std=1.0, *, generator=None):
 def normal(mean, std=1.0, size=None, *, generator=None, out=None, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
     """Normal with the given means and standard deviations (tensors or numbers)."""
     if size is not None:
+        if std < 0:
+            raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
         return finished(normal_tensor(checked_sizes((size,)), dtype or dtypes.Defaults.floating, generator) * std + mean, requires_grad)
     from ..core.meta import broadcast
     wrong = RuntimeError("normal expects all elements of std >= 0.0")

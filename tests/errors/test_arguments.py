@@ -63,6 +63,26 @@ INVALID = {
     "stack of a number": lambda t: t.stack([t.zeros(2), 1.0]),
     "unbind of a 0-dim tensor": lambda t: t.unbind(t.zeros(()), 0),
     "reflected and of a number": lambda t: t.Tensor.__rand__(2, t.tensor([1])),
+    "scatter_: beyond the end": lambda t: t.zeros(3).scatter_(0, t.tensor([5]), 1.0),
+    "index: a float": lambda t: t.zeros(3)[1.0],
+    "index: a set": lambda t: t.zeros(3)[{1}],
+    "slice: a float": lambda t: t.zeros(3)[slice(0.5)],
+    "setitem: a list": lambda t: t.zeros(2, 2).__setitem__(0, [1, 2]),
+    "setitem: None": lambda t: t.zeros(2).__setitem__(0, None),
+    "where: condition of floats": lambda t: t.where(t.ones(2), 1, 2),
+    "where: one side": lambda t: t.where(t.ones(2) > 0, t.ones(2)),
+    "shift of floats": lambda t: t.ones(2) << 1,
+    "bernoulli: beyond 1": lambda t: t.bernoulli(t.tensor([2.0])),
+    "bernoulli: nan": lambda t: t.bernoulli(t.tensor([float("nan")])),
+    "normal: negative std": lambda t: t.normal(0.0, -1.0, (2,)),
+    "bce with logits: integers": lambda t: t.nn.functional.binary_cross_entropy_with_logits(t.zeros(3), t.tensor([1, 0, 1])),
+    "cross entropy: classes as floats": lambda t: t.nn.functional.cross_entropy(t.zeros(3, 4), t.zeros(3)),
+    "einsum: an operand too few": lambda t: t.einsum("ij,jk", t.ones(2, 3)),
+    "tensor of a text": lambda t: t.tensor(["a"]),
+    "tensor of None": lambda t: t.tensor([1, None]),
+    "int of several": lambda t: int(t.ones(2)),
+    "float of several": lambda t: float(t.ones(2)),
+    "float of an imaginary part": lambda t: float(t.tensor(1 + 2j)),
     "gather: out of another dtype": lambda t: t.gather(t.zeros(2, 2), 1, t.zeros(2, 2).long(), out=t.zeros(2, 2, dtype=t.float64)),
 }
 
@@ -73,3 +93,16 @@ def test_raises_the_type_that_pytorch_raises(name):
     assert theirs is not None, "PyTorch accepts this"
     assert ours is not None, f"accepted; PyTorch raises {theirs.__name__}"
     assert issubclass(ours, theirs), f"{ours.__name__} where PyTorch raises {theirs.__name__}"
+
+
+def test_wrong_index_tells_what_was_given():
+    with pytest.raises(IndexError, match=r"from 0 to 9, where the tensor has the shape \[3, 2\]"):
+        rl.ones(3, 2)[rl.tensor([0, 9])]
+    with pytest.raises(IndexError, match=r"embedding: an index is out of range: from 5 to 5, where the tensor has the shape \[5, 3\]"):
+        rl.nn.functional.embedding(rl.tensor([5]), rl.ones(5, 3))
+
+
+def test_where_with_a_condition_alone_tells_places():
+    x = rl.tensor([[1.0, -1.0], [2.0, 0.0]])
+    assert [p.tolist() for p in rl.where(x > 0)] == [[0, 1], [0, 0]]
+    assert [p.tolist() for p in rl.compile(lambda x: rl.where(x > 0))(x)] == [[0, 1], [0, 0]]
