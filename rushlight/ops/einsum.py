@@ -1,6 +1,7 @@
 """Einstein summation: parsing, and contraction of operands two at a time by matrix products."""
 from __future__ import annotations
 
+from ..core.expr import guess
 from ..core.meta import product
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -62,7 +63,7 @@ def diagonalised(x, names):
 
 
 def contract(equation, operands):
-    """The result of an equation, operands contracted from left to right."""
+    """The result of an equation, operands contracted two at a time."""
     parsed, out = parse(equation, operands)
     terms = [diagonalised(x, names) for x, names in zip(operands, parsed)]
     sizes = {}
@@ -71,14 +72,31 @@ def contract(equation, operands):
             if c in sizes and sizes[c] != n and 1 not in (sizes[c], n):
                 raise RuntimeError(f"einsum(): subscript {c} has size {n} for an operand which does not broadcast with previously seen size {sizes[c]}")
             sizes[c] = n if sizes.get(c, 1) == 1 else sizes[c]
+    while len(terms) > 1:
+        first, second = smallest_pair(terms, out, sizes)
+        y, x = terms.pop(second), terms.pop(first)
+        terms.insert(first, pair(*x, *y, wanted(terms, out), sizes))
     x, names = terms[0]
-    x, names = summed(x, names, [c for c in names if c not in out and not any(c in t for _, t in terms[1:])])
-    for k, (y, other) in enumerate(terms[1:], 1):
-        needed = set(out).union(*(set(t) for _, t in terms[k + 1:])) if terms[k + 1:] else set(out)
-        y, other = summed(y, other, [c for c in other if c not in needed and c not in names])
-        x, names = pair(x, names, y, other, needed, sizes)
     x, names = summed(x, names, [c for c in names if c not in out])
     return x.permute([names.index(c) for c in out]) if names != out else x
+
+
+def wanted(terms, out) -> set:
+    """The labels that the result, or some of these operands, have."""
+    return set(out).union(*(names for _, names in terms))
+
+
+def smallest_pair(terms, out, sizes):
+    """The numbers of the two operands whose contraction leaves least in memory; the leftmost where several do."""
+    def left(k, j):
+        needed = wanted([t for n, t in enumerate(terms) if n not in (k, j)], out)
+        return volume(needed & {*terms[k][1], *terms[j][1]}, sizes) - volume(terms[k][1], sizes) - volume(terms[j][1], sizes)
+
+    return min(((k, j) for j in range(1, len(terms)) for k in range(j)), key=lambda both: left(*both))
+
+
+def volume(names, sizes):
+    return guess(product(sizes[c] for c in names))
 
 
 def summed(x, names, gone):
@@ -95,6 +113,8 @@ def aligned(x, names, order):
 
 def pair(x, a, y, b, needed, sizes):
     """Two operands contracted into one, by a batched matrix product over what they share."""
+    x, a = summed(x, a, [c for c in a if c not in needed and c not in b])
+    y, b = summed(y, b, [c for c in b if c not in needed and c not in a])
     shared = [c for c in a if c in b]
     batch = [c for c in shared if c in needed]
     inner = [c for c in shared if c not in needed]
