@@ -108,6 +108,7 @@ def operator_of(module: GraphModule, **facts):
     facts |= {"inputs": graph.inputs, "symbols": {s.arg[0]: s for s in symbols_in(graph)}}
     signature = inspect.Signature([inspect.Parameter(n.name, inspect.Parameter.POSITIONAL_ONLY) for n in graph.inputs])
     if not module.plain:
+        facts["shorter"] = lambda part: operator_of(GraphModule(part))
         return make("compiled", lambda *values: tuple(run(graph, values)), None, signature, scalars, derived=graph, **facts)
 
     def body(*values):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import inspect
 import threading
 from logging import DEBUG
@@ -33,9 +34,10 @@ from ..core.settings import settings
 from ..core.overriding import DISPATCH, FUNCTION, NOBODY, answered, overriding
 from ..core.tensor import check_size, empty_of
 from ..graph.graph import Graph, Node, Store, splice
+from ..graph.regions import Lengthened, shortened
 from ..ops.expanded import is_expanded, write_changes
 from ..transforms.trace import Trace, Traced, ValueNeeded, traced
-from . import family, store
+from . import family, regions, store
 from .destination import check_cast, check_distinct, check_exact, check_shape, into_out, reads_apart, refuse_gradient, shared
 from .program import Code, assemble
 
@@ -159,7 +161,7 @@ def draft_plan(op: Op, args, names, mask) -> "Draft":
     with interpret.unwound(), interpret.precision(0), collector.waiting():
         progress.begin(op.name)
         try:
-            return make_plan(op, args, names, mask)
+            return regional_plan(op, args, names, mask) or make_plan(op, args, names, mask)
         except ValueNeeded:
             if not any(is_count(a) for a in flat(args[takes_tensor(op):])):
                 raise
@@ -326,6 +328,85 @@ def make_plan(op: Op, args, names, mask) -> Draft:
             return passing_plan(op, trace, arguments, outputs, several)
         outputs = [own(node) for node in outputs]
         return run_plan(op, trace, arguments, outputs, several, mask)
+
+
+# --- programs that repeat a stretch -----------------------------------------------------------------------------------------------
+def region_of(op: Op):
+    """The Region of an operator whose program repeats a stretch, or None."""
+    if "region" not in op.facts:
+        graph, found = op.facts.get("derived"), None
+        if isinstance(graph, Lengthened):
+            found = graph
+        elif "shorter" in op.facts and not op.facts.get("symbols") and not op.facts.get("held"):
+            found = shortened(graph)
+        op.facts["region"] = found
+    return op.facts["region"]
+
+
+def regional_plan(op: Op, args, names, mask) -> Draft | None:
+    """The plan of a program that repeats a stretch, by that of one with few of them; None for all others."""
+    region = region_of(op) if settings.regions and not names else None
+    if region is None or any(isinstance(a, family.Stand) for a in args):
+        return None
+    try:
+        places = [k for k, node in enumerate(op.facts["inputs"]) if node is not None]
+        call = regions.Call(region, args, places, mask)
+        given, wanted = call.short
+        made = regions.Lengthening(region, call, make_plan(short_operator(op, region), given, (), wanted))
+        backward = regions.Backward(made, made.short.derived.facts["made"]) if made.short.derived else None
+    except regions.Irregular as reason:
+        graph_log.debug("%s: planned as a whole: %s", op.name, reason)
+        return None
+    graph_log.debug("%s: %s", op.name, region)
+    return lengthened_plan(op, made, backward, mask)
+
+
+def short_operator(op: Op, region) -> Op:
+    """The operator whose program is the short form of a region."""
+    if "shorter" in op.facts:
+        return op.facts["shorter"](region.short)
+    made = backward_operator(op.name, region.short)
+    if "spends" in op.facts:
+        made.facts["spends"] = op.facts["spends"]
+    return made
+
+
+def lengthened_plan(op: Op, made, backward, mask) -> Draft:
+    """The plan of a whole program; ``made``: the Lengthening of the short one's plan, ``backward`` of its backward program's."""
+    short, call, plan = made.short, made.call, Draft(op, RUN)
+    plan.outline, plan.mixed, plan.several, plan.random = made.outline, True, short.several, 0
+    plan.extra = len(made.outline.outputs) - len(made.fresh)
+    if getattr(short, "passed", ()):
+        plan.passed, plan.views = tuple(made.passed), tuple(made.views)
+    if getattr(short, "written", ()):
+        written = {call.node_of_tensor[k] for k in short.written}
+        plan.written, plan.function = tuple(call.tensor[call.place[thing]] for thing in made.region.thing_of_input if thing[0] in written), call_body(op)
+    if made.outline.spent is not None:
+        plan.source = call.tensor[made.outline.spent]
+    if backward is not None:
+        plan.wanted, plan.cotangents, plan.saves = backward.wanted, backward.cotangent_numbers, tuple(backward.saves)
+        pure = Underived(op, [m or type(a)(0) for m, a in zip(call.metas, call.args)], mask, backward.again) if backward.again else None
+        give_backward(plan, backward.graph, backward.used, pure, backward.chosen, backward.spends)
+    return plan
+
+
+class Underived:
+    """The program that computes the gradients of a call whose gradients are differentiated, derived when it is first run.
+
+    ``given``: the Metas of tensor arguments, and numbers; ``inputs``: Nodes with the names of the program's inputs.
+    """
+
+    def __init__(self, op: Op, given, mask, inputs):
+        self.op, self.given, self.mask, self.inputs = op, given, mask, inputs
+
+    @functools.cached_property
+    def graph(self) -> Graph:
+        with planning, interpret.unwound(), interpret.precision(0), chosen_settings(self.op):
+            draft = make_plan(self.op, [family.Stand(a) if isinstance(a, Meta) else a for a in self.given], (), self.mask)
+        return draft.derived.facts["made"][2]
+
+    def run(self, values):
+        return self.graph.run(values)
 
 
 def writing(op: Op):

@@ -11,7 +11,7 @@ from ..compiler.llvm import pool
 from ..compiler.head import Heads, shown
 from ..compiler.lower import NotLowerable, obstacle
 from ..compiler.overwriting import Overwriting
-from ..compiler.pipeline import compile_once
+from ..compiler.pipeline import compile_once, fingerprint
 from ..compiler.schedule import Schedule
 from ..compiler.tail import Tail, Tails
 from ..compiler.templates.contraction import NO_EPILOGUE, Table
@@ -86,6 +86,18 @@ class Generated:
     def __init__(self, program, bound, values, label: str):
         self.program, self.bound, self.values, self.label = program, bound, values, label
 
+    def form(self):
+        """Equal for items that differ in places only."""
+        return Generated, self.program, len(self.values)
+
+    def places(self) -> list:
+        """(value, byte offset) of what it reads and writes."""
+        return self.values
+
+    def moved(self, places) -> "Generated":
+        """The same on other places."""
+        return Generated(self.program, self.bound, places, self.label)
+
     def write(self, code: "Binding"):
         bound = self.bound or self.program.bind(code.sizes)
         values = [(value, code.known(offset)) for value, offset in self.values] + [(Temporary(n), 0) for n in bound.temporaries] + [(FLAG, 0)]
@@ -106,6 +118,15 @@ class ByNumpy:
     def __init__(self, part: Graph, metas, values):
         self.part, self.metas, self.values = part, metas, values
 
+    def form(self):
+        return ByNumpy, fingerprint(self.part, *self.metas)
+
+    def places(self) -> list:
+        return self.values
+
+    def moved(self, places) -> "ByNumpy":
+        return ByNumpy(self.part, self.metas, places)
+
     def write(self, code: "Binding"):
         part, metas = settled_graph(self.part, code.sizes) if code.sizes else self.part, code.known(self.metas)
         kernel = callback(part, *metas)
@@ -120,6 +141,16 @@ class Templated:
 
     def __init__(self, plan, problem, more, operands, label: str, name: str):
         self.plan, self.problem, self.more, self.operands, self.label, self.name = plan, problem, more, operands, label, name
+
+    def form(self):
+        return Templated, self.plan, self.problem, self.more, tuple((name, place.meta) for name, place in self.operands.items())
+
+    def places(self) -> list:
+        return [(place.value, place.offset) for place in self.operands.values()]
+
+    def moved(self, places) -> "Templated":
+        operands = {name: Place(value, old.meta, offset) for (name, old), (value, offset) in zip(self.operands.items(), places)}
+        return Templated(self.plan, self.problem, self.more, operands, self.label, self.name)
 
     def write(self, code: "Binding"):
         plan = self.plan(code.known(self.problem), *map(code.known, self.more))
@@ -431,7 +462,8 @@ class Outline:
         if made.spent is not None:
             self.spent = made.given.index(made.spent)
             self.read = [(p.params["offset"], p.meta.nbytes) for p in made.graph.nodes if p.op is P.part and p.args[0] is made.spent]
-        self.kept = [(place.offset, place.meta.nbytes) for _, place in made.targets if place.value == len(self.given) + made.alone]  # what lies in the last output
+        kept = [place for _, place in made.targets if place.value == len(self.given) + made.alone]  # what lies in the last output
+        self.kept, self.kept_metas = [(place.offset, place.meta.nbytes) for place in kept], [place.meta for place in kept]
 
     def code(self, sizes=None, mixed=False) -> Code:
         """The program for these values of its symbols; ``mixed``: large outputs may lie among its temporaries, and in what is spent."""

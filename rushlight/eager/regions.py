@@ -1,0 +1,329 @@
+"""Programs that repeat a stretch, such as a model with its layers: planned with few stretches, and made as long as they are afterwards.
+
+1. ``graph/regions.py`` finds the stretches of a captured graph, and leaves all but a few out.
+2. What is left is planned as any program: traced, differentiated, cut, scheduled and assembled.
+3. ``Lengthening`` finds the stretches again in the items of the Outline, whatever was fused across layers, and copies one of them as often as layers
+   were left out: with the inputs of those layers, results of their own, and new temporaries.  What lies where is decided for the whole.
+4. The backward program is lengthened likewise (``Backward``): its stretches are the layers in reverse.
+
+Whatever does not go on as the stretches do raises Irregular; then the program is planned as it is.
+"""
+from __future__ import annotations
+
+import bisect
+import copy as copying
+
+from ..aot.block import Block, part_of
+from ..core.kinds import P
+from ..core.native.objects import FLOAT_VALUE, INTEGER_VALUE
+from ..graph.graph import Graph, Node
+from ..graph.regions import Lengthened, Region, entries_of, in_demand
+from ..graph.repetition import COPIED, Irregular, Longer, find
+from .layout import Temporary
+
+
+class Call:
+    """The arguments of a call of a whole program.  ``place``: where each input of the region is among them; ``given``: where those of the short
+    program are; ``tensor``: their numbers among the tensors, of which the bits of ``mask`` tell which want gradients."""
+
+    def __init__(self, region: Region, args, places, mask: int):
+        self.args, self.metas = args, [getattr(a, "meta", None) for a in args]
+        self.tensor, count = [], 0
+        for meta in self.metas:
+            self.tensor.append(count)
+            count += meta is not None
+        self.wants = [meta is not None and bool(mask >> number & 1) for meta, number in zip(self.metas, self.tensor)]
+        self.place = dict(zip(region.thing_of_input, places))
+        self.given = [self.place[node, 0] for node in region.short.inputs]
+        self.node_of_tensor = [node for node, k in zip(region.short.inputs, self.given) if self.metas[k] is not None]
+        run = region.longer.short
+        for node, copy in region.thing_of_input:
+            if run.stretch_of(node) is not None and self.known(node, copy) != self.known(run.counterpart(node, 0), 0):
+                raise Irregular(f"{node.name} is not like its counterparts")
+
+    def known(self, node, copy: int):
+        """What the plan depends on of an argument."""
+        place = self.place[node, copy]
+        return self.metas[place] or type(self.args[place]), self.wants[place]
+
+    @property
+    def short(self):
+        """(arguments, mask) of the short program."""
+        tensors = [k for k in self.given if self.metas[k] is not None]
+        return tuple(self.args[k] for k in self.given), sum(self.wants[k] << n for n, k in enumerate(tensors))
+
+
+class Lengthening:
+    """The plan of a region's short form, made as long as the whole: ``outline``, and the fields of the plan that differ.
+
+    Values of the short Outline are things: Nodes for inputs and for what lies in a spent one, ("out", number), ("kept", number of a part of the
+    block), Temporaries.  ``fresh``, ``extras``: the numbers of results that callers see, and of what is kept besides, by (thing, copy).
+    """
+
+    def __init__(self, region: Region, call: Call, short):
+        if short.outline is None or short.random or short.outline.held:
+            raise Irregular("it does not run as one program, or draws random numbers")
+        self.region, self.call, self.short, self.old, self.graph = region, call, short, short.outline, region.longer
+        self.inputs, self.first, self.total = region.short.inputs, len(short.outline.given), len(call.args)
+        self.parts = {node.params["offset"]: node for node in region.parts} if self.old.spent is not None else {}
+        self.starts, self.kept = sorted(self.parts), [start for start, _ in self.old.kept]
+        run = find([self.entry(item) for item in self.old.items])
+        if run is None:
+            raise Irregular("its steps do not repeat")
+        self.run, self.longer, self.temporaries = run, Longer(run, self.graph.more), {}
+        self.number_results()
+        check_steps(run, lambda thing: isinstance(thing, Node), self.graph.short, 1)
+        self.outline = self.lengthened()
+
+    # --- the short program as a sequence ----------------------------------------------------------------------------------------
+    def entry(self, item):
+        """An item as an entry of a sequence: offsets count from where a thing begins."""
+        found = [self.thing(value, offset) for value, offset in item.places()]
+        return (item.form(), tuple(offset for _, offset in found)), tuple(thing for thing, _ in found)
+
+    def thing(self, value, offset):
+        """(thing, offset within it)."""
+        if type(value) is not int:
+            return value, offset
+        if value == self.old.spent:
+            start = self.starts[bisect.bisect_right(self.starts, offset) - 1]
+            return self.parts[start], offset - start
+        if value < self.first:
+            return self.inputs[value], offset
+        number = value - self.first
+        if self.kept and number == len(self.old.outputs) - 1:
+            part = bisect.bisect_right(self.kept, offset) - 1
+            return ("kept", part), offset - self.kept[part]
+        return ("out", number), offset
+
+    def stretch_of(self, thing):
+        """The stretch that a thing belongs to: inputs and results as the graph tells, what is kept as the steps do."""
+        node = self.node_of.get(thing, thing)
+        return (self.graph if isinstance(node, Node) else self.longer).short.stretch_of(node)
+
+    def further(self, thing, shift: int):
+        """What a thing is so many stretches further on: (thing, copy)."""
+        node = self.node_of.get(thing, thing)
+        if not isinstance(node, Node):
+            return self.longer.further(thing, shift)
+        found, copy = self.graph.further(node, shift)
+        return (found if node is thing else self.out_of[found]), copy
+
+    # --- results ------------------------------------------------------------------------------------------------------------------
+    def number_results(self):
+        """Numbers the results of the whole."""
+        short, results = self.short, self.region.short.outputs
+        codes = getattr(short, "passed", ()) or range(len(results))
+        if len(set(results)) < len(set(codes)):
+            raise Irregular("a result is computed twice")
+        code_of = dict(zip(results, codes))
+        self.node_of = {("out", code): node for node, code in code_of.items() if code >= 0}  # of results that share memory: one
+        self.out_of = {node: ("out", code) for node, code in code_of.items() if code >= 0}
+        self.passed, self.views, self.fresh = [], [], {}
+        for node, copy in self.region.thing_of_output:
+            if code_of[node] >= 0:
+                self.passed.append(self.fresh.setdefault((self.out_of[node], copy), len(self.fresh)))
+            else:
+                source, *rest = short.views[-code_of[node] - 1]
+                shown = self.graph.further(self.call.node_of_tensor[source], copy or self.graph.shift_of(node))
+                self.views.append((self.call.tensor[self.call.place[shown]], *rest))
+                self.passed.append(-len(self.views))
+        more = range(len(self.node_of), len(self.old.outputs) - bool(self.kept))
+        self.extras = {thing: len(self.fresh) + k for k, thing in enumerate(self.longer.spread([("out", k) for k in more]))}
+        self.blocks = self.longer.spread([("kept", k) for k in range(len(self.kept))])
+        self.block = Block(Node("kept", None, meta=self.old.kept_metas[number]) for (_, number), _ in self.blocks)
+        self.offsets = dict(zip(self.blocks, self.block.offsets))
+
+    def code(self, thing, copy: int) -> int:
+        """How ``saves`` names a thing of the whole."""
+        if isinstance(thing, Node):
+            place = self.call.place[thing, copy]
+            if self.call.metas[place] is not None:
+                return self.call.tensor[place]
+            return (FLOAT_VALUE if type(self.call.args[place]) is float else INTEGER_VALUE) + place
+        return ~(self.fresh[thing, copy] if (thing, copy) in self.fresh else self.extras[thing, copy])
+
+    # --- the long program -----------------------------------------------------------------------------------------------------------
+    def lengthened(self):
+        """The Outline of the whole."""
+        short, made = self.old, copying.copy(self.old)
+        made.given = [Node(f"x{k}", None, meta=meta) for k, meta in enumerate(self.call.metas)]
+        made.outputs = [short.outputs[number] for (_, number), _ in (*self.fresh, *self.extras)]
+        if short.spent is not None:
+            made.spent = self.call.given[short.spent]
+            made.read = [(offset, thing[0].meta.nbytes) for thing, offset in self.region.offsets.items()]
+        if self.kept:
+            made.outputs.append(self.block.meta)
+            made.kept = [(self.offsets[thing], short.kept[thing[0][1]][1]) for thing in self.blocks]
+        made.items = [self.item(k, shift) for k, shift in self.longer.entries()]
+        written = {place for item in made.items for place in item.places() if type(place[0]) is int and place[0] >= self.total}
+        wanted = {(self.total + k, 0) for k in range(len(self.fresh) + len(self.extras))} | {(self.total + len(made.outputs) - 1, offset) for offset, _ in made.kept}
+        if not wanted <= written:
+            raise Irregular("a result would not be computed")
+        return made
+
+    def item(self, k: int, shift: int):
+        """An item of the whole."""
+        places = []
+        for place, offset in enumerate(self.run.entries[k][0][1]):
+            value, start = self.where(*self.at(k, place, shift))
+            places.append((value, start + offset))
+        return self.old.items[k].moved(places)
+
+    def at(self, k: int, place: int, shift: int):
+        """The (thing, copy) that an item of the whole refers to."""
+        thing, found = self.run.entries[k][1][place], self.longer.thing(k, place, shift)
+        if not isinstance(self.node_of.get(thing, thing), Node):
+            return found
+        stretch = self.stretch_of(thing)
+        if thing in self.run.outer:
+            shift, fits = 0, stretch is None
+        elif stretch is None:
+            fits = not shift or k >= self.run.seam
+        else:
+            fits = stretch <= COPIED + 1 if not shift else k < self.run.seam or stretch >= COPIED
+        if not fits:
+            raise Irregular(f"{thing} is used in another stretch than its own")
+        return self.further(thing, shift)
+
+    def where(self, thing, copy: int):
+        """(value of the whole, byte offset)."""
+        if isinstance(thing, Temporary):
+            return (self.temporaries.setdefault((thing, copy), Temporary(thing.nbytes)) if copy else thing), 0
+        if isinstance(thing, Node):
+            if thing.op is P.part:
+                return self.call.given[self.old.spent], self.region.offsets[thing, copy]
+            return self.call.place[thing, copy], 0
+        if (thing, copy) in self.offsets:
+            return self.total + len(self.fresh) + len(self.extras), self.offsets[thing, copy]
+        number = self.fresh.get((thing, copy), self.extras.get((thing, copy)))
+        return (thing, 0) if number is None else (self.total + number, 0)
+
+
+def check_steps(run, concerns, reference, by: int):
+    """Irregular unless what stretches of ``run`` refer to belongs to stretches of ``reference`` that follow one another likewise (at the ends,
+    what belongs to none may come before or behind)."""
+    for k in range(run.start, run.end - run.length):
+        for a, b in zip(run.entries[k][1], run.entries[k + run.length][1]):
+            if not concerns(a):
+                continue
+            first, second = reference.stretch_of(a), reference.stretch_of(b)
+            if a is b or a == b:
+                fits = first is None
+            elif first is None or second is None:
+                fits = (second if first is None else first) in (None, 0, reference.count - 1)
+            else:
+                fits = second == first + by and reference.counterpart(a, second) == b
+            if not fits:
+                raise Irregular(f"{a} and {b} do not follow one another")
+
+
+class Backward:
+    """The backward program of a lengthened forward one: ``graph``, a Lengthened, and ``saves`` and ``chosen`` of the plan.
+
+    ``made``: what ``plan.give_backward`` took for the short one; ``block``: the graph's input in which residuals lie, or None.
+    """
+
+    def __init__(self, forward: Lengthening, made):
+        short = forward.short
+        graph, self.used, pure, chosen, self.spends = made
+        self.forward, self.more = forward, forward.graph.more
+        block = None if self.spends is None else graph.inputs[self.spends]
+        parts = sorted((n for n in graph.nodes if n.op is P.part and n.args[0] is block), key=lambda n: n.params["offset"])
+        self.origin = {node: ("kept", k) for k, node in enumerate(parts)}  # leaf of the backward program: the forward program's thing
+        for k, node in enumerate(graph.inputs):
+            if node is not block:
+                self.origin[node] = self.named(short.saves[k]) if k < self.used else ("out", short.cotangents[k - self.used])
+        rest = [n for n in graph.nodes if n not in self.origin]
+        run = find(entries_of(in_demand(rest, graph.outputs)))
+        if run is None:
+            raise Irregular("its backward pass does not repeat")
+        self.longer = Longer(run, self.more)
+        self.check_leaves(run)
+        self.lengthen(graph, block, parts)
+        self.choose(pure, chosen)
+
+    def named(self, code: int):
+        """The forward program's thing that is saved under a code."""
+        if code < 0:
+            return "out", ~code
+        if code >= 1 << 26:
+            raise Irregular("random numbers are drawn again")
+        call = self.forward.call
+        return self.forward.inputs[code & FLOAT_VALUE - 1] if code >= FLOAT_VALUE else call.node_of_tensor[code]
+
+    def check_leaves(self, run):
+        """The stretches of the backward program have to be those of the forward program in reverse."""
+        for k in range(run.start, run.end - run.length):
+            for a, b in zip(run.entries[k][1], run.entries[k + run.length][1]):
+                if a in self.origin:
+                    first, second = (self.forward.stretch_of(self.origin[n]) for n in (a, b))
+                    fits = first is None if a is b else first is None or second is None or second == first - 1
+                    if not fits:
+                        raise Irregular(f"{a} and {b} do not follow one another")
+
+    def origin_of(self, leaf, copy: int, thing=None):
+        """What a leaf of the whole is in the whole forward program: (thing, copy)."""
+        thing = self.origin[leaf] if thing is None else thing
+        stretch, late = self.forward.stretch_of(thing), self.longer.shift_of(leaf)
+        if stretch is None and copy or stretch is not None and (leaf in self.longer.short.outer or not copy and (stretch > COPIED + 1 if late else stretch < COPIED)):
+            raise Irregular(f"{leaf} is used in another stretch than its own")
+        return self.forward.further(thing, self.more - (copy or late))
+
+    def lengthen(self, graph: Graph, block, parts):
+        forward, leaves, offsets = self.forward, {}, {}
+        if block is not None:
+            leaves[block, 0] = whole = Node(block.name, None, meta=forward.block.meta)
+            for part, copy in self.longer.spread(parts):
+                offsets[part, copy] = at = forward.offsets[self.origin_of(part, copy)]
+                leaves[part, copy] = Node(f"{part.name}_{copy}" if copy else part.name, P.part, (whole,), part_of(part.meta, at), part.meta)
+        inputs = [(node, copy) for node, copy in self.longer.spread(graph.inputs)]
+        for node, copy in inputs:
+            if node is not block:
+                leaves[node, copy] = Node(f"{node.name}_{copy}" if copy else node.name, None, meta=node.meta, weak=node.weak)
+        cotangents = graph.inputs[self.used:]
+        residuals = [thing for thing in inputs if thing[0] not in cotangents]
+        self.cotangents = {self.origin_of(*thing): thing for thing in inputs if thing[0] in cotangents}
+        wanted = [thing for thing in forward.fresh if thing in self.cotangents]
+        if len(wanted) != len(self.cotangents):
+            raise Irregular("a gradient comes in that no result has")
+        order = [*residuals, *(self.cotangents[thing] for thing in wanted)]
+        self.used = len(residuals)
+        self.cotangent_numbers = tuple(forward.fresh[thing] for thing in wanted)
+        blocks = ~(len(forward.fresh) + len(forward.extras))
+        self.saves = [blocks if node is block else forward.code(*self.origin_of(node, copy)) for node, copy in residuals]
+        self.spends = None if block is None else residuals.index((block, 0))
+        outputs = self.gradients(graph)
+        self.graph = Lengthened(graph, self.longer, order, outputs, leaves)
+        self.graph.parts, self.graph.offsets = parts, dict(sorted(offsets.items(), key=lambda pair: pair[1]))
+
+    def gradients(self, graph: Graph) -> list:
+        """The gradients of the whole as things, in the order of what they belong to; ``wanted``: its numbers."""
+        forward, found = self.forward, {}
+        for node, number in zip(graph.outputs, forward.short.wanted):
+            source = forward.call.node_of_tensor[number]
+            copies = range(self.more + 1) if self.longer.short.stretch_of(node) == COPIED else (0,)
+            for copy in copies:
+                found[forward.code(*self.origin_of(node, copy, source))] = node, copy
+        call = forward.call
+        wanted = {call.node_of_tensor[k] for k in forward.short.wanted}
+        if set(found) != {call.tensor[call.place[thing]] for thing in forward.region.thing_of_input if thing[0] in wanted}:
+            raise Irregular("a gradient would not be computed")
+        self.wanted = tuple(sorted(found))
+        return [found[number] for number in self.wanted]
+
+    def choose(self, pure, chosen):
+        """What gradients of gradients read: arguments, which are saved besides."""
+        self.chosen, self.again = (), ()
+        if pure is None:
+            return
+        short, things = self.forward.short, set()
+        for k in chosen:
+            thing = self.named(short.saves[k])
+            if not isinstance(thing, Node):
+                raise Irregular("gradients of gradients read more than arguments")
+            things.add(thing)
+        codes = [self.forward.code(*thing) for thing in self.forward.region.thing_of_input if thing[0] in things]
+        self.saves += [code for code in codes if code not in self.saves]
+        self.chosen = [self.saves.index(code) for code in codes]
+        self.again = [Node(f"x{code}", None, weak=code >= FLOAT_VALUE) for code in codes] + [Node(f"g{k}", None) for k in self.cotangent_numbers]

@@ -1,0 +1,125 @@
+"""Programs with a stretch that repeats, as one with few stretches and what makes it longer.
+
+before: ``x = layer(x, w0); x = layer(x, w1); ... x = layer(x, w23)``, each layer written out;
+after: the same with the first and the last few layers, whose plan ``eager/regions.py`` makes as long as the whole.
+"""
+from __future__ import annotations
+
+from functools import cached_property
+
+from .graph import Graph, Node, PLAIN, map_nodes, nodes_in
+from .repetition import COPIED, Irregular, Longer, Repetition, find
+
+KEPT = 4        # stretches of the short program: the one that is copied has its like before and behind it, and first and last ones may differ
+WORTHWHILE = 2  # stretches that planning must save
+
+
+class Region:
+    """A program and a short form of it.  ``longer``: how the short one goes on, on its nodes; ``inputs`` and ``outputs`` are those of the whole
+    as things of ``longer``: (node of the short program, number of its copy)."""
+
+    def __init__(self, short: Graph, longer: Longer, inputs, outputs):
+        self.short, self.longer = short, longer
+        self.thing_of_input, self.thing_of_output = list(inputs), list(outputs)
+        self.number = {thing: k for k, thing in enumerate(self.thing_of_input)}
+
+    def __str__(self):
+        run = self.longer.short
+        first, last = (run.entries[k][1][0].name for k in (run.start + COPIED * run.length, run.seam - 1))
+        return f"{run.count + self.longer.more} equal stretches of {run.length} nodes; the second of them ({first} to {last}) stands for {self.longer.more} more"
+
+
+class Lengthened(Region):
+    """A program that is known by its short form; written out when it is first run.  ``leaves``: what its inputs, and other values that no stretch
+    computes, are as Nodes, by things of ``longer``."""
+
+    def __init__(self, short: Graph, longer: Longer, inputs, outputs, leaves: dict):
+        super().__init__(short, longer, inputs, outputs)
+        self.leaves, self.inputs = leaves, [leaves[thing] for thing in inputs]
+
+    @cached_property
+    def graph(self) -> Graph:
+        made = dict(self.leaves)
+        for entry, shift in self.longer.entries():
+            (node, copy), *used = self.longer.things(entry, shift)
+            made[node, copy] = rebuilt(node, iter([made[thing] for thing in used]), f"{node.name}_{copy}" if copy else node.name)
+        return Graph(self.inputs, [n for n in made.values() if n.op is not None], [made[thing] for thing in self.thing_of_output])
+
+    def run(self, values):
+        return self.graph.run(values)
+
+
+def rebuilt(node: Node, used, name: str) -> Node:
+    """The node with other nodes in place of those it uses, in order."""
+    args = map_nodes(node.args, lambda n: next(used))
+    params = {k: map_nodes(v, lambda n: next(used)) for k, v in node.params.items()}
+    return Node(name, node.op, args, params, node.meta, node.inside, node.where, node.weak, node.constant)
+
+
+def entries_of(nodes) -> list:
+    """Nodes as entries: each defines itself, and uses others.  TypeError for arguments that cannot be told apart."""
+    return [((n.op, skeleton(n.args), tuple((k, skeleton(v)) for k, v in n.params.items()), n.meta, n.weak, n.constant),
+             (n, *nodes_in((n.args, tuple(n.params.values()))))) for n in nodes]
+
+
+def skeleton(value):
+    """An argument without the nodes in it; 1, 1.0 and True differ."""
+    if isinstance(value, Node):
+        return Node, value.meta
+    if isinstance(value, (tuple, list)):
+        return type(value), tuple(map(skeleton, value))
+    if type(value) in PLAIN:
+        return type(value), repr(value)
+    hash(value)
+    return value
+
+
+def shortened(graph: Graph) -> Region | None:
+    """A program without all but KEPT of the stretches that it repeats; None where there are too few."""
+    try:
+        whole = find(entries_of(graph.nodes))
+        if whole is None or whole.count < KEPT + WORTHWHILE:
+            return None
+        return without(graph, whole, whole.count - KEPT)
+    except (Irregular, TypeError):
+        return None
+
+
+def without(graph: Graph, whole: Repetition, more: int) -> Region:
+    """The program without ``more`` stretches behind the one that is copied."""
+    def kept(node: Node):
+        """What stands for a node in the short program: (node, number of the copy)."""
+        stretch = whole.stretch_of(node)
+        if stretch is None or stretch <= COPIED or stretch > COPIED + more:
+            return node, 0
+        return whole.counterpart(node, COPIED), stretch - COPIED
+
+    things = {n: kept(n) for n in (*graph.inputs, *graph.nodes)}
+    made = {n: n for n, (_, copy) in things.items() if n.op is None and not copy}
+    first_kept = whole.seam + more * whole.length
+    for k, node in enumerate(graph.nodes):
+        if things[node][1]:
+            continue
+        used = whole.entries[k][1][1:]
+        copies = {things[n][1] for n in used}
+        if copies - {0, more} or more in copies and not first_kept <= k < first_kept + whole.length:
+            raise Irregular("what follows refers to one of the first stretches")
+        made[node] = rebuilt(node, iter([made[things[n][0]] for n in used]), node.name)
+    outputs = [(made[node], copy) for node, copy in map(things.__getitem__, graph.outputs)]
+    shown = {thing for thing in map(things.__getitem__, graph.outputs)}
+    if any((n, c) not in shown for n, _ in shown if whole.stretch_of(n) == COPIED for c in range(more + 1)):
+        raise Irregular("some of the stretches have results that others have not")
+    short = Graph([n for n in graph.inputs if not things[n][1]], [made[n] for n in graph.nodes if not things[n][1]], [n for n, copy in outputs if not copy])
+    again = Repetition(entries_of(short.nodes), whole.start, whole.length, KEPT)
+    return Region(short, Longer(again, more), [(made[n], c) for n, c in map(things.__getitem__, graph.inputs)], outputs)
+
+
+def in_demand(nodes, outputs) -> list:
+    """Nodes ordered by the first result that each is needed for."""
+    number = {n: k for k, n in enumerate(nodes)}
+    first = {n: number.get(n, -1) for n in outputs}
+    for node in reversed(nodes):
+        wanted = first.setdefault(node, number[node])
+        for used in node.used:
+            first[used] = min(first.get(used, wanted), wanted)
+    return sorted(nodes, key=lambda n: (first[n], number[n]))
