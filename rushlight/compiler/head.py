@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ..core.expr import guess
 from ..core.kinds import P
-from ..core.meta import Meta, is_one, product
+from ..core.meta import Meta, is_one, product, same
 from ..graph.graph import Graph, Node, Store
 from ..graph.views import in_memory, is_part
 from .lower import Reader, obstacle
@@ -18,6 +18,7 @@ from .templates.expression import expression_prologue, leaf
 
 MOST_NODES = 24  # of a head
 MOST_LEAVES = 6  # tensors that it reads
+MOST_DIMENSIONS = 5  # of an operand of a product
 SMALL = 4        # a value this many times smaller than the operand is computed beforehand
 WRITTEN = 2      # times that writing moves what is written: memory is fetched before it is overwritten
 UNSURE = 1.25    # gains that are estimated smaller are left alone
@@ -65,6 +66,12 @@ def broadcast(meta: Meta, shape) -> Meta:
     return Meta(tuple(shape), (*(0,) * missing, *strides), meta.dtype)
 
 
+def is_rows(reshape: Node) -> bool:
+    """Whether a matrix has the rows of a tensor of a few more dimensions."""
+    shape = reshape.args[0].shape
+    return 2 < len(shape) <= MOST_DIMENSIONS and same(shape[-1], reshape.shape[-1])
+
+
 class Heads:
     """Finds the heads of a program's contractions.
 
@@ -83,7 +90,10 @@ class Heads:
 
     def of(self, contraction: Node) -> dict:
         """{number of an argument: its Head}."""
-        heads = {k: self.head(operand) for k, operand in enumerate(contraction.args) if isinstance(operand, Node)}
+        heads = {k: self.head(operand) for k, operand in enumerate(contraction.args)}
+        left = contraction.args[0]
+        if heads[0] is None and contraction.op is P.matmul and len(contraction.shape) == 2 and left.op is P.reshape and is_rows(left):
+            heads[0] = self.head(left.args[0])  # rows that strides cannot tell as one dimension
         return {k: head for k, head in heads.items() if head is not None}
 
     def head(self, operand: Node) -> Head | None:
@@ -134,6 +144,8 @@ class Heads:
         """Adds what a node, seen through views, is computed from; whether all of that can be read."""
         if self.lies(node) or node.op is not None and node.op.kind.name == "elementwise" and self.small(node, head.operand):
             return self.reads(node, views, head)
+        if node.op is P.full:
+            return isinstance(node.params["value"], (bool, int, float))
         if node.op is None or node in self.within or len(inside) > MOST_NODES:
             return False
         if node.op.kind.name == "view":

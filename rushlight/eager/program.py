@@ -568,11 +568,14 @@ def windows_match(x_shape, w_shape, g_shape, p) -> bool:
 
 def plan_product(assembler: Assembler, node: Node, target: Place, dtype: str, heads):
     shape, operands, strides, parts = node.shape, {"c": target}, [], []
+    if 0 in heads:
+        shape = (*heads[0].operand.shape[:-1], shape[-1])  # of which the rows may have several dimensions
     for k, name in enumerate("ab"):
         places = assembler.leaves(heads[k]) if k in heads else [assembler.operand(node.args[k])]
         operands.update({f"{name}{number}": place for number, place in enumerate(places)} if k in heads else {name: places[0]})
-        strides.append(tuple(places[0].meta.strides))
-        parts.append(tuple((*place.meta.strides, 0) for place in places) if k in heads else ())
+        found = [(*(0,) * (len(shape) - len(place.meta.shape)), *place.meta.strides) for place in places]
+        strides.append(found[0])
+        parts.append(tuple((*own, 0) for own in found) if k in heads else ())
     problem = Matmul(tuple(shape[:-2]), shape[-2], shape[-1], node.args[0].shape[-1], *strides,
                      row_major(shape), node.args[0].dtype.name, dtype, a_parts=parts[0], b_parts=parts[1])
     return plan_matmul, problem, operands
