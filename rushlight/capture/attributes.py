@@ -478,7 +478,7 @@ class Attributes:
             raise Break("RB004", f"setting {name!r} of a {self.describe(owner)}")
         cls = self.class_of(owner)
         override = static(cls, "__setattr__")
-        if isinstance(override, types.FunctionType) and override is not Module.__setattr__:
+        if isinstance(override, types.FunctionType) and (override is not Module.__setattr__ or isinstance(owner, Instance)):
             self.push_dropping(Object(override, self.constant_source(override)), [owner, Constant(name), value])
             return
         if isinstance(owner, Object) and isinstance(owner.value, Module):

@@ -19,10 +19,13 @@ from .._ops import Callable
 from ..autograd.function import Function as CustomFunction
 from ..core.devices import device
 from ..core.dtypes import finfo, iinfo
+from ..core.epoch import changed
 from ..core.meta import Size
 from ..core.native import Op, Tensor
+from ..core.op import OPS
 from ..nn.modules.container import ModuleList, Sequential
 from ..nn.modules.module import Module
+from ..nn.parameter import Parameter
 from . import marks, polyfills
 from .attributes import ABSENT, FRAMEWORK, HEAP, is_framework, static
 from .bytecode import COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
@@ -378,7 +381,7 @@ class Calls:
             return Partial(arguments[0], list(arguments[1:]), dict(keywords))
         if isinstance(cls, enum.EnumMeta):
             return self.fold(cls, arguments, keywords)
-        if issubclass(cls, (Tensor, Module)):
+        if issubclass(cls, Tensor):
             raise Break("RB001", f"a new {cls.__name__}: make it outside, once")
         make = static(type(cls), "__call__")
         if isinstance(make, types.FunctionType) and not plain:
@@ -641,6 +644,19 @@ class Calls:
     def builtin_object(self):
         return Instance(object)
 
+    def new_parameter(self, data=None, requires_grad=Constant(True)):
+        """``Parameter(data)``: a leaf over what was made here; memory from outside would be shared."""
+        data = self.run_framework(OPS["empty"], [Constant(0)], {}) if data is None else self.force(data)
+        if not isinstance(data, TensorValue) or self.recorder.root(data.fake.node).op is None:
+            raise Break("RB001", "a Parameter over memory from outside: make it there, once")
+        return self.from_python(self.recorder.parameter(data.fake, Parameter, self.truth(requires_grad)))
+
+    def module_changed(self, module):
+        """A module's attributes are set by its own code: nothing is assumed yet of one that is made here."""
+        if not isinstance(self.force(module), Instance):
+            raise Break("RB004", "changing the parameters or modules of a module from outside")
+        return Constant(None)
+
 
 def bound(function: Function, arguments, keywords) -> dict:
     """The local variables that a call begins with; a Break where the arguments do not fit, so that Python raises its error."""
@@ -691,6 +707,7 @@ HANDLERS[sys.exc_info], HANDLERS[sys.exception] = Calls.exception_info, Calls.ex
 HANDLERS[polyfills.check_plain] = Calls.check_plain
 HANDLERS[copy.copy] = lambda self, value: self.call_python(polyfills.copied, [value])
 HANDLERS[copy.deepcopy] = lambda self, value, memo=Constant(None): self.call_python(polyfills.deeply_copied, [value, memo])
+HANDLERS[Parameter], HANDLERS[changed] = Calls.new_parameter, Calls.module_changed
 HANDLERS.update(OUTPUT_HANDLERS)
 for _kind in (int, float, complex):
     HANDLERS[_kind] = lambda self, *a, _kind=_kind: self.builtin_number(_kind, *a)

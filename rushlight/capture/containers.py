@@ -92,6 +92,8 @@ class Containers:
             return value.value
         if isinstance(value, Sequence) and value.kind is tuple:
             return tuple(map(self.key, self.items_of(value)))
+        if isinstance(value, TensorValue):
+            return Key(value, id(value), operator.is_)
         if isinstance(value, Identity):
             return Key(value, id(value.of), lambda a, b: a.of is b.of)
         if isinstance(value, Instance):

@@ -10,6 +10,8 @@ from ..core.expr import Expr, Printer
 from ..core.log import logger
 from ..core.native import state
 from ..core.random import default_generator
+from ..graph.graph import nodes_in
+from ..nn.parameter import Parameter
 from .arithmetic import INPLACE
 from .attributes import DELETED, is_framework
 from .errors import Again, Break
@@ -117,7 +119,7 @@ def made(cls, new, attributes):
 NAMES = {"FunctionType": types.FunctionType, "MethodType": types.MethodType, "CellType": types.CellType, "Partial": functools.partial,
          "ITERATOR": iterator_at, "UNPACK": unpacked, "TRACED": traced, "SET": store_item, "DELETE": delete_item, "REFILL": refill, "RESET": reset,
          "EVERY": slice(None), "DELATTR": remove_attribute, "INPLACE": INPLACE, "END": END, "GRAD": GradMode, "SETATTR": object.__setattr__,
-         "SPENT": spent, "LOG": logged, "WARN": warned}
+         "SPENT": spent, "PARAMETER": Parameter, "LOG": logged, "WARN": warned}
 
 
 class Writer:
@@ -132,6 +134,7 @@ class Writer:
         self.outputs: dict = {}  # graph output node -> its name
         self.entries: list = []
         self.kept: list = []
+        self.parameters: dict = {}  # the outputs that are parameters made here -> whether they want a gradient
         self.recorded, self.carrying = False, set()  # whether an output carries a gradient; which do
         self.storing = bool(machine.changed or machine.attributes or machine.stores)
 
@@ -197,6 +200,8 @@ class Writer:
             self.recorded = True
             if value.fake.node not in self.machine.recorder.leaves:
                 self.carrying.add(value.fake.node)
+        if value.fake.like is state.parameter:
+            self.parameters[value.fake.node] = bool(value.fake.needs_grad)
         return self.outputs.setdefault(value.fake.node, f"o{len(self.outputs)}")
 
     def all(self, values) -> str:
@@ -506,16 +511,23 @@ class Writer:
     def leaves(self) -> list[str]:
         """Statements that make leaves of outputs; a Break where one was made that cannot be computed apart from what is outside."""
         machine, recorder = self.machine, self.machine.recorder
+        made = [f"{self.outputs[node]} = PARAMETER({self.outputs[node]}, {wanted})" for node, wanted in self.parameters.items()]
         if not recorder.leaves:
-            return []
+            return made
         alive = [node for node in self.outputs if node in recorder.leaves]
         reached = machine.reach(alive)
         entangled = {one for node in self.carrying for one in reached.get(node, ())}
         written = {recorder.root(t) for targets in recorder.targets.values() for t in targets}
-        for node, made in recorder.leaves.items():
-            if node in entangled or made.shares is not None and (node in alive or made.shares in written or node in written):
-                raise Again(made.place, Break("RB011", "a tensor that requires grad, made here, lives on with what depends on it or shares its memory"))
-        return [f"{self.outputs[node]}.requires_grad_()" for node in alive]
+        for node, leaf in recorder.leaves.items():
+            seen = node in written and (leaf.origin in self.outputs or self.read_after(node, leaf.origin))
+            if node in entangled or seen or leaf.shares is not None and (node in alive or leaf.shares in written or node in written):
+                raise Again(leaf.place, Break("RB011", "a tensor that requires grad, made here, lives on with what depends on it or shares its memory"))
+        return [*made, *(f"{self.outputs[node]}.requires_grad_()" for node in alive if node not in self.parameters)]
+
+    def read_after(self, node, other) -> bool:
+        """Whether a node is read after another."""
+        nodes = self.machine.recorder.nodes
+        return any(other in nodes_in((n.args, tuple(n.params.values()))) for n in nodes[nodes.index(node) + 1:])
 
 
 def kind_of(slot):
@@ -550,8 +562,8 @@ def guard_classes(machine):
         if isinstance(raw, types.FunctionType):
             functions[f"{machine.constant_name(cls)}.{name}"] = raw
         else:
-            base = next((b for b in cls.__mro__ if b.__dict__.get(name) is raw), None)
-            if base is not None and not is_framework(base.__module__):
+            base = next((b for b in cls.__mro__ if name in b.__dict__), None)
+            if base is not None and base.__dict__[name] is raw and not is_framework(base.__module__):
                 machine.guard(f"{machine.constant_name(base)}.__dict__[{name!r}] is {machine.constant_name(raw)}")
     if functions:
         machine.guard(f"({', '.join(functions)},) == {machine.constant_name(tuple(functions.values()))}")

@@ -109,10 +109,11 @@ _inferred: dict = {}
 
 
 class Leaf:
-    """A tensor made here that wants a gradient: with the node whose memory it shares if it does, and its place in the program."""
+    """A tensor made here that wants a gradient: with the node whose memory it shares if it does, the node that it was made of, and its place in
+    the program."""
 
-    def __init__(self, fake, shares, place):
-        self.fake, self.shares, self.place = fake, shares, place
+    def __init__(self, fake, shares, origin, place):
+        self.fake, self.shares, self.origin, self.place = fake, shares, origin, place
 
 
 class Inference:
@@ -314,7 +315,13 @@ class Recorder(Interpreter):
             raise Break("RB011", "setting requires_grad")
         fake.node = made = self.node(leaf, (node,), fake.meta)
         shares = node in self.bases or node in self.bases.values()
-        fake.needs_grad, self.leaves[made] = 1, Leaf(fake, self.root(node) if shares else None, self.place())
+        fake.needs_grad, self.leaves[made] = 1, Leaf(fake, self.root(node) if shares else None, node, self.place())
+
+    def parameter(self, fake: Fake, like, wanted) -> Fake:
+        """A tensor made here as a parameter, a leaf if it is ``wanted`` to be one."""
+        made = self.fake(fake.node, fake.meta, False, fake.inputs, like)
+        self.require_grad(made, wanted)
+        return made
 
     def record(self, op, args, kwargs):
         fakes = list(fakes_in((args, tuple(kwargs.values()))))

@@ -6,3 +6,8 @@ class Epoch:
     """Raised by every assignment to a module's attributes, and to the data and flags of parameters."""
 
     value = 0
+
+
+def changed(owner):
+    """Tells that a module's attributes change."""
+    Epoch.value += 1

@@ -9,7 +9,7 @@ from collections import OrderedDict, namedtuple
 from ...autograd.mode import no_grad
 from ...autograd.node import Handle
 from ...core.dtypes import BY_NAME, dtype as dtype_class
-from ...core.epoch import Epoch
+from ...core.epoch import Epoch, changed
 from ...core.native import Tensor
 from ..parameter import Buffer, Parameter, is_lazy
 
@@ -151,7 +151,7 @@ class Module:
             raise TypeError(f"cannot assign '{type(param).__name__}' object to parameter '{name}' (torch.nn.Parameter or None required)")
         if param is not None and param.step is not None:
             raise ValueError(f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly.")
-        Epoch.value += 1
+        changed(self)
         self._parameters[name] = registered("parameter", self, name, param)
 
     def register_buffer(self, name, tensor, persistent=True):
@@ -161,7 +161,7 @@ class Module:
         self._check_name(name, "buffer", self._buffers)
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (torch Tensor or None required)")
-        Epoch.value += 1
+        changed(self)
         self._buffers[name] = registered("buffer", self, name, tensor)
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
@@ -170,7 +170,7 @@ class Module:
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type(module).__name__} is not a Module subclass")
         self._check_name(name, "module", self._modules)
-        Epoch.value += 1
+        changed(self)
         self._modules[name] = registered("module", self, name, module)
 
     register_module = add_module
@@ -196,7 +196,7 @@ class Module:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name, value):
-        Epoch.value += 1
+        changed(self)
         places = self.__dict__
         if isinstance(value, Parameter):
             if "_parameters" not in places:
@@ -229,10 +229,11 @@ class Module:
     def _forget(self, name, *others):
         for place in others:
             self.__dict__.get(place, {}).pop(name, None)
-        self.__dict__.pop(name, None)
+        if name in self.__dict__:
+            del self.__dict__[name]
 
     def __delattr__(self, name):
-        Epoch.value += 1
+        changed(self)
         for place in ("_parameters", "_buffers", "_modules"):
             if name in self.__dict__.get(place, ()):
                 del self.__dict__[place][name]
