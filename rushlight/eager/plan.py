@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
 import inspect
 import threading
 from logging import DEBUG
@@ -193,6 +192,8 @@ def restored(op: Op, found: store.Stored) -> Plan:
     if found.code is not None:
         plan.code, plan.code_owner = found.code.address, found.code
     if found.backward is not None:
+        if isinstance(found.backward[2], store.Underived):
+            found.backward[2].op, found.backward[2].derive = op, backward_again
         give_backward(plan, *found.backward)
     return plan
 
@@ -385,28 +386,17 @@ def lengthened_plan(op: Op, made, backward, mask) -> Draft:
         plan.source = call.tensor[made.outline.spent]
     if backward is not None:
         plan.wanted, plan.cotangents, plan.saves = backward.wanted, backward.cotangent_numbers, tuple(backward.saves)
-        pure = Underived(op, [m or type(a)(0) for m, a in zip(call.metas, call.args)], mask, backward.again) if backward.again else None
+        given = [meta or type(number)(0) for meta, number in zip(call.metas, call.args)]
+        pure = store.Underived(given, mask, backward.again, op, backward_again) if backward.again else None
         give_backward(plan, backward.graph, backward.used, pure, backward.chosen, backward.spends)
     return plan
 
 
-class Underived:
-    """The program that computes the gradients of a call whose gradients are differentiated, derived when it is first run.
-
-    ``given``: the Metas of tensor arguments, and numbers; ``inputs``: Nodes with the names of the program's inputs.
-    """
-
-    def __init__(self, op: Op, given, mask, inputs):
-        self.op, self.given, self.mask, self.inputs = op, given, mask, inputs
-
-    @functools.cached_property
-    def graph(self) -> Graph:
-        with planning, interpret.unwound(), interpret.precision(0), chosen_settings(self.op):
-            draft = make_plan(self.op, [family.Stand(a) if isinstance(a, Meta) else a for a in self.given], (), self.mask)
-        return draft.derived.facts["made"][2]
-
-    def run(self, values):
-        return self.graph.run(values)
+def backward_again(op: Op, given, mask) -> Graph:
+    """The program that computes the gradients of a call if they are differentiated; ``given``: the Metas of its tensors, and numbers."""
+    with planning, interpret.unwound(), interpret.precision(0), chosen_settings(op):
+        draft = make_plan(op, [family.Stand(a) if isinstance(a, Meta) else a for a in given], (), mask)
+    return draft.derived.facts["made"][2]
 
 
 def writing(op: Op):

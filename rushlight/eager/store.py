@@ -23,6 +23,7 @@ from ..core.native.objects import INTO, RUN, SAME, VIEW
 from ..core.op import OPS
 from ..core.settings import settings
 from ..graph.graph import Node
+from ..graph.regions import Lengthened
 from ..graph.save import Unsaveable, dumps, from_rows, load, rows, save, text_of
 from ..ops import attention
 from .family import Settling
@@ -63,6 +64,33 @@ def entry(op: Op, key):
     return hashlib.sha256(f"{surroundings()}\n{identity}\n{text}".encode()).hexdigest()
 
 
+class Underived:
+    """The program that computes the gradients of a call whose gradients are differentiated, derived when it is first run.
+
+    ``given``: the Metas of the call's tensors, and numbers; ``mask``: which want gradients; ``inputs``: what names the program's inputs.
+    ``derive(op, given, mask)`` gives the program.
+    """
+
+    def __init__(self, given, mask: int, inputs, op=None, derive=None):
+        self.given, self.mask, self.inputs = given, mask, inputs
+        self.op, self.derive = op, derive
+
+    @functools.cached_property
+    def graph(self):
+        return self.derive(self.op, self.given, self.mask)
+
+    def run(self, values):
+        return self.graph.run(values)
+
+    def __reduce__(self):
+        return underived, (self.given, self.mask, [(n.name, n.weak) for n in self.inputs])
+
+
+def underived(given, mask: int, inputs):
+    """What was pickled; it derives nothing before it has its operator again."""
+    return Underived(given, mask, [Node(name, None, weak=weak) for name, weak in inputs])
+
+
 class Deferred:
     """A saved program that is read when it is first run: its inputs' names, and which of them are run-time numbers, are known before."""
 
@@ -79,7 +107,7 @@ class Deferred:
 
 def deferred(graph):
     """What ``Deferred`` takes for a program."""
-    data = graph.data if isinstance(graph, Deferred) else save(graph.graph if isinstance(graph, Settling) else graph)
+    data = graph.data if isinstance(graph, Deferred) else save(graph.graph if isinstance(graph, (Settling, Lengthened)) else graph)
     return data, [(n.name, n.weak) for n in graph.inputs]
 
 
@@ -140,7 +168,8 @@ class Stored:
 
     def __init__(self, fields, code, backward, inner):
         self.fields, self.code = dict(zip(FIELDS, fields)), code and code_from(code)
-        self.backward = backward and (Deferred(*backward[0]), backward[1], backward[2] and Deferred(*backward[2]), *backward[3:])
+        pure = backward and backward[2]
+        self.backward = backward and (Deferred(*backward[0]), backward[1], Deferred(*pure) if type(pure) is tuple else pure, *backward[3:])
         self.inner = inner and (Stored(*inner[0]), *inner[1:])
 
 
@@ -154,7 +183,7 @@ def plan_rows(plan: Plan) -> tuple:
     backward = plan.derived and plan.derived.facts["made"]
     if backward:
         main, used, pure, *rest = backward
-        backward = deferred(main), used, pure and deferred(pure), *rest
+        backward = deferred(main), used, pure if pure is None or isinstance(pure, Underived) else deferred(pure), *rest
     return [getattr(plan, field) for field in FIELDS], plan.code_owner and code_rows(plan.code_owner), backward, None
 
 
