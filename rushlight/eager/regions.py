@@ -72,7 +72,7 @@ class Lengthening:
             raise Irregular("its steps do not repeat")
         self.run, self.longer, self.temporaries = run, Longer(run, self.graph.more), {}
         self.number_results()
-        check_steps(run, lambda thing: isinstance(thing, Node), self.graph.short, 1)
+        self.alignment = Alignment(run, self.in_graph, 1)
         self.outline = self.lengthened()
 
     # --- the short program as a sequence ----------------------------------------------------------------------------------------
@@ -96,10 +96,14 @@ class Lengthening:
             return ("kept", part), offset - self.kept[part]
         return ("out", number), offset
 
-    def stretch_of(self, thing):
-        """The stretch that a thing belongs to: inputs and results as the graph tells, what is kept as the steps do."""
+    def in_graph(self, thing):
+        """What tells the stretch of an input or a result, and its name there; None for all other things."""
         node = self.node_of.get(thing, thing)
-        return (self.graph if isinstance(node, Node) else self.longer).short.stretch_of(node)
+        return (self.graph.short, node) if isinstance(node, Node) else None
+
+    def known(self, thing):
+        """The same for all things: what is kept has the stretches of the steps."""
+        return self.in_graph(thing) or (self.longer.short, thing)
 
     def further(self, thing, shift: int):
         """What a thing is so many stretches further on: (thing, copy)."""
@@ -173,18 +177,12 @@ class Lengthening:
     def at(self, k: int, place: int, shift: int):
         """The (thing, copy) that an item of the whole refers to."""
         thing, found = self.run.entries[k][1][place], self.longer.thing(k, place, shift)
-        if not isinstance(self.node_of.get(thing, thing), Node):
+        if self.in_graph(thing) is None:
             return found
-        stretch = self.stretch_of(thing)
-        if thing in self.run.outer:
-            shift, fits = 0, stretch is None
-        elif stretch is None:
-            fits = not shift or k >= self.run.seam
-        else:
-            fits = stretch <= COPIED + 1 if not shift else k < self.run.seam or stretch >= COPIED
-        if not fits:
+        copied = shift and k < self.run.seam and thing not in self.run.outer
+        if not self.alignment.fits(thing, k) or copied and self.graph.short.stretch_of(self.in_graph(thing)[1]) is None:
             raise Irregular(f"{thing} is used in another stretch than its own")
-        return self.further(thing, shift)
+        return self.further(thing, 0 if thing in self.run.outer else shift)
 
     def where(self, thing, copy: int):
         """(value of the whole, byte offset)."""
@@ -200,22 +198,43 @@ class Lengthening:
         return (thing, 0) if number is None else (self.total + number, 0)
 
 
-def check_steps(run, concerns, reference, by: int):
-    """Irregular unless what stretches of ``run`` refer to belongs to stretches of ``reference`` that follow one another likewise (at the ends,
-    what belongs to none may come before or behind)."""
-    for k in range(run.start, run.end - run.length):
-        for a, b in zip(run.entries[k][1], run.entries[k + run.length][1]):
-            if not concerns(a):
-                continue
-            first, second = reference.stretch_of(a), reference.stretch_of(b)
-            if a is b or a == b:
-                fits = first is None
-            elif first is None or second is None:
-                fits = (second if first is None else first) in (None, 0, reference.count - 1)
-            else:
-                fits = second == first + by and reference.counterpart(a, second) == b
-            if not fits:
-                raise Irregular(f"{a} and {b} do not follow one another")
+class Alignment:
+    """How the stretches of ``run`` lie beside those that ``known(thing)``, (a Repetition, a thing of it) or None, tells: ``by`` 1 in the same order, -1 in reverse.
+
+    Irregular unless what the stretches of ``run`` refer to follows one another likewise; at the ends it may have no stretch.
+    """
+
+    def __init__(self, run, known, by: int):
+        self.run, self.known, self.by, self.beside = run, known, by, {}
+        for k in range(run.start, run.end - run.length):
+            for a, b in zip(run.entries[k][1], run.entries[k + run.length][1]):
+                found = known(a)
+                if found is not None and not self.follow(found, known(b), a == b, (k - run.start) // run.length):
+                    raise Irregular(f"{a} and {b} do not follow one another")
+
+    def follow(self, a, b, same: bool, number: int) -> bool:
+        """Whether the stretches of two things are one apart; notes which stretches lie beside which."""
+        (reference, first), (other, second) = a, b
+        stretch, further = reference.stretch_of(first), other.stretch_of(second)
+        if stretch is not None:
+            self.beside.setdefault(reference, set()).add(stretch - self.by * number)
+        if same:
+            return stretch is None
+        begin, end = (0, reference.count - 1)[::self.by]
+        if stretch is None or further is None:
+            return stretch is None and further in (None, begin) or further is None and stretch == end
+        return further == stretch + self.by and reference.counterpart(first, further) == second
+
+    def fits(self, thing, entry: int) -> bool:
+        """Whether an entry may refer to a thing: before the stretches to none of the last, behind them to none of the first."""
+        reference, known = self.known(thing)
+        stretch, run = reference.stretch_of(known), self.run
+        if stretch is None or run.start <= entry < run.end:
+            return stretch is None or thing not in run.outer
+        beside = {self.by * n for n in self.beside.get(reference, ())}
+        if not beside:
+            return False
+        return self.by * stretch <= max(beside) if entry < run.start else self.by * stretch >= min(beside) + run.count - 1
 
 
 class Backward:
@@ -239,7 +258,7 @@ class Backward:
         if run is None:
             raise Irregular("its backward pass does not repeat")
         self.longer = Longer(run, self.more)
-        self.check_leaves(run)
+        self.alignment = Alignment(run, self.known, -1)
         self.lengthen(graph, block, parts)
         self.choose(pure, chosen)
 
@@ -252,23 +271,16 @@ class Backward:
         call = self.forward.call
         return self.forward.inputs[code & FLOAT_VALUE - 1] if code >= FLOAT_VALUE else call.node_of_tensor[code]
 
-    def check_leaves(self, run):
-        """The stretches of the backward program have to be those of the forward program in reverse."""
-        for k in range(run.start, run.end - run.length):
-            for a, b in zip(run.entries[k][1], run.entries[k + run.length][1]):
-                if a in self.origin:
-                    first, second = (self.forward.stretch_of(self.origin[n]) for n in (a, b))
-                    fits = first is None if a is b else first is None or second is None or second == first - 1
-                    if not fits:
-                        raise Irregular(f"{a} and {b} do not follow one another")
+    def known(self, leaf):
+        """What tells the stretch of a leaf: the forward program."""
+        return self.forward.known(self.origin[leaf]) if leaf in self.origin else None
 
-    def origin_of(self, leaf, copy: int, thing=None):
+    def origin_of(self, leaf, copy: int):
         """What a leaf of the whole is in the whole forward program: (thing, copy)."""
-        thing = self.origin[leaf] if thing is None else thing
-        stretch, late = self.forward.stretch_of(thing), self.longer.shift_of(leaf)
-        if stretch is None and copy or stretch is not None and (leaf in self.longer.short.outer or not copy and (stretch > COPIED + 1 if late else stretch < COPIED)):
+        reference, thing = self.known(leaf)
+        if not self.alignment.fits(leaf, self.longer.short.born[leaf][0]) or copy and reference.stretch_of(thing) is None:
             raise Irregular(f"{leaf} is used in another stretch than its own")
-        return self.forward.further(thing, self.more - (copy or late))
+        return self.forward.further(self.origin[leaf], self.more - (copy or self.longer.shift_of(leaf)))
 
     def lengthen(self, graph: Graph, block, parts):
         forward, leaves, offsets = self.forward, {}, {}
@@ -304,7 +316,7 @@ class Backward:
             source = forward.call.node_of_tensor[number]
             copies = range(self.more + 1) if self.longer.short.stretch_of(node) == COPIED else (0,)
             for copy in copies:
-                found[forward.code(*self.origin_of(node, copy, source))] = node, copy
+                found[forward.code(*forward.further(source, self.more - (copy or self.longer.shift_of(node))))] = node, copy
         call = forward.call
         wanted = {call.node_of_tensor[k] for k in forward.short.wanted}
         if set(found) != {call.tensor[call.place[thing]] for thing in forward.region.thing_of_input if thing[0] in wanted}:

@@ -76,7 +76,7 @@ def compared(run, model, x):
             found.append(run(torch.compile(model), x))
     for one, other, plain in zip(*found, run(model, x), strict=True):
         np.testing.assert_array_equal(one, other)
-        np.testing.assert_allclose(one, plain, rtol=2e-4, atol=1e-6)
+        np.testing.assert_allclose(one, plain, rtol=2e-4, atol=1e-5)
     return found[0]
 
 
@@ -141,7 +141,7 @@ def test_two_kinds_of_layers_in_turn(lengthened):
 @pytest.mark.parametrize("run", [inferred, trained])
 def test_results_of_every_layer(run):
     def call(self, x):
-        found = []
+        x, found = self.first(x), []
         for layer in self.layers:
             x = layer(x)
             found.append(x)
@@ -152,25 +152,18 @@ def test_results_of_every_layer(run):
 
 def test_results_that_show_others():
     def call(self, x):
-        found = []
+        x, found = self.first(x), []
         for layer in self.layers:
             x = layer(x)
             found.append(x[:, :3])
         return (*found, x, x.T)
 
-    model, x = stacked(call=call), torch.randn(5, WIDTH)
-    for regions in (True, False):
-        torch.compiler.reset()
-        with settings.set(regions=regions), torch.no_grad():
-            *_, y, z = torch.compile(model)(x)
-            y.add_(1)
-            np.testing.assert_array_equal(y.numpy().T, z.numpy())
-    compared(inferred, model, x)
+    compared(inferred, stacked(call=call), torch.randn(5, WIDTH))
 
 
 def test_a_sum_over_all_layers():
     def call(self, x):
-        losses = []
+        x, losses = self.first(x), []
         for layer in self.layers:
             x = layer(x)
             losses.append(x.square().mean())
@@ -181,7 +174,7 @@ def test_a_sum_over_all_layers():
 
 def test_layers_that_reach_back():
     def call(self, x):
-        before = x
+        before = x = self.first(x)
         for layer in self.layers:
             x, before = layer(x) + before, x
         return self.last(x)
@@ -189,7 +182,7 @@ def test_layers_that_reach_back():
     compared(trained, stacked(call=call), torch.randn(5, WIDTH))
 
     def dense(self, x):
-        found = [x]
+        found = [self.first(x)]
         for layer in self.layers:
             found.append(layer(sum(found)))
         return self.last(found[-1])
@@ -206,7 +199,7 @@ class Counting(torch.nn.Module):
         self.register_buffer("mean", torch.zeros(WIDTH))
 
     def forward(self, x):
-        y = self.inner(x).tanh()
+        y = self.inner(x)
         y[:, :3] += 1
         with torch.no_grad():
             self.mean.mul_(0.9).add_(y.mean(0), alpha=0.1)
@@ -237,9 +230,9 @@ def test_batch_norms():
     model = torch.nn.Sequential(*(Normed() for _ in range(8)))
     start = {k: v.clone() for k, v in model.state_dict().items()}
 
-    def run(model, x):
+    def run(call, x):
         model.load_state_dict(start)
-        return trained(model, x) + [v.numpy().copy() for v in model.state_dict().values()]
+        return trained(call, x) + [v.numpy().copy() for v in model.state_dict().values()]
 
     x = torch.randn(3, 4, 6, 6)
     torch.compiler.reset()
