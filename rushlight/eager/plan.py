@@ -16,6 +16,7 @@ from ..aot.block import Block, dense, worthwhile
 from ..aot.joint import active_nodes, carries_gradient, differentiate
 from ..aot.partition import partition
 from ..aot.recompute import recomputed
+from ..compiler.llvm import jit
 from ..compiler.products import joined_products
 from ..compiler.schedule import bytes_of_work
 from ..compiler.simplify import simplify
@@ -103,13 +104,14 @@ def plan_for(op: Op, args, names, key, mask) -> Plan:
     call = family.call_of(op, key)
     with chosen_settings(op):
         made = call and call.plan()
+        jit.settle()  # it may share kernels with a plan that another thread is making
     entry = store.entry(op, key) if made is None or call.early() else None
     if made is None:
         made = entry and stored_plan(op, entry)
         if made is not None:
             entry = None  # it is kept already
         else:
-            with planning, chosen_settings(op):  # templates choose when sizes are put in
+            with planning, chosen_settings(op), jit.ahead():  # templates choose when sizes are put in
                 made = call and call.founded(args, names, mask, draft_plan) or draft_plan(op, args, names, mask).settle(op)
         if call:
             call.remember()

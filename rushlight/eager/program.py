@@ -7,7 +7,7 @@ from __future__ import annotations
 import ctypes
 
 from ..aot.block import dense
-from ..compiler.llvm import pool
+from ..compiler.llvm import jit, pool
 from ..compiler.head import Heads, shown
 from ..compiler.lower import NotLowerable, obstacle
 from ..compiler.overwriting import Overwriting
@@ -503,6 +503,7 @@ class Binding:
         for value, number in slots:
             words += -1, number + (0 if value == -1 else fixed.get(value) or held[value])
         code = (ctypes.c_int64 * len(words))(*words)
+        jit.settle()
         pool.caller("program_run")(ctypes.addressof(code), ctypes.addressof(code))
         return True
 

@@ -4,12 +4,13 @@ import ctypes
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from rushlight.core import cache
 from rushlight.core.native import loader
-from rushlight.compiler.llvm import jit
+from rushlight.compiler.llvm import jit, jumps
 from rushlight.compiler.llvm.builder import Module, Value
 from rushlight.compiler.llvm.types import i64, ptr
 
@@ -155,3 +156,61 @@ def test_a_forked_child_has_data_of_its_own():
         os._exit(call(found, 8) != 50)
     assert os.waitpid(child, 0)[1] == 0
     assert call(found, 0) == 42
+
+
+# --- ahead of need ---------------------------------------------------------------------------------------------------------------
+def test_what_is_built_ahead_runs_after_the_block_and_in_the_next_process(folder):
+    with jit.ahead():
+        built = [jit.build(f"ahead {k}", lambda: adding(k), ["add"]) for k in range(3)]
+        again = jit.build("ahead 1", lambda: pytest.fail("it is being compiled"), ["add"])
+        assert again == built[1] and not entries(folder)
+    assert [call(found, 10) for found in built] == [10, 11, 12]
+    assert jit.build("ahead 1", lambda: pytest.fail("it is compiled"), ["add"]) == built[1]
+    digest, name = jit.origin(built[2]["add"])
+    jit._loaded.pop(digest)
+    assert call({"add": jit.fetch(digest, name)}, 10) == 12  # from disk
+
+
+def test_settle_makes_it_ready_within_the_block(folder):
+    with jit.ahead(), jit.ahead():
+        built = jit.build("ahead and settled", lambda: adding(7), ["add"])
+        jit.settle()
+        assert call(built, 1) == 8
+
+
+def test_another_thread_waits_for_what_is_begun(folder):
+    found = []
+    with jit.ahead():
+        jit.build("ahead for two", lambda: adding(9), ["add"])
+        other = threading.Thread(target=lambda: found.append(call(jit.build("ahead for two", lambda: pytest.fail("it is begun"), ["add"]), 1)))
+        other.start()
+        other.join()
+    assert found == [10]
+
+
+def test_malformed_text_is_refused_at_the_end_and_the_rest_is_built(folder):
+    with pytest.raises(RuntimeError, match="nonsense"):
+        with jit.ahead():
+            jit.build("ahead and wrong", lambda: "define nonsense", ["add"])
+            right = jit.build("ahead and right", lambda: adding(1), ["add"])
+    assert call(right, 1) == 2
+
+
+def test_the_second_thread_ends_and_the_switch_interval_is_as_before(folder):
+    before = sys.getswitchinterval()
+    with jit.ahead():
+        jit.build("ahead once", lambda: adding(3), ["add"])
+        assert sys.getswitchinterval() <= before
+    assert sys.getswitchinterval() == before
+    for thread in threading.enumerate():
+        if thread.name == "rushlight code generation":
+            thread.join(10)
+            assert not thread.is_alive()
+
+
+def test_more_jumps_than_a_page_holds():
+    found = {jumps.new() for _ in range(2 * jumps.SIZE // jumps.EACH)} if jumps.possible() else {0}
+    target = jit.build("behind a jump", lambda: adding(2), ["add"])["add"]
+    for jump in found if jumps.possible() else ():
+        jumps.lead(jump, target)
+        assert call({"add": jump}, 5) == 7

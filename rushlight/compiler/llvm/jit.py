@@ -3,8 +3,10 @@
 Text becomes an object file with code generation only (no mid-end passes: the builder writes final form), the object file is
 cached on disk, and our own loader, or ORC where that does not know the format, puts it into memory. Objects stay loaded for the
 life of the process. LLVM itself is loaded when something is compiled for the first time: with a warm cache it never is.
+While a plan is made (``ahead``), code is generated on a second thread, and jumps stand for what is not there yet.
 """
 
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -16,6 +18,8 @@ from pathlib import Path
 
 from ...core.native import loader
 from ...core import cache
+from . import jumps
+from .behind import Line
 from .features import host
 
 assembly_log = logging.getLogger("rushlight.asm")
@@ -28,13 +32,16 @@ _loaded = {}  # digest of an object -> {name: address}
 _origins = {}  # address of a function -> (digest of its object, name)
 _engine = None
 _machines = {}
+_pending = {}  # key: what the second thread compiles for it
+_line = None
+_planning = threading.local()  # ``ahead``: how many such blocks a thread is in
 
 
-def _machine(level):
+def _machine(level, machines=_machines):
     """A target machine that generates code at an optimisation level (0 to 3)."""
-    machine = _machines.get(level)
+    machine = machines.get(level)
     if machine is None:
-        machine = _machines[level] = _new_machine(level)
+        machine = machines[level] = _new_machine(level)
     return machine
 
 
@@ -74,20 +81,29 @@ def compile_object(text, level=1, passes=None):
     import llvmlite.binding as llvm
 
     with _lock:
-        started = time.perf_counter()
+        if passes is None and not assembly_log.isEnabledFor(logging.DEBUG):
+            return _generate(text, level, llvm.get_global_context(), _machines)
         machine = _machine(level)
         module = llvm.parse_assembly(text)
         if passes is not None:
             tuning = llvm.create_pipeline_tuning_options(speed_level=passes)
             builder = llvm.create_pass_builder(machine, tuning)
             builder.getModulePassManager().run(module, builder)
-        if assembly_log.isEnabledFor(logging.DEBUG):
-            module.verify()
-            assembly_log.debug("%s", machine.emit_assembly(module))
+        module.verify()
+        assembly_log.debug("%s", machine.emit_assembly(module))
+        return machine.emit_object(module)
+
+
+def _generate(text, level, context, machines):
+    """Code generation alone: an object file of LLVM IR."""
+    import llvmlite.binding as llvm
+
+    started = time.perf_counter()
+    machine = _machine(level, machines)
+    with llvm.parse_assembly(text, context) as module:
         image = machine.emit_object(module)
-        timing_log.debug("compiled %d bytes of IR to %d in %.1f ms", len(text), len(image),
-                         1e3 * (time.perf_counter() - started))
-        return image
+    timing_log.debug("compiled %d bytes of IR to %d in %.1f ms", len(text), len(image), 1e3 * (time.perf_counter() - started))
+    return image
 
 
 def link(image, exports, imports=None):
@@ -139,10 +155,66 @@ def build(key, make_text, exports, imports=None, level=1):
     if found is not None:
         return found
     with _lock:
+        if key in _pending:
+            if _is_ahead():
+                return _pending[key].jumps
+            settle()
         found = _built.get(key)
-        if found is None:
-            found = _built[key] = _load(key, make_text, exports, imports, level)
-        return found
+        return _load(key, make_text, exports, imports, level) if found is None else found
+
+
+# --- code generation on a second thread -----------------------------------------------------------------------------------------
+@contextlib.contextmanager
+def ahead():
+    """Within the block ``build`` gives this thread addresses at once, of what a second thread compiles meanwhile: what was built
+    may run after ``settle()``, which the end of the block calls."""
+    _planning.ahead = _is_ahead() + 1
+    try:
+        yield
+    finally:
+        _planning.ahead -= 1
+        settle()
+
+
+def _is_ahead():
+    return getattr(_planning, "ahead", 0)
+
+
+def _begin(key, digest, text, exports, level):
+    """Starts a compilation; the addresses that its functions will have."""
+    global _line
+    _line = _line or Line(_generate)
+    _pending[key] = one = _line.add(text, level)
+    one.digest, one.jumps = digest, {name: jumps.new() for name in exports}
+    return one.jumps
+
+
+def settle():
+    """Waits until all that was begun is compiled and in memory.  RuntimeError, with LLVM's words, for malformed IR."""
+    global _line
+    if not _pending:
+        return
+    wrong = []
+    with _lock:
+        while _pending:
+            key = next(iter(_pending))
+            try:
+                _built[key] = _settled(_pending.pop(key))
+            except RuntimeError as error:
+                wrong.append(error)
+        if _line is not None:
+            _line.end()
+        _line = None
+    if wrong:
+        raise wrong[0]
+
+
+def _settled(one):
+    image = one.image()
+    cache.put("object", one.digest, image)
+    for name, address in link(image, list(one.jumps)).items():
+        jumps.lead(one.jumps[name], address)
+    return _remember(one.digest, one.jumps, None)
 
 
 @functools.lru_cache(maxsize=None)
@@ -158,10 +230,13 @@ def _load(key, make_text, exports, imports, level):
     found = _loaded.get(digest, {})
     if not all(name in found for name in exports):
         image = cache.get("object", digest)
+        if image is None and _is_ahead() and not imports and jumps.possible() and not assembly_log.isEnabledFor(logging.DEBUG):
+            return _begin(key, digest, make_text(), exports, level)
         if image is None:
             image = compile_object(make_text(), level)
             cache.put("object", digest, image)
         found = _remember(digest, link(image, exports, imports), imports)
+    _built[key] = found
     return found
 
 

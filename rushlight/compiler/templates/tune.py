@@ -13,7 +13,7 @@ import time
 from ...core import cache
 from ...core.log import logger
 from ...core.settings import settings
-from ..llvm import pool
+from ..llvm import jit, pool
 from ..llvm.features import host
 
 log = logger("autotune")
@@ -122,6 +122,7 @@ def bound(plan, operands):
     values = (ctypes.c_int64 * len(buffers))(*(-(-ctypes.addressof(b) // 64) * 64 for b in buffers))
     words = [len(plan.steps), *plan.code(names)]
     code = (ctypes.c_int64 * len(words))(*words)
+    jit.settle()
     run = pool.caller("program_run")
     held = plan, buffers, values, code
 

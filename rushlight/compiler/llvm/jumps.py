@@ -1,0 +1,53 @@
+"""Addresses for functions that are still being compiled: each is a jump, whose target is filled in when there is one.
+
+A jump costs a nanosecond and stays for good, so a plan can hold a function's address before the function exists, and need not
+be looked through afterwards.  x86-64 only.
+"""
+import ctypes
+import functools
+import mmap
+import platform
+import struct
+import sys
+
+SIZE = mmap.PAGESIZE
+EACH = 8  # bytes of a jump, and of its target
+_pages: list = []  # never unmapped: a thread may still run code when the interpreter goes
+
+
+class Page:
+    """A page of jumps, each through the 8 bytes that lie as far into the next page."""
+
+    def __init__(self):
+        memory = mmap.mmap(-1, 2 * SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+        self.base, self.used = ctypes.addressof(ctypes.c_char.from_buffer(memory)), 0
+        memory[:SIZE] = struct.pack("<Hixx", 0x25FF, SIZE - 6) * (SIZE // EACH)  # jmp [rip + distance]
+        if ctypes.CDLL(None).mprotect(ctypes.c_void_p(self.base), ctypes.c_size_t(SIZE), mmap.PROT_READ | mmap.PROT_EXEC):
+            raise OSError("this system refuses executable memory")
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
+
+
+@functools.cache
+def possible() -> bool:
+    """Whether this machine has such jumps."""
+    if sys.platform == "win32" or platform.machine().lower() not in ("x86_64", "amd64"):
+        return False
+    try:
+        _pages.append(Page())
+    except OSError:
+        return False
+    return True
+
+
+def new() -> int:
+    """The address of a jump that leads nowhere yet; where they are ``possible``."""
+    if _pages[-1].used == SIZE // EACH:
+        _pages.append(Page())
+    page = _pages[-1]
+    page.used += 1
+    return page.base + EACH * (page.used - 1)
+
+
+def lead(jump: int, target: int):
+    """Makes a jump lead to an address."""
+    ctypes.c_uint64.from_address(jump + SIZE).value = target
