@@ -214,3 +214,14 @@ def test_more_jumps_than_a_page_holds():
     for jump in found if jumps.possible() else ():
         jumps.lead(jump, target)
         assert call({"add": jump}, 5) == 7
+
+
+def test_loops_stay_as_written_but_for_modules_of_many_streams(monkeypatch):
+    chosen = []
+    monkeypatch.setattr("llvmlite.binding.set_option", lambda name, option: chosen.append(option))
+    jit.compile_object(adding(1))
+    assert chosen == ["-disable-lsr=1", "-disable-lsr=0"]
+    module = Module(many_streams=True)
+    module.function("nothing", []).ret()
+    jit.compile_object(module.text())
+    assert len(chosen) == 2

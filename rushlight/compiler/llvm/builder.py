@@ -89,8 +89,12 @@ class Phi:
         self._lines[self._at] = f"  {self.value.text} = phi {self.value.type} {', '.join(self._incoming)}"
 
 
+MANY_STREAMS = "; many streams"  # first line of such a module
+
+
 class Module:
-    """An LLVM module under construction: functions, declarations and global data.
+    """An LLVM module under construction: functions, declarations and global data.  ``many_streams``: its loops read along so many addresses
+    that LLVM should look for the best way to count them, which takes it long.
 
     Example:
         >>> module = Module()
@@ -100,8 +104,8 @@ class Module:
         True
     """
 
-    def __init__(self, features=None):
-        self.features = features or host()
+    def __init__(self, features=None, many_streams=False):
+        self.features, self.many_streams = features or host(), many_streams
         self.functions = {}
         self._declarations = {}
         self._globals = {}
@@ -133,7 +137,7 @@ class Module:
         width = self.features.width
         attributes = (f'attributes #0 = {{ nounwind "min-legal-vector-width"="{width}" '
                       f'"prefer-vector-width"="{width}" "no-trapping-math"="true" }}')
-        parts = list(self._globals.values())
+        parts = [MANY_STREAMS] * self.many_streams + list(self._globals.values())
         parts += [function.text() for function in self.functions.values()]
         parts += [line for name, line in self._declarations.items() if name not in self.functions]
         return "\n".join(parts + [attributes]) + "\n"

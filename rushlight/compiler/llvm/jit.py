@@ -20,6 +20,7 @@ from ...core.native import loader
 from ...core import cache
 from . import jumps
 from .behind import Line
+from .builder import MANY_STREAMS
 from .features import host
 
 assembly_log = logging.getLogger("rushlight.asm")
@@ -100,10 +101,26 @@ def _generate(text, level, context, machines):
 
     started = time.perf_counter()
     machine = _machine(level, machines)
-    with llvm.parse_assembly(text, context) as module:
+    with llvm.parse_assembly(text, context) as module, _loops_as_written(text):
         image = machine.emit_object(module)
     timing_log.debug("compiled %d bytes of IR to %d in %.1f ms", len(text), len(image), 1e3 * (time.perf_counter() - started))
     return image
+
+
+@contextlib.contextmanager
+def _loops_as_written(text):
+    """LLVM's search for better induction variables takes four tenths of code generation, and loops of vectors run as fast without: it is off
+    but for modules of ``MANY_STREAMS``.  The option is the process's, so other users of LLVM get it back."""
+    import llvmlite.binding as llvm
+
+    if text.startswith(MANY_STREAMS):
+        yield
+        return
+    llvm.set_option("rushlight", "-disable-lsr=1")
+    try:
+        yield
+    finally:
+        llvm.set_option("rushlight", "-disable-lsr=0")
 
 
 def link(image, exports, imports=None):
@@ -197,11 +214,13 @@ def settle():
     wrong = []
     with _lock:
         while _pending:
-            key = next(iter(_pending))
+            key, one = next(iter(_pending.items()))
             try:
-                _built[key] = _settled(_pending.pop(key))
+                _built[key] = _settled(one)
             except RuntimeError as error:
                 wrong.append(error)
+            finally:
+                del _pending[key]  # not before: other threads may run what is not pending
         if _line is not None:
             _line.end()
         _line = None

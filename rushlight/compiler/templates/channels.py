@@ -111,7 +111,7 @@ def conv_kernel(numbers, out, tile, step, distance, epilogue):
 
 
 def _conv_text(numbers, out, rows, vectors, step, distance, epilogue):
-    module = Module()
+    module = Module(many_streams=True)
     f = module.function("conv", KERNEL)
     args, begin, end, worker = f.parameters
     s = Slots(f, args, SLOTS, ("weights", "image", "out", "scratch", "k_offsets", "image_places", "out_places", "lengths"))

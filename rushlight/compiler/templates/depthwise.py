@@ -86,7 +86,7 @@ def _rows(f, s, window, plane, first):
 
 
 def _forward_text(element, numbers, window, turned, epilogue):
-    module = Module()
+    module = Module(many_streams=True)
     f = module.function("depthwise", KERNEL)
     args, begin, end, _ = f.parameters
     s = Slots(f, args, SLOTS, ("x", "weights", "y"))
@@ -146,7 +146,7 @@ def _phases(window, shift, dim):
 
 
 def _spread_text(element, numbers, window, shift, epilogue):
-    module = Module()
+    module = Module(many_streams=True)
     f = module.function("depthwise", KERNEL)
     args, begin, end, _ = f.parameters
     s = Slots(f, args, SLOTS, ("x", "weights", "y"))

@@ -101,7 +101,7 @@ def conv_kernel(numbers, out, rows, vectors, dense_out, packed_out, epilogue):
 
 
 def _conv_text(numbers, out, rows, vectors, dense_out, packed_out, epilogue):
-    module = Module()
+    module = Module(many_streams=True)
     f = module.function("conv", KERNEL)
     args, begin, end, worker = f.parameters
     s = Slots(f, args, SLOTS, ("weights", "image", "out", "scratch", "k_offsets", "out_offsets"))
