@@ -12,7 +12,7 @@ from ..core.kinds import P
 from ..core.meta import Meta, is_one, product, same
 from ..graph.graph import Graph, Node, Store
 from ..graph.views import in_memory, is_part
-from .lower import Reader, obstacle
+from .lower import Reader, obstacle, same_shape
 from .schedule import bytes_of_work
 from .templates.expression import expression_prologue, leaf
 
@@ -85,7 +85,7 @@ class Heads:
         self.within = {n for tail in landmarks.values() for n in tail.inside} - self.stored
         self.kept = {*graph.result_nodes(), *(o.node for o in graph.outputs if isinstance(o, Store))}
         self.kept.update(n for tail in landmarks.values() for n in tail.reads)
-        self.reduced = {node.args[0] for node in graph.nodes if node.op.kind.name == "reduce"}
+        self.reduced = {node.args[0] for node in graph.nodes if node.op.kind.name == "reduce" and 0 not in node.params["dims"]}
         self.found: dict = {}  # operand's root: Head or None
 
     def of(self, contraction: Node) -> dict:
@@ -153,7 +153,7 @@ class Heads:
         if node.op.kind.name != "elementwise" or obstacle(node) or node.dtype.is_complex:
             return False
         inside.add(node)
-        return all(self.expand(n, (*views, tuple(node.shape)), head, inside) for n in node.used)
+        return all(self.expand(n, views if same_shape(n.shape, node.shape) else (*views, tuple(node.shape)), head, inside) for n in node.used)
 
     def small(self, node: Node, operand: Node) -> bool:
         """Whether a value is much smaller than the operand, and takes operations that are better done once."""
@@ -170,7 +170,7 @@ class Heads:
         size, own = guess(product(head.operand.shape)), root.dtype.itemsize
         leaves = {n: n.dtype.itemsize * min(1, guess(product(n.shape)) / size) for n in head.reads}
         work = sum(map(bytes_of_work, head.inside))
-        read_anyway = sum(bytes_ for n, bytes_ in leaves.items() if n in self.reduced)  # in the kernel that reduces it
+        read_anyway = sum(bytes_ for n, bytes_ in leaves.items() if n in self.reduced)  # in the kernel that reduces its rows
         written = sum(leaves.values()) - read_anyway + work + WRITTEN * own + sum(readers) * own
         computed = sum(readers) * (sum(leaves.values()) + work)
         return computed * UNSURE < written

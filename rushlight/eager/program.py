@@ -15,9 +15,9 @@ from ..compiler.pipeline import compile_once, fingerprint
 from ..compiler.schedule import Schedule
 from ..compiler.tail import Tail, Tails
 from ..compiler.templates.contraction import NO_EPILOGUE, Table
-from ..compiler.templates.conv import Convolution, plan_conv, plan_conv_input_grad, plan_conv_weight_grad
+from ..compiler.templates.conv import Convolution, packs, plan_conv, plan_conv_input_grad, plan_conv_weight_grad
 from ..compiler.templates.matmul import Matmul, packings, plan_matmul
-from ..core.expr import guess
+from ..core.expr import Expr, guess
 from ..core.kinds import P
 from ..core.log import logger
 from ..core.meta import Meta, product, row_major, settled
@@ -341,7 +341,7 @@ class Assembler:
         """What contractions compute while they pack: {contraction: {number of an argument: its Head}}."""
         if not settings.kernels:
             return {}
-        heads = Heads(self.graph, self.users, landmarks, lambda node, number: PLANNERS[node.op].packings(node, number) if node.op in PLANNERS and plannable(node) else 0)
+        heads = Heads(self.graph, self.users, landmarks, times_packed)
         found = {node: heads.of(node) for node in landmarks if node.op in PLANNERS}
         return {node: own for node, own in found.items() if own}
 
@@ -379,9 +379,9 @@ class Assembler:
         for head in heads.values():
             fusion_log.debug("%s: %s computes %s", self.name, node.name, head)
         plan, problem, operands = PLANNERS[node.op].plan(self, node, homes[root], root.dtype.name, heads)
-        more = (epilogue,) if node.op in WITH_TAILS else ()
+        more = (epilogue,) if heads or node.op in WITH_TAILS else ()
         if heads:
-            more += tuple(heads[k].prologue() if k in heads else None for k in range(len(node.args)))
+            more += tuple(heads[k].prologue() if k in heads else None for k in range(PLANNERS[node.op].computed))
         after = "".join(f" and {computed}" for computed in (*heads.values(), *([tail] if tail.inside else ())))
         self.add(node, root.shape, plan, problem, more, {**operands, **beside}, after)
         self.work.append(product(root.shape) * node.args[1].shape[-1])
@@ -585,19 +585,40 @@ def plan_product(assembler: Assembler, node: Node, target: Place, dtype: str, he
 def product_packings(node: Node, number: int) -> int:
     """How often a product packs each element of an operand."""
     left, right = node.args
-    if node.op is not P.matmul:
-        return 0
     sizes = [tuple(map(guess, n.shape)) for n in (node, left, right)]
     strides = [tuple(0 if size == 1 else stride for size, stride in zip(shape, row_major(shape))) for shape in sizes]
     problem = Matmul(sizes[0][:-2], *sizes[0][-2:], sizes[1][-1], strides[1], strides[2], strides[0], left.dtype.name)
     return packings(problem)[number]
 
 
-def convolution(x_shape, w_shape, x, y, node: Node) -> Convolution:
-    """The problem for these strides of x and y."""
+def convolution(x_shape, w_shape, x, y, node: Node, x_parts=(), y_parts=()) -> Convolution:
+    """The problem for these strides of x and y, and of what they are computed from."""
     p = node.params
     return Convolution(x_shape[0], x_shape[1], w_shape[0], tuple(x_shape[2:]), tuple(w_shape[2:]), p["stride"], p["padding"], p["dilation"],
-                       p["groups"], node.dtype.name, tuple(x), tuple(y))
+                       p["groups"], node.dtype.name, tuple(x), tuple(y), x_parts, y_parts)
+
+
+def images(assembler: Assembler, node: Node, number: int, name: str, heads):
+    """Where an operand of a convolution lies: ({name: Place}, its strides, the strides of what it is computed from)."""
+    if number not in heads:
+        place = assembler.operand(node.args[number])
+        return {name: place}, place.meta.strides, ()
+    places = assembler.leaves(heads[number])
+    parts = tuple(tuple(place.meta.strides) for place in places)
+    return {f"{name}{k}": place for k, place in enumerate(places)}, parts[0], parts
+
+
+CONVOLVED = {P.conv: ("forward", "y", "x", "weight"), P.conv_input: ("input", "x", "y", "weight"), P.conv_weight: ("weight", "weight", "y", "x")}
+
+
+def image_packings(node: Node, number: int) -> int:
+    """How often a convolution packs each element of an argument; sizes that vary are left alone."""
+    if any(isinstance(size, Expr) for n in (node, *node.used) for size in n.shape):
+        return 0
+    direction, *names = CONVOLVED[node.op]
+    shapes = dict(zip(names, (node.shape, *(n.shape for n in node.args))))
+    x, y = packs(direction, convolution(shapes["x"], shapes["weight"], row_major(shapes["x"]), row_major(shapes["y"]), node))
+    return {"x": x, "y": y}.get(names[1 + number], 0)
 
 
 def is_contiguous(meta: Meta) -> bool:
@@ -605,34 +626,45 @@ def is_contiguous(meta: Meta) -> bool:
 
 
 def plan_forward(assembler: Assembler, node: Node, target: Place, dtype: str, heads):
-    x, w = assembler.operand(node.args[0]), assembler.operand(node.args[1], is_contiguous)
-    problem = convolution(node.args[0].shape, node.args[1].shape, x.meta.strides, row_major(node.shape), node)
-    return plan_conv, problem, {"x": x, "weight": w, "y": target}
+    x, strides, parts = images(assembler, node, 0, "x", heads)
+    w = assembler.operand(node.args[1], is_contiguous)
+    problem = convolution(node.args[0].shape, node.args[1].shape, strides, row_major(node.shape), node, x_parts=parts)
+    return plan_conv, problem, {**x, "weight": w, "y": target}
 
 
 def plan_input(assembler: Assembler, node: Node, target: Place, dtype: str, heads):
-    g, w = assembler.operand(node.args[0]), assembler.operand(node.args[1], is_contiguous)
-    problem = convolution(node.shape, node.args[1].shape, row_major(node.shape), g.meta.strides, node)
-    return plan_conv_input_grad, problem, {"y": g, "weight": w, "x": target}
+    g, strides, parts = images(assembler, node, 0, "y", heads)
+    w = assembler.operand(node.args[1], is_contiguous)
+    problem = convolution(node.shape, node.args[1].shape, row_major(node.shape), strides, node, y_parts=parts)
+    return plan_conv_input_grad, problem, {**g, "weight": w, "x": target}
 
 
 def plan_weight(assembler: Assembler, node: Node, target: Place, dtype: str, heads):
-    g, x = assembler.operand(node.args[0]), assembler.operand(node.args[1])
-    problem = convolution(node.args[1].shape, node.shape, x.meta.strides, g.meta.strides, node)
-    return plan_conv_weight_grad, problem, {"x": x, "y": g, "weight": target}
+    g, g_strides, g_parts = images(assembler, node, 0, "y", heads)
+    x, x_strides, x_parts = images(assembler, node, 1, "x", heads)
+    problem = convolution(node.args[1].shape, node.shape, x_strides, g_strides, node, x_parts, g_parts)
+    return plan_conv_weight_grad, problem, {**x, **g, "weight": target}
 
 
 class Planner:
     """``plan(assembler, node, target, dtype of the target, heads)`` gives what plans a problem, the problem, and its operands; ``output`` is
-    the target's name; ``packings(node, number)`` tells how often a template packs an operand that it is to compute, 0 if it cannot."""
+    the target's name.  The first ``computed`` arguments may be computed: ``packings(node, number)`` tells how often the template packs one of
+    them, 0 if it does not."""
 
-    def __init__(self, plan, output, packings=lambda node, number: 0):
-        self.plan, self.output, self.packings = plan, output, packings
+    def __init__(self, plan, output, computed=0, packings=None):
+        self.plan, self.output, self.computed, self.packings = plan, output, computed, packings
 
 
-PLANNERS = {P.matmul: Planner(plan_product, "c", product_packings), P.int_matmul: Planner(plan_product, "c"), P.conv: Planner(plan_forward, "y"),
-            P.conv_input: Planner(plan_input, "x"), P.conv_weight: Planner(plan_weight, "weight")}
+PLANNERS = {P.matmul: Planner(plan_product, "c", 2, product_packings), P.int_matmul: Planner(plan_product, "c"),
+            P.conv: Planner(plan_forward, "y", 1, image_packings), P.conv_input: Planner(plan_input, "x", 1, image_packings),
+            P.conv_weight: Planner(plan_weight, "weight", 2, image_packings)}
 WITH_TAILS = (P.matmul, P.conv, P.conv_input)
+
+
+def times_packed(node: Node, number: int) -> int:
+    """How often a landmark's template packs each element of an argument, and so could compute it; 0 where it cannot."""
+    planner = PLANNERS.get(node.op)
+    return planner.packings(node, number) if planner and number < planner.computed and plannable(node) else 0
 
 
 def has_rows(meta: Meta) -> bool:

@@ -9,7 +9,7 @@ from ..llvm.types import vector
 from . import pack
 from .blocked import KERNEL, Slots
 from .contraction import ELEMENTS, Step, numbers, written_slots
-from .elements import Strided
+from .elements import APART, SAME, Computed, Layout, Strided, distance
 
 SLACK = 4096     # bytes that may be read past the last image
 MOST_MIXED = 16  # taps that are told apart in registers, where weights lie tap beside tap
@@ -20,21 +20,33 @@ IMAGE_SLOTS = ("x", "image", "channels", "planes", "group_planes", "x_batch", "x
 SIDE_BY_SIDE, EVERY_OTHER, FAR = 1, 2, 0  # how neighbouring pixels of an input lie
 
 
-def image_kernel(element, numbers, pixels):
+PART_STRIDES = ("batch", "channel", "depth", "height", "width")
+
+
+def part_slots(computed):
+    """The slots of what an image is computed from: (all of them, those that are pointers)."""
+    parts = tuple(f"part{k}" for k in range(len(computed.distances))) if computed else ()
+    return tuple(name for part in parts for name in (part, *(f"{part}_{stride}" for stride in PART_STRIDES))), parts
+
+
+def image_kernel(element, numbers, pixels, computed=None):
     """The kernel that writes padded images in blocks of channels, one (image, block) a unit; returns its address.
 
-    `pixels` tells how neighbours along the width lie: SIDE_BY_SIDE, EVERY_OTHER element, or FAR.
+    `pixels` tells how neighbours along the width lie: SIDE_BY_SIDE, EVERY_OTHER element, or FAR. `computed` is the Layout that images are
+    computed by, if they are; channels are its lanes.
     """
-    key = f"channel image {element} {numbers} {pixels}"
-    return jit.build(key, lambda: _image_text(element, numbers, pixels), ["image"])["image"]
+    key = f"channel image {element} {numbers} {pixels} {computed and computed.key}"
+    return jit.build(key, lambda: _image_text(element, numbers, pixels, computed), ["image"])["image"]
 
 
-def _image_text(element, numbers, pixels):
+def _image_text(element, numbers, pixels, computed):
     module = Module()
     f = module.function("image", KERNEL)
     args, begin, end, _ = f.parameters
-    s = Slots(f, args, IMAGE_SLOTS, ("x", "image"))
+    further, parts = part_slots(computed)
+    s = Slots(f, args, IMAGE_SLOTS + further, ("x", "image", *parts))
     word, lanes = numbers.word, numbers.lanes
+    of_elements = replace(numbers, element=element)
     pixel_bytes = lanes * word.bytes
     kind = vector(element, lanes)
 
@@ -46,6 +58,8 @@ def _image_text(element, numbers, pixels):
         channel = f.add(f.mul(group, s.channels), within)
         there = f.minimum(f.sub(s.channels, within), lanes)
         x = f.offset(s.x, f.add(f.mul(batch, s.x_batch), f.mul(channel, s.x_channel)))
+        strides = [[getattr(s, f"{part}_{stride}") for stride in PART_STRIDES] for part in parts]
+        starts = [f.offset(getattr(s, part), f.add(f.mul(batch, own[0]), f.mul(channel, own[1]))) for part, own in zip(parts, strides)]
         image = f.offset(s.image, f.add(f.mul(batch, s.image_bytes), f.mul(plane, s.plane_bytes)))
         x_channel, x_width, width, rows_width, pad = s.x_channel, s.x_width, s.width, s.rows_width, s.pad_width
 
@@ -58,8 +72,8 @@ def _image_text(element, numbers, pixels):
                 count = f.sub(width, first)
                 at = f.offset(source, f.mul(first, pixels * element.bytes))
                 f.when(f.and_(f.compare(">=", count, lanes + pixels - 1), f.compare("==", there, lanes)),
-                       lambda: put(first, [load(f.offset(at, f.mul(x_channel, c)), None) for c in range(lanes)]),
-                       lambda: put(first, [load(f.offset(at, f.mul(x_channel, c)), f.select(f.compare(">", there, c), count, 0))
+                       lambda: put(target, first, [load(f.offset(at, f.mul(x_channel, c)), None) for c in range(lanes)]),
+                       lambda: put(target, first, [load(f.offset(at, f.mul(x_channel, c)), f.select(f.compare(">", there, c), count, 0))
                                            for c in range(lanes)]))
 
             def load(at, count):
@@ -70,20 +84,35 @@ def _image_text(element, numbers, pixels):
                 wide = f.load(vector(element, pixels * lanes), at, mask=mask)
                 return f.convert(f.shuffle(wide, None, range(0, pixels * lanes, pixels)), word)
 
-            def put(first, rows):
-                for k, row in enumerate(pack.transpose(f, rows)):
-                    f.store(row, f.offset(target, f.mul(f.add(first, k), pixel_bytes)), align=word.bytes)
-
             f.loop(0, width, lanes, [], square)
+
+        def put(target, first, rows):
+            for k, row in enumerate(pack.transpose(f, rows)):
+                f.store(row, f.offset(target, f.mul(f.add(first, k), pixel_bytes)), align=word.bytes)
+
+        def calculated(elements, target):
+            """A row of computed elements, along the width or pixel by pixel."""
+            def square(first, _):
+                count = f.sub(width, first)
+                f.when(f.and_(f.compare(">=", count, lanes), f.compare("==", there, lanes)),
+                       lambda: put(target, first, [elements.along(c, first, None) for c in range(lanes)]),
+                       lambda: put(target, first, [elements.along(c, first, f.select(f.compare(">", there, c), count, 0)) for c in range(lanes)]))
+
+            def pixel(k, _):
+                f.store(elements.across(0, k, there, None), f.offset(target, f.mul(k, pixel_bytes)), align=word.bytes)
+
+            if pixels == FAR:
+                f.loop(0, width, 1, [], pixel)
+            else:
+                f.loop(0, width, lanes, [], square)
 
         def gathered(source, target):
             """A row pixel by pixel, its channels neighbours or apart."""
             def pixel(lane_stride, k):
                 at = f.offset(source, f.mul(k, x_width))
-                words = Strided(f, numbers_of_element, at, lane=lane_stride).across(0, 0, there, None)
+                words = Strided(f, of_elements, at, lane=lane_stride).across(0, 0, there, None)
                 f.store(words, f.offset(target, f.mul(k, pixel_bytes)), align=word.bytes)
 
-            numbers_of_element = replace(numbers, element=element)
             neighbours = f.compare("==", x_channel, element.bytes)
             f.when(neighbours, lambda: f.loop(0, width, 1, [], lambda k, _: pixel(None, k)),
                    lambda: f.loop(0, width, 1, [], lambda k, _: pixel(x_channel, k)))
@@ -97,9 +126,14 @@ def _image_text(element, numbers, pixels):
 
             def filled():
                 blank(target, pad)
-                source = f.offset(x, f.add(f.mul(z, s.x_depth), f.mul(y, s.x_height)))
                 first = f.offset(target, f.mul(pad, pixel_bytes))
-                (gathered if pixels == FAR else turned)(source, first)
+                if computed:
+                    places = [Strided(f, of_elements, f.offset(start, f.add(f.mul(z, own[2]), f.mul(y, own[3]))), own[1], own[4])
+                              for start, own in zip(starts, strides)]
+                    calculated(Computed(f, of_elements, computed, places), first)
+                else:
+                    source = f.offset(x, f.add(f.mul(z, s.x_depth), f.mul(y, s.x_height)))
+                    (gathered if pixels == FAR else turned)(source, first)
                 blank(f.offset(first, f.mul(width, pixel_bytes)), f.sub(f.sub(rows_width, width), pad))
 
             f.when(inside, filled, lambda: blank(target, rows_width))
@@ -122,6 +156,12 @@ class ChannelImage:
         self.lanes, self.size, self.word = self.kind.lanes, self.element.bytes, self.kind.word.bytes
         self.blocks = -(-channels // self.lanes)
         self.pixel = self.lanes * self.word
+        self.computed, self.parts = None, ()
+
+    def compute(self, prologue, parts):
+        """Computes the images by a Prologue from parts with these strides, (batch, channel, depth, height, width)."""
+        self.parts = parts
+        self.computed = Layout(prologue, tuple((distance(part[1]), distance(part[4])) for part in parts))
 
     @property
     def plane(self):
@@ -156,8 +196,15 @@ class ChannelImage:
         for k, name in enumerate(("depth", "height", "width")):
             slots.update({name: self.spatial[k], f"pad_{name}": self.pad[k], f"rows_{name}": self.rows[k]})
         sources = {"x": ("pointer", self.operand, start * strides[0] * self.size), "image": ("temp", target, 0)}
+        if self.computed:
+            sources["x"] = ("const", 0)
+            pixels = FAR if any(along == APART for across, along in self.computed.distances if across != SAME) else SIDE_BY_SIDE
+        for k, (part, dtype) in enumerate(zip(self.parts, self.computed.prologue.parts if self.computed else ())):
+            sources[f"part{k}"] = ("pointer", f"{self.operand}{k}", start * part[0] * dtype.itemsize)
+            slots.update({f"part{k}_{name}": stride * dtype.itemsize for name, stride in zip(PART_STRIDES, part)})
         grain = max(1, min(65536 // self.plane, images * planes // (4 * threads)))
-        return Step(image_kernel(self.element, self.kind, pixels), images * planes, grain, written_slots(IMAGE_SLOTS, slots, sources))
+        kernel = image_kernel(self.element, self.kind, pixels, self.computed)
+        return Step(kernel, images * planes, grain, written_slots(IMAGE_SLOTS + part_slots(self.computed)[0], slots, sources))
 
 
 def image_of(c, geometry, taps, operand, strides, group_channels):

@@ -16,9 +16,10 @@ from .channels_plan import ChannelPlan
 from .channels_weight import ChannelWeights
 from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, numbers
 from .depthwise_plan import Depthwise
+from .elements import Prologue
 from .image import Geometry, is_contiguous
 from .implicit_plan import Builder, Product, equidistant, wide_dtype
-from .matmul import Matmul, beside, blocked_plan, dot_plan, extent, plan_matmul, rounding_step
+from .matmul import Matmul, beside, blocked_plan, dot_plan, extent, packings, plan_matmul, rounding_step
 from .tune import pick, planned
 
 
@@ -27,7 +28,8 @@ class Convolution:
     """A convolution y[N, O, *out] of x[N, I, *size] with weights[O, I / groups, *kernel], zeros around the input.
 
     The strides `x` and `y` are in elements, one a dimension of the tensor; () means contiguous. Weights are contiguous.
-    `pad` counts zeros before and after each dimension alike.
+    `pad` counts zeros before and after each dimension alike. `x_parts` and `y_parts`: where x or y is computed by a Prologue, the strides of
+    each of its parts.
     """
 
     batch: int
@@ -42,6 +44,8 @@ class Convolution:
     dtype: str = "float32"
     x: tuple = ()
     y: tuple = ()
+    x_parts: tuple = ()
+    y_parts: tuple = ()
 
     @property
     def out(self):
@@ -51,8 +55,9 @@ class Convolution:
                      for size, kernel, stride, pad, dilation in sizes)
 
 
-def plan_conv(convolution, epilogue=NO_EPILOGUE):
-    """Plans the forward convolution; operands are named "x", "weight" and "y", and the epilogue's as its slots say.
+def plan_conv(convolution, epilogue=NO_EPILOGUE, x_from=None):
+    """Plans the forward convolution; operands are named "x", "weight" and "y", and the epilogue's as its slots say.  `x_from` is the
+    Prologue that computes x, where ``packs`` says that it can be, from parts that are named "x0", "x1" and so on.
 
     Raises ValueError for dtypes without products, channels that groups do not divide, and empty outputs.
 
@@ -61,22 +66,22 @@ def plan_conv(convolution, epilogue=NO_EPILOGUE):
         >>> len(plan.steps)  # pack the weights, pad, multiply
         3
     """
-    return _planned("forward", convolution, epilogue)
+    return _planned("forward", convolution, epilogue, x_from)
 
 
-def plan_conv_input_grad(convolution, epilogue=NO_EPILOGUE):
+def plan_conv_input_grad(convolution, epilogue=NO_EPILOGUE, y_from=None):
     """Plans the gradient of the input (which is also the transposed convolution): "y" and "weight" in, "x" out."""
-    return _planned("input", convolution, epilogue)
+    return _planned("input", convolution, epilogue, None, y_from)
 
 
-def plan_conv_weight_grad(convolution):
+def plan_conv_weight_grad(convolution, epilogue=NO_EPILOGUE, y_from=None, x_from=None):
     """Plans the gradient of the weights: "x" and "y" (the gradient of the output) in, "weight" out."""
-    return _planned("weight", convolution, NO_EPILOGUE)
+    return _planned("weight", convolution, epilogue, x_from, y_from)
 
 
-def _planned(direction, convolution, epilogue):
+def _planned(direction, convolution, epilogue, x_from=None, y_from=None):
     c = _three_dimensional(convolution)
-    return planned(_plan, (direction, c, epilogue, pool.get_num_threads()), Operands(c, epilogue))
+    return planned(_plan, (direction, c, epilogue, pool.get_num_threads(), x_from, y_from), Operands(c, epilogue, x_from, y_from))
 
 
 @dataclass(frozen=True)
@@ -85,11 +90,15 @@ class Operands:
 
     convolution: Convolution
     epilogue: object
+    x_from: Prologue | None = None
+    y_from: Prologue | None = None
 
     def __call__(self):
         c, size = self.convolution, ELEMENTS[self.convolution.dtype].bytes
         found = {"x": extent((c.batch, c.in_channels, *c.size), c.x) * size, "y": extent((c.batch, c.out_channels, *c.out), c.y) * size,
                  "weight": c.out_channels * c.in_channels // c.groups * int(np.prod(c.kernel)) * size}
+        for name, given, shape in (("x", self.x_from, (c.batch, c.in_channels, *c.size)), ("y", self.y_from, (c.batch, c.out_channels, *c.out))):
+            found.update({f"{name}{k}": extent(shape, part) * given.parts[k].itemsize for k, part in enumerate(getattr(c, f"{name}_parts"))})
         return beside(self.epilogue, max(found.values())) | found
 
 
@@ -110,48 +119,119 @@ def _three_dimensional(c):
 
     one, none = (1,) * missing, (0,) * missing
     return replace(c, size=one + c.size, kernel=one + c.kernel, stride=one + c.stride, pad=none + c.pad,
-                   dilation=one + c.dilation, x=strides(c.x, c.in_channels, c.size), y=strides(c.y, c.out_channels, c.out))
+                   dilation=one + c.dilation, x=strides(c.x, c.in_channels, c.size), y=strides(c.y, c.out_channels, c.out),
+                   x_parts=tuple(strides(part, c.in_channels, c.size) for part in c.x_parts),
+                   y_parts=tuple(strides(part, c.out_channels, c.out) for part in c.y_parts))
 
 
 @functools.lru_cache(maxsize=4096)
-def _plan(direction, c, epilogue, threads):
+def _plan(direction, c, epilogue, threads, x_from=None, y_from=None):
     if not c.batch:
         return Contraction((), {})
-    if _is_pixelwise(c):
-        pixels = int(np.prod(c.size))
-        if direction == "weight" or pixels >= 256 or c.batch == 1:
-            return _pixelwise_plan(direction, c, epilogue)
-        # small images go through packed weights, which all of them share, each as one row
-        c = replace(c, size=(1, 1, pixels), x=(*c.x[:2], 0, 0, 1), y=(*c.y[:2], 0, 0, 1))
+    if _is_product(direction, c):
+        return _pixelwise_plan(direction, c, epilogue, x_from, y_from)
+    c = _in_rows(c)
+    if x_from or y_from:
+        return _computed_plan(direction, c, epilogue, threads, x_from, y_from)
     return {"forward": _forward_plan, "input": _input_plan, "weight": _weight_plan}[direction](c, epilogue, threads)
+
+
+def packs(direction, convolution):
+    """Whether a convolution ("forward"), or its gradient of the "input" or the "weight", packs images, so that these may be computed:
+    (x, y), how often each of their elements is packed, 0 where it is not.
+
+    Example:
+        >>> packs("forward", Convolution(1, 32, 32, (8, 8), (3, 3), (1, 1), (1, 1), (1, 1)))
+        (1, 0)
+    """
+    c, threads = _three_dimensional(convolution), pool.get_num_threads()
+    if not c.batch:
+        return 0, 0
+    if _is_product(direction, c):
+        times = packings(_product_of(direction, c)[0])
+        return {"forward": (times[1], 0), "input": (0, times[1]), "weight": times[::-1]}[direction]
+    c = _in_rows(c)
+    if Depthwise(c, threads, turned=direction == "input").suits:
+        return 0, 0
+    if direction == "weight":
+        other = ChannelWeights(c, threads, Geometry(c.size, c.out, c.pad, c.stride, _taps(c)))
+        return (1, 1) if other.suits and max(c.kernel) > 1 else (0, 0)
+    geometry, image, products = (_forward_products if direction == "forward" else _input_products)(c)
+    other = ChannelPlan(c, threads, geometry, *image[:2], image[2] // c.groups, products)
+    found = other.suits and other.cycles() <= Builder(c, threads, geometry, *image).cycles(products)
+    return (int(found), 0) if direction == "forward" else (0, int(found))
+
+
+def _computed_plan(direction, c, epilogue, threads, x_from, y_from):
+    """The plan with channels in the lanes, of which the images are computed while they are packed."""
+    if direction == "weight":
+        other = ChannelWeights(c, threads, Geometry(c.size, c.out, c.pad, c.stride, _taps(c)))
+        images = (other.x, x_from, c.x_parts), (other.y, y_from, c.y_parts)
+    else:
+        geometry, image, products = (_forward_products if direction == "forward" else _input_products)(c)
+        other = ChannelPlan(c, threads, geometry, *image[:2], image[2] // c.groups, products)
+        images = ((other.image, x_from or y_from, c.x_parts or c.y_parts),)
+    if not other.suits:
+        raise ValueError(f"no template computes the images of {c} while it packs them; compute them before")
+    for image, prologue, parts in images:
+        if prologue is not None:
+            image.compute(prologue, parts)
+    return other.plan() if direction == "weight" else other.plan(epilogue)
 
 
 def _is_pixelwise(c):
     """Whether every output looks at one input in the same place, all in memory order."""
     return (set(c.kernel) == {1} and set(c.stride) == {1} and set(c.pad) == {0} and c.groups == 1
-            and is_contiguous(c.x, c.size) and is_contiguous(c.y, c.out))
+            and all(is_contiguous(strides, c.size) or not any(strides[2:]) for strides in (c.x, *c.x_parts, c.y, *c.y_parts)))
 
 
-def _pixelwise_plan(direction, c, epilogue):
+def _of_pixels(strides):
+    """The stride from pixel to pixel where spatial dimensions lie without gaps, or do not count."""
+    return int(any(strides[2:]))
+
+
+def _is_product(direction, c):
+    """Whether a convolution that looks at single pixels is a matrix product as it is."""
+    return _is_pixelwise(c) and (direction == "weight" or int(np.prod(c.size)) >= 256 or c.batch == 1)
+
+
+def _in_rows(c):
+    """The same convolution; small images that are looked at pixel by pixel go through packed weights, which all of them share, each as one row."""
+    if not _is_pixelwise(c):
+        return c
+    x, y, *parts = (tuple((*strides[:2], 0, 0, _of_pixels(strides)) for strides in given) for given in ((c.x,), (c.y,), c.x_parts, c.y_parts))
+    return replace(c, size=(1, 1, int(np.prod(c.size))), x=x[0], y=y[0], x_parts=parts[0], y_parts=parts[1])
+
+
+def _pixelwise_plan(direction, c, epilogue, x_from, y_from):
+    problem, names = _product_of(direction, c)
+    given = {"x": x_from, "y": y_from}
+    return _renamed(plan_matmul(problem, epilogue, given.get(names["a"]), given.get(names["b"])), names)
+
+
+def _product_of(direction, c):
+    """(the Matmul, which of its operands is which) of a convolution that looks at single pixels."""
     pixels = int(np.prod(c.size))
     x, y = (c.x[0], c.x[1], 1), (c.y[0], c.y[1], 1)
+    x_parts, y_parts = (tuple((*part[:2], _of_pixels(part)) for part in parts) for parts in (c.x_parts, c.y_parts))
+    if direction == "weight":
+        a_parts, b_parts = tuple((y[1], y[2], y[0]) for y in y_parts), tuple((x[2], x[1], x[0]) for x in x_parts)
+        return Matmul((), c.out_channels, c.in_channels, pixels, y[1:], (1, x[1]), (c.in_channels, 1), c.dtype,
+                      sums=(c.batch, y[0], x[0]), a_parts=a_parts, b_parts=b_parts), {"a": "y", "b": "x", "c": "weight"}
+    b_parts = tuple((*part, 0) for part in x_parts or y_parts)
     if direction == "forward":
-        names = {"a": "weight", "b": "x", "c": "y"}
-        problem = Matmul((c.batch,), c.out_channels, pixels, c.in_channels, (0, c.in_channels, 1), x, y, c.dtype)
-    elif direction == "input":
-        names = {"a": "weight", "b": "y", "c": "x"}
-        problem = Matmul((c.batch,), c.in_channels, pixels, c.out_channels, (0, 1, c.in_channels), y, x, c.dtype)
-    else:
-        names = {"a": "y", "b": "x", "c": "weight"}
-        problem = Matmul((), c.out_channels, c.in_channels, pixels, y[1:], (1, x[1]), (c.in_channels, 1), c.dtype,
-                         sums=(c.batch, y[0], x[0]))
-    return _renamed(plan_matmul(problem, epilogue), names)
+        problem = Matmul((c.batch,), c.out_channels, pixels, c.in_channels, (0, c.in_channels, 1), x, y, c.dtype, b_parts=b_parts)
+        return problem, {"a": "weight", "b": "x", "c": "y"}
+    problem = Matmul((c.batch,), c.in_channels, pixels, c.out_channels, (0, 1, c.in_channels), y, x, c.dtype, b_parts=b_parts)
+    return problem, {"a": "weight", "b": "y", "c": "x"}
 
 
 def _renamed(plan, names):
-    """The plan with its operands renamed."""
+    """The plan with its operands renamed, and what they are computed from."""
     def slot(slot):
-        return (slot[0], names.get(slot[1], slot[1]), slot[2]) if slot[0] == "pointer" else slot
+        if slot[0] != "pointer" or slot[1][0] not in names or not (slot[1] in names or slot[1][1:].isdecimal()):
+            return slot
+        return slot[0], names[slot[1][0]] + slot[1][1:], slot[2]
 
     steps = tuple(replace(step, slots=tuple(map(slot, step.slots))) for step in plan.steps)
     return replace(plan, steps=steps)
@@ -166,11 +246,16 @@ def _forward_plan(c, epilogue, threads):
     alone = Depthwise(c, threads)
     if alone.suits and pick("straight from memory", (True, False)):
         return alone.plan(epilogue)
+    return _products_plan(c, epilogue, threads, *_forward_products(c))
+
+
+def _forward_products(c):
+    """(geometry, the image's operand, strides and channels, its products)."""
     geometry = Geometry(c.size, c.out, c.pad, c.stride, _taps(c))
     group_out, group_in = c.out_channels // c.groups, c.in_channels // c.groups
     row_weights = group_in * int(np.prod(c.kernel))
     whole = Product(geometry.taps, c.out, "y", c.y, 0, group_out, group_in, None, row_weights, group_out * row_weights)
-    return _products_plan(c, epilogue, threads, geometry, ("x", c.x, c.in_channels), [whole])
+    return geometry, ("x", c.x, c.in_channels), [whole]
 
 
 def _products_plan(c, epilogue, threads, geometry, image, products):
@@ -185,10 +270,14 @@ def _products_plan(c, epilogue, threads, geometry, image, products):
 
 
 def _input_plan(c, epilogue, threads):
-    """Every phase of x (its positions modulo the stride) sums its own taps of y, as a convolution of stride one."""
     alone = Depthwise(c, threads, turned=True)
     if alone.suits and pick("straight from memory", (True, False)):
         return alone.plan(epilogue)
+    return _products_plan(c, epilogue, threads, *_input_products(c))
+
+
+def _input_products(c):
+    """Every phase of x (its positions modulo the stride) sums its own taps of y, as a convolution of stride one."""
     phases = [_input_phases(*dim) for dim in zip(c.size, c.kernel, c.stride, c.pad, c.dilation)]
     # one padded image serves all phases: the widest reach on either side
     pad = tuple(max(e - first for _, first, _, taps in dim for _, e in taps or [(0, 0)]) for dim in phases)
@@ -199,7 +288,7 @@ def _input_plan(c, epilogue, threads):
     geometry = Geometry(c.out, most, pad, (1, 1, 1), every)
     size = ELEMENTS[c.dtype].bytes
     products = [_input_product(c, phase, size) for phase in product(*reach) if all(count for _, count, _ in phase)]
-    return _products_plan(c, epilogue, threads, geometry, ("y", c.y, c.out_channels), products)
+    return geometry, ("y", c.y, c.out_channels), products
 
 
 def _input_product(c, phase, itemsize):
