@@ -69,10 +69,15 @@ def own(gradient, value):
     return P.copy(gradient) if value.meta.contiguous and not gradient.meta.contiguous else gradient
 
 
-def spent(tensor):
+def ended(tensor):
+    """The tensor with a history that ends in tensors which nobody sees."""
+    return spent(tensor, lambda *gradients: ())
+
+
+def spent(tensor, function=None):
     """The tensor with a history that a backward pass has used up."""
     step = Step()
-    step.kind, step.outputs, step.extra = FUNCTION, (tensor.meta,), "CompiledBackward0"
+    step.kind, step.outputs, step.extra, step.function = FUNCTION, (tensor.meta,), "CompiledBackward0", function
     step.edges = step.slots = ()
     tensor.step, tensor.output, tensor.needs_grad = step, 0, 1
     return tensor

@@ -5,7 +5,7 @@ import collections
 import functools
 import types
 
-from ..autograd.program import spent
+from ..autograd.program import ended, spent
 from ..core.expr import Expr, Printer
 from ..core.log import logger
 from ..core.native import state
@@ -119,7 +119,7 @@ def made(cls, new, attributes):
 NAMES = {"FunctionType": types.FunctionType, "MethodType": types.MethodType, "CellType": types.CellType, "Partial": functools.partial,
          "ITERATOR": iterator_at, "UNPACK": unpacked, "TRACED": traced, "SET": store_item, "DELETE": delete_item, "REFILL": refill, "RESET": reset,
          "EVERY": slice(None), "DELATTR": remove_attribute, "INPLACE": INPLACE, "END": END, "GRAD": GradMode, "SETATTR": object.__setattr__,
-         "SPENT": spent, "PARAMETER": Parameter, "LOG": logged, "WARN": warned}
+         "SPENT": spent, "ENDED": ended, "PARAMETER": Parameter, "LOG": logged, "WARN": warned}
 
 
 class Writer:
@@ -522,7 +522,14 @@ class Writer:
             seen = node in written and (leaf.origin in self.outputs or self.read_after(node, leaf.origin))
             if node in entangled or seen or leaf.shares is not None and (node in alive or leaf.shares in written or node in written):
                 raise Again(leaf.place, Break("RB011", "a tensor that requires grad, made here, lives on with what depends on it or shares its memory"))
-        return [*made, *(f"{self.outputs[node]}.requires_grad_()" for node in alive if node not in self.parameters)]
+        made += [f"{self.outputs[node]}.requires_grad_()" for node in alive if node not in self.parameters]
+        return made + [f"ENDED({name})" for node, name in self.outputs.items() if node in self.carrying and self.is_closed(node, alive)]
+
+    def is_closed(self, node, alive) -> bool:
+        """Whether the history of an output goes back only to leaves made here that are gone."""
+        machine = self.machine
+        starts = [n for n, value in machine.inputs().items() if value.fake.needs_grad]
+        return not machine.reach([*starts, *alive]).get(node) and bool(machine.reach(list(machine.recorder.leaves)).get(node))
 
     def read_after(self, node, other) -> bool:
         """Whether a node is read after another."""

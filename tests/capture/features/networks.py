@@ -306,7 +306,53 @@ def functional_zoo(x, m):
     return m(x)
 
 
-@case(breaks="RB001")
+@case()
 def module_made_inside(x):
-    layer = nn.ReLU()
-    return layer(x)
+    layer = nn.Sequential(nn.ReLU(), nn.Flatten(0))
+    return layer(x), len(layer)
+
+
+@case(given=seeded(lambda: Block))
+def network_made_inside(x, make):
+    net = make()
+    out = net(x)
+    return (out * 0).sum() + sum(p.numel() for p in net.parameters()), [n for n, _ in net.named_parameters()], net.calls, net.seen, out.requires_grad
+
+
+@case()
+def parameters_made_inside(x):
+    p, q = nn.Parameter(torch.ones(4)), nn.Parameter(torch.arange(4.0), requires_grad=False)
+    with torch.no_grad():
+        p.mul_(3)
+    (p * x * q).sum().backward()
+    return p, p.grad, q, isinstance(p, nn.Parameter), type(q) is nn.Parameter
+
+
+@case()
+def network_trained_inside(x):
+    net = nn.Linear(4, 2)
+    nn.init.constant_(net.weight, 0.5)
+    nn.init.zeros_(net.bias)
+    net(x).square().sum().backward()
+    with torch.no_grad():
+        for p in net.parameters():
+            p -= 0.1 * p.grad
+    net.zero_grad()
+    return net, net.weight.grad
+
+
+@case(breaks="RB001")
+def parameter_over_memory_from_outside(x):
+    p = nn.Parameter(x)
+    with torch.no_grad():
+        p.add_(1)
+    return p, x
+
+
+@case(breaks="RB011", graphs=2)
+def parameter_made_of_what_is_seen(x):
+    t = torch.zeros(4)
+    p = nn.Parameter(t)
+    with torch.no_grad():
+        p.add_(1)
+    return p, t + x
