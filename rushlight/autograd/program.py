@@ -20,7 +20,7 @@ def gradients(outputs, cotangents, inputs, again, recorded):
     """
     trace = interpret.top()
     if not isinstance(trace, Trace):
-        return grad(outputs, inputs, cotangents, retain_graph=again, create_graph=recorded, materialize_grads=True)
+        return apart(grad(outputs, inputs, cotangents, retain_graph=again, create_graph=recorded, materialize_grads=True), cotangents)
     with recording(recorded):
         weights = [P.full(shape=tuple(o.shape), value=1, dtype=o.dtype) if g is None else g for o, g in zip(outputs, cotangents)]
         weights = [P.after(w, mark_of(o)) if o.numel() else w for w, o in zip(weights, outputs)]  # tells where the backward pass begins
@@ -59,6 +59,15 @@ def mark_of(value):
     """One element of a value: what comes after it comes after the value."""
     rank = len(value.shape)
     return P.reshape(P.slice(value, starts=(0,) * rank, steps=(1,) * rank, shape=(1,) * rank), shape=())
+
+
+def apart(gradients, others):
+    """Gradients that may be written to: copies of those that share memory with each other or with ``others``, or with themselves."""
+    seen, found = {id(g.storage) for g in others if g is not None}, []
+    for g in gradients:
+        found.append(g.contiguous() if not g.is_contiguous() else g.clone() if id(g.storage) in seen else g)
+        seen.add(id(g.storage))
+    return tuple(found)
 
 
 def own(gradient, value):

@@ -420,7 +420,9 @@ class Attributes:
             return self.from_python(self.class_of(owner))
         if name == "grad" and owner.source is not None:
             return self.wrap(owner.real.grad, self.place_of(owner).attribute("grad"))
-        if name == "grad" and fake.node in self.recorder.leaves:
+        if name == "retains_grad" and owner.source is None:
+            return Constant(self.retains(owner))
+        if name == "grad" and (fake.node in self.recorder.leaves or self.retains(owner)):
             return Constant(None)
         if name == "backward":
             return Method(self.from_python(_tensor_backward), owner)

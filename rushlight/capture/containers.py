@@ -359,6 +359,8 @@ class Containers:
         if isinstance(owner, TensorValue):
             if name == "register_hook" and len(arguments) == 1 and not keywords:
                 return self.register_hook(owner, *arguments)
+            if name == "retain_grad":
+                return self.retain_grad(owner)
             return self.run_framework(getattr(type(owner.fake), name), [owner, *arguments], keywords)
         family = next((family for cls, family in FAMILIES.items() if isinstance(owner, cls)), None)
         handler = getattr(self, f"{family}_{name.strip('_')}", None) if family else None

@@ -501,9 +501,11 @@ class Writer:
         machine = self.machine
         statements = self.leaves()
         if not machine.used:
+            machine.unseen(self.carrying)
             return statements
         carrying = [(node, name) for node, name in self.outputs.items() if node in self.carrying]
         spent = machine.spent([node for node, _ in carrying])
+        machine.unseen([node for over, (node, _) in zip(spent, carrying) if not over])
         machine.recorder.plain = all(spent)
         machine.recorder.history |= any(spent) and not all(spent)
         return [*statements, *(f"SPENT({name})" for over, (_, name) in zip(spent, carrying) if over)]

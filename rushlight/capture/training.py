@@ -122,9 +122,13 @@ class Training:
             if not all(any(c is leaf for leaf in leaves) for c in chosen):
                 raise Break("RB011", "backward() into chosen inputs that are not leaves of the graph")
             leaves = chosen
+        observed = self.observed_by([o.fake.node for o in outputs])
         before = [self.force(self.getattr(leaf, "grad")) for leaf in leaves]
-        for leaf, found in zip(leaves, self.derive(outputs, weights, leaves, self.flag(retain_graph, recorded), recorded)):
-            self.deliver(leaf, found, before.pop(0), recorded)
+        found = self.derive(outputs, weights, [*observed, *leaves], self.flag(retain_graph, recorded), recorded)
+        for tensor, gradient in zip(observed, found):
+            self.observed(tensor, gradient)
+        for leaf, gradient in zip(leaves, found[len(observed):]):
+            self.deliver(leaf, gradient, before.pop(0), recorded)
         return Constant(None)
 
     def deliver(self, leaf, gradient, before, recorded):
@@ -133,15 +137,19 @@ class Training:
         for hook in hooks:
             changed = self.now(self.from_python(hook), [gradient])
             gradient = gradient if isinstance(changed, Constant) else changed
-        if isinstance(before, TensorValue):
-            if recorded or before.fake.needs_grad:
-                gradient = self.run_framework(OPS["add"], [before, gradient], {})
-            else:
-                with recording(False):
-                    gradient = self.run_framework(OPS["add_"], [before, gradient], {})
+        gradient = self.accumulated(before, gradient, recorded)
         self.put(leaf, "grad", gradient, False)
         for hook in afterwards:
             self.now(self.from_python(hook), [leaf])
+
+    def accumulated(self, before, gradient, recorded):
+        """A gradient added to what was there before, if anything was."""
+        if not isinstance(before, TensorValue):
+            return gradient
+        if recorded or before.fake.needs_grad:
+            return self.run_framework(OPS["add"], [before, gradient], {})
+        with recording(False):
+            return self.run_framework(OPS["add_"], [before, gradient], {})
 
     def grad(self, outputs, inputs, grad_outputs=Constant(None), retain_graph=Constant(None), create_graph=Constant(False), only_inputs=None,
              allow_unused=Constant(None), is_grads_batched=Constant(False), materialize_grads=Constant(False)):
@@ -150,6 +158,8 @@ class Training:
             raise Break("RB011", "autograd.grad(is_grads_batched=True)")
         outputs, inputs, recorded = self.tensors(outputs), self.tensors(inputs), self.flag(create_graph)
         weights = self.weights_of(outputs, grad_outputs)
+        if self.observed_by([o.fake.node for o in outputs]):
+            raise Break("RB011", "autograd.grad() of values whose gradients hooks watch")
         used = self.dependent([o.fake.node for o in outputs], inputs)
         if not all(used) and not self.flag(materialize_grads):
             raise Break("RB011", "autograd.grad() of an input that is not used")

@@ -41,13 +41,73 @@ def hook_then_backward(x, w):
     return w.grad + 1
 
 
-@case(2, "RB011", given=leaf)
+@case(given=leaf)
 def hook_that_keeps(x, w):
     seen = []
     h = w * x
     h.register_hook(lambda g: seen.append(g.shape))
     h.sum().backward()
     return seen
+
+
+@case(given=leaf)
+def hooks_with_effects(x, w):
+    count, seen = 0, []
+
+    def hook(g):
+        nonlocal count
+        for _ in range(2):
+            count += 1
+
+    h = w * x
+    h.register_hook(hook)
+    y = h.sin()
+    y.register_hook(lambda g: seen.append(g.sum()))
+    h.register_hook(lambda g: print("gradient of", tuple(g.shape)))
+    (y * 2).sum().backward(retain_graph=True)
+    y.sum().backward()
+    return count, seen, w.grad
+
+
+@case(given=leaf)
+def gradients_of_intermediate_values(x, w):
+    h = w * x
+    h.retain_grad()
+    y = h * 2
+    y.retain_grad()
+    before = h.grad, h.retains_grad, w.retains_grad
+    y.sum().backward(retain_graph=True)
+    y.sum().backward()
+    return before, h.grad, y.grad, w.grad
+
+
+@case(2, "RB011", given=leaf)
+def hook_called_later(x, w):
+    seen = []
+    h = w * x
+    h.register_hook(lambda g: seen.append(g.shape))
+    return h.sum(), seen
+
+
+@case(2, "RB011", given=leaf)
+def gradient_kept_later(x, w):
+    h = w * x
+    h.retain_grad()
+    return h
+
+
+@case(2, "RB011", given=leaf)
+def hook_with_effects_that_changes(x, w):
+    seen = []
+
+    def double(g):
+        seen.append(1)
+        return g * 2
+
+    h = w * x
+    h.register_hook(double)
+    h.sum().backward()
+    return seen, w.grad
 
 
 @case(2, ("RB001", "RB004", "RB011"), given=leaf)
