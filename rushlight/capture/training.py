@@ -224,11 +224,11 @@ class Training:
             raise Break("RB004", "an optimizer that was changed in the compiled function")
         return owner.value, owner.source or self.constant_source(owner.value)
 
-    def optimizer_step(self, owner, closure=Constant(None)):
-        """``optimizer.step()``: its tensor updates become nodes; what is counted and computed in Python runs before the graph."""
+    def optimizer_step(self, owner):
+        """What ``optimizer.step()`` does between its hooks: tensor updates become nodes; what is counted and computed in Python runs before the graph."""
         optimizer, source = self.optimizer_of(owner)
-        if not isinstance(self.force(closure), Constant) or type(optimizer).step is not Optimizer.step or hooked(optimizer):
-            raise Break("RB001", "an optimizer's step with a closure or hooks")
+        if any(map(self.altered, (optimizer.param_groups, *optimizer.param_groups, *(group["params"] for group in optimizer.param_groups)))):
+            raise Break("RB004", "the step of an optimizer whose settings were changed in the compiled function before it")
         due = []
         for group in optimizer.param_groups:
             if group.get("differentiable"):
@@ -251,6 +251,11 @@ class Training:
         self.updates(optimizer, due, numbers)
         self.numbers.append(plan)
         return Constant(None)
+
+    def altered(self, container) -> bool:
+        """Whether the program has changed a container from outside."""
+        known = self.wrapped.get(id(container))
+        return known is not None and known.changed
 
     def updates(self, optimizer, due, places):
         """Records the updates; ``places`` are the texts of each parameter's numbers."""
@@ -303,10 +308,6 @@ def same_hooks(leaf, hooks) -> bool:
     return hooks == (tuple((leaf.hooks or {}).values()), tuple(getattr(leaf, "_post_accumulate_hooks", {}).values()))
 
 
-def hooked(optimizer) -> bool:
-    return bool(optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks)
-
-
 def kept(value):
     """What a compiled step assumes of a setting: numbers are run-time values, apart from whether they are zero."""
     if isinstance(value, (tuple, list)):
@@ -351,7 +352,7 @@ class Numbers(Groups):
         return [first.setdefault(self.optimizer.agreement(self.optimizer.state[p], group), k) for k, (p, group) in enumerate(self.due)]
 
     def holds(self, optimizer) -> bool:
-        if optimizer is not self.optimizer or not super().holds(optimizer) or self.settings != self.settings_of(optimizer) or hooked(optimizer):
+        if optimizer is not self.optimizer or not super().holds(optimizer) or self.settings != self.settings_of(optimizer):
             return False
         state = optimizer.state
         for p, own, before in self.states:
@@ -379,5 +380,5 @@ class Numbers(Groups):
         return out
 
 
-HANDLERS = {_tensor_backward: Training.tensor_backward, backward: Training.backward, grad: Training.grad, Optimizer.step: Training.optimizer_step,
+HANDLERS = {_tensor_backward: Training.tensor_backward, backward: Training.backward, grad: Training.grad, Optimizer.update_all: Training.optimizer_step,
             Optimizer.zero_grad: Training.zero_grad, checkpoint: Training.checkpoint}

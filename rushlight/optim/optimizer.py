@@ -97,6 +97,13 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
+        self.update_all()
+        for hook in list(self._optimizer_step_post_hooks.values()):
+            hook(self, (closure,), {})
+        return loss
+
+    def update_all(self):
+        """Updates every parameter that has a gradient: what a step does between its hooks."""
         known: dict = {}
         for p, gradient, state, group in self.due():
             with recording(False):
@@ -107,9 +114,6 @@ class Optimizer:
                     update_pairs(self, p, gradient, state, group, numbers)
                 else:
                     self.update(p, gradient, state, group, *numbers)
-        for hook in list(self._optimizer_step_post_hooks.values()):
-            hook(self, (closure,), {})
-        return loss
 
     def due(self):
         """(parameter, gradient, state, group) for each parameter that has a gradient, its state prepared."""
