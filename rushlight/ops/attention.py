@@ -15,6 +15,7 @@ from ..core.tensor import refuse_where
 from .activation import dropout
 from .dropping import blocks_drawn
 from .flash import flash, refusal
+from .promotion import wide
 from .random import draw
 
 F = "nn.functional"
@@ -239,10 +240,10 @@ def bilinear(input1, input2, weight, bias=None):
     if input1.size(-1) != weight.size(1) or input2.size(-1) != weight.size(2):
         raise RuntimeError(f"bilinear(): input sizes do not match weight size: got {input1.size(-1)} and {input2.size(-1)} but expected {weight.size(1)} and {weight.size(2)}")
     lead = tuple(input1.shape[:-1])
-    a, b = input1.reshape(-1, input1.size(-1)), input2.reshape(-1, input2.size(-1))
-    out = ((a @ weight.permute(1, 0, 2).reshape(weight.size(1), -1)).reshape(-1, weight.size(0), weight.size(2)) * b.unsqueeze(1)).sum(-1)
-    out = out if bias is None else out + bias
-    return out.reshape(*lead, weight.size(0))
+    a, b, w = wide(input1.reshape(-1, input1.size(-1))), wide(input2.reshape(-1, input2.size(-1))), wide(weight)
+    out = ((a @ w.permute(1, 0, 2).reshape(w.size(1), -1)).reshape(-1, w.size(0), w.size(2)) * b.unsqueeze(1)).sum(-1)
+    out = out if bias is None else out + wide(bias)
+    return out.reshape(*lead, w.size(0)).to(input1.dtype)
 
 
 @op(composite=True, method=False)

@@ -1,13 +1,15 @@
 """Running sums, products and extremes along a dimension."""
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from ..core.dtypes import int64
 from ..core.kinds import Foreign, P, Scan
 from ..core.op import op, sample
 from ..core.tensor import wrapped
-from .prims import primitive
+from .prims import adjoint, primitive
 from .promotion import wide
 
 
@@ -84,19 +86,27 @@ cumsum, cumprod = running("cumsum", P_cumsum), running("cumprod", P_cumprod)
 
 
 def logcumsumexp_gradient(g, y, x, dim):
-    if x.dtype.is_complex:
-        back = P.flip(P.cumsum(P.flip(P.mul(g, P.conj(P.exp(P.neg(y)))), dims=(dim,)), dim=dim), dims=(dim,))
-        return [P.mul(P.conj(P.exp(x)), back)]
-    return [P.weighed_sum(g, x, y, dim=dim, later=True)]
+    return [adjoint(P.weighed_sum(adjoint(g), x, y, dim=dim, later=True))]
+
+
+def sum_of_logs(total, x):
+    """log(exp(total) + exp(x)) of complex numbers; its angle is counted on from that of the larger one."""
+    larger = total.real > x.real
+    high, low = np.where(larger, total, x), np.where(larger, x, total)
+    finite = np.isfinite(high.real)
+    return np.where(finite, high + np.log1p(np.exp(np.where(finite, low - high, 0))), high)
 
 
 def running_log_sum(x, dim):
     """log of the running sum of exp(x), carried in float64, so that a long sum loses nothing."""
+    if x.dtype.kind == "c":
+        rows = np.moveaxis(x, dim, 0).astype(np.complex128)
+        return np.moveaxis(np.stack(list(itertools.accumulate(rows, sum_of_logs))), 0, dim).astype(x.dtype) if len(rows) else x
     return np.logaddexp.accumulate(x, dim, dtype=np.float64).astype(x.dtype)
 
 
 def weighed_sum_numpy(v, x, y, dim, later):
-    """In logarithms, positive and negative v apart, so that nothing overflows where x is far from y."""
+    """In logarithms, positive and negative v of real numbers apart, so that nothing overflows where x is far from y."""
     def along(part):
         with np.errstate(divide="ignore"):
             logs = np.log(part)
@@ -104,13 +114,13 @@ def weighed_sum_numpy(v, x, y, dim, later):
             return np.exp(running_log_sum(logs + x, dim) - y)
         return np.exp(np.flip(running_log_sum(np.flip(logs - y, dim), dim), dim) + x)
 
-    return along(np.maximum(v, 0)) - along(np.maximum(-v, 0))
+    return along(v) if v.dtype.kind == "c" else along(np.maximum(v, 0)) - along(np.maximum(-v, 0))
 
 
 def weighed_sum_gradient(g, out, v, x, y, dim, later):
     """The sum over later positions is the transpose of that over earlier ones."""
-    back = P.weighed_sum(g, x, y, dim=dim, later=not later)
-    own, other = P.mul(g, out), P.mul(v, back)
+    back = adjoint(P.weighed_sum(adjoint(g), x, y, dim=dim, later=not later))
+    own, other = P.mul(g, adjoint(out)), P.mul(adjoint(v), back)
     return [back, own, P.neg(other)] if later else [back, other, P.neg(own)]
 
 
@@ -119,15 +129,7 @@ P_weighed_sum = primitive("weighed_sum", Foreign(weighed_sum_numpy, lambda v, x,
                           doc="out[i] = sum of v[j] exp(x[i] - y[j]) over j >= i (later), or of v[j] exp(x[j] - y[i]) over j <= i.")
 
 
-def logcumsumexp_numpy(x, dim):
-    if x.dtype.kind != "c":
-        return running_log_sum(x, dim)
-    high = x.real.max(dim, keepdims=True, initial=-np.inf)
-    high = np.where(np.isfinite(high), high, 0)
-    return np.log(np.cumsum(np.exp(x - high), dim)) + high
-
-
-P_logcumsumexp = primitive("logcumsumexp", Foreign(logcumsumexp_numpy, same_meta, logcumsumexp_gradient), lambda x, dim: 0, arity=1)
+P_logcumsumexp = primitive("logcumsumexp", Foreign(running_log_sum, same_meta, logcumsumexp_gradient), lambda x, dim: 0, arity=1)
 
 
 @op(samples=(sample((3, 4), 1), sample((3,), 0)))
