@@ -59,14 +59,11 @@ def launch(tensors, gradients, retain, create, inputs, accumulate):
                 raise RuntimeError("One of the differentiated Tensors does not require grad")
             run.captures.setdefault(step, []).append((slot, place))
         run.needed = reaching([r[0] for r in roots], set(run.captures))
-    steps = [step for step, _, _ in roots]
-    engine.count_pending(steps)
-    first = []
-    for step, slot, gradient in roots:
-        engine.deliver(step, slot, gradient)
-        if step not in first:
-            first.append(step)
+    first = list(dict.fromkeys(step for step, _, _ in roots))
     try:
+        engine.begin(run, first)
+        for step, slot, gradient in roots:
+            engine.deliver(run, step, slot, gradient)
         engine.drive(run, first)
     except Exception:
         if state.anomaly:
@@ -74,8 +71,7 @@ def launch(tensors, gradients, retain, create, inputs, accumulate):
             explain()
         raise
     finally:
-        for step in first:
-            step.buffer = None
+        engine.end(run, first)
     return run
 
 

@@ -258,3 +258,86 @@ def test_dropout_keeps_its_mask():
     assert all(n.op.name != "prims.random_bits" for n in graph.nodes) and graph.inputs[0].dtype is rl.bool
     found, = rl.autograd.grad(y, x, rl.ones(64))
     assert found.tolist() == y.tolist()
+
+
+def test_backward_within_a_backward_with_leaves_of_both():
+    def program(t):
+        class Sum(t.autograd.Function):
+            @staticmethod
+            def forward(ctx, *parameters):
+                ctx.save_for_backward(*parameters)
+                return sum(p.sum() for p in parameters)
+
+            @staticmethod
+            def backward(ctx, gradient):
+                a, b = ctx.saved_tensors
+                with t.enable_grad():
+                    inner, = t.autograd.grad((a * a * b).sum(), (a,))
+                return inner * gradient, inner.exp() * gradient
+
+        a, b = t.tensor([1.0, 2.0], requires_grad=True), t.tensor([0.5, 0.25], requires_grad=True)
+        (Sum.apply(a, b) * 3 + (a * b).sum()).backward()
+        return [a.grad, b.grad]
+    same(program)
+
+
+def test_backward_within_a_backward_through_the_same_steps():
+    def program(t):
+        class Twice(t.autograd.Function):
+            @staticmethod
+            def forward(ctx, x, holder):
+                ctx.holder = holder
+                return x.clone()
+
+            @staticmethod
+            def backward(ctx, gradient):
+                with t.enable_grad():
+                    ctx.holder[0].sum().backward(retain_graph=True)
+                return gradient * 2, None
+
+        x = t.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        shared = x.sin() * 2
+        y = Twice.apply(shared, [shared])
+        (y.cos() + shared * shared).sum().backward(retain_graph=True)
+        return [x.grad]
+    same(program)
+
+
+def test_reentrant_checkpoint_of_a_tied_weight():
+    def program(t):
+        from importlib import import_module
+        checkpoint = import_module(t.__name__ + ".utils.checkpoint").checkpoint
+        w = t.tensor([[0.5, -1.0], [0.25, 2.0]], requires_grad=True)
+        x = t.tensor([[1.0, 2.0]], requires_grad=True)
+        y = checkpoint(lambda h: (h @ w).tanh(), x @ w, use_reentrant=True)
+        (y @ w).sum().backward()
+        return [w.grad, x.grad]
+    same(program)
+
+
+def test_threads_with_shared_parameters():
+    weights = [rl.full((64, 64), 0.01 * k, requires_grad=True) for k in range(1, 5)]
+    x = rl.ones(64, 64)
+
+    def run():
+        y = x
+        for w in weights:
+            y = (y @ w).tanh() + y
+        return rl.autograd.grad(y.sum(), weights)
+
+    wanted = [g.clone() for g in run()]
+    found = []
+
+    def work():
+        for _ in range(40):
+            found.append(run())
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert len(found) == 120
+    for gradients in found:
+        for a, b in zip(gradients, wanted):
+            rl.testing.assert_close(a, b)

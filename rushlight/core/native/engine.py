@@ -1,4 +1,8 @@
-"""The backward engine: runs steps, latest first, each once all of its gradients have arrived."""
+"""The backward engine: runs steps, latest first, each once all of its gradients have arrived.
+
+What a run knows of a step stands in the step itself.  Where several runs are under way (in threads, or since a step's own backward runs one) and
+reach the same step, the one that touches it has its own entries there, and keeps for the others what was theirs.
+"""
 from __future__ import annotations
 
 from .language import cast, filled, i64, native, new_tuple, tuple_set
@@ -11,6 +15,7 @@ class Run:
     """What one backward pass knows."""
 
     epoch: i64
+    kept: dict  # steps that another run took over -> (pending, buffer)
     retain: i64  # keep what steps saved
     create: i64  # record the backward itself
     captures: dict  # step -> list of (slot, place in ``captured``), for ``autograd.grad``
@@ -20,21 +25,50 @@ class Run:
     needed: object  # a set of steps worth running, or None for all
 
 
-counter = Run()
+@native
+class Runs:
+    """The number of the last run, and those that are under way."""
+
+    epoch: i64
+    active: list
+
+
+runs = Runs()
+runs.active = []
 
 
 @native
-def count_pending(roots: list) -> i64:
-    """Counts, for every step reachable from the roots, the gradients it will get; returns the number of this run."""
-    counter.epoch += 1
-    epoch = counter.epoch
+def claim(run: Run, step: Step) -> None:
+    """Makes the entries of a step those of this run."""
+    active = runs.active
+    for k in range(len(active)):
+        other = cast(Run, active[k])
+        if other.epoch == step.epoch:
+            if other.kept is None:
+                other.kept = {}
+            other.kept[step] = (step.pending, step.buffer)
+    step.epoch = run.epoch
+    step.pending = 0
+    step.buffer = None
+    if run.kept is not None:
+        found = run.kept.get(step)
+        if found is not None:
+            step.pending = found[0]
+            step.buffer = found[1]
+
+
+@native
+def begin(run: Run, roots: list) -> None:
+    """Counts, for every step reachable from the roots, the gradients it will get."""
+    runs.epoch += 1
+    epoch = runs.epoch
+    run.epoch = epoch
+    runs.active.append(run)
     pending: list = []
     for k in range(len(roots)):
         root = cast(Step, roots[k])
         if root.epoch != epoch:
-            root.epoch = epoch
-            root.pending = 0
-            root.buffer = None
+            claim(run, root)
             pending.append(root)
     while len(pending) > 0:
         step = cast(Step, pending.pop())
@@ -43,13 +77,24 @@ def count_pending(roots: list) -> i64:
             if edges[k] is not None:
                 following = cast(Step, edges[k])
                 if following.epoch != epoch:
-                    following.epoch = epoch
-                    following.pending = 1
-                    following.buffer = None
+                    claim(run, following)
                     pending.append(following)
-                else:
-                    following.pending += 1
-    return epoch
+                following.pending += 1
+
+
+@native
+def end(run: Run, roots: list) -> None:
+    """Forgets a run; the roots may still hold gradients if it failed."""
+    active = runs.active
+    for k in range(len(active)):
+        if active[k] is run:
+            active[k] = active[len(active) - 1]
+            active.pop()
+            break
+    for k in range(len(roots)):
+        root = cast(Step, roots[k])
+        if root.epoch == run.epoch:
+            root.buffer = None
 
 
 @native
@@ -67,17 +112,20 @@ def push(queue: list, step: Step) -> None:
 
 
 @native
-def deliver(step: Step, slot: i64, gradient: object) -> None:
+def deliver(run: Run, step: Step, slot: i64, gradient: object) -> None:
     """Adds a gradient of result ``slot`` to what the step has received."""
+    if step.epoch != run.epoch:
+        claim(run, step)
     if step.buffer is None:
         step.buffer = []
-    while len(step.buffer) <= slot:
-        step.buffer.append(None)
-    known = step.buffer[slot]
+    buffer = step.buffer
+    while len(buffer) <= slot:
+        buffer.append(None)
+    known = buffer[slot]
     if known is None:
-        step.buffer[slot] = gradient
+        buffer[slot] = gradient
     else:
-        step.buffer[slot] = state.add(known, gradient)
+        buffer[slot] = state.add(known, gradient)
 
 
 @native
@@ -86,11 +134,15 @@ def run_steps(run: Run, roots: list) -> None:
     queue = run.queue
     for k in range(len(roots)):
         root = cast(Step, roots[k])
+        if root.epoch != run.epoch:
+            claim(run, root)
         if root.pending == 0:
             root.pending = -1
             push(queue, root)
     while len(queue) > 0:
         step = cast(Step, queue.pop())
+        if step.epoch != run.epoch:
+            claim(run, step)
         gradients = step.buffer
         step.buffer = None
         results: tuple = None
@@ -130,7 +182,9 @@ def run_steps(run: Run, roots: list) -> None:
                 if results is not None:
                     if results[k] is not None:
                         slot = slots[k]
-                        deliver(following, slot, results[k])
+                        deliver(run, following, slot, results[k])
+                if following.epoch != run.epoch:
+                    claim(run, following)
                 following.pending -= 1
                 if following.pending == 0:
                     push(queue, following)
