@@ -65,6 +65,8 @@ ELSEWHERE = {  # names of rooms that few programs enter
                   "rnn_tanh_cell", "rnn_relu_cell", "nuclear_norm", "svd_lowrank", "pca_lowrank", "set_default_tensor_type"),
     "_higher_order_ops": ("cond", "while_loop"),
     "storage": ("UntypedStorage", "TypedStorage"),
+    "switches": ("get_float32_matmul_precision", "set_float32_matmul_precision", "get_num_interop_threads", "set_num_interop_threads", "set_flush_denormal",
+                 "set_warn_always", "is_warn_always_enabled"),
 }
 
 

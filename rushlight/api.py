@@ -9,7 +9,8 @@ from .ops.promotion import result_dtype
 
 __all__ = ["enable_grad", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "set_grad_enabled", "is_tensor", "is_floating_point",
            "is_complex", "numel", "get_default_dtype", "set_default_dtype", "get_default_device", "set_default_device", "result_type", "promote_types", "can_cast",
-           "get_num_threads", "set_num_threads", "is_nonzero", "is_storage", "pi", "e", "inf", "nan", "broadcast_shapes", "is_same_size", "typename", "is_conj", "is_neg"]
+           "get_num_threads", "set_num_threads", "is_nonzero", "is_storage", "pi", "e", "inf", "nan", "broadcast_shapes", "is_same_size", "typename", "is_conj", "is_neg",
+           "is_signed", "is_inference", "get_device", "newaxis"]
 from math import e, inf, nan, pi  # noqa: E402
 
 
@@ -42,6 +43,24 @@ def is_conj(input) -> bool:
 def is_neg(input) -> bool:
     """Whether a tensor is a view that negates: never, ``neg`` computes."""
     return False
+
+
+newaxis = None  # an index that inserts a dimension
+
+
+def is_signed(input) -> bool:
+    """Whether a tensor's dtype has negative numbers."""
+    return input.is_signed()
+
+
+def is_inference(input) -> bool:
+    """Whether a tensor was made in inference mode."""
+    return input.is_inference()
+
+
+def get_device(input) -> int:
+    """The index of the device a tensor lies on; -1 for the CPU."""
+    return input.get_device()
 
 
 def numel(input) -> int:

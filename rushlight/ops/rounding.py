@@ -1,0 +1,61 @@
+"""Values rounded to what a few bits can hold, in floating point: how networks learn to be stored as integers (Jacob and others 2018)."""
+from __future__ import annotations
+
+from ..core.dtypes import int32
+from ..core.kinds import P
+from ..core.op import op, rule
+from ..core.tensor import Tensor, wrapped
+
+
+def check_range(name, low, high):
+    if low > high:
+        raise RuntimeError(f"{name}(): `quant_min` should be less than or equal to `quant_max`, got {low} and {high}")
+
+
+def steps(input, scale, zero_point):
+    """How many steps of size ``scale`` each element is away from the one that stands for 0, rounded."""
+    return P.add(P.round(P.mul(input, P.reciprocal(scale) if isinstance(scale, Tensor) else 1.0 / scale)), zero_point)
+
+
+@op(method=False, name="_rounded_to_steps")
+def rounded_to_steps(input, scale, zero_point, quant_min, quant_max):
+    kept = P.minimum(P.maximum(steps(input, scale, zero_point), quant_min), quant_max)
+    return P.mul(P.sub(kept, zero_point), scale)
+
+
+@rule(rounded_to_steps)
+def vjp(g, y, input, scale, zero_point, quant_min, quant_max):
+    """Straight through where the value was not cut off (Bengio and others 2013)."""
+    at = steps(input, scale, zero_point)
+    inside = P.logical_and(P.ge(at, quant_min), P.le(at, quant_max))
+    return [P.where(inside, g, 0), *[None for v in (scale, zero_point) if isinstance(v, Tensor)]]
+
+
+@op(composite=True, method=False)
+def fake_quantize_per_tensor_affine(input, scale, zero_point, quant_min, quant_max):
+    """Elements rounded to whole steps of ``scale`` and cut off at ``quant_min`` and ``quant_max`` steps from ``zero_point``.  [*] -> [*].
+
+    The gradient goes straight through, but for what was cut off.  RuntimeError where the bounds leave nothing.
+
+    >>> import rushlight as torch
+    >>> torch.fake_quantize_per_tensor_affine(torch.tensor([0.26, -9.0]), 0.1, 0, -10, 10)
+    tensor([ 0.3000, -1.0000])
+    """
+    check_range("fake_quantize_per_tensor_affine", quant_min, quant_max)
+    scale, zero_point = (v.to(input.dtype) if isinstance(v, Tensor) else float(v) for v in (scale, zero_point))
+    return rounded_to_steps(input, scale, zero_point, quant_min, quant_max)
+
+
+@op(composite=True, method=False)
+def fake_quantize_per_channel_affine(input, scale, zero_point, axis, quant_min, quant_max):
+    """As ``fake_quantize_per_tensor_affine``, with a scale and a zero point for each index of dimension ``axis``.  [*], [n], [n] -> [*]."""
+    name = "fake_quantize_per_channel_affine"
+    check_range(name, quant_min, quant_max)
+    axis = wrapped(axis, input.dim())
+    if scale.dim() != 1 or tuple(scale.shape) != tuple(zero_point.shape) or scale.size(0) != input.size(axis):
+        raise RuntimeError(f"{name}(): scale and zero-point need one element for each of the {input.size(axis)} indices of dimension {axis}, "
+                           f"got {list(scale.shape)} and {list(zero_point.shape)}")
+    if zero_point.dtype is not int32 and not zero_point.is_floating_point():
+        raise RuntimeError(f"{name}(): zero-point must be Int32, Float or Half, found {zero_point.dtype}")
+    sizes = [-1 if k == axis else 1 for k in range(input.dim())]
+    return rounded_to_steps(input, scale.to(input.dtype).reshape(sizes), zero_point.to(input.dtype).reshape(sizes), quant_min, quant_max)

@@ -1,0 +1,55 @@
+"""Switches of the process: how exact products are, how many threads there are, which warnings come again."""
+from __future__ import annotations
+
+import warnings
+
+PRECISIONS = ("highest", "high", "medium")
+precision = "highest"
+interop_threads = 1
+warn_always = False
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Allows products of float32 to be computed less exactly: "highest", "high" or "medium".  Ours keep float32 throughout, whatever is allowed.
+
+    >>> import rushlight as torch
+    >>> torch.set_float32_matmul_precision("high")
+    >>> torch.get_float32_matmul_precision()
+    'high'
+    """
+    if precision not in PRECISIONS:
+        warnings.warn(f"{precision} is not one of 'highest', 'high', or 'medium': the call has no effect", stacklevel=2)
+        return
+    globals()["precision"] = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """What ``set_float32_matmul_precision`` allowed; "highest" at first."""
+    return precision
+
+
+def get_num_interop_threads() -> int:
+    """How many operators may run side by side: one, unless ``set_num_interop_threads`` said otherwise, which changes nothing."""
+    return interop_threads
+
+
+def set_num_interop_threads(num: int) -> None:
+    """Remembers how many operators may run side by side.  RuntimeError unless it is positive."""
+    if num <= 0:
+        raise RuntimeError(f"Expected a positive number of threads, not {num}")
+    globals()["interop_threads"] = int(num)
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """Asks that the smallest numbers count as zero.  False: kernels keep them."""
+    return False
+
+
+def set_warn_always(enabled: bool) -> None:
+    """Remembers whether warnings are to come again each time; Python's filters decide (``warnings.simplefilter("always")``)."""
+    globals()["warn_always"] = bool(enabled)
+
+
+def is_warn_always_enabled() -> bool:
+    """What ``set_warn_always`` was told."""
+    return warn_always
