@@ -302,7 +302,22 @@ def as_tensor(data, dtype=None, device=None) -> Tensor:
     return tensor(data, dtype=dtype, device=device)
 
 
-asarray = as_tensor
+@observed
+def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None) -> Tensor:
+    """A tensor of ``obj``: with ``copy`` True never sharing memory, with False always (else ValueError), with None where it can.
+
+    >>> import numpy, rushlight as torch
+    >>> numbers = numpy.zeros(2)
+    >>> torch.asarray(numbers, copy=True).add_(1).sum(), numbers
+    (tensor(2., dtype=torch.float64), array([0., 0.]))
+    """
+    made = as_tensor(obj, dtype=dtype, device=device)
+    shared = isinstance(obj, (Tensor, np.ndarray)) and made.numel() and made.data_ptr() == (obj.data_ptr() if isinstance(obj, Tensor) else obj.ctypes.data)
+    if copy and shared:
+        made = made.clone()
+    if copy is False and not shared:
+        raise ValueError(f"can't alias a {type(obj).__name__} as a tensor of {made.dtype}: copy=False wants memory that can be shared")
+    return made if requires_grad in (None, made.requires_grad) else made.detach().requires_grad_(requires_grad)
 
 
 @observed
@@ -342,8 +357,21 @@ def __dlpack_device__(self):
     return (1, 0)
 
 
+class Capsule:
+    """A capsule over memory of the CPU, as NumPy takes it."""
+
+    def __init__(self, capsule):
+        self.capsule = capsule
+
+    def __dlpack__(self, **kwargs):
+        return self.capsule
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
 def from_dlpack(source) -> Tensor:
-    """A tensor that shares memory with any object that speaks DLPack."""
-    array = np.from_dlpack(source)
+    """A tensor that shares memory with any object that speaks DLPack, or with what a capsule holds."""
+    array = np.from_dlpack(source if hasattr(source, "__dlpack__") else Capsule(source))
     array = array if array.flags.writeable else np.asarray(Memory(array, {**array.__array_interface__, "data": (array.ctypes.data, False)}))
     return from_numpy(array)

@@ -76,8 +76,20 @@ class Buffer(Tensor):
         pass
 
 
+ANSWERED = frozenset(("dtype", "device", "requires_grad", "requires_grad_", "is_floating_point", "is_complex", "is_leaf", "grad", "grad_fn", "layout", "data", "to", "cpu",
+                      "float", "double", "half", "bfloat16", "detach", "copy_", "__repr__", "__deepcopy__", "__get__", "__set__"))  # what has no need of a shape
+
+
 class UninitializedTensorMixin:
-    """A tensor whose shape is not known yet."""
+    """A tensor whose shape is not known yet: ValueError for what needs one."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        name = getattr(function, "__name__", str(function))
+        if name in ANSWERED:
+            return super().__torch_function__(function, types, args, kwargs or {})
+        raise ValueError(f"Attempted to use an uninitialized parameter in {name}. Its shape is not known until the module that owns it has been called: call the "
+                         "module once with an example input before you count or change its parameters.")
 
     def materialize(self, shape, device=None, dtype=None):
         """Gives the tensor its shape; its contents are undefined."""

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections import OrderedDict, defaultdict
 from itertools import chain
 
@@ -22,6 +23,24 @@ class _RequiredParameter:
 required = _RequiredParameter()
 
 
+def between_hooks(step):
+    """A ``step`` that calls the optimizer's hooks before and after."""
+    @functools.wraps(step)
+    def run(self, *args, **kwargs):
+        for hook in list(self._optimizer_step_pre_hooks.values()):
+            changed = hook(self, args, kwargs)
+            if changed is not None:
+                if not (isinstance(changed, tuple) and len(changed) == 2):
+                    raise RuntimeError(f"{hook} must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
+                args, kwargs = changed
+        result = step(self, *args, **kwargs)
+        for hook in list(self._optimizer_step_post_hooks.values()):
+            hook(self, args, kwargs)
+        return result
+
+    return run
+
+
 class Optimizer:
     """Updates parameters from their gradients.
 
@@ -32,6 +51,11 @@ class Optimizer:
     """
 
     counters: tuple = ("step",)
+
+    def __init_subclass__(cls, **facts):
+        super().__init_subclass__(**facts)
+        if "step" in vars(cls):
+            cls.step = between_hooks(cls.step)
 
     def __init__(self, params, defaults):
         self.defaults = defaults
@@ -89,17 +113,14 @@ class Optimizer:
                         p.grad.detach_()
                         p.grad.zero_()
 
+    @between_hooks
     def step(self, closure=None):
         """One update of every parameter that has a gradient; ``closure`` computes the loss again and returns it."""
-        for hook in list(self._optimizer_step_pre_hooks.values()):
-            hook(self, (closure,), {})
         loss = None
         if closure is not None:
             with enable_grad():
                 loss = closure()
         self.update_all()
-        for hook in list(self._optimizer_step_post_hooks.values()):
-            hook(self, (closure,), {})
         return loss
 
     def update_all(self):

@@ -32,3 +32,13 @@ def test_linear_cross_entropy():
     target = rushlight.randint(0, 7, (3, 2))
     scores = (x @ loss.linear.weight.T + loss.linear.bias).reshape(3, 7, 2)
     assert rushlight.allclose(loss(x, target), rushlight.nn.functional.cross_entropy(scores, target))
+
+
+def test_parameters_without_a_shape_are_not_computed_with():
+    model = rushlight.nn.LazyLinear(3)
+    with pytest.raises(ValueError, match="uninitialized parameter in numel"):
+        sum(p.numel() for p in model.parameters())
+    with pytest.raises(ValueError, match="uninitialized parameter in add"):
+        model.weight + 1
+    model(rushlight.ones(2, 4))
+    assert sum(p.numel() for p in model.parameters()) == 15

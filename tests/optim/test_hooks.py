@@ -1,0 +1,46 @@
+"""Hooks of optimizers, of the framework's and of users' own."""
+import pytest
+
+import rushlight as rl
+
+
+class Plain(rl.optim.Optimizer):
+    """Goes down the gradient."""
+
+    def __init__(self, params, lr):
+        super().__init__(params, {"lr": lr})
+
+    @rl.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.sub_(group["lr"] * p.grad)
+        return "stepped"
+
+
+@pytest.mark.parametrize("make", [Plain, rl.optim.SGD])
+def test_hooks_run_around_a_step(make):
+    p = rl.nn.Parameter(rl.ones(2))
+    optimizer, seen = make([p], lr=0.5), []
+    optimizer.register_step_pre_hook(lambda o, args, kwargs: seen.append((p.tolist(), args, kwargs)))
+    optimizer.register_step_post_hook(lambda o, args, kwargs: seen.append(p.tolist()))
+    p.grad = rl.ones(2)
+    optimizer.step()
+    assert seen == [([1, 1], (), {}), [0.5, 0.5]]
+
+
+def test_a_hook_may_change_the_arguments():
+    p = rl.nn.Parameter(rl.ones(1))
+    optimizer = rl.optim.SGD([p], lr=0.5)
+    p.grad = rl.ones(1)
+    optimizer.register_step_pre_hook(lambda o, args, kwargs: ((lambda: "changed",), kwargs))
+    assert optimizer.step(lambda: "given") == "changed"
+    optimizer.register_step_pre_hook(lambda o, args, kwargs: 3)
+    with pytest.raises(RuntimeError, match="must return None or a tuple"):
+        optimizer.step()
+
+
+def test_a_step_of_ones_own_returns_what_it_returns():
+    p = rl.nn.Parameter(rl.ones(1))
+    p.grad = rl.ones(1)
+    assert Plain([p], 0.1).step() == "stepped"
