@@ -1,6 +1,7 @@
 """Blocks in which products compute in half precision and what is sensitive to rounding in float32."""
 from __future__ import annotations
 
+import contextlib
 import functools
 import warnings
 
@@ -32,7 +33,7 @@ def is_autocast_available(device_type) -> bool:
     return device_type == "cpu"
 
 
-class autocast:
+class autocast(contextlib.ContextDecorator):
     """A block, or a decorated function, in which each operator computes in the precision that suits it.
 
     ``device_type`` is "cpu" (others do nothing here, with a warning); ``dtype`` bfloat16 (the default) or float16.  ValueError and RuntimeError for
@@ -75,14 +76,6 @@ class autocast:
         ready()
         state.autocast = code
         return False
-
-    def __call__(self, function):
-        @functools.wraps(function)
-        def run(*args, **kwargs):
-            with self:
-                return function(*args, **kwargs)
-
-        return run
 
 
 # --- functions of one's own --------------------------------------------------------------------------------------------------------

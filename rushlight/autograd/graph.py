@@ -1,6 +1,7 @@
 """The graph of backward steps, and what it keeps: hooks on saved tensors, on nodes, on several gradients at once."""
 from __future__ import annotations
 
+import contextlib
 import functools
 import weakref
 
@@ -43,7 +44,7 @@ class save_on_cpu(saved_tensors_hooks):
         super().__init__(lambda tensor: tensor.detach().clone(), lambda kept: kept)
 
 
-class disable_saved_tensors_hooks:
+class disable_saved_tensors_hooks(contextlib.ContextDecorator):
     """A block (or decorated function) in which hooks on saved tensors raise RuntimeError with this message."""
 
     def __init__(self, error_message):
@@ -54,14 +55,6 @@ class disable_saved_tensors_hooks:
 
     def __exit__(self, *exception):
         saved.leave()
-
-    def __call__(self, function):
-        @functools.wraps(function)
-        def run(*args, **kwargs):
-            with self:
-                return function(*args, **kwargs)
-
-        return run
 
 
 class allow_mutation_on_saved_tensors:

@@ -95,18 +95,13 @@ def same_type(a: Node, b: Node) -> bool:
 # --- arithmetic -------------------------------------------------------------------------------------------------------------------
 @rule(P.mul, before=lambda x: P.mul(x, 1.0), after=lambda x: x)
 @rule(P.div, before=lambda x: P.div(x, 1.0), after=lambda x: x)
-def times_one(node, args, params, make):
-    if is_number(args[1], 1) and same_type(args[0], node):
-        return args[0]
-    return args[1] if node.op is P.mul and is_number(args[0], 1) and same_type(args[1], node) else None
-
-
 @rule(P.add, before=lambda x: P.add(x, 0.0), after=lambda x: x)
 @rule(P.sub, before=lambda x: P.sub(x, 0.0), after=lambda x: x)
-def plus_zero(node, args, params, make):
-    if is_number(args[1], 0) and same_type(args[0], node):
+def neutral(node, args, params, make):
+    number = 1 if node.op in (P.mul, P.div) else 0
+    if is_number(args[1], number) and same_type(args[0], node):
         return args[0]
-    return args[1] if node.op is P.add and is_number(args[0], 0) and same_type(args[1], node) else None
+    return args[1] if node.op in (P.mul, P.add) and is_number(args[0], number) and same_type(args[1], node) else None
 
 
 @rule(P.where, before=lambda x: P.where(P.full(shape=(), value=False, dtype=bool_), x, P.neg(x)), after=lambda x: P.neg(x))

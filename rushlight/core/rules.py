@@ -32,9 +32,9 @@ def simplify(op: str, args: tuple, arg, dtype) -> Expr | None:
     return None
 
 
-@rule("logical_and")
-def conjunction(op, args, dtype):
-    """a and True -> a;  a and False -> False;  a and a -> a.
+@rule("logical_and", "logical_or")
+def absorbed(op, args, dtype):
+    """a and True -> a;  a and False -> False;  a and a -> a;  likewise of ``or``, with True and False exchanged.
 
     >>> from .expr import logical_and, lt, size
     >>> c = lt(size("s"), 9)
@@ -42,28 +42,12 @@ def conjunction(op, args, dtype):
     True
     """
     a, b = args
-    if a is b or b is TRUE:
+    neutral, absorbing = (TRUE, FALSE) if op == "logical_and" else (FALSE, TRUE)
+    if a is b or b is neutral:
         return a
-    if a is TRUE:
+    if a is neutral:
         return b
-    return FALSE if FALSE in (a, b) else None
-
-
-@rule("logical_or")
-def disjunction(op, args, dtype):
-    """a or False -> a;  a or True -> True;  a or a -> a.
-
-    >>> from .expr import apply, lt, size
-    >>> c = lt(size("s"), 9)
-    >>> apply("logical_or", FALSE, c) is c
-    True
-    """
-    a, b = args
-    if a is b or b is FALSE:
-        return a
-    if a is FALSE:
-        return b
-    return TRUE if TRUE in (a, b) else None
+    return absorbing if absorbing in (a, b) else None
 
 
 @rule("logical_not")
