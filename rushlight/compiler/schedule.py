@@ -48,6 +48,8 @@ class Schedule:
                 self.kept.update((node, node.args[1]))
             elif node.op.kind.name == "join" and len(node.used) > MOST_JOINED:
                 self.kept.add(node)
+            elif node.op is P.half:
+                self.kept.add(through_views(node.args[0]))
             elif node.op.kind.name == "view" and overlapping(node):
                 self.kept.add(below_views(node))
         self.keep_shared()

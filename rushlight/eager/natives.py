@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..core.kinds import P
 from ..core.meta import product
-from ..ops import sort  # noqa: F401 - declares the primitives named below
+from ..ops import fft, sort  # noqa: F401 - declares the primitives named below
 
 
 class Native:
@@ -40,4 +40,23 @@ def plan_selection(assembler, node, targets):
     return plan_selection, problem, {"x": x, "values": targets[0], "places": targets[1]}
 
 
-NATIVE = {P.sort: Native(selects_along_rows, plan_selection), P.topk: Native(selects_along_rows, plan_selection)}
+def transforms(node) -> bool:
+    """Whether a Fourier transform is along one dimension of something."""
+    x = node.args[0]
+    return x.dtype.name in ("float32", "float64", "complex64", "complex128") and len(node.params.get("dims", (0,))) == 1 and 0 not in (*x.shape, *node.shape)
+
+
+def plan_transform(assembler, node, targets):
+    from ..compiler.templates.fourier import COMPLEX, HALF, REAL, Fourier, plan_fourier
+
+    x = node.args[0]
+    dim = node.params["dims"][0] if node.op is P.fft else node.params["dim"]
+    given, made, inverse = {P.fft: (COMPLEX, COMPLEX, node.params.get("inverse")), P.rfft: (REAL, HALF, False), P.irfft: (HALF, REAL, True)}[node.op]
+    size = node.params["size"] if node.op is P.irfft else x.shape[dim]
+    problem = Fourier(product(x.shape[:dim]), size, product(x.shape[dim + 1:]), x.dtype.to_real().name, given, made, inverse)
+    return plan_fourier, problem, {"x": assembler.operand(x, in_rows), "y": targets[0]}
+
+
+TRANSFORM = Native(transforms, plan_transform)
+NATIVE = {P.fft: TRANSFORM, P.rfft: TRANSFORM, P.irfft: TRANSFORM,
+          **dict.fromkeys((P.sort, P.topk), Native(selects_along_rows, plan_selection))}

@@ -12,6 +12,7 @@ from ..compiler.head import Heads, shown
 from ..compiler.lower import NotLowerable, obstacle
 from ..compiler.overwriting import Overwriting
 from ..compiler.pipeline import compile_once, fingerprint
+from ..compiler.pairs import in_pairs
 from ..compiler.schedule import Schedule
 from ..compiler.tail import Tail, Tails
 from ..compiler.templates.contraction import NO_EPILOGUE, Table
@@ -67,6 +68,14 @@ class Place:
         self.value, self.meta, self.offset = value, meta, offset
 
 
+def halves(node: Node, place: Place):
+    """The parts of a complex value, each with where it goes: among those of the other."""
+    for which, part in enumerate(node.args):
+        meta, offset = P.half.kind.strided(P.half, place.meta, which)
+        yield part, Place(place.value, meta, place.offset + offset * meta.itemsize)
+
+
+IN_MEMORY = (P.half, P.complex)  # where complex numbers lie, and are written: part by part
 MOST_PIECES = 8  # targets of one set of kernels, of what is joined
 
 
@@ -76,7 +85,7 @@ def assemble(graph: Graph, name: str, outputs: list[Meta], stream=(), block=(), 
     The last outputs lie at the byte offsets ``block`` of one output.  ``spent`` is an input that nobody reads afterwards; ``held`` are the
     addresses of inputs that are always the same: {node: address}.
     """
-    return Assembler(graph, name, outputs, stream, block, spent, held).assemble()
+    return Assembler(in_pairs(graph), name, outputs, stream, block, spent, held).assemble()
 
 
 # --- what steps are made of ------------------------------------------------------------------------------------------------------
@@ -248,7 +257,7 @@ class Assembler:
             homes.setdefault(node, place)
             root = through_views(node)
             meta = in_memory(root)
-            if root.op is not None and root not in self.results and product(root.shape) == product(node.shape) and shown_as(node, root, meta) is place.meta:
+            if root.op is not None and root not in self.results and root.dtype is node.dtype and product(root.shape) == product(node.shape) and shown_as(node, root, meta) is place.meta:
                 homes.setdefault(root, Place(place.value, meta))
         for store in self.stores:
             if store.node not in homes and self.updates(store):
@@ -333,7 +342,7 @@ class Assembler:
     # --- landmarks -----------------------------------------------------------------------------------------------------------------
     def landmarks(self) -> dict:
         """Contractions and what only NumPy computes, each with what its step computes along."""
-        found = [n for n in self.graph.nodes if n.op.kind.name == "contract" or not is_part(n) and (obstacle(n) or reads_nothing(n))]
+        found = [n for n in self.graph.nodes if n.op.kind.name == "contract" or not is_part(n) and n.op not in IN_MEMORY and (obstacle(n) or reads_nothing(n))]
         tails = Tails(self.graph, self.users, found)
         return {node: tails.of(node) if node.op in WITH_TAILS and plannable(node) and settings.kernels else Tail((node,)) for node in found}
 
@@ -407,12 +416,16 @@ class Assembler:
     # --- everything else ---------------------------------------------------------------------------------------------------------
     def segment(self, targets):
         """Steps that compute values from what is in memory: generated kernels, or one step by NumPy where there are none."""
+        wholes = [target for target in targets if target[0].op is P.complex]
+        targets = [piece for target in targets for piece in (halves(*target) if target in wholes else [target])]
         empty = [(node, place) for node, place in targets if place.meta.numel == 0]
         targets = [target for target in targets if target not in empty]
         if targets:
             needed, frontier, stack = set(), {}, [node for node, _ in targets]
             while stack:
                 node = stack.pop()
+                if node.op is P.half:
+                    self.places.setdefault(node, self.seen(node))
                 if node in self.places:
                     frontier[node] = None
                 elif node not in needed:
@@ -424,12 +437,21 @@ class Assembler:
             part = Graph(list(frontier), nodes, [Store(n, w) if w is not None else n for (n, _), w in zip(targets, written)])
             if not settings.kernels or not self.kernels(part, targets, written):
                 self.by_numpy(part, targets)
-        for node, place in [*targets, *empty]:
+        for node, place in [*targets, *empty, *wholes]:
             self.places.setdefault(node, place)
 
     def input_at(self, place: Place):
-        """The program's input whose memory this is, if any."""
-        return self.given[place.value] if isinstance(place.value, int) and place.value < len(self.given) else None
+        """The program's input whose memory this is, if any; or the half of one."""
+        given = self.given[place.value] if isinstance(place.value, int) and place.value < len(self.given) else None
+        if given is None or given.dtype.is_complex == place.meta.dtype.is_complex:
+            return given
+        which = place.offset // place.meta.itemsize
+        half = next((n for n in self.users.get(given, ()) if n.op is P.half and n.params["which"] == which), None)
+        if half is None:
+            half = Node(f"{given.name}_{which}", P.half, (given,), {"which": which}, place.meta)
+            self.users.setdefault(given, []).append(half)
+        self.places.setdefault(half, place)
+        return half
 
     def kernels(self, part: Graph, targets, written) -> bool:
         """Adds the steps of generated kernels; False where some primitive has none."""

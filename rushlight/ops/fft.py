@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms (Cooley & Tukey 1965), by NumPy; and the short-time transforms made of them."""
+"""Discrete Fourier transforms (Cooley & Tukey 1965), and the short-time transforms made of them."""
 from __future__ import annotations
 
 import math
@@ -120,7 +120,14 @@ def complex_transform(name, input, s, dim, norm, inverse):
     x = working(input, True)
     for d, size in zip(dims, sizes):
         x = resized(x, d, size)
-    return scaled(P.fft(x, dims=dims, inverse=inverse), factor(norm, product(sizes), inverse)) if dims else P.copy(x)
+    return scaled(transformed(x, dims, inverse), factor(norm, product(sizes), inverse)) if dims else P.copy(x)
+
+
+def transformed(x, dims, inverse):
+    """The transform along one dimension after the other."""
+    for dim in reversed(dims):
+        x = P.fft(x, dims=(dim,), inverse=inverse)
+    return x
 
 
 def from_real(name, input, s, dim, norm, inverse):
@@ -134,7 +141,7 @@ def from_real(name, input, s, dim, norm, inverse):
         x = resized(x, d, size)
     out = P.rfft(x, dim=dims[-1])
     out = P.conj(out) if inverse else out
-    out = P.fft(out, dims=dims[:-1], inverse=inverse) if dims[:-1] else out
+    out = transformed(out, dims[:-1], inverse)
     return scaled(out, factor(norm, product(sizes), inverse))
 
 
@@ -150,7 +157,7 @@ def to_real(name, input, s, dim, norm, inverse):
     x = working(input, True)
     for d, size in zip(dims, (*sizes[:-1], last // 2 + 1)):
         x = resized(x, d, size)
-    x = P.fft(x, dims=dims[:-1], inverse=inverse) if dims[:-1] else x
+    x = transformed(x, dims[:-1], inverse)
     x = x if inverse else P.conj(x)
     return scaled(P.irfft(x, dim=dims[-1], size=last), factor(norm, product(sizes[:-1]) * last, inverse))
 

@@ -491,6 +491,16 @@ def part_numpy(x, shape, strides, dtype, offset):
 part = view("part", Part(part_numpy, None, None, None), lambda x, shape, strides, dtype, offset: 0)
 
 
+class Half(View):
+    """The real (0) or imaginary (1) numbers of complex ones in memory, where they lie side by side."""
+
+    def strided(self, op, x, which):
+        return Meta(tuple(x.shape), tuple(2 * s for s in x.strides), x.dtype.to_real(), x.device), which
+
+
+half = view("half", Half(lambda x, which: x.imag if which else x.real, None, None, None), lambda x, which: 0)
+
+
 def diagonal_alias(meta, row, column, length):
     a, b = meta.strides[-2:]
     return (*meta.strides[:-2], a + b), row * a + column * b

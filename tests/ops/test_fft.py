@@ -56,3 +56,32 @@ def test_complex_numbers_as_pairs():
     z, = arrays((3, 2), dtype=np.complex128)
     same(lambda lib, z: lib.view_as_real(z), z)
     same(lambda lib, x: lib.view_as_complex(x), arrays((3, 2))[0])
+
+
+LENGTHS = [1, 2, 3, 5, 8, 13, 16, 34, 45, 64, 97, 120, 134, 512, 1000]
+
+
+@pytest.mark.parametrize("size", LENGTHS)
+@pytest.mark.parametrize("single", [True, False])
+def test_every_length_along_rows_and_columns(size, single):
+    """Powers of two, odd and prime factors, and lengths with a large prime, beside NumPy's transforms in double precision."""
+    generator = np.random.default_rng(size)
+    real, tolerance = (np.float32, 1e-5) if single else (np.float64, 1e-13)
+    for shape, dim in (((3, size), 1), ((2, size, 19), 1)):
+        x = generator.standard_normal(shape).astype(real)
+        z = (x + 1j * generator.standard_normal(shape)).astype(np.result_type(real, np.complex64))
+        for name, given, more in (("fft", z, {}), ("ifft", z, {}), ("rfft", x, {}), ("irfft", z, {"n": 2 * size - 1}), ("irfft", z, {"n": 2 * size})):
+            wanted = getattr(np.fft, name)(given.astype(np.complex128 if name != "rfft" else np.float64), axis=dim, **more)
+            found = getattr(rushlight.fft, name)(rushlight.tensor(given), dim=dim, **more).numpy()
+            assert found.dtype == (real if name == "irfft" else z.dtype)
+            np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance * np.abs(wanted).max())
+
+
+def test_transforms_within_compiled_functions():
+    x, = arrays((4, 30))
+    compiled = rushlight.compile(lambda x: rushlight.fft.irfft(rushlight.fft.rfft(x) * rushlight.exp(rushlight.tensor(0.5j)), 30).sum(), fullgraph=True)
+    a = rushlight.tensor(x, requires_grad=True)
+    b = torch.tensor(x, requires_grad=True)
+    compiled(a).backward()
+    torch.fft.irfft(torch.fft.rfft(b) * torch.exp(torch.tensor(0.5j)), 30).sum().backward()
+    np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), atol=1e-6)

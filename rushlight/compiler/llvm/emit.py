@@ -39,6 +39,7 @@ class Emitter:
         self.b, self.kernel, self.scopes, self.context = b, kernel, [{}], None
         self.written = {s.buffer for stage in kernel.stages for s in stage.stores}
         self.volatile: dict = {}
+        self.beside: dict = {}  # pairs of buffers that are stored to at the same places: whether the second lies one element further on
         self.lanes = lanes_of(kernel, b.features)
         self.unroll = unrolling(kernel)
         slots = b.parameters[0]
@@ -63,6 +64,12 @@ class Emitter:
 
     def run(self):
         b, (_, begin, end, _) = self.b, self.b.parameters
+        for stage in self.kernel.stages:
+            for s, t in zip(stage.stores, stage.stores[1:]):
+                if s.at is t.at and s.buffer.dtype is t.buffer.dtype and not s.combine and not t.combine and not copies(s) and not copies(t):
+                    for first, second in ((s.buffer, t.buffer), (t.buffer, s.buffer)):
+                        behind = b.offset(self.pointers[first], 1, STORED[first.dtype.name])
+                        self.beside[first, second] = b.compare("==", self.pointers[second], behind)
         self.hoist_all(self.kernel.stages)
         counts = self.counts()
         start, rest = [], begin
@@ -295,9 +302,37 @@ class Emitter:
             out.append([self.b.select(mask, a, old) for a, old in zip(after, before)] if mask is not None else after)
         self.scopes[-1].update((r.result, self.so_far if self.along_loops() else a[0]) for r, a in zip(stage.reductions, out) if r.running)
         values = [self.raw(s.value) if copies(s) else self.operand(s.value) for s in stage.stores]  # all before the first store changes anything
-        for s, value in zip(stage.stores, values):
-            self.store(s, value)
+        waiting = list(zip(stage.stores, values))
+        while waiting:
+            s, value = waiting.pop(0)
+            if waiting and self.may_lie_beside(s, waiting[0][0]):
+                t, other = waiting.pop(0)
+                apart = lambda: self.alone(self.store, s, value) or self.alone(self.store, t, other)
+                second = lambda: self.b.when(self.beside[t.buffer, s.buffer], lambda: self.alone(self.interleaved, t, other, s, value), apart)
+                self.b.when(self.beside[s.buffer, t.buffer], lambda: self.alone(self.interleaved, s, value, t, other), second)
+            else:
+                self.store(s, value)
         return out
+
+    def may_lie_beside(self, s, t) -> bool:
+        """Whether two stores go to every other element, at the same places, so that they may fill each other's gaps (complex numbers)."""
+        return self.context is not None and (s.buffer, t.buffer) in self.beside and self.lane_stride(s.at)[1] == 2
+
+    def alone(self, work, *args):
+        """Work in a branch: what is computed there is not there after it."""
+        self.scopes.append({})
+        work(*args)
+        self.scopes.pop()
+
+    def interleaved(self, s, value, t, other):
+        """Both stores at once, lane by lane in turn."""
+        b, lanes, rest = self.b, self.lanes, self.lane_stride(s.at)[0]
+        low = b.offset(self.pointer(s.buffer, rest), b.mul(self.context.start, 2), STORED[s.buffer.dtype.name])
+        first, second, count = scalars.to_memory(b, value, s.buffer.dtype), scalars.to_memory(b, other, t.buffer.dtype), self.context.count
+        for half in range(2):
+            turns = [k // 2 + half * (lanes // 2) + lanes * (k % 2) for k in range(lanes)]
+            mask = None if count is None else b.lane_mask(b.sub(b.mul(count, 2), half * lanes), lanes)
+            b.store(b.shuffle(first, second, turns), b.offset(low, half * lanes, first.type.element), mask=mask)
 
     def along_loops(self) -> bool:
         """Whether vectors run along a loop of the stage, rather than along an outer axis."""
