@@ -119,7 +119,7 @@ class Training:
         leaves = self.leaves_of([o.fake.node for o in outputs])
         if not isinstance(self.force(inputs), Constant):
             chosen = self.tensors(inputs)
-            if not all(any(c is leaf for leaf in leaves) for c in chosen):
+            if not all(any(c is one for one in leaves) for c in chosen):
                 raise Break("RB011", "backward() into chosen inputs that are not leaves of the graph")
             leaves = chosen
         observed = self.observed_by([o.fake.node for o in outputs])

@@ -184,7 +184,7 @@ class _Block:
 
     def pack_a(self, elements, count, chunks):
         """Packs the block's rows into scratch, as panels when rows are neighbours, else as quads."""
-        b, s, numbers = self.b, self.s, self.numbers
+        b, numbers = self.b, self.numbers
         if self.a_layout != ACROSS:
             pack.write_quads(b, self.tile_rows, elements, self.scratch, self.block_rows, count)
             return

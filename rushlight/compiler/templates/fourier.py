@@ -143,7 +143,7 @@ class _Transform:
         self.chirp = self.beyond if packed else self.join
 
     def transform(self, given, made):
-        f, self.now = self.f, self.here
+        self.now = self.here
         {COMPLEX: self.load_complex, REAL: self.load_real, HALF: self.load_half}[given]()
         if self.turned:
             self.convolve()

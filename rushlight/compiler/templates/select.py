@@ -12,7 +12,7 @@ from ..llvm import jit, pool
 from ..llvm.builder import Module, constant, poison
 from ..llvm.features import host
 from ..llvm.scalars import STORED
-from ..llvm.types import i32, i64, ptr, vector
+from ..llvm.types import i32, i64, vector
 from . import radix
 from .blocked import KERNEL, Slots
 from .contraction import Contraction, Step, written_slots
