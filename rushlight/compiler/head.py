@@ -21,6 +21,8 @@ MOST_LEAVES = 6  # tensors that it reads
 MOST_DIMENSIONS = 5  # of an operand of a product
 SMALL = 4        # a value this many times smaller than the operand is computed beforehand
 WRITTEN = 2      # times that writing moves what is written: memory is fetched before it is overwritten
+ROUNDED = 3      # bytes that could be moved while an element is rounded to a half,
+WHOLE = 2        # or converted from a whole number
 UNSURE = 1.25    # gains that are estimated smaller are left alone
 
 
@@ -166,11 +168,12 @@ class Heads:
         return shown(in_memory(node), views) is not None
 
     def pays(self, head: Head, root: Node, readers) -> bool:
-        """Whether fewer bytes are moved, work counted as bytes that could be moved meanwhile: all for an element of the operand."""
+        """Whether fewer bytes are moved, work counted as bytes that could be moved meanwhile: all for an element of the operand.  What several
+        contractions read is computed again only if that is less than reading it."""
         size, own = guess(product(head.operand.shape)), root.dtype.itemsize
         leaves = {n: n.dtype.itemsize * min(1, guess(product(n.shape)) / size) for n in head.reads}
         work = sum(map(bytes_of_work, head.inside))
         read_anyway = sum(bytes_ for n, bytes_ in leaves.items() if n in self.reduced)  # in the kernel that reduces its rows
         written = sum(leaves.values()) - read_anyway + work + WRITTEN * own + sum(readers) * own
-        computed = sum(readers) * (sum(leaves.values()) + work)
-        return computed * UNSURE < written
+        once = sum(leaves.values()) + work + ROUNDED * root.dtype.is_half + WHOLE * sum(not n.dtype.is_floating_point for n in leaves)
+        return sum(readers) * once * UNSURE < written and (sum(readers) == 1 or once <= own)

@@ -8,29 +8,30 @@ few channels want.
 from ..llvm import jit
 from ..llvm.builder import Module, constant, zero
 from ..llvm.types import i64
-from .blocked import KERNEL, Slots, batch_offsets
-from .elements import Strided
+from .blocked import ALONG, KERNEL, TABLE, Slots, batch_offsets, elements_of, part_slots
 
 SLOTS = ("a", "b", "c", "rows", "columns", "depth", "a_row", "b_column", "c_row", "block_rows", "block_columns", "block_depth",
          "row_blocks", "column_blocks", "batch_1", "batch_2", "a_batch_0", "a_batch_1", "a_batch_2",
          "b_batch_0", "b_batch_1", "b_batch_2", "c_batch_0", "c_batch_1", "c_batch_2", "sums", "a_sum", "b_sum", "b_offsets")
 
 
-def dot_kernel(numbers, out, rows, columns, table, epilogue):
+def dot_kernel(numbers, out, rows, columns, table, epilogue, computed=None):
     """The kernel that computes blocks of C by tiles of rows x columns dot products; returns its address.
 
-    `table`: the columns of B are at byte offsets that a table gives, else a stride apart.
+    `table`: the columns of B are at byte offsets that a table gives, else a stride apart. `computed`: the Layout that B is computed by, if it is.
     """
-    key = f"dot {numbers} {out} {rows} {columns} {table} {epilogue.key}"
-    return jit.build(key, lambda: _dot_text(numbers, out, rows, columns, table, epilogue), ["dot"])["dot"]
+    key = f"dot {numbers} {out} {rows} {columns} {table} {epilogue.key} {computed and computed.key}"
+    return jit.build(key, lambda: _dot_text(numbers, out, rows, columns, table, epilogue, computed), ["dot"])["dot"]
 
 
-def _dot_text(numbers, out, rows, columns, table, epilogue):
+def _dot_text(numbers, out, rows, columns, table, epilogue, computed):
     module = Module()
     f = module.function("dot", KERNEL)
     args, begin, end, _ = f.parameters
-    s = Slots(f, args, SLOTS, ("a", "b", "c", "b_offsets"))
-    writer = _Dot(f, s, args, numbers, out, rows, columns, table, epilogue)
+    further, parts = part_slots("b", computed)
+    slots = SLOTS + further
+    s = Slots(f, args, slots, ("a", "b", "c", "b_offsets", *parts))
+    writer = _Dot(f, s, args, numbers, out, rows, columns, table, epilogue, computed, len(slots))
     f.loop(begin, end, 1, [], lambda unit, _: writer.unit(unit))
     f.ret()
     return module.text()
@@ -62,7 +63,8 @@ def sums_along(b, numbers, rows_at, columns_at, count):
 class _Dot:
     """Writes the loops of the kernel, from the outside in."""
 
-    def __init__(self, b, s, args, numbers, out, rows, columns, table, epilogue):
+    def __init__(self, b, s, args, numbers, out, rows, columns, table, epilogue, computed, first_slot):
+        self.computed, self.first_slot = computed, first_slot
         self.b, self.s, self.args, self.numbers, self.out = b, s, args, numbers, out
         self.rows, self.columns, self.table, self.epilogue = rows, columns, table, epilogue
         self.buffer = b.alloca(numbers.vector, rows)
@@ -76,7 +78,9 @@ class _Dot:
         column = b.mul(b.sub(rest, b.mul(self.batch, s.column_blocks)), s.block_columns)
         row_stop = b.minimum(b.add(row, s.block_rows), s.rows)
         column_stop = b.minimum(b.add(column, s.block_columns), s.columns)
-        self.offsets = batch_offsets(b, self.batch, s, "abc")
+        self.c_offset, = batch_offsets(b, self.batch, s, "c")
+        self.a = elements_of(b, self.numbers, s, "a", "a_row", ALONG, None, self.batch)
+        self.b_columns = elements_of(b, self.numbers.of_b, s, "b", "b_column", TABLE if self.table else ALONG, self.computed, self.batch)
 
         def tiles(n, k):
             # the shorter loop inside: what it reads again stays in the first cache
@@ -93,18 +97,11 @@ class _Dot:
     def tile(self, n, k, row, column):
         """The dot products of one tile over one block along k."""
         b, s, numbers = self.b, self.s, self.numbers
-        a_base = b.offset(s.a, b.add(b.add(self.offsets[0], b.mul(n, s.a_sum)), b.mul(k, numbers.element.bytes)))
-        b_base = b.offset(s.b, b.add(b.add(self.offsets[1], b.mul(n, s.b_sum)), b.mul(k, numbers.element.bytes)))
         # places past the edge repeat the last row or column and are not stored
         row_places = [b.minimum(b.add(row, r), b.sub(s.rows, 1)) for r in range(self.rows)]
         column_places = [b.minimum(b.add(column, c), b.sub(s.columns, 1)) for c in range(self.columns)]
-        a_at = [b.offset(a_base, b.mul(place, s.a_row)) for place in row_places]
-        if self.table:
-            b_at = [b.offset(b_base, b.load(i64, b.offset(s.b_offsets, place, i64))) for place in column_places]
-        else:
-            b_at = [b.offset(b_base, b.mul(place, s.b_column)) for place in column_places]
         count = b.minimum(b.sub(s.depth, k), s.block_depth)
-        sums = sums_along(b, numbers, [Strided(b, numbers, at) for at in a_at], [Strided(b, numbers.of_b, at) for at in b_at], count)
+        sums = sums_along(b, numbers, [self.a.line(place, k, n) for place in row_places], [self.b_columns.line(place, k, n) for place in column_places], count)
         for r in range(self.rows):
             total = zero(numbers.vector)
             for c in range(self.columns):
@@ -120,13 +117,13 @@ class _Dot:
         total = b.load(numbers.vector, b.offset(self.buffer, b.mul(r, numbers.vector.bytes)))
         left = b.minimum(b.sub(s.columns, column), constant(i64, self.columns))
         mask = b.lane_mask(left, numbers.lanes)
-        place = b.offset(s.c, b.add(self.offsets[2], b.mul(b.add(row, r), s.c_row)))
+        place = b.offset(s.c, b.add(self.c_offset, b.mul(b.add(row, r), s.c_row)))
         place = b.offset(place, column, self.out)
         if self.out is numbers.accumulator:
             earlier = lambda: [b.add(total, b.load(numbers.vector, place, mask=mask))]
             total, = b.when(first, lambda: [total], earlier)
         if self.epilogue.emit is not None:
-            slots = [b.load(i64, b.offset(self.args, 8 * (len(SLOTS) + k))) for k in range(len(self.epilogue.slots))]
+            slots = [b.load(i64, b.offset(self.args, 8 * (self.first_slot + k))) for k in range(len(self.epilogue.slots))]
             finish = lambda: [self.epilogue.emit(b, total, self.batch, b.add(row, r), column, place, mask, slots)]
             total, = b.when(last, finish, lambda: [total])
         b.store(b.convert(total, self.out), place, mask=mask)

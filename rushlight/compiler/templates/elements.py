@@ -87,6 +87,10 @@ class Strided(Elements):
         """The same from another place on, in another one of the products that are summed."""
         return Strided(self.b, self.numbers, self.b.offset(self.at(lane, k), self.b.mul(product, self.sum)), *self.steps, self.sum)
 
+    def line(self, lane, k, product=0):
+        """One lane from a place on."""
+        return self.moved(lane, k, product)
+
     def vector(self, lane, k, along, count, lanes):
         mask = None if count is None else self.b.lane_mask(count, lanes)
         return load_apart(self.b, self.numbers.element, self.at(lane, k), self.steps[along], lanes, mask)
@@ -111,6 +115,10 @@ class Listed(Strided):
         b = self.b
         pointer = b.offset(b.offset(self.pointer, b.mul(k, self.strides[1])), b.mul(product, self.sum))
         return Listed(b, self.numbers, pointer, b.offset(self.table, lane, i64), self.sum)
+
+    def line(self, lane, k, product=0):
+        """One lane from a place on: its place is looked up once."""
+        return Strided(self.b, self.numbers, self.b.offset(self.at(lane, k), self.b.mul(product, self.sum)))
 
 
 @dataclass(frozen=True)
@@ -147,6 +155,8 @@ class Computed(Elements):
     def moved(self, lane, k, product=0):
         """The same from another place on."""
         return Computed(self.b, self.numbers, self.layout, [place.moved(lane, k, product) for place in self.places])
+
+    line = moved
 
     def vector(self, lane, k, along, count, lanes):
         b, prologue = self.b, self.layout.prologue

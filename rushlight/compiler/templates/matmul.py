@@ -135,8 +135,8 @@ def _plan(p, epilogue, threads, a_from=None, b_from=None):
     kind = numbers(p.dtype, p.b_dtype)
     few = p.rows <= 16 or p.columns <= 16
     computed = a_from, b_from
-    if not any(computed) and _wants_dots(p, kind) and pick("dots", (True, False) if few else (True,)):
-        return dot_plan(p, kind, epilogue, threads)
+    if a_from is None and _wants_dots(p, kind) and pick("dots", (True, False) if few else (True,)):
+        return dot_plan(p, kind, epilogue, threads, computed=b_from)
     if threads > 1 and _wants_parts(p):
         return parts_plan(p, kind, epilogue, threads, computed)
     return blocked_plan(p, kind, epilogue, threads, computed=computed)
@@ -192,7 +192,7 @@ def _moved(step, places):
 
 def _wants_dots(p, kind):
     """Few rows or columns, both operands along k: memory sets the pace, and packing would double the traffic."""
-    along = p.a[-1] == 1 and p.b[-2] == 1 and (p.sums[0] == 1 or ELEMENTS[p.out_dtype] is kind.accumulator)
+    along = p.a[-1] == 1 and p.b[-2] == 1 and all(part[-3] in (0, 1) for part in p.b_parts) and (p.sums[0] == 1 or ELEMENTS[p.out_dtype] is kind.accumulator)
     return along and (p.rows <= 16 or p.columns <= 4) and p.depth >= 2 * kind.lanes
 
 
@@ -277,7 +277,11 @@ def packings(problem):
         (1, 1)
     """
     p = _normalised(problem)
-    choice = choose(p, numbers(p.dtype, p.b_dtype), pool.get_num_threads())
+    kind = numbers(p.dtype, p.b_dtype)
+    if _wants_dots(p, kind):
+        tile_rows, tile_columns = _dot_tile(p.rows, p.columns, kind.lanes)
+        return -(-p.columns // tile_columns), -(-p.rows // tile_rows)
+    choice = choose(p, kind, pool.get_num_threads())
     shared_by_all = _product(p.batch) if not any(p.b[:-2]) else 1
     return -(-p.columns // choice.block_columns), 1 if choice.shared else -(-p.rows // choice.block_rows) * shared_by_all
 
@@ -371,8 +375,9 @@ def _place_parts(p, computed, slots):
     return places
 
 
-def dot_plan(p, kind, epilogue, threads, b_offsets=None):
-    """The plan of a product by dot products; with `b_offsets` (bytes, one a column), B's columns are at these offsets.
+def dot_plan(p, kind, epilogue, threads, b_offsets=None, computed=None):
+    """The plan of a product by dot products; with `b_offsets` (bytes, one a column), B's columns are at these offsets.  `computed`: the
+    Prologue of B.
 
     Sums over several products or blocks along k wait in C, which then needs the accumulator's type.
     """
@@ -397,10 +402,12 @@ def dot_plan(p, kind, epilogue, threads, b_offsets=None):
         "b_offsets": 0 if b_offsets is None else Table(b_offsets),
         **_batch_slots(p, {"a": size, "b": size, "c": out.bytes}),
     }
-    kernel = dot.dot_kernel(kind, out, tile_rows, tile_columns, b_offsets is not None, epilogue)
+    layout = _layouts(p, (None, computed))[1]
+    kernel = dot.dot_kernel(kind, out, tile_rows, tile_columns, b_offsets is not None, epilogue, layout)
     units = batches * row_blocks * column_blocks
-    sources = {name: ("pointer", name, 0) for name in "abc"}
-    step = Step(kernel, units, _grain(p, units, threads), written_slots(dot.SLOTS, slots, sources) + epilogue.slots)
+    sources = {name: ("pointer", name, 0) for name in "abc"} | _place_parts(p, (None, computed), slots)
+    names = dot.SLOTS + blocked.part_slots("b", layout)[0]
+    step = Step(kernel, units, _grain(p, units, threads), written_slots(names, slots, sources) + epilogue.slots)
     return Contraction((step,), {}, () if b_offsets is None else (b_offsets,))
 
 
