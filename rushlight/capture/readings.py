@@ -36,6 +36,7 @@ def require(condition, error):
 
 PICK = Reading("getitem", operator.getitem)  # one result of a node with several
 SHIFT = Reading("shift", operator.add)  # a position in the random stream, counted on
+SHIFT.facts = {"counts": True}
 ITEM = Reading("item", lambda tensor: tensor.item(), method=True)
 SIZE = Reading("size", lambda tensor, dim: tensor.size(dim), method=True)
 NUMBER = Reading("number", as_is)

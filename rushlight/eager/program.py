@@ -25,6 +25,7 @@ from ..core.meta import Meta, product, row_major, settled
 from ..core.native.memory import set_program_runner
 from ..core.settings import settings
 from ..graph.graph import Graph, Node, Store, map_nodes
+from ..graph.regions import counted, number_in
 from ..graph.views import in_memory, is_part, through_views
 from ..ops import flash, prims  # noqa: F401 - declare the primitives named below
 from .layout import Layout, Parts, Temporary, spendable
@@ -213,6 +214,9 @@ class Assembler:
         for node in graph.nodes:
             for used in node.used:
                 self.users.setdefault(used, []).append(node)
+        for node in filter(self.counts, graph.nodes):
+            node.weak, place = True, self.places[number_in(node.args[0])]  # a number, of which kernels are told: those of layers are alike
+            self.places[node] = Place(place.value, place.meta, node.args[1])
         fresh = [o for o in graph.outputs if not isinstance(o, Store)]
         alone = self.alone = len(fresh) - len(block)
         self.targets = [(node, Place(len(self.given) + k, outputs[k])) for k, node in enumerate(fresh[:alone])]
@@ -222,6 +226,10 @@ class Assembler:
         self.results = set(graph.result_nodes())
         self.order = {node: k for k, node in enumerate(graph.nodes)}
         self.homes = self.reserve()
+
+    def counts(self, node: Node) -> bool:
+        """Whether a node is a place further on in a random stream."""
+        return counted(node) is not None and all(user.op is P.random_bits for user in self.users.get(node, ()))
 
     def assemble(self) -> "Outline":
         landmarks = self.landmarks()

@@ -14,6 +14,7 @@ import bisect
 import copy as copying
 
 from ..aot.block import Block, part_of
+from ..aot.partition import downstream
 from ..core.kinds import P
 from ..core.native.objects import FLOAT_VALUE, INTEGER_VALUE
 from ..graph.graph import Graph, Node
@@ -61,8 +62,8 @@ class Lengthening:
     """
 
     def __init__(self, region: Region, call: Call, short):
-        if short.outline is None or short.random or short.outline.held:
-            raise Irregular("it does not run as one program, or draws random numbers")
+        if short.outline is None or short.outline.held or short.random:
+            raise Irregular("it does not run as one program of its arguments")
         self.region, self.call, self.short, self.old, self.graph = region, call, short, short.outline, region.longer
         self.inputs, self.first, self.total = region.short.inputs, len(short.outline.given), len(call.args)
         self.parts = {node.params["offset"]: node for node in region.parts} if self.old.spent is not None else {}
@@ -71,6 +72,7 @@ class Lengthening:
         if run is None:
             raise Irregular("its steps do not repeat")
         self.run, self.longer, self.temporaries = run, Longer(run, self.graph.more), {}
+        self.steps = self.counts()
         self.number_results()
         self.alignment = Alignment(run, self.in_graph, 1)
         self.outline = self.lengthened()
@@ -85,6 +87,8 @@ class Lengthening:
         """(thing, offset within it)."""
         if type(value) is not int:
             return value, offset
+        if self.is_number(value):
+            return self.inputs[value], 0
         if value == self.old.spent:
             start = self.starts[bisect.bisect_right(self.starts, offset) - 1]
             return self.parts[start], offset - start
@@ -95,6 +99,22 @@ class Lengthening:
             part = bisect.bisect_right(self.kept, offset) - 1
             return ("kept", part), offset - self.kept[part]
         return ("out", number), offset
+
+    def is_number(self, value) -> bool:
+        """Whether a place holds a run-time number: what is added to it is no offset."""
+        return type(value) is int and value < self.first and self.inputs[value].weak
+
+    def counts(self) -> dict:
+        """{(item of the copied stretch, place): by how much more it counts a number on than its like before}."""
+        run, found = self.run, {}
+        for k in range(run.seam - run.length, run.seam):
+            before, own, behind = (self.old.items[j].places() for j in (k - run.length, k, k + run.length))
+            for place, (value, number) in enumerate(own):
+                if self.is_number(value):
+                    found[k, place] = step = number - before[place][1]
+                    if behind[place][1] - number != step * (self.graph.more + 1):
+                        raise Irregular("random numbers are not drawn stretch by stretch")
+        return found
 
     def in_graph(self, thing):
         """What tells the stretch of an input or a result, and its name there; None for all other things."""
@@ -168,10 +188,10 @@ class Lengthening:
 
     def item(self, k: int, shift: int):
         """An item of the whole."""
-        places = []
-        for place, offset in enumerate(self.run.entries[k][0][1]):
+        places, copy = [], shift if k < self.run.seam else 0
+        for place, (offset, (old, number)) in enumerate(zip(self.run.entries[k][0][1], self.old.items[k].places())):
             value, start = self.where(*self.at(k, place, shift))
-            places.append((value, start + offset))
+            places.append((value, number + copy * self.steps.get((k, place), 0) if self.is_number(old) else start + offset))
         return self.old.items[k].moved(places)
 
     def at(self, k: int, place: int, shift: int):
@@ -254,7 +274,7 @@ class Backward:
             if node is not block:
                 self.origin[node] = self.named(short.saves[k]) if k < self.used else ("out", short.cotangents[k - self.used])
         rest = [n for n in graph.nodes if n not in self.origin]
-        run = find(entries_of(in_demand(rest, graph.outputs)))
+        run = find(entries_of(in_demand(rest, downstream(rest, graph.inputs[self.used:]))))
         if run is None:
             raise Irregular("its backward pass does not repeat")
         self.longer = Longer(run, self.more)

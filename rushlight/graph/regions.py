@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from .graph import Graph, Node, PLAIN, map_nodes, nodes_in
+from ..core.kinds import P
+from .graph import PLAIN, Graph, Node, map_nodes, nodes_in
 from .repetition import COPIED, Irregular, Longer, Repetition, find
 
-KEPT = 4        # stretches of the short program: the one that is copied has its like before and behind it, and first and last ones may differ
+KEPT = 5        # stretches of the short program: the one that is copied has its like before and behind it, and first and last ones may differ
 WORTHWHILE = 2  # stretches that planning must save
 
 
@@ -39,27 +40,57 @@ class Lengthened(Region):
 
     @cached_property
     def graph(self) -> Graph:
-        made = dict(self.leaves)
+        made, steps = dict(self.leaves), steps_of(self.longer.short, self.longer.more + 1)
         for entry, shift in self.longer.entries():
             (node, copy), *used = self.longer.things(entry, shift)
-            made[node, copy] = rebuilt(node, iter([made[thing] for thing in used]), f"{node.name}_{copy}" if copy else node.name)
+            name, count = (f"{node.name}_{copy}", copy * steps.get(entry, 0)) if copy else (node.name, 0)
+            made[node, copy] = rebuilt(node, iter([made[thing] for thing in used]), name, count)
         return Graph(self.inputs, [n for n in made.values() if n.op is not None], [made[thing] for thing in self.thing_of_output])
 
     def run(self, values):
         return self.graph.run(values)
 
 
-def rebuilt(node: Node, used, name: str) -> Node:
-    """The node with other nodes in place of those it uses, in order."""
+def rebuilt(node: Node, used, name: str, count=0) -> Node:
+    """The node with other nodes in place of those it uses, in order, and counting so much further."""
     args = map_nodes(node.args, lambda n: next(used))
+    if count:
+        args = args[0], args[1] + count
     params = {k: map_nodes(v, lambda n: next(used)) for k, v in node.params.items()}
     return Node(name, node.op, args, params, node.meta, node.inside, node.where, node.weak, node.constant)
 
 
 def entries_of(nodes) -> list:
     """Nodes as entries: each defines itself, and uses others.  TypeError for arguments that cannot be told apart."""
-    return [((n.op, skeleton(n.args), tuple((k, skeleton(v)) for k, v in n.params.items()), n.meta, n.weak, n.constant),
+    return [((n.op, skeleton(n.args if counted(n) is None else n.args[:1]), tuple((k, skeleton(v)) for k, v in n.params.items()), n.meta, n.weak, n.constant),
              (n, *nodes_in((n.args, tuple(n.params.values()))))) for n in nodes]
+
+
+def counted(node: Node):
+    """By how much a node counts a run-time number on, as places in the random stream are; None for all other nodes."""
+    counts = (node.op is P.add or node.op.facts.get("counts")) and len(node.args) == 2 and type(node.args[1]) is int and isinstance(node.args[0], Node)
+    return node.args[1] if counts and number_in(node.args[0]) is not None else None
+
+
+def number_in(node: Node):
+    """The run-time number that a node is; None for all that is in memory."""
+    if node.op is P.convert and node.dtype is node.args[0].dtype:
+        node = node.args[0]
+    return node if node.is_scalar else None
+
+
+def steps_of(run: Repetition, seam=1) -> dict:
+    """{entry of the copied stretch: by how much more it counts on than its like in the stretch before}, where that goes on from stretch to stretch;
+    ``seam``: how many stretches further on the one behind the copied one stands."""
+    found: dict = {}
+    for k in range(run.start, run.start + run.length):
+        numbers = [counted(run.entries[j][1][0]) for j in range(k, run.end, run.length)]
+        if numbers[0] is not None:
+            steps = [b - a for a, b in zip(numbers, numbers[1:])]
+            found[k + COPIED * run.length] = step = steps[0]
+            if steps != [step * (seam if j == COPIED else 1) for j in range(len(steps))]:
+                raise Irregular("random numbers are not drawn stretch by stretch")
+    return found
 
 
 def skeleton(value):
@@ -94,6 +125,7 @@ def without(graph: Graph, whole: Repetition, more: int) -> Region:
             return node, 0
         return whole.counterpart(node, COPIED), stretch - COPIED
 
+    steps_of(whole)
     things = {n: kept(n) for n in (*graph.inputs, *graph.nodes)}
     made = {n: n for n, (_, copy) in things.items() if n.op is None and not copy}
     first_kept = whole.seam + more * whole.length
@@ -114,12 +146,12 @@ def without(graph: Graph, whole: Repetition, more: int) -> Region:
     return Region(short, Longer(again, more), [(made[n], c) for n, c in map(things.__getitem__, graph.inputs)], outputs)
 
 
-def in_demand(nodes, outputs) -> list:
-    """Nodes ordered by the first result that each is needed for."""
-    number = {n: k for k, n in enumerate(nodes)}
-    first = {n: number.get(n, -1) for n in outputs}
-    for node in reversed(nodes):
-        wanted = first.setdefault(node, number[node])
+def in_demand(nodes, fixed: set) -> list:
+    """Nodes in an order in which those that are not ``fixed`` come right before the first that needs them."""
+    needed: dict = {}  # node: the place of the first that needs it
+    for number, node in reversed(list(enumerate(nodes))):
+        place = number if node in fixed else needed.setdefault(node, number)
         for used in node.used:
-            first[used] = min(first.get(used, wanted), wanted)
-    return sorted(nodes, key=lambda n: (first[n], number[n]))
+            needed[used] = min(needed.get(used, place), place)
+    places = {node: (number if node in fixed else needed[node], number) for number, node in enumerate(nodes)}
+    return sorted(nodes, key=places.__getitem__)

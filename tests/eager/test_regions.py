@@ -80,15 +80,15 @@ def compared(run, model, x):
     return found[0]
 
 
-@pytest.mark.parametrize("depth", [5, 6, 7, 13])
+@pytest.mark.parametrize("depth", [6, 7, 13])
 def test_layers_of_one_class(depth, lengthened):
     x = torch.randn(5, WIDTH)
     model = stacked(depth=depth)
     compared(inferred, model, x)
-    assert lengthened == ["compiled"] * (depth > 5)
+    assert lengthened == ["compiled"] * (depth > 6)
     del lengthened[:]
     compared(trained, model, x)
-    assert lengthened == ["compiled", "compiled.backward"] * (depth > 5)
+    assert lengthened == ["compiled", "compiled.backward"] * (depth > 6)
 
 
 def test_what_layers_share(lengthened):
@@ -101,7 +101,7 @@ def test_what_layers_share(lengthened):
     model = stacked(call=call)
     model.scale = torch.nn.Parameter(torch.tensor(0.5))
     compared(trained, model, torch.randn(5, WIDTH))
-    assert lengthened == ["compiled", "compiled.backward"]
+    assert lengthened == ["compiled"]  # the gradient of what is shared is one sum over all layers
 
 
 def test_shared_weights(lengthened):
@@ -244,12 +244,19 @@ def test_batch_norms():
     compared(inferred, model, x)
 
 
-@pytest.mark.parametrize("depth", [3, 10])
-def test_dropout(depth):
-    model, x = stacked(lambda: Layer(drop=0.3), depth), torch.randn(5, WIDTH)
-    one, other = compared(trained, model, x), compared(trained, model, x)
-    for a, b in zip(one, other):
-        np.testing.assert_array_equal(a, b)
+def test_dropout(lengthened):
+    def call(self, x):
+        x = F.dropout(self.first(x), 0.2)
+        for layer in self.layers:
+            x = layer(x)
+        return F.dropout(self.last(F.dropout(x, 0.1)), 0.1)
+
+    def twice(model, x):
+        found = trained(model, x)
+        return found + [model(x).detach().numpy().copy()]  # goes on in the stream where the last one ended
+
+    compared(twice, stacked(lambda: Layer(drop=0.3), 10, call), torch.randn(5, WIDTH))
+    assert lengthened == ["compiled", "compiled.backward", "compiled"]
 
 
 def test_gradients_of_gradients(lengthened):
