@@ -1,7 +1,7 @@
 """What a contraction's template computes along with its sums: elementwise nodes that follow, of the same elements.
 
 A tail grows node by node as long as no more tensors get memory than without it.  What it reads besides the sums is known before the
-contraction runs: numbers, vectors along the columns of a product or the channels of a convolution, and tensors of the same elements.
+contraction runs: numbers, vectors along the columns or the rows of a product or the channels of a convolution, and tensors of the same elements.
 """
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from .lower import Reader, obstacle
 from .schedule import own_work
 from .templates.expression import Operand, Stored, expression_epilogue, leaf
 
+PRODUCTS = (P.matmul, P.int_matmul)
 MOST_NODES = 48     # of a tail
 MOST_OPERANDS = 10  # tensors that it reads
 MOST_AGAIN = 6      # operations that are computed elsewhere too
@@ -93,9 +94,12 @@ class Tails:
         shape = (1,) * (len(node.shape) - len(operand.shape)) + tuple(operand.shape)
         if product(shape) == product(node.shape):
             return "element" if lies_in_rows(operand) else ""
-        if contraction.op is P.matmul:
+        if contraction.op in PRODUCTS:
             found = node.shape[-1] == contraction.shape[-1] == product(shape) == shape[-1]
-            return "column" if found and lies_in_rows(operand) else ""
+            if found:
+                return "column" if lies_in_rows(operand) else ""
+            found = len(contraction.shape) == 2 and node.shape[-1] == contraction.shape[-1] and shape == (*node.shape[:-1], 1)
+            return "row" if found and lies_in_rows(operand) else ""
         found = tuple(node.shape) == tuple(contraction.shape) and product(shape) == shape[1] == node.shape[1]
         return "row" if found and lies_in_rows(operand) else ""
 
@@ -107,7 +111,7 @@ class Tails:
         if len(extra) > 1 or any(n.dtype.itemsize > contraction.dtype.itemsize for n in extra) or stored == [contraction]:
             return None
         own = next((n for n in stored if n.dtype is contraction.dtype), None)
-        if own is None and contraction.op is not P.matmul:
+        if own is None and contraction.op not in PRODUCTS:
             return None
         first = own or stored[0]
         if first.dtype is bool_:  # a template's own result is numbers; masks lie beside them

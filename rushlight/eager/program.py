@@ -688,7 +688,7 @@ class Planner:
 PLANNERS = {P.matmul: Planner(plan_product, "c", 2, product_packings), P.int_matmul: Planner(plan_product, "c"),
             P.conv: Planner(plan_forward, "y", 1, image_packings), P.conv_input: Planner(plan_input, "x", 1, image_packings),
             P.conv_weight: Planner(plan_weight, "weight", 2, image_packings)}
-WITH_TAILS = (P.matmul, P.conv, P.conv_input)
+WITH_TAILS = (P.matmul, P.int_matmul, P.conv, P.conv_input)
 
 
 def times_packed(node: Node, number: int) -> int:

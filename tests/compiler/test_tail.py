@@ -93,3 +93,36 @@ def test_a_sum_of_images_and_a_strided_gradient():
 def test_a_product_of_which_only_a_mask_is_kept(depth):
     a, b = torch.randn(20, depth), torch.randn(depth, 6)
     assert torch.equal(torch.compile(lambda a, b: a @ b > 0, fullgraph=True)(a, b), a @ b > 0)
+
+
+@pytest.mark.parametrize("rows", [1, 5, 40, 130])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int8, torch.int32])
+def test_products_of_bytes_are_scaled_where_they_are_stored(rows, dtype):
+    """Scales of rows and columns, zero point, bias, activation; and what becomes bytes again."""
+    a, b = torch.randint(-128, 127, (rows, 72)).to(torch.int8), torch.randint(-128, 127, (72, 34)).to(torch.int8)
+    of_rows, of_columns, bias, zero = torch.rand(rows, 1) / 300, torch.rand(34) / 300, torch.randn(34), torch.randint(-50, 50, (34,)).to(torch.int32)
+
+    def body(a, b, of_rows, of_columns, bias, zero):
+        sums = torch._int_mm(a, b) - zero
+        if dtype is torch.int32:
+            return torch.relu(sums)
+        y = F.gelu(sums.to(torch.float32) * of_rows * of_columns + bias)
+        return torch.clamp(torch.round(y * 9), -128, 127).to(dtype) if dtype is torch.int8 else y.to(dtype)
+
+    operator = whole(body)
+    expected, found = body(a, b, of_rows, of_columns, bias, zero), operator(a, b, of_rows, of_columns, bias, zero)
+    assert found.dtype is dtype
+    np.testing.assert_allclose(found.double().numpy(), expected.double().numpy(), rtol=1e-2 if dtype is torch.bfloat16 else 1e-5, atol=1 if dtype is torch.int8 else 1e-5)
+    plan, = operator.plans.values()
+    assert not any("nodes" in label for label in plan.code_owner.labels), plan.code_owner.labels
+
+
+def test_a_number_for_each_row_of_rows_with_several_dimensions():
+    def body(x, w, s):
+        return F.relu(F.linear(x, w) * s)
+
+    x, w, s = random((2, 7, 24), (16, 24), (2, 7, 1))
+    operator = whole(body)
+    np.testing.assert_allclose(operator(x, w, s).numpy(), body(x, w, s).numpy(), rtol=1e-5, atol=1e-5)
+    plan, = operator.plans.values()
+    assert not any("nodes" in label for label in plan.code_owner.labels), plan.code_owner.labels

@@ -114,7 +114,7 @@ class Epilogue:
 
     `emit(b, sums, batch, row, column, place, mask, slots)` gets a vector of sums for one row and neighbouring columns, the
     position as i64 values (of the first lane), the address that they go to (or one a lane), a lane mask or None, and the epilogue's own slots as i64 values; it returns
-    the vector to store, still in the accumulator's type. `key` names the code completely; `slots` are as in Contraction.
+    the vector to store, in the accumulator's type or, if that is whole numbers, a float. `key` names the code completely; `slots` are as in Contraction.
     `touched(b, place, slots)` lists the addresses that it reads or writes for a place in the output.
     """
 

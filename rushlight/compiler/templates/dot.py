@@ -122,8 +122,10 @@ class _Dot:
         if self.out is numbers.accumulator:
             earlier = lambda: [b.add(total, b.load(numbers.vector, place, mask=mask))]
             total, = b.when(first, lambda: [total], earlier)
+        if self.out is not self.numbers.accumulator:
+            last = None  # nothing waits in the output: there is one block
         if self.epilogue.emit is not None:
             slots = [b.load(i64, b.offset(self.args, 8 * (self.first_slot + k))) for k in range(len(self.epilogue.slots))]
             finish = lambda: [self.epilogue.emit(b, total, self.batch, b.add(row, r), column, place, mask, slots)]
-            total, = b.when(last, finish, lambda: [total])
+            total, = b.when(last, finish, lambda: [total]) if last else finish()
         b.store(b.convert(total, self.out), place, mask=mask)

@@ -82,7 +82,9 @@ def expression_epilogue(expr, operands=(), out=("c", float32), further=(), given
                 b.scatter(value, at, mask)
             else:
                 b.store(value, at, mask=mask)
-        return b.convert(emission.value(expr), sums.type.element)
+        found = emission.value(expr)
+        exact = found.type.element.is_float and not sums.type.element.is_float  # of whole sums, which would round it
+        return found if exact else b.convert(found, sums.type.element)
 
     def touched(b, place, slots):
         elements = [(o.dtype, slot) for o, slot in zip(operands, slots[1:]) if o.along == "element"]
