@@ -522,6 +522,19 @@ def run_plan(op, trace, arguments, outputs, several, mask, stores=()) -> Draft:
     return plan
 
 
+def way_to(result: Traced, trace, source: Node):
+    """How a result shows an argument: "itself", as a "view" of it, or as one that is "cut" off from its history."""
+    if any(value is result for value in trace.given.values()):
+        return "itself"
+    steps = getattr(result, "path", None)
+    if steps is None:
+        steps, node = [], result.node
+        while node is not source:
+            steps.append(node)
+            node = node.args[0]
+    return "cut" if any(step.constant for step in steps) else "view"
+
+
 def shown_argument(result: Traced, trace, arguments):
     """The argument that a result is, or shows a part of, and the element offset; (None, 0) for results of their own."""
     owner = result if result.base is None else result.base
@@ -544,19 +557,19 @@ def program_plan(op, trace, arguments, results, several, mask, stores) -> Draft:
     if reason:
         log.debug("%s: runs call by call: %s", op.name, reason)
         return python_plan(op, body)
-    fresh, shown = {}, []  # for each result: (fresh result, None, 0) or (argument, Meta, offset)
+    fresh, shown = {}, []  # for each result: (fresh result, None, 0, "") or (argument, Meta, offset, way)
     for result in results:
         source, offset = shown_argument(result, trace, arguments)
         if source is None:
-            shown.append((fresh.setdefault(own(result.node), len(fresh)), None, 0))
+            shown.append((fresh.setdefault(own(result.node), len(fresh)), None, 0, ""))
         else:
-            shown.append((arguments.tensors.index(source), result.meta, offset))
+            shown.append((arguments.tensors.index(source), result.meta, offset, way_to(result, trace, source)))
     inner = run_plan(op, trace, arguments, list(fresh), True, mask, stores)
     written = [arguments.tensors.index(store.into) for store in stores]
-    if not mask and all(meta is None or meta is arguments.tensors[k].meta and not offset for k, meta, offset in shown):
-        inner.views = tuple((k, 0, None, 0) for k, meta, _ in shown if meta is not None)
+    if not mask and all(way in ("", "itself") for *_, way in shown):
+        inner.views = tuple((k, 0, None, 0) for k, meta, *_ in shown if meta is not None)
         given = iter(range(-1, -len(inner.views) - 1, -1))
-        inner.passed = tuple(k if meta is None else next(given) for k, meta, _ in shown)
+        inner.passed = tuple(k if meta is None else next(given) for k, meta, *_ in shown)
         inner.written, inner.several, inner.function = tuple(written), int(several), body
         return inner
 
@@ -577,7 +590,7 @@ def around(op, inner: Plan, written, shown, several: int, mask) -> Plan:
         made = launch_plan(inner, op, args, names, mask)
         for k in written:
             calls.count_write(tensors[k])
-        results = tuple(made[k] if meta is None else view_of(tensors[k], meta, offset) for k, meta, offset in shown)
+        results = tuple(made[k] if meta is None else view_of(tensors[k], meta, offset, way) for k, meta, offset, way in shown)
         return results if several else results[0]
 
     plan = blank_plan(op, PYTHON)
@@ -585,11 +598,12 @@ def around(op, inner: Plan, written, shown, several: int, mask) -> Plan:
     return plan
 
 
-def view_of(tensor: Tensor, meta: Meta, offset: int) -> Tensor:
-    """The argument itself, or a view of it."""
-    if meta is tensor.meta and not offset:
+def view_of(tensor: Tensor, meta: Meta, offset: int, way: str) -> Tensor:
+    """The argument itself, or a view of it (see ``way_to``)."""
+    if way == "itself":
         return tensor
-    return OPS["as_strided"](tensor, tuple(meta.shape), meta.strides, offset)
+    source = OPS["detach"](tensor) if way == "cut" else tensor
+    return source if way == "cut" and meta is tensor.meta and not offset else OPS["as_strided"](source, tuple(meta.shape), meta.strides, offset)
 
 
 def part_of_derivative(trace, arguments, mask, stores) -> str:

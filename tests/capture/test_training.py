@@ -294,3 +294,81 @@ def test_gradients_filled_with_zeros_where_they_lie():
     (loss, weight), (expected, other) = run(True), run(False)
     np.testing.assert_allclose(loss, expected, rtol=1e-5)
     np.testing.assert_allclose(weight, other, rtol=1e-5)
+
+
+def test_views_of_written_parameters_are_other_tensors():
+    def views(p):
+        (p * p).sum().backward()
+        with torch.no_grad():
+            p.add_(1)
+        return p.detach(), p.view(3)
+
+    w = nn.Parameter(torch.ones(3))
+    whole = torch.compile(lambda p: views(p)[1])(w)
+    assert whole is not w and w.is_leaf and whole.requires_grad
+    cut, whole = torch.compile(views)(w)
+    assert cut is not w and not cut.requires_grad and w.is_leaf and cut.tolist() == w.tolist()
+
+
+def with_closure(model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+    def step(x, y):
+        def closure():
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            return loss
+        return optimizer.step(closure)
+    return step, optimizer
+
+
+def with_hooks(model):
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    counts = {"before": 0, "after": 0}
+
+    def count(name):
+        def hook(optimizer, args, kwargs):
+            counts[name] += 1
+        return hook
+    optimizer.register_step_pre_hook(count("before"))
+    optimizer.register_step_post_hook(count("after"))
+
+    def run(x, y):
+        cross_entropy_backward(model, x, y)
+        optimizer.step()
+        return torch.tensor([counts["before"], counts["after"]])
+    return run, optimizer
+
+
+def test_closures_and_hooks_of_optimizers():
+    both(with_closure)
+    both(with_hooks, segments=0)
+
+
+def test_settings_changed_before_a_step():
+    def make(model):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x, y):
+            loss = cross_entropy_backward(model, x, y)
+            for group in optimizer.param_groups:
+                group["lr"] *= 0.5
+            optimizer.step()
+            optimizer.zero_grad()
+            return loss
+        return step, optimizer
+    assert [b.code for b in both(make, segments=0).breaks] == ["RB004"] * 2
+
+
+def test_averages_of_weights_in_a_step():
+    def make(model):
+        step, optimizer = stepping(cross_entropy_backward)(model)
+        average = torch.optim.swa_utils.AveragedModel(model)
+
+        def run(x, y):
+            loss = step(x, y)
+            average.update_parameters(model)
+            return loss.detach() + average.module[0].weight.sum()
+        return run, optimizer
+    both(make, segments=0)
