@@ -7,6 +7,7 @@ from collections import defaultdict
 from ..autograd.mode import no_grad
 from ..core.dtypes import float16
 from ..core.native import Tensor
+from ..core.op import OPS
 from .autocast import is_autocast_available
 
 READY, UNSCALED, STEPPED = "ready", "unscaled", "stepped"
@@ -65,7 +66,7 @@ class GradScaler:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
         if stage == STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
-        inverse, flags = 1.0 / self.get_scale(), []
+        inverse, flags = self._tensor().double().reciprocal().float(), []
         with no_grad():
             for group in optimizer.param_groups:
                 for p in group["params"]:
@@ -73,7 +74,7 @@ class GradScaler:
                         if p.grad.dtype is float16:
                             raise ValueError("Attempting to unscale FP16 gradients.")
                         flags.append(p.grad.mul_(inverse).isfinite().all())
-        self._found[id(optimizer)] = not all(bool(f) for f in flags)
+        self._found[id(optimizer)] = bool(flags) and not OPS["stack"](flags).all()  # one number to wait for
         self._stages[id(optimizer)] = UNSCALED
 
     # --- steps ------------------------------------------------------------------------------------------------------------------------

@@ -353,6 +353,8 @@ class Attributes:
 
     def of_instance(self, owner, name):
         value, cls = owner.value, type(owner.value)
+        if self.later and not isinstance(static(cls, name), types.FunctionType):
+            self.check_later(value)
         if name == "__class__":
             return self.from_python(cls)
         if isinstance(value, enum.Enum) or is_framework(cls.__module__) and not cls.__flags__ & HEAP:

@@ -103,7 +103,11 @@ class Output:
 
     def reordered(self, function, arguments, keywords):
         """A call of a function that users declared to be output."""
-        given = [function, *map(self.as_passed, (*arguments, *keywords.values()))]
+        return self.put_off(function, [self.as_passed(a) for a in arguments], {k: self.as_passed(v) for k, v in keywords.items()})
+
+    def put_off(self, function, arguments, keywords):
+        """A call that Python makes when the graph has run."""
+        given = [function, *arguments, *keywords.values()]
         places = [*(f"{{{k + 1}}}" for k in range(len(arguments))), *(f"{name}={{{k + 1 + len(arguments)}}}" for k, name in enumerate(keywords))]
         return self.note(f"{{0}}({', '.join(places)})", given)
 

@@ -8,10 +8,11 @@ from ..core.meta import Meta
 from ..core.native import Tensor
 from ..core.op import OPS
 from ..graph.graph import nodes_in
+from ..optim import lr_scheduler
 from ..optim.optimizer import Optimizer
 from ..utils.checkpoint import checkpoint
 from .errors import Break
-from .values import Constant, Object, Sequence, TensorValue
+from .values import Constant, Mapping, Object, Sequence, TensorValue
 
 
 class Training:
@@ -227,6 +228,7 @@ class Training:
     def optimizer_step(self, owner):
         """What ``optimizer.step()`` does between its hooks: tensor updates become nodes; what is counted and computed in Python runs before the graph."""
         optimizer, source = self.optimizer_of(owner)
+        self.check_later(optimizer)
         if any(map(self.altered, (optimizer.param_groups, *optimizer.param_groups, *(group["params"] for group in optimizer.param_groups)))):
             raise Break("RB004", "the step of an optimizer whose settings were changed in the compiled function before it")
         due = []
@@ -272,6 +274,23 @@ class Training:
                 state = {k: self.lift(v) if isinstance(v, Tensor) and k not in optimizer.counters else v for k, v in optimizer.state[p.real].items()}
                 g = -gradient.fake if group.get("maximize") else gradient.fake
                 optimizer.update(p.fake, g, state, group, *map(number, texts))
+
+    def scheduler_step(self, function, owner, arguments, keywords):
+        """A schedule's ``step()``, which only sets numbers in Python: it is called when the graph has run, and what it changes cannot be read before."""
+        known = self.force(owner)
+        known = known.value if isinstance(known, Object) else None
+        optimizer = getattr(known, "optimizer", None)
+        met = [self.wrapped.get(id(each)) for each in getattr(optimizer, "param_groups", ())]
+        written = any(id(v) in (id(self.wrapped.get(id(known))), *map(id, met)) for v, _ in self.owners.values())
+        if known is None or written or any(isinstance(v, Mapping) for v in met) or not isinstance(optimizer, Optimizer):
+            return self.inline(self.as_function(self.from_python(function)), [owner, *arguments], keywords)
+        self.later |= {id(known): known, id(optimizer): optimizer}
+        return self.put_off(self.from_python(function), [self.force(owner), *map(self.as_passed, arguments)], {k: self.as_passed(v) for k, v in keywords.items()})
+
+    def check_later(self, value):
+        """A Break where an object is looked at that a call put off until the graph has run will change."""
+        if id(value) in self.later:
+            raise Break("RB004", f"reading a {type(value).__name__} after the step of a schedule, which is taken when the graph has run")
 
     def zero_grad(self, owner, set_to_none=Constant(True)):
         """``optimizer.zero_grad()``."""
@@ -382,3 +401,6 @@ class Numbers(Groups):
 
 HANDLERS = {_tensor_backward: Training.tensor_backward, backward: Training.backward, grad: Training.grad, Optimizer.update_all: Training.optimizer_step,
             Optimizer.zero_grad: Training.zero_grad, checkpoint: Training.checkpoint}
+for _class in vars(lr_scheduler).values():
+    if isinstance(_class, type) and issubclass(_class, lr_scheduler.LRScheduler) and "step" in vars(_class):
+        HANDLERS[_class.step] = lambda self, owner, *a, _function=_class.step, **k: self.scheduler_step(_function, owner, a, k)

@@ -372,3 +372,54 @@ def test_averages_of_weights_in_a_step():
             return loss.detach() + average.module[0].weight.sum()
         return run, optimizer
     both(make, segments=0)
+
+
+SCHEDULES = [lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 10), lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.1, total_steps=20),
+             lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda epoch: 0.9 ** epoch), lambda o: torch.optim.lr_scheduler.ReduceLROnPlateau(o, patience=0)]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_schedules_within_a_step(schedule):
+    def make(model):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        made = schedule(optimizer)
+
+        def step(x, y):
+            loss = cross_entropy_backward(model, x, y)
+            optimizer.step()
+            made.step(*[loss.detach()] * isinstance(made, torch.optim.lr_scheduler.ReduceLROnPlateau))
+            optimizer.zero_grad()
+            return loss
+        return step, optimizer
+    both(make, times=6)
+
+
+def test_a_schedule_that_is_read_afterwards():
+    def make(model):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+
+        def step(x, y):
+            for k in range(2):
+                optimizer.zero_grad()
+                loss = cross_entropy_backward(model, x, y)
+                optimizer.step()
+                schedule.step()
+            return loss.detach() * schedule.get_last_lr()[0]
+        return step, optimizer
+    assert {b.code for b in both(make, segments=0).breaks} == {"RB004"}
+
+
+def test_scaled_losses():
+    def make(model):
+        optimizer, scaler = torch.optim.SGD(model.parameters(), lr=0.1), torch.amp.GradScaler("cpu", init_scale=8.0)
+
+        def step(x, y):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            return loss
+        return step, optimizer
+    assert len({b.line for b in both(make, segments=0).breaks}) == 1
