@@ -123,9 +123,9 @@ def prepared(x, entries):
     return start, indices
 
 
-def nonzero_vector(flag):
-    """[0] where a single flag holds, else []."""
-    return nonzero(flag.reshape(1), as_tuple=True)[0]
+def nonzero_vector(flags):
+    """Where flags [n] hold, in order; of a single flag [0] or []."""
+    return nonzero(flags.reshape(-1), as_tuple=True)[0]
 
 
 def positions(x, indices):
@@ -467,10 +467,14 @@ def index_fill(input, dim, index, value: Scalar):
 def nonzero(input, *, as_tuple=False):
     """The indices of elements that are not zero: [n, dims] int64, or a tuple of vectors."""
     from ..core.exchange import from_numpy, values_of
-    found = np.nonzero(np.atleast_1d(values_of(input.detach())))
+    data = values_of(input.detach())
+    found = np.flatnonzero(data)
+    if not as_tuple and not input.dim():
+        return from_numpy(np.zeros((len(found), 0), np.int64))
+    parts = np.unravel_index(found, data.shape) if input.dim() > 1 else (found,)
     if as_tuple:
-        return tuple(from_numpy(np.ascontiguousarray(f)) for f in found)
-    return from_numpy(np.ascontiguousarray(np.stack(found, -1) if input.dim() else np.zeros((len(found[0]), 0), np.int64)))
+        return tuple(map(from_numpy, parts))
+    return from_numpy(np.stack(parts, -1) if len(parts) > 1 else found[:, None])
 
 
 @rule(nonzero)

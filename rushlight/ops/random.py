@@ -297,6 +297,8 @@ def multinomial(input, num_samples, replacement=False, *, generator=None):
         u = uniform_tensor((*p.shape[:-1], num_samples), float64, generator) * edges[..., -1:]
         return OPS["searchsorted"](edges, u, right=True).clamp(max=p.size(-1) - 1)
     noise = exponential_of(uniform_tensor(tuple(p.shape), float64, generator))
+    if num_samples == 1:
+        return (p.double() / noise).argmax(-1, keepdim=True)
     from .sort import topk
     return topk(p.double() / noise, num_samples, -1)[1]
 

@@ -1,16 +1,21 @@
 """Order: sorting, the largest k, uniqueness, searching, counting."""
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 
 from ..core.dtypes import bool_, float32, float64, int32, int64
 from ..core.exchange import from_numpy, values_of
 from ..core.kinds import Foreign, P
-from ..core.meta import Meta
-from ..core.op import op, rule
+from ..core.meta import Meta, product
+from ..core.op import Scalar, op, rule
 from ..core.results import named
 from ..core.tensor import Tensor, refuse_where, wrapped
+from .index import nonzero_vector
 from .prims import primitive
+from .promotion import as_dtype, promoted, wide
+from .promotion import result_dtype as promoted_dtype
 
 
 def with_index(x, *more, **params):
@@ -257,11 +262,59 @@ def commonest(input):
 @op(composite=True, dynamic=True)
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
     """The distinct elements (or slices along ``dim``) in order, with their places and counts on request."""
+    if dim is None and not input.dtype.is_complex:
+        return distinct_elements(input.detach(), return_inverse, return_counts)
     data = values_of(input.detach())
     out = np.unique(data, return_inverse=True, return_counts=True, axis=dim)
-    values = input.new_empty(0) if out[0].size == 0 and dim is None else as_kind(out[0], input)
     inverse = from_numpy(out[1].reshape(data.shape if dim is None else (-1,)).astype(np.int64))
-    results = [values] + [inverse] * bool(return_inverse) + [from_numpy(out[2].astype(np.int64))] * bool(return_counts)
+    results = [as_kind(out[0], input)] + [inverse] * bool(return_inverse) + [from_numpy(out[2].astype(np.int64))] * bool(return_counts)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def distinct_elements(input, return_inverse, return_counts):
+    """What ``unique`` returns: the first of each run of equal elements, once they are in order."""
+    size = input.numel()
+    if not size:
+        return runs(input.reshape(-1), input.shape, return_inverse, return_counts)
+    order, places, begins, number = runs_in_order(input.reshape(-1))
+    starts = nonzero_vector(begins)
+    results = [order.take(starts)]
+    if return_inverse:
+        results.append(number.new_zeros(size).scatter(0, places, number).reshape(input.shape))
+    if return_counts:
+        results.append(lengths_between(starts, size))
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+@op(method=False, name="_runs_in_order")
+def runs_in_order(input):
+    """[n] -> its elements in order, where they were, whether each begins a run of equal ones, and the number of its run."""
+    order, places = P.sort(input, dim=0, descending=False)
+    return order, places, *numbered(order)
+
+
+@op(method=False, name="_runs")
+def runs_as_they_come(input):
+    """[n] -> whether each element begins a run of equal ones, and the number of its run."""
+    return numbered(input)
+
+
+def numbered(x):
+    begins = P.logical_not(like_the_one_before(x))
+    return begins, P.sub(P.cumsum(P.convert(begins, dtype=int64), dim=0), 1)
+
+
+def lengths_between(starts, size):
+    """How many elements lie between one start and the next, or the end."""
+    from .scan import diff
+    return diff(starts, append=starts.new_full((1,), size))
+
+
+def runs(flat, shape, return_inverse, return_counts):
+    """The first of each run of equal elements, with the number of each element's run and the lengths of runs on request."""
+    begins, number = runs_as_they_come(flat) if flat.numel() else (flat.bool(), flat.long())
+    starts = nonzero_vector(begins)
+    results = [flat.take(starts)] + [number.reshape(shape)] * bool(return_inverse) + ([lengths_between(starts, flat.numel())] if return_counts else [])
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -288,15 +341,16 @@ def as_kind(array, like):
 @op(composite=True, dynamic=True)
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
     """Runs of equal elements (or slices) reduced to one each."""
+    if dim is None:
+        return runs(input.detach().reshape(-1), input.shape, return_inverse, return_counts)
     data = values_of(input.detach())
-    rows = data.reshape(-1) if dim is None else np.moveaxis(data, dim, 0).reshape(data.shape[dim], -1)
-    fresh, differs = np.ones(len(rows), bool), rows[1:] != rows[:-1]
-    fresh[1:] = differs if dim is None else differs.any(1)
+    rows = np.moveaxis(data, dim, 0).reshape(data.shape[dim], -1)
+    fresh = np.ones(len(rows), bool)
+    fresh[1:] = (rows[1:] != rows[:-1]).any(1)
     starts = np.flatnonzero(fresh)
-    values = data.reshape(-1)[starts] if dim is None else np.take(data, starts, dim)
-    results = [as_kind(values, input)]
+    results = [as_kind(np.take(data, starts, dim), input)]
     if return_inverse:
-        results.append(from_numpy((np.cumsum(fresh) - 1).reshape(data.shape if dim is None else (-1,)).astype(np.int64)))
+        results.append(from_numpy((np.cumsum(fresh) - 1).astype(np.int64)))
     if return_counts:
         results.append(from_numpy(np.diff(np.append(starts, len(rows))).astype(np.int64)))
     return results[0] if len(results) == 1 else tuple(results)
@@ -314,23 +368,31 @@ def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=N
         raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
     if side == "left" and right:
         raise RuntimeError("torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True")
-    side = side or ("right" if right else "left")
-    edges = values_of(sorted_sequence.detach())
-    scalar = not isinstance(input, Tensor)
-    points = np.asarray(input) if scalar else values_of(input.detach())
-    if sorter is not None:
-        edges = np.take_along_axis(edges, values_of(sorter), -1)
-    if not points.size:
-        found = np.zeros(points.shape, np.int64)
-    elif edges.ndim == 1:
-        found = np.searchsorted(edges, points, side)
-    else:
-        if scalar or points.shape[:-1] != edges.shape[:-1]:
-            raise RuntimeError("torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value tensor must match")
-        flat_edges, flat_points = edges.reshape(-1, edges.shape[-1]), points.reshape(-1, points.shape[-1])
-        found = np.array([np.searchsorted(e, p, side) for e, p in zip(flat_edges, flat_points)]).reshape(points.shape)
-    out = np.asarray(found).astype(np.int32 if out_int32 else np.int64)
-    return from_numpy(out.copy() if out.ndim else np.array(out))
+    if not isinstance(input, Tensor):
+        if sorted_sequence.dim() != 1:
+            raise RuntimeError("torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1")
+        input = sorted_sequence.new_full((), input, dtype=promoted_dtype(sorted_sequence, input))
+    if sorted_sequence.dim() != 1 and tuple(sorted_sequence.shape[:-1]) != tuple(input.shape[:-1]):
+        raise RuntimeError("torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value tensor must match")
+    edges = sorted_sequence.detach() if sorter is None else sorted_sequence.detach().gather(-1, sorter)
+    return search(edges, input.detach(), side == "right" if side else right, out_int32)
+
+
+@op(method=False, name="_search")
+def search(edges, input, right, out_int32):
+    """The first place in a row of sorted edges [n] or [*, n] that is not below an element (or, right, that is above it), by halving."""
+    edges, x = promoted(edges, input)
+    size = operator.index(edges.shape[-1])
+    at, last = P.full(shape=tuple(x.shape), value=0, dtype=int64), max(size - 1, 0)
+    step = 1 << size.bit_length() >> 1
+    while step:
+        further = P.add(at, step)
+        probe = P.minimum(P.sub(further, 1), last)
+        edge = P.take(edges, probe, dim=0) if len(edges.shape) == 1 else P.gather(edges, probe, dim=len(x.shape) - 1)
+        before = P.logical_not(P.gt(edge, x) if right else P.ge(edge, x))  # what is no number lies behind all edges
+        at = P.where(P.logical_and(before, P.le(further, size)), further, at)
+        step //= 2
+    return P.convert(at, dtype=int32) if out_int32 else at
 
 
 @rule(searchsorted)
@@ -353,18 +415,21 @@ def bincount(input, weights=None, minlength=0):
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
-    data = values_of(input)
-    if data.size and data.min() < 0:
-        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
-    if weights is None:
-        return from_numpy(np.bincount(data.astype(np.int64), minlength=minlength).astype(np.int64))
-    if tuple(weights.shape) != tuple(input.shape):
+    if weights is not None and tuple(weights.shape) != tuple(input.shape):
         raise RuntimeError("weights should be 1-d and have the same length as input")
-    size = max(minlength, int(data.max()) + 1 if data.size else 0)
-    kind = weights.dtype if weights.dtype.name == "float32" else None
-    out = np.zeros(size, np.float32 if kind else np.float64)
-    np.add.at(out, data.astype(np.int64), values_of(weights.detach()))
-    return from_numpy(out)
+    low, high = (v.item() for v in input.aminmax()) if input.numel() else (0, -1)
+    if low < 0:
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if weights is not None:
+        weights = weights.detach() if weights.dtype is float32 else weights.detach().double()
+    return occurrences(input, weights, max(minlength, high + 1))
+
+
+@op(method=False, name="_occurrences")
+def occurrences(input, weights, size):
+    """How often each integer below ``size`` occurs in [n], or the sum of the weights where it does."""
+    ones = P.full(shape=tuple(input.shape), value=1, dtype=int64) if weights is None else weights
+    return P.put(P.full(shape=(size,), value=0, dtype=ones.dtype), as_dtype(input, int64), ones, dim=0, combine="add")
 
 
 @rule(bincount)
@@ -375,19 +440,30 @@ def unmeasured(some, input, weights=None, minlength=0):  # noqa: F811
 @op(composite=True)
 def histc(input, bins=100, min=0, max=0):
     """Counts in equal bins between min and max (by default those of the data)."""
-    data = values_of(input.detach()).astype(np.float64)
     if bins <= 0:
         raise RuntimeError("bins must be > 0")
     low, high = float(min), float(max)
-    if low == high and data.size:
-        low, high = float(data.min()), float(data.max())
+    if low == high and input.numel():
+        low, high = (float(v.item()) for v in input.detach().aminmax())
     if low == high:
         low, high = low - 1, high + 1
     if low > high:
         raise RuntimeError("max must be larger than min")
     if not np.isfinite([low, high]).all():
         raise RuntimeError(f"range of [{low}, {high}] is not finite")
-    return as_kind(np.histogram(data, bins, (low, high))[0], input)
+    return histogram_of(input.detach(), bins, low, high)
+
+
+@op(method=False, name="_histogram_of")
+def histogram_of(input, bins, low: Scalar, high: Scalar):
+    """Counts in equal bins from ``low`` to ``high``, which belongs to the last one: [*] -> [bins]."""
+    count = product(input.shape)
+    x = P.reshape(wide(input) if input.dtype.is_inexact else P.convert(input, dtype=float64), shape=(count,))
+    inside = P.logical_and(P.ge(x, low), P.le(x, high))
+    at = P.convert(P.div(P.mul(P.sub(x, low), bins), P.sub(high, low)), dtype=int64)
+    at = P.maximum(P.minimum(at, bins - 1), 0)
+    found = P.put(P.full(shape=(bins,), value=0, dtype=int64), at, P.convert(inside, dtype=int64), dim=0, combine="add")
+    return P.convert(found, dtype=input.dtype)
 
 
 @rule(histc)
@@ -398,8 +474,23 @@ def unmeasured(some, input, bins=100, min=0, max=0):  # noqa: F811
 @op(composite=True, aliases={"element": "elements", "test_element": "test_elements"})
 def isin(elements, test_elements, *, assume_unique=False, invert=False):
     """Whether each element occurs among the test elements."""
-    a, b = (values_of(v) if isinstance(v, Tensor) else np.asarray(v) for v in (elements, test_elements))
-    return from_numpy(np.asarray(np.isin(a, b, invert=invert)))
+    if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
+        raise TypeError("isin(): expected at least one of elements and test_elements to be a tensor")
+    like = elements if isinstance(elements, Tensor) else test_elements
+    a, b = (v.detach() if isinstance(v, Tensor) else like.new_full((), v, dtype=promoted_dtype(like, v)) for v in (elements, test_elements))
+    if not b.numel():
+        return a.new_full(tuple(a.shape), bool(invert), dtype=bool_)
+    return occurs(a, b.reshape(-1), bool(invert))
+
+
+@op(method=False, name="_occurs")
+def occurs(input, among, invert):
+    """Whether each element occurs among others [n], which are put in order and searched."""
+    x, among = promoted(input, among)
+    order, _ = P.sort(among, dim=0, descending=False)
+    last = among.shape[0] - 1
+    found = P.eq(P.take(order, P.minimum(search(order, x, False, False), last), dim=0), x)
+    return P.logical_not(found) if invert else found
 
 
 @rule(isin)
@@ -432,7 +523,13 @@ def quantiles(input, q, dim, keepdim, interpolation, skip_nan):
     if points.dtype is not input.dtype:
         raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
     refuse_where(~((points >= 0) & (points <= 1)), RuntimeError("quantile() q values must be in the range [0, 1]"))
-    x = input.reshape(-1) if dim is None else input.movedim(wrapped(dim, input.dim()), -1) if input.dim() else input.reshape(1)
+    return interpolated(input, points, None if dim is None else wrapped(dim, input.dim()), bool(keepdim), interpolation, skip_nan)
+
+
+@op(method=False, name="_interpolated")
+def interpolated(input, points, dim, keepdim, interpolation, skip_nan):
+    """Quantiles at these points, a number or a vector, of the elements in order."""
+    x = input.reshape(-1) if dim is None else input.movedim(dim, -1) if input.dim() else input.reshape(1)
     order, _ = sorted_(x, -1, False)
     count = (~order.isnan()).sum(-1, keepdim=True) if skip_nan else order.new_full((*order.shape[:-1], 1), order.size(-1))
     rank = points.reshape(-1) * (count - 1).clamp(min=0).to(input.dtype)
@@ -450,7 +547,7 @@ def quantiles(input, q, dim, keepdim, interpolation, skip_nan):
         out = _choose(order[..., -1:].isnan(), float("nan"), out)
     out = out.movedim(-1, 0)
     if keepdim:
-        out = out.reshape((-1,) + (1,) * input.dim()) if dim is None else out.unsqueeze(wrapped(dim, input.dim()) + 1) if input.dim() else out
+        out = out.reshape((-1,) + (1,) * input.dim()) if dim is None else out.unsqueeze(dim + 1) if input.dim() else out
     return out if points.dim() else out.squeeze(0)
 
 
