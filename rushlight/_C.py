@@ -3,12 +3,14 @@ from __future__ import annotations
 
 from .core.devices import device
 from .core.dtypes import dtype
+from .core.interpret import stack
 from .core.meta import Size
 from .core.native import Tensor as TensorBase
 from .core.overriding import DisableTorchFunction, DisableTorchFunctionSubclass, disabled as _disabled_torch_function_impl
 from .core.random import Generator, default_generator
+from .transforms.level import Level
 
-_TensorBase = TensorBase
+_TensorBase, _TensorMeta = TensorBase, type(TensorBase)
 
 
 def _get_tracing_state():
@@ -18,6 +20,11 @@ def _get_tracing_state():
 
 def _log_api_usage_once(name):
     """Accepts what PyTorch counts; nothing is counted here."""
+
+
+def _are_functorch_transforms_active() -> bool:
+    """Whether a transform of ``torch.func`` runs now."""
+    return any(isinstance(one, Level) for one in stack)
 
 
 class Room:

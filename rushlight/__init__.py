@@ -59,14 +59,18 @@ ELSEWHERE = {  # names of rooms that few programs enter
                      "is_autocast_cache_enabled", "set_autocast_cache_enabled", "clear_autocast_cache"),
     "legacy": ("BoolTensor", "ByteTensor", "CharTensor", "ShortTensor", "IntTensor", "LongTensor", "HalfTensor", "BFloat16Tensor", "FloatTensor",
                "DoubleTensor", "SymInt", "SymFloat", "SymBool", "sym_int", "sym_float", "sym_not", "sym_max", "sym_min", "sym_ite"),
-    "checks": ("_assert", "_check", "_check_with", "_check_index", "_check_value", "_check_type", "_check_not_implemented", "_check_tensor_all",
+    "checks": ("_assert", "_assert_async", "_check", "_check_with", "_check_index", "_check_value", "_check_type", "_check_not_implemented", "_check_tensor_all",
                "_check_tensor_all_with", "_check_is_size", "_is_all_true", "_is_any_true"),
     "functions": ("hinge_embedding_loss", "kl_div", "binary_cross_entropy_with_logits", "poisson_nll_loss", "batch_norm", "instance_norm", "lstm_cell", "gru_cell",
                   "rnn_tanh_cell", "rnn_relu_cell", "nuclear_norm", "svd_lowrank", "pca_lowrank", "set_default_tensor_type"),
     "_higher_order_ops": ("cond", "while_loop"),
-    "storage": ("UntypedStorage", "TypedStorage"),
     "switches": ("get_float32_matmul_precision", "set_float32_matmul_precision", "get_num_interop_threads", "set_num_interop_threads", "set_flush_denormal",
                  "set_warn_always", "is_warn_always_enabled"),
+    "storage": ("UntypedStorage", "TypedStorage", "PyTorchFileReader", "PyTorchFileWriter"),
+    "jit": ("ScriptModule", "ScriptFunction"),
+    "futures": ("Future",),
+    "accelerator": ("Stream", "Event"),
+    "jit.types": ("TensorType", "IntType", "FloatType", "BoolType", "StringType", "ListType", "TupleType", "DictType", "OptionalType", "NoneType", "AnyType"),
 }
 
 
@@ -75,6 +79,8 @@ def __getattr__(name):
     from importlib import import_module
     from importlib.util import find_spec
 
+    if name == "torch":  # PyTorch's module has itself for an attribute, which some programs go through
+        return import_module(__name__)
     for room, names in ELSEWHERE.items():
         if name in names:
             return getattr(import_module(f".{room}", __name__), name)

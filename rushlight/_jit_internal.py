@@ -9,7 +9,12 @@ from .jit import _overload, _overload_method, export, ignore, is_scripting, unus
 
 BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = List
 __all__ = ["Any", "BroadcastingList1", "BroadcastingList2", "BroadcastingList3", "Callable", "Dict", "Final", "Future", "List", "Optional", "Tuple", "Union", "_overload",
-           "_overload_method", "boolean_dispatch", "export", "ignore", "is_scripting", "unused"]
+           "_overload_method", "_copy_to_script_wrapper", "boolean_dispatch", "export", "ignore", "is_scripting", "unused"]
+
+
+def _copy_to_script_wrapper(function):
+    """Marks a method as one that scripted modules keep: they keep all."""
+    return function
 
 
 def boolean_dispatch(arg_name, arg_index, default, if_true, if_false, module_name, func_name):

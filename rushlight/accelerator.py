@@ -4,7 +4,7 @@ from __future__ import annotations
 from .compat.absent import absent
 
 globals().update(absent("torch.accelerator", "there is no accelerator: torch.accelerator.is_available() is False",
-                        "set_device_index set_device_idx set_stream current_stream synchronize device_index current_device_index current_device_idx"))
+                        "set_device_index set_device_idx set_stream current_stream synchronize device_index current_device_index current_device_idx"), **absent("torch", "there is no accelerator", "Stream Event"))
 
 
 def is_available() -> bool:

@@ -55,6 +55,11 @@ def _assert(condition, message):
     assert condition, message
 
 
+def _assert_async(input, assert_msg=None):
+    """RuntimeError unless a tensor of one element holds; here at once."""
+    _check_with(RuntimeError, bool(input), assert_msg or "Expected Tensor with single nonzero value, but got zero")
+
+
 def _is_all_true(input):
     return input.all()
 

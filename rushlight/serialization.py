@@ -13,6 +13,7 @@ import pickle
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Callable
 
 from .core.convert import layout, sparse_coo, sparse_csr, strided
 from .core.devices import device as Device, placed
@@ -24,6 +25,8 @@ from .core.native import Tensor, wrap
 from .core.tensor import empty
 from .nn.parameter import Parameter
 
+DEFAULT_PROTOCOL = 2  # of pickle
+MAP_LOCATION = Callable[[object, str], object] | Device | str | dict[str, str] | None  # what ``load`` takes to say where tensors go
 PIECE = 1 << 20  # bytes read at once, so that they are in the cache when they are summed and copied
 REMEDY = "copy or write the file again"
 UNTYPED = (*UNSIGNED, *BYTES)  # dtypes that PyTorch writes beside their storages, which are of bytes
@@ -108,7 +111,7 @@ class Pickler(pickle._Pickler):
         return self.save_reduce(*changed, obj=obj)
 
 
-def save(obj, f, pickle_module=None, pickle_protocol=2, _use_new_zipfile_serialization=True):
+def save(obj, f, pickle_module=None, pickle_protocol=DEFAULT_PROTOCOL, _use_new_zipfile_serialization=True):
     """Writes an object with its tensors to a file (a path or a file object); a path is replaced only once all is written."""
     if hasattr(f, "write"):
         write_archive(obj, f, "archive")

@@ -188,6 +188,9 @@ class Function:
         return (tuple(outputs) if isinstance(results, tuple) else outputs) if several else outputs[0]
 
 
+FunctionCtx = Context
+
+
 def expands(shape, target) -> bool:
     """Whether a tensor of one shape can be broadcast to the other."""
     return len(shape) <= len(target) and all(a in (1, b) for a, b in zip(reversed(shape), reversed(target)))

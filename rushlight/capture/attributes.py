@@ -295,7 +295,7 @@ class Attributes:
     def of_module(self, owner, name):
         module = owner.value
         found = module.__dict__.get(name, ABSENT)
-        if found is ABSENT or is_framework(module.__name__):
+        if found is ABSENT or is_framework(module.__package__):
             try:
                 return self.from_python(getattr(module, name))
             except AttributeError:

@@ -78,5 +78,6 @@ def install():
     sys.meta_path.insert(0, Finder())
     sys.meta_path.insert(0, MetadataFinder())  # before one that finds another torch on the disk
     sys.modules[NAME] = real
+    real.__name__ = NAME  # some programs compare
     from ..torch_version import TorchVersion
     real.__version__ = TorchVersion(VERSION)  # the version of PyTorch whose interface programs find

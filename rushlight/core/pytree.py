@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque, namedtuple
 
-Handler = namedtuple("Handler", "flatten unflatten")  # value -> (children, context); (children, context) -> value
+Handler = namedtuple("Handler", "flatten_fn unflatten_fn")  # value -> (children, context); (children, context) -> value
 
 
 def is_namedtuple(value) -> bool:
@@ -74,7 +74,7 @@ def tree_flatten(tree, is_leaf=None) -> tuple:
         if kind is None or (is_leaf is not None and is_leaf(value)):
             leaves.append(value)
             return LEAF
-        children, context = HANDLERS[kind].flatten(value)
+        children, context = HANDLERS[kind].flatten_fn(value)
         return TreeSpec(kind, context, map(visit, children))
 
     return leaves, visit(tree)
@@ -90,7 +90,7 @@ def tree_unflatten(leaves, treespec: TreeSpec):
     def build(spec):
         if spec.type is None:
             return next(left)
-        return HANDLERS[spec.type].unflatten([build(c) for c in spec.children_specs], spec.context)
+        return HANDLERS[spec.type].unflatten_fn([build(c) for c in spec.children_specs], spec.context)
 
     return build(treespec)
 
@@ -123,7 +123,7 @@ def flatten_as(tree, spec: TreeSpec) -> list:
         return [tree]
     if container(tree) is not spec.type:
         raise ValueError(f"expected a {spec.type.__name__} as in the first tree, got {type(tree).__name__}")
-    children, context = HANDLERS[spec.type].flatten(tree)
+    children, context = HANDLERS[spec.type].flatten_fn(tree)
     if len(children) != len(spec.children_specs):
         raise ValueError(f"expected {len(spec.children_specs)} entries as in the first tree, got {len(children)}")
     if spec.type in (dict, OrderedDict):
@@ -144,7 +144,7 @@ def broadcast_prefix(prefix, spec: TreeSpec, is_leaf=None) -> list | None:
         return [prefix] * spec.num_leaves
     if spec.type is not kind:
         return None
-    children, context = HANDLERS[kind].flatten(prefix)
+    children, context = HANDLERS[kind].flatten_fn(prefix)
     if len(children) != len(spec.children_specs) or context != spec.context:
         return None
     parts = [broadcast_prefix(c, s, is_leaf) for c, s in zip(children, spec.children_specs)]

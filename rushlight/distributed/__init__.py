@@ -45,3 +45,13 @@ class group:
     """The groups of processes: none."""
 
     WORLD = None
+
+
+def __getattr__(name):
+    """Rooms are imported when they are first asked for."""
+    from importlib import import_module
+    from importlib.util import find_spec
+
+    if name.startswith("__") or not find_spec(f"{__name__}.{name}"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f".{name}", __name__)

@@ -2,7 +2,9 @@
 
 Families are imported when they are first asked for.
 """
+import sys as _sys
 from importlib import import_module as _import_module
+from types import ModuleType as _ModuleType
 
 from . import transforms
 from .distribution import Distribution
@@ -41,3 +43,16 @@ def __getattr__(name):
 
 def __dir__():
     return sorted([*globals(), *__all__, *HOMES])
+
+
+class Families(_ModuleType):
+    """This module, whose ``__dict__`` has every family for who looks through it."""
+
+    @property
+    def __dict__(self):
+        for name in __all__:
+            getattr(self, name)
+        return globals()
+
+
+_sys.modules[__name__].__class__ = Families

@@ -31,6 +31,11 @@ def broadcast_all(*values):
     return tuple(torch.broadcast_tensors(*as_tensors(*values)))
 
 
+def _standard_normal(shape, dtype, device):
+    """Normal numbers with mean 0 and deviation 1; other libraries draw by this name."""
+    return torch.randn(shape, dtype=dtype, device=device)
+
+
 def through(holder, *names):
     """A property for each name, which reads that attribute of what ``holder`` names."""
     def reader(name):

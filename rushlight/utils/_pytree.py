@@ -14,7 +14,7 @@ __all__ = ["GetAttrKey", "KeyEntry", "KeyPath", "LeafSpec", "MappingKey", "PyTre
 PyTree = Any
 SUPPORTED_NODES = HANDLERS
 KEYS: dict = {}  # class -> how to flatten one with the key of each child
-_LEAF_SPEC = LEAF
+_LEAF_SPEC, _get_node_type = LEAF, container
 
 
 def LeafSpec():
@@ -120,7 +120,7 @@ def keyed(value, kind):
     """The children of a container with their keys, and its context."""
     if kind in KEYS:
         return KEYS[kind](value)
-    children, context = HANDLERS[kind].flatten(value)
+    children, context = HANDLERS[kind].flatten_fn(value)
     if isinstance(value, dict):
         return [(MappingKey(k), c) for k, c in zip(value, children)], context
     if hasattr(kind, "_fields") or hasattr(type(value), "_fields"):

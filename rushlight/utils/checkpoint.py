@@ -15,7 +15,7 @@ from ..core.pytree import tree_leaves
 from ..core.random import default_generator
 from ..eager.casts import PRECISIONS
 
-__all__ = ["CheckpointPolicy", "checkpoint", "checkpoint_sequential", "create_selective_checkpoint_contexts", "noop_context_fn", "set_checkpoint_early_stop"]
+__all__ = ["CheckpointPolicy", "checkpoint", "checkpoint_sequential", "create_selective_checkpoint_contexts", "get_device_states", "noop_context_fn", "set_checkpoint_early_stop", "set_device_states"]
 
 
 class CheckpointError(RuntimeError):
@@ -48,6 +48,17 @@ class set_checkpoint_early_stop:
 def noop_context_fn():
     """Contexts that do nothing, around the forward pass and around computing again."""
     return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+def get_device_states(*args) -> tuple:
+    """The accelerators on which tensors among the arguments lie, and their random streams: none of either, since there is no accelerator."""
+    return [], []
+
+
+def set_device_states(devices, states, *, device_type=None):
+    """Puts back what ``get_device_states`` gave.  ValueError if that names devices."""
+    if devices or states:
+        raise ValueError(f"states of devices {list(devices)} are given, but there is no accelerator")
 
 
 class Surroundings:

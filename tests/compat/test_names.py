@@ -172,3 +172,90 @@ def test_transforms_of_the_second_version():
     assert tuple(image.shape) == (1, 4, 5) and v2.ToDtype(torch.float32, scale=True)(image).max().item() == 1
     assert tuple(v2.functional.grayscale_to_rgb(image).shape) == (3, 4, 5)
     assert isinstance(torch.compile(torch.nn.ReLU()), OptimizedModule) and torch.nn.modules.module._EXTRA_STATE_KEY_SUFFIX == "_extra_state"
+
+
+@pytest.mark.parametrize("name,count,shape", [("resnet18", 11689512, (1, 1000)), ("resnext50_32x4d", 25028904, None), ("wide_resnet50_2", 68883240, None), ("vgg16", 138357544, None),
+                                              ("vgg11_bn", 132868840, None), ("densenet121", 7978856, None), ("mobilenet_v2", 3504872, (1, 1000)), ("alexnet", 61100840, None)])
+def test_models_of_torchvision(name, count, shape):
+    """As many parameters as torchvision's, under their names."""
+    from rushlight.compat.torchvision import models
+    with torch.device("meta" if shape is None else "cpu"):
+        model = models.get_model(name, weights=None)
+    assert sum(p.numel() for p in model.parameters()) == count
+    if shape is not None:
+        assert model.eval()(torch.randn(1, 3, 64, 64)).shape == shape
+    last = {"resnet18": "layer4.1.bn2.running_var", "mobilenet_v2": "features.17.conv.2.weight", "densenet121": "features.denseblock4.denselayer16.conv2.weight"}.get(name)
+    assert last is None or last in model.state_dict()
+
+
+def test_trained_weights_are_not_here():
+    from rushlight.compat.torchvision import models
+    with pytest.raises(NotImplementedError, match="load_state_dict"):
+        models.resnet18(weights=models.ResNet18_Weights.DEFAULT)
+    with pytest.raises(NotImplementedError, match="load_state_dict"):
+        models.vgg11(weights="IMAGENET1K_V1")
+    with pytest.raises(ValueError, match="resnet18"):
+        models.get_model("resnet19")
+    with pytest.raises(NotImplementedError, match="timm"):
+        models.vit_b_16()
+
+
+def test_densenet_that_saves_memory():
+    from rushlight.compat.torchvision.models import DenseNet
+    results = []
+    for lean in (False, True):
+        torch.manual_seed(0)
+        model = DenseNet(4, (2, 2), 8, num_classes=3, memory_efficient=lean)
+        x = torch.linspace(-1, 1, 2 * 3 * 32 * 32).reshape(2, 3, 32, 32)
+        model(x).square().sum().backward()
+        results.append([p.grad for p in model.parameters()])
+    for a, b in zip(*results):
+        torch.testing.assert_close(a, b)
+
+
+def test_names_that_libraries_go_through():
+    import rushlight.distributions as distributions
+    from rushlight.autograd.function import FunctionCtx
+    from rushlight.distributions.utils import _standard_normal
+    from rushlight.nn.modules.utils import _pair, _reverse_repeat_tuple, consume_prefix_in_state_dict_if_present
+    from rushlight.utils._pytree import SUPPORTED_NODES, _get_node_type
+    from rushlight.utils.checkpoint import get_device_states, set_device_states
+    assert torch.torch is torch and _pair(3) == (3, 3) and _pair((1, 2)) == (1, 2) and _reverse_repeat_tuple((1, 2), 2) == (2, 2, 1, 1)
+    state = {"module.a": 1, "b": 2}
+    consume_prefix_in_state_dict_if_present(state, "module.")
+    assert state == {"a": 1, "b": 2}
+    assert distributions.__dict__["Wishart"] is distributions.Wishart and vars(distributions)["Cauchy"] is distributions.Cauchy
+    assert _standard_normal((2, 3), torch.float64, "cpu").dtype is torch.float64
+    assert SUPPORTED_NODES[_get_node_type([1])].flatten_fn([1, 2]) == ([1, 2], None) and _get_node_type(3) not in SUPPORTED_NODES
+    assert get_device_states(torch.ones(2)) == ([], []) and set_device_states([], []) is None
+    assert isinstance(torch.Tensor, torch._C._TensorMeta)
+    assert hasattr(FunctionCtx, "save_for_backward") and not torch._C._are_functorch_transforms_active()
+    inside = []
+    torch.func.vmap(lambda x: inside.append(torch._C._are_functorch_transforms_active()) or x)(torch.ones(2))
+    assert inside == [True]
+    torch._assert_async(torch.tensor(True))
+    with pytest.raises(RuntimeError, match="zero"):
+        torch._assert_async(torch.tensor(0))
+    assert torch.distributed.device_mesh.DeviceMesh is not None
+    for name in ("TensorType", "PyTorchFileReader", "Stream", "Event"):
+        with pytest.raises(NotImplementedError, match="only as a name"):
+            getattr(torch, name)()
+
+
+def test_samples_of_classes_of_users_are_collated():
+    from rushlight.utils.data._utils.collate import collate, default_collate, default_collate_fn_map
+
+    class Sample(int):
+        pass
+
+    class Row(dict):
+        pass
+
+    assert default_collate([{"a": 1, "b": "x"}, {"a": 2, "b": "y"}])["b"] == ["x", "y"]
+    assert type(default_collate([Row(a=1), Row(a=2)])) is Row
+    joined = collate([(Sample(1), 2.0), (Sample(3), 4.0)], collate_fn_map={Sample: lambda batch, *, collate_fn_map=None: sum(batch), **default_collate_fn_map})
+    assert joined[0] == 4 and joined[1].dtype is torch.float64
+    with pytest.raises(TypeError, match="found"):
+        default_collate([np.array(["a"]), np.array(["b"])])
+    with pytest.raises(RuntimeError, match="equal size"):
+        default_collate([[1, 2], [3]])

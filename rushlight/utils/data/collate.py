@@ -1,49 +1,107 @@
 """Lists of samples as batches."""
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+import re
+from collections.abc import Mapping, MutableMapping, Sequence
 
 import numpy as np
 
+from ...core.dtypes import float64
+from ...core.exchange import as_tensor, tensor
 from ...core.native import Tensor
+from ...core.op import OPS
+
+stack = OPS["stack"]
+
+
+def collate(batch, *, collate_fn_map=None):
+    """Samples as one batch: containers are kept, and their leaves joined by the functions of ``collate_fn_map`` (class or classes -> function of a list and the
+    map).  TypeError for other leaves, RuntimeError for sequences of different lengths."""
+    first = batch[0]
+    functions = collate_fn_map or {}
+    joined = functions.get(type(first)) or next((f for kind, f in functions.items() if isinstance(first, kind)), None)
+    if joined is not None:
+        return joined(batch, collate_fn_map=collate_fn_map)
+
+    def columns():
+        if any(len(b) != len(first) for b in batch):
+            raise RuntimeError("each element in list of batch should be of equal size")
+        return [collate(parts, collate_fn_map=collate_fn_map) for parts in zip(*batch)]
+
+    if isinstance(first, Mapping):
+        rows = {key: collate([b[key] for b in batch], collate_fn_map=collate_fn_map) for key in first}
+        return like(first, rows)
+    if isinstance(first, tuple) and hasattr(first, "_fields"):
+        return type(first)(*columns())
+    if isinstance(first, Sequence):
+        return columns()
+    raise TypeError(f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {type(first)}")
+
+
+def like(mapping, rows: dict):
+    """A mapping of the same class with other values; a dict where the class has its own way of being made."""
+    if isinstance(mapping, MutableMapping):
+        made = copy.copy(mapping)
+        made.update(rows)
+        return made
+    try:
+        return type(mapping)(rows)
+    except TypeError:
+        return rows
+
+
+def collate_tensor_fn(batch, *, collate_fn_map=None):
+    """Tensors stacked."""
+    return stack(list(batch))
+
+
+def collate_numpy_array_fn(batch, *, collate_fn_map=None):
+    """Arrays as one tensor.  TypeError for arrays of texts or objects."""
+    if np_str_obj_array_pattern.search(batch[0].dtype.str) is not None:
+        raise TypeError(f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {batch[0].dtype}")
+    return collate([as_tensor(b) for b in batch], collate_fn_map=collate_fn_map)
+
+
+def collate_numpy_scalar_fn(batch, *, collate_fn_map=None):
+    """NumPy's numbers as one tensor."""
+    return as_tensor(np.asarray(batch))
+
+
+def collate_float_fn(batch, *, collate_fn_map=None):
+    """Floats as one tensor of float64."""
+    return tensor(batch, dtype=float64)
+
+
+def collate_int_fn(batch, *, collate_fn_map=None):
+    """Integers as one tensor."""
+    return tensor(batch)
+
+
+def collate_str_fn(batch, *, collate_fn_map=None):
+    """Texts as they are."""
+    return batch
+
+
+np_str_obj_array_pattern = re.compile("[SaUO]")
+default_collate_fn_map = {Tensor: collate_tensor_fn, np.ndarray: collate_numpy_array_fn, (np.bool_, np.number, np.object_): collate_numpy_scalar_fn,
+                          float: collate_float_fn, int: collate_int_fn, str: collate_str_fn, bytes: collate_str_fn}
 
 
 def default_collate(batch):
-    """Samples stacked: tensors, arrays and numbers become tensors; containers are kept."""
-    import rushlight as rl
+    """Samples stacked: tensors, arrays and numbers become tensors; containers are kept.
 
-    first = batch[0]
-    if isinstance(first, Tensor):
-        return rl.stack(batch)
-    if isinstance(first, np.ndarray):
-        if first.dtype.kind in "SUO":
-            raise TypeError(f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {first.dtype}")
-        return rl.stack([rl.as_tensor(b) for b in batch])
-    if isinstance(first, np.generic):
-        return rl.as_tensor(np.asarray(batch))
-    if isinstance(first, float):
-        return rl.tensor(batch, dtype=rl.float64)
-    if isinstance(first, int):
-        return rl.tensor(batch)
-    if isinstance(first, (str, bytes)):
-        return batch
-    if isinstance(first, Mapping):
-        return {key: default_collate([b[key] for b in batch]) for key in first}
-    if isinstance(first, tuple) and hasattr(first, "_fields"):
-        return type(first)(*(default_collate(parts) for parts in zip(*batch)))
-    if isinstance(first, Sequence):
-        if any(len(b) != len(first) for b in batch):
-            raise RuntimeError("each element in list of batch should be of equal size")
-        return [default_collate(parts) for parts in zip(*batch)]
-    raise TypeError(f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {type(first)}")
+    >>> from rushlight.utils.data import default_collate
+    >>> default_collate([(1, "a"), (2, "b")])
+    [tensor([1, 2]), ('a', 'b')]
+    """
+    return collate(batch, collate_fn_map=default_collate_fn_map)
 
 
 def default_convert(data):
     """Arrays within containers as tensors."""
-    import rushlight as rl
-
     if isinstance(data, np.ndarray) and data.dtype.kind not in "SUO":
-        return rl.as_tensor(data)
+        return as_tensor(data)
     if isinstance(data, Mapping):
         return {k: default_convert(v) for k, v in data.items()}
     if isinstance(data, tuple) and hasattr(data, "_fields"):
