@@ -1,15 +1,17 @@
 """Conversions users call on tensors: ``to``, ``float()``, ``cpu()``, printing, pickling and the like."""
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 
 from . import devices, dtypes
 from .epoch import Epoch
-from .meta import Meta
+from .meta import Meta, span
 from .interpret import recording
 from .native import UNCOUNTED, Tensor, wrap
 from .op import OPS
-from .tensor import alias, attach, blank, borrowed, empty_of
+from .tensor import alias, attach, blank, borrowed, empty, empty_of
 
 
 class Named:
@@ -201,6 +203,21 @@ def __reversed__(self):
     return OPS["flip"](self, 0) if self.dim() else self
 
 
+def copied_memory(tensor: Tensor, memo: dict):
+    """(storage, offset, Meta) of a deep copy: tensors that share memory share that of their copies, too."""
+    storage = tensor.storage
+    if storage is None or tensor.meta.device.type == "meta" or tensor.offset + span(tensor.meta.shape, tensor.meta.strides) > storage.nbytes // tensor.itemsize:
+        with recording(False):
+            copied = OPS["clone"](tensor)
+        return copied.storage, copied.offset, copied.meta
+    found = memo.get(id(storage))
+    if found is None:
+        found = memo[id(storage)] = empty((storage.nbytes,), dtypes.uint8).storage
+        ctypes.memmove(found.address, storage.address, storage.nbytes)
+        memo.setdefault(id(memo), []).append(storage)  # as copy does: what lives keeps its id
+    return found, tensor.offset, tensor.meta
+
+
 @attach
 def __deepcopy__(self, memo):
     if id(self) in memo:
@@ -208,12 +225,11 @@ def __deepcopy__(self, memo):
     if self.step is not None:
         raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. If you were "
                            "attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage")
-    with recording(False):
-        copied = OPS["clone"](self)
-    out = copied
+    storage, offset, meta = copied_memory(self, memo)
+    out = wrap(storage, offset, meta, meta.itemsize)
     if self.__class__ is not Tensor:
         out = blank(self.__class__)
-        out.storage, out.offset, out.meta, out.itemsize = copied.storage, copied.offset, copied.meta, copied.itemsize
+        out.storage, out.offset, out.meta, out.itemsize = storage, offset, meta, meta.itemsize
     out.needs_grad = self.needs_grad
     out.__dict__.update(__import__("copy").deepcopy(self.__dict__, memo))
     if self.gradient is not None:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from types import FunctionType
 
 import numpy as np
@@ -117,15 +118,15 @@ def __bool__(self):
 
 
 def number(tensor, kind):
-    """The only element as a number of Python's.  ValueError where there are several, RuntimeError where it has an imaginary part."""
+    """The only element as a number of Python's, of one kind or (None) its own.  ValueError where there are several, RuntimeError where it has an imaginary part."""
     if tensor.meta.numel != 1:
         raise ValueError(f"only one element tensors can be converted to Python scalars, not one of shape {list(tensor.meta.shape)}")
     value = tensor.item()
-    if isinstance(value, complex):
+    if isinstance(value, complex) and kind is not None:
         if value.imag:
             raise RuntimeError(f"value cannot be converted to type {kind.__name__} without overflow: {value} has an imaginary part")
         value = value.real
-    return kind(value)
+    return value if kind is None else kind(value)
 
 
 @attach
@@ -145,7 +146,7 @@ def __complex__(self):
 
 @attach
 def __index__(self):
-    value = self.item()
+    value = self.item() if self.meta.numel == 1 else None
     if not isinstance(value, int):
         raise TypeError("only integer tensors of a single element can be converted to an index")
     return int(value)
@@ -166,24 +167,30 @@ def flat_values(data):
         yield data
 
 
+def own_dtype(value):
+    """The dtype of one entry of a nested list; that of a number of Python's is the default one of its category."""
+    if isinstance(value, Tensor):
+        return value.dtype
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype in dtypes.FROM_NUMPY:
+        return dtypes.FROM_NUMPY[value.dtype]
+    if isinstance(value, (str, bytes, np.ndarray, np.generic)):
+        raise ValueError(f"too many dimensions '{getattr(value, 'dtype', type(value).__name__)}'")
+    if value is None:
+        raise RuntimeError("Could not infer dtype of NoneType")
+    if not isinstance(value, (bool, int, float, complex)) and not hasattr(value, "__float__"):
+        raise TypeError(f"not a sequence or number: {type(value).__name__}")
+    return dtypes.default_of(dtypes.category_of(value))
+
+
 def array_of(data, dtype):
-    """Nested lists of numbers (or 0-dim tensors) as an array and the dtype they infer."""
-    if isinstance(data, (list, tuple)) and any(isinstance(v, (Tensor, np.ndarray)) for v in flat_values(data)):
-        data = plain(data)
-    kind = dtypes.BOOL
-    seen = False
-    for value in flat_values(data):
-        seen = True
-        if isinstance(value, (str, bytes)):
-            raise ValueError(f"too many dimensions '{type(value).__name__}'")
-        if value is None:
-            raise RuntimeError("Could not infer dtype of NoneType")
-        if isinstance(value, np.generic):
-            value = value.item()
-        if not isinstance(value, (bool, int, float, complex)) and not hasattr(value, "__float__"):
-            raise TypeError(f"not a sequence or number: {type(value).__name__}")
-        kind = max(kind, dtypes.category_of(value))
-    inferred = dtype or (dtypes.default_of(kind) if seen else dtypes.Defaults.floating)
+    """Nested lists of numbers (arrays and tensors of one element among them) as an array, and the dtype they infer."""
+    kinds = set(map(type, flat_values(data)))
+    if kinds <= {bool, int, float, complex}:
+        found = [dtypes.default_of(dtypes.category_of(kind())) for kind in kinds]
+    else:
+        found, data = list(map(own_dtype, flat_values(data))), plain(data)
+    inferred = functools.reduce(dtypes.promote, found) if found else dtypes.Defaults.floating
+    kind, inferred = inferred.category, dtype or inferred
     wide = {dtypes.BOOL: np.bool_, dtypes.INTEGER: np.int64, dtypes.FLOATING: np.float64, dtypes.COMPLEX: np.complex128}[kind]
     wide = np.uint64 if dtype is dtypes.uint64 and kind == dtypes.INTEGER else wide
     try:
@@ -196,8 +203,10 @@ def array_of(data, dtype):
 
 
 def plain(data):
-    if isinstance(data, (Tensor, np.ndarray)):
+    if isinstance(data, np.ndarray):
         return data.tolist()
+    if isinstance(data, Tensor):
+        return number(data, None)
     return [plain(v) for v in data] if isinstance(data, (list, tuple)) else data
 
 
@@ -253,6 +262,12 @@ def filled_in(self, *args, **names):
     """Calling the class without arguments makes a tensor without elements; one that is made already stays as it is."""
     if self.meta is None:
         self.storage, self.offset, self.meta, self.itemsize = (getattr(empty((0,), dtypes.Defaults.floating), name) for name in ("storage", "offset", "meta", "itemsize"))
+
+
+@attach
+def __array_wrap__(self, array, context=None, return_scalar=False):
+    """What NumPy's functions of a tensor give: a tensor."""
+    return from_numpy(np.asarray(array)) if np.asarray(array).dtype in dtypes.FROM_NUMPY else array
 
 
 Tensor.made_of = classmethod(made_of)

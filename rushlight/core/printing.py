@@ -147,7 +147,9 @@ def add_suffixes(text, suffixes, indent):
 def __format__(self, spec):
     if not self.dim():
         return self.item().__format__(spec)
-    return object.__format__(self, spec)
+    if spec:
+        raise TypeError(f"unsupported format string passed to Tensor.__format__: {spec!r} is for one number, and the tensor has the shape {list(self.shape)}")
+    return str(self)
 
 
 Tensor.__str__ = lambda self: repr(self)

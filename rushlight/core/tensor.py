@@ -267,6 +267,7 @@ Tensor.is_cpu = property(lambda self: self.meta.device.type == "cpu")
 Tensor.is_meta = property(lambda self: self.meta.device.type == "meta")
 Tensor.names = property(lambda self: (None,) * self.ndim)
 Tensor.__array_priority__ = 1000
+Tensor.__module__ = __name__.partition(".")[0]  # where users find it
 
 
 # --- autograd ---------------------------------------------------------------------------------------------------------------------

@@ -779,6 +779,8 @@ def slow(op: Op, args, names):
         if found is not NOBODY:
             return found
     args = tuple(map(meant, args))
+    if op.facts.get("operator"):
+        args = tuple(operand(a) for a in args)
     if names:
         args, names = respelled(op, args, names)
         positional = len(args) - len(names)
@@ -819,6 +821,14 @@ def slow(op: Op, args, names):
     key = (*key, names, mask)
     plan = op.plans.get(key) or plan_for(op, args, names, key, mask)
     return run_values(plan, args, names, numbers, mask)
+
+
+def operand(value):
+    """An array beside a Python operator as a tensor."""
+    if type(value).__module__ == "numpy" and hasattr(value, "strides") and value.ndim:
+        from ..core.exchange import from_numpy
+        return from_numpy(value)
+    return value
 
 
 def overridden(op: Op, args, kwargs):

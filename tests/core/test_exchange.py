@@ -23,3 +23,43 @@ def test_capsules_are_taken():
     seen = rl.utils.dlpack.from_dlpack(rl.utils.dlpack.to_dlpack(x))
     seen[0, 0] = 5
     assert x[0, 0] == 5
+
+
+@pytest.mark.parametrize("text", ["[np.ones(2), np.ones(2)]", "[np.float64(1), 2]", "[np.int32(1)]", "[np.int32(1), 2]", "[np.float16(1), np.float32(2)]", "[1, np.ones(())]",
+                                  "[[np.ones(2)], [np.zeros(2)]]", "[t.tensor(1.0, dtype=t.float64)]", "[t.tensor([1], dtype=t.int32)]", "[t.ones(2), t.ones(2)]", "[True, 1]",
+                                  "[np.bool_(True)]", "[np.array(['a'])]", "[[], []]", "[1, 2.5, 1j]", "[np.ones(0)]"])
+@pytest.mark.filterwarnings("ignore")
+def test_entries_of_lists_decide_the_dtype(text):
+    torch = pytest.importorskip("torch")
+
+    def made(t):
+        try:
+            x = t.tensor(eval(text, {"np": np, "t": t}))  # noqa: S307 - the texts above
+        except Exception as error:  # noqa: BLE001 - its type is compared
+            return type(error).__name__
+        return str(x.dtype), tuple(x.shape), x.tolist()
+
+    assert made(rl) == made(torch)
+
+
+def test_arrays_beside_operators():
+    x = rl.ones(2)
+    assert (x * np.ones(2)).dtype is rl.float64 and (x + np.arange(2)).tolist() == [1, 2]
+    assert (x == np.array([1.0, 2.0])).tolist() == [True, False]
+    assert type(np.sin(x)) is rl.Tensor and type(np.add(x, 1)) is rl.Tensor
+
+
+def test_bytes_of_a_tensor():
+    assert bytes(rl.arange(3, dtype=rl.uint8)) == b"\x00\x01\x02"
+
+
+def test_copies_share_memory_as_what_they_copy():
+    import copy
+
+    x = rl.zeros(2, 2)
+    made = copy.deepcopy({"whole": x, "row": x[1], "parameter": rl.nn.Parameter(x)})
+    made["whole"][1, 0] = 7
+    assert made["row"].tolist() == [7, 0] and made["parameter"][1, 0] == 7 and x.sum() == 0
+    gaps = rl.from_numpy(np.arange(12.0).reshape(3, 4)[:, ::2])
+    assert copy.deepcopy(gaps).tolist() == gaps.tolist()
+    assert copy.deepcopy(rl.ones(3).expand(2, 3)).tolist() == [[1, 1, 1]] * 2
