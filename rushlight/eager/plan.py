@@ -370,7 +370,7 @@ def short_operator(op: Op, region) -> Op:
         return op.facts["shorter"](region.short)
     made = backward_operator(op.name, region.short)
     if "spends" in op.facts:
-        made.facts["spends"] = op.facts["spends"]
+        made.facts["spends"] = region.spends
     return made
 
 

@@ -327,6 +327,7 @@ class Backward:
         self.spends = None if block is None else residuals.index((block, 0))
         outputs = self.gradients(graph)
         self.graph = Lengthened(graph, self.longer, order, outputs, leaves)
+        self.graph.spends = None if block is None else graph.inputs.index(block)
         self.graph.parts, self.graph.offsets = parts, dict(sorted(offsets.items(), key=lambda pair: pair[1]))
 
     def gradients(self, graph: Graph) -> list:
