@@ -222,6 +222,21 @@ def test_random_bits():
     np.testing.assert_array_equal(found.reshape(-1), philox(12345678901234, 77, 91).astype(np.int64))
 
 
+@pytest.mark.parametrize("shape", [(1,), (16,), (63,), (131,), (3, 5, 7)])
+@pytest.mark.parametrize("skipped", range(5))
+def test_neighbouring_words_of_the_stream_may_begin_within_a_block(shape, skipped):
+    """Float32 beside them makes vectors of 32-bit lanes; what is read begins ``skipped`` words after the start of a block."""
+    from rushlight.ops.prims import philox
+
+    count = int(np.prod(shape))
+    p = Program()
+    seed, offset = p.input((), dtypes.int64, weak=True), p.input((), dtypes.int64, weak=True)
+    words = p.slice(p.random_bits(seed, offset, shape=(skipped + count,)), starts=(skipped,), steps=(1,), shape=(count,))
+    found, = p.run([p.mul(p.convert(p.right_shift(p.reshape(words, shape=shape), 8), dtype=dtypes.float32), 0.5)], [-5, 1 << 33])
+    wanted = philox(-5, 1 << 33, skipped + count)[skipped:] >> 8
+    np.testing.assert_array_equal(found.reshape(-1), wanted.astype(np.float32) / 2)
+
+
 def test_in_place():
     x, g = floats((40, 30)), floats((40, 30))
     before = x.copy()

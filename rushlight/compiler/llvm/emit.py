@@ -450,7 +450,7 @@ class Emitter:
             if e.op in ("//", "%") and e.args[1].op != "const" and fixed(e.args[1]):
                 self.reciprocal(e.args[1])
             if e.op == "philox" and fixed(e.args[0]):
-                self.keys(e.args[0], self.lanes if along is not None else 0)
+                self.keys(e.args[0], self.key_lanes(e, along) if along is not None else 0)
             for a in e.args:
                 visit(a)
 
@@ -512,7 +512,10 @@ class Emitter:
         if e.op == "rarely":
             return self.rarely(*e.args, lanes)
         if e.op == "philox":
-            keys = self.keys(e.args[0], lanes)
+            keys = self.keys(e.args[0], lanes and self.key_lanes(e, self.context.axis))
+            if lanes and self.key_lanes(e, self.context.axis) < lanes:
+                rest, _ = self.lane_stride(e.args[2].args[0])
+                return scalars.philox_run(b, keys, self.value(e.args[1]), b.add(self.value(const(rest)), self.context.start), lanes)
             return scalars.philox(b, keys, *(self.vector(a) if lanes else self.value(a) for a in e.args[1:]))
         if e.op == "<" and lanes:
             found = self.border(e)
@@ -594,6 +597,11 @@ class Emitter:
             one = self.b.div(constant(f64, 1.0), self.b.convert(self.value(e), f64))
             found = self.scopes[-1]["reciprocal", e] = self.b.splat(one, self.lanes)
         return found
+
+    def key_lanes(self, e, axis):
+        """For how many lanes the keys of a random stream are wanted: half, where lanes along the axis take neighbouring words of it."""
+        neighbours = self.lanes >= 4 and axis not in e.args[1].free and e.args[2].op == "value" and self.lane_stride(e.args[2].args[0], axis)[1] == 1
+        return self.lanes // 2 if neighbours else self.lanes
 
     def keys(self, seed, lanes):
         """The keys of a random stream."""
@@ -800,15 +808,17 @@ def extreme_constant(type, dtype, largest: bool):
 
 
 def lanes_of(kernel: Kernel, features) -> int:
-    """Lanes of a vector: as many as the widest type computed with in all lanes allows."""
+    """Lanes of a vector: as many as the widest type computed with in all lanes allows.  Random words are 32 bits wide, whatever holds them."""
     if kernel.serial:
         return 1
     widest = 1
     for stage in kernel.stages:
         roots = list(stage.exprs())
         axis = kernel.lane if kernel.lane is not None else stage.loops[-1] if stage.loops else None
+        words = [e for e in parts(roots) if e.op == "philox"]
+        words += [e for e in parts(roots) if e.op == "right_shift" and e.args[0] in words] + [e.args[2] for e in words]
         for e in parts(roots):
-            if axis not in e.free and not (kernel.lane is not None and any(x.op == "result" for x in e.free)):
+            if e in words or axis not in e.free and not (kernel.lane is not None and any(x.op == "result" for x in e.free)):
                 continue
             if e.dtype is not None and e.op not in ("load", "number", "scalar"):
                 widest = max(widest, COMPUTED[e.dtype.name].bytes)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from .builder import constant
-from .types import bf16, f16, f32, f64, i1, i8, i16, i32, i64
+from .types import bf16, f16, f32, f64, i1, i8, i16, i32, i64, vector
 
 STORED = {"bool": i8, "uint8": i8, "int8": i8, "int16": i16, "int32": i32, "int64": i64,
           "float16": f16, "bfloat16": bf16, "float32": f32, "float64": f64}
@@ -203,6 +203,20 @@ def philox_words(b, keys, block):
         p0, p1 = b.mul(b.and_(c0, LOW), 0xD2511F53), b.mul(b.and_(c2, LOW), 0xCD9E8D57)
         c0, c1, c2, c3 = b.xor(b.xor(b.lshr(p1, 32), c1), k0), p1, b.xor(b.xor(b.lshr(p0, 32), c3), k1), p0
     return c0, c1, c2, c3
+
+
+def philox_run(b, keys, offset, at, lanes):
+    """Words ``at`` to ``at + lanes``, as ``philox`` has them one by one, from scalars: neighbours share blocks, so keys for half as many lanes do."""
+    half = lanes // 2
+    c0, c1, c2, c3 = philox_words(b, keys, b.add(b.splat(b.add(b.ashr(at, 2), offset), half), b.lane_indices(half)))
+    pairs = [b.or_(b.and_(low, LOW), b.shl(high, 32)) for low, high in ((c0, c1), (c2, c3))]
+    order = [k // 2 + k % 2 * half for k in range(lanes)]  # the pairs of block 0, of block 1, ...
+    near, far = (b.bitcast(b.shuffle(*pairs, part), vector(i32, lanes)) for part in (order[:half], order[half:]))
+    for step in (1, 2):  # the first word may be any of its block
+        late = b.compare("!=", b.and_(at, step), 0)
+        moved = b.shuffle(near, far, list(range(step, lanes + step))), b.shuffle(far, None, [*range(step, lanes), *[None] * step])
+        near, far = b.select(late, moved[0], near), b.select(late, moved[1], far)
+    return b.cast("zext", near, vector(i64, lanes))
 
 
 def philox(b, keys, offset, at):
