@@ -19,6 +19,7 @@ from .templates.expression import expression_prologue, leaf
 MOST_NODES = 24  # of a head
 MOST_LEAVES = 6  # tensors that it reads
 MOST_DIMENSIONS = 5  # of an operand of a product
+LEAST_ROWS = 128  # of a matrix of a batch, where one with all rows could be multiplied instead
 SMALL = 4        # a value this many times smaller than the operand is computed beforehand
 WRITTEN = 2      # times that writing moves what is written: memory is fetched before it is overwritten
 ROUNDED = 3      # bytes that could be moved while an element is rounded to a half,
@@ -71,7 +72,7 @@ def broadcast(meta: Meta, shape) -> Meta:
 def is_rows(reshape: Node) -> bool:
     """Whether a matrix has the rows of a tensor of a few more dimensions."""
     shape = reshape.args[0].shape
-    return 2 < len(shape) <= MOST_DIMENSIONS and same(shape[-1], reshape.shape[-1])
+    return 2 < len(shape) <= MOST_DIMENSIONS and same(shape[-1], reshape.shape[-1]) and guess(product(shape[-3:-1])) >= LEAST_ROWS
 
 
 class Heads:

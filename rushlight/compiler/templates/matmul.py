@@ -250,7 +250,8 @@ def choose(p, kind, threads, gathered=False):
     # a block of A in half the second cache
     block_rows = max(tile_rows, min(448, (384 << 10) // (block_words * word)) // tile_rows * tile_rows)
     row_blocks = -(-p.rows // block_rows)
-    shared = p.sums[0] == 1 and not gathered and pick("B packed once", (row_blocks > 1, row_blocks <= 1))
+    again = row_blocks * (batches if _same_b(p) else 1) > 1
+    shared = p.sums[0] == 1 and not gathered and pick("B packed once", (again, not again))
     wanted = 1 if threads == 1 else pick("blocks a thread", (4, 2, 8, 1)) * threads
     column_panels = -(-p.columns // width)
     if shared:
@@ -269,6 +270,11 @@ def choose(p, kind, threads, gathered=False):
     return Choice(tile_rows, vectors, block_rows, block_columns, block_words * kind.per_word, shared)
 
 
+def _same_b(p):
+    """Whether all batches have one B."""
+    return not any(p.b[:-2]) and not any(any(part[:-3]) for part in p.b_parts)
+
+
 def packings(problem):
     """How often each element of A and of B is packed.
 
@@ -282,7 +288,7 @@ def packings(problem):
         tile_rows, tile_columns = _dot_tile(p.rows, p.columns, kind.lanes)
         return -(-p.columns // tile_columns), -(-p.rows // tile_rows)
     choice = choose(p, kind, pool.get_num_threads())
-    shared_by_all = _product(p.batch) if not any(p.b[:-2]) else 1
+    shared_by_all = _product(p.batch) if _same_b(p) else 1
     return -(-p.columns // choice.block_columns), 1 if choice.shared else -(-p.rows // choice.block_rows) * shared_by_all
 
 
@@ -441,7 +447,7 @@ def _pack_step(p, kind, b_layout, choice, slots, temporaries, computed, places):
     width = choice.vectors * kind.lanes
     panels = -(-p.columns // width)
     panel_bytes = (_round_up(-(-p.depth // kind.per_word), kind.lanes) * width + 16) * kind.word.bytes
-    shared_by_all = not any(p.b[:-2]) and not any(any(part[:-3]) for part in p.b_parts)
+    shared_by_all = _same_b(p)
     batches = 1 if shared_by_all else _product(p.batch)
     own = dict(slots, panels=panels, panel_bytes=panel_bytes)
     kernel = blocked.pack_kernel(kind, b_layout, choice.vectors, computed)
