@@ -6,6 +6,8 @@ import collections
 import copy
 import enum
 import functools
+import importlib.metadata
+import importlib.util
 import inspect
 import itertools
 import logging
@@ -38,7 +40,7 @@ from .transforms import ROOMS, kind_of
 from .unknown import HANDLERS as UNKNOWN
 from .values import (IDENTITIES, NUMBERS_AND_TEXT, Cell, Constant, ContainerMethod, Deferred, ExceptionValue, Function, GeneratorValue, Identity, Instance,
                      IteratorValue, Key, Lazy, Mapping, Method, Number,
-                     Object, Partial, Sequence, SetValue, Super, TensorValue)
+                     Object, Partial, Sequence, SetValue, Source, Super, TensorValue)
 
 APPLY = CustomFunction.__dict__["apply"].__func__
 INLINED = tuple(f"{FRAMEWORK}.{room}" for room in (
@@ -121,6 +123,8 @@ class Calls:
         if isinstance(target, functools._lru_cache_wrapper):
             if arguments and isinstance(getattr(self.force(arguments[0]), "value", None), logging.Logger):
                 return self.reordered(function, arguments, keywords)  # it remembers what it logged
+            if all(isinstance(self.force(v), Constant) for v in (*arguments, *keywords.values())) and self.settled(target.__wrapped__):
+                return self.fold(target, arguments, keywords)
             return self.call(self.from_python(target.__wrapped__), arguments, keywords)
         if isinstance(target, functools.partial):
             return self.call_partial(target, function.source, arguments, keywords)
@@ -132,6 +136,11 @@ class Calls:
         if isinstance(target, (operator.attrgetter, operator.itemgetter)):
             return self.call_getter(target, arguments)
         return self.call_instance(function, target, arguments, keywords)
+
+    def settled(self, function) -> bool:
+        """Whether a function has nothing to do with tensors, so that it may be called now."""
+        from .machine import plain_code
+        return isinstance(function, types.FunctionType) and plain_code(function.__code__, function.__globals__)
 
     def call_instance(self, function, target, arguments, keywords):
         found = self.class_attribute(type(target), "__call__")
@@ -314,6 +323,9 @@ class Calls:
             return self.call_container(ContainerMethod(inner, name), arguments[1:], keywords)
         elif isinstance(owner, Constant):
             return self.call_container(ContainerMethod(owner, name), arguments[1:], keywords)
+        elif isinstance(owner, Object) and isinstance(owner.value, dict) and name == "__getitem__" and self.known(arguments[1]) in owner.value.keys():
+            key = self.known(arguments[1])
+            return self.wrap(dict.__getitem__(owner.value, key), Source(None, f"dict.__getitem__({owner.source}, {self.literal(key)})"))
         elif isinstance(owner, TensorValue):
             return self.run_framework(target, arguments, keywords)
         elif isinstance(owner, Object) and isinstance(owner.value, NUMBERS_AND_TEXT):
@@ -708,6 +720,9 @@ HANDLERS[polyfills.check_plain] = Calls.check_plain
 HANDLERS[copy.copy] = lambda self, value: self.call_python(polyfills.copied, [value])
 HANDLERS[copy.deepcopy] = lambda self, value, memo=Constant(None): self.call_python(polyfills.deeply_copied, [value, memo])
 HANDLERS[Parameter], HANDLERS[changed] = Calls.new_parameter, Calls.module_changed
+for _function in (importlib.util.find_spec, importlib.import_module, importlib.metadata.version, importlib.metadata.metadata, importlib.metadata.distribution,
+                  importlib.metadata.packages_distributions):  # what is installed does not change
+    HANDLERS[_function] = lambda self, *a, _function=_function, **k: self.fold(_function, a, k)
 HANDLERS.update(OUTPUT_HANDLERS)
 for _kind in (int, float, complex):
     HANDLERS[_kind] = lambda self, *a, _kind=_kind: self.builtin_number(_kind, *a)

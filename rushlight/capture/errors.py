@@ -24,7 +24,10 @@ class Break(Exception):
     """Raised within capture: the instruction at hand has to run as Python.
 
     ``native``: its whole frame has to; ``noted``: users are told, since it is not the consequence of an earlier break.
+    ``whole``: it is a call whose function runs as it is, since it breaks and computes nothing of tensors.
     """
+
+    whole = False
 
     def __init__(self, code: str, detail: str, native=False, noted=True):
         super().__init__(f"{code} ({REASONS[code][0]}): {detail}")

@@ -663,7 +663,7 @@ class Instructions:
     def compiled_callee(self, function):
         """A Python function that could not be inlined is called as a compiled function of its own."""
         function = self.force(function)
-        if type(function) is Object and isinstance(function.value, types.FunctionType):
+        if type(function) is Object and isinstance(function.value, types.FunctionType) and not self.whole:
             return self.from_python(self.entry.owner.compiled(function.value))
         return function
 

@@ -14,7 +14,7 @@ from ..core.native import Tensor, state
 from ..nn.modules.module import Module
 from ..transforms.level import Wrapped
 from .arithmetic import Arithmetic
-from .attributes import Attributes
+from .attributes import Attributes, is_framework
 from .bytecode import listing
 from .calls import Calls
 from .containers import Containers
@@ -465,8 +465,13 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
 
     def stop(self, stop: Break, frame, one, depth, before):
         """Ends the segment before the instruction at hand, which then runs as Python."""
-        if self.nested and (frame.code, one.offset) not in self.rules:
-            raise Again((frame.code, one.offset), stop)  # what ran within the instruction may have changed state: break before it
+        if (frame.code, one.offset) not in self.rules:
+            caller = self.caller_of_plain()
+            if caller is not None and not stop.whole:
+                stop.whole = True
+                raise Again((caller.code, caller.now.offset), stop)
+            if self.nested:
+                raise Again((frame.code, one.offset), stop)  # what ran within the instruction may have changed state: break before it
         del self.frames[depth:]
         if any(f.generator is not None for f in self.frames) and "generators" not in self.rules:
             raise Again("generators")
@@ -480,12 +485,23 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
         if stop.noted or self.entry.owner.fullgraph:
             self.entry.owner.note(GraphBreak(stop.code, stop.detail, file, line, frame.code.co_name))
         if not stop.native:
-            snapshot = list(frame.stack)
+            snapshot, self.whole = list(frame.stack), stop.whole
             ending = self.break_ending(frame, one)
             if ending is not None:
                 return self.emit(self, ending)
             frame.stack = snapshot
         return self.emit(self, ("native", one.offset))
+
+    def caller_of_plain(self):
+        """The frame that called the outermost of the functions on top that have nothing to do with tensors; None where the top one has."""
+        found = None
+        for caller, frame in zip(self.frames[-2::-1], self.frames[:0:-1]):
+            values = (*frame.locals.values(), *(cell.content for cell in frame.cells.values()), *frame.stack)
+            if not plain_code(frame.code, frame.namespace) or any(holds_tensors(v, frame.code.co_names) for v in values):
+                break
+            if frame.generator is None and caller.generator is None:
+                found = caller
+        return found
 
     def find_handler(self, value, floor=0) -> bool:
         """Goes to the handler of an exception, dropping frames down to ``floor``; whether there is one."""
@@ -520,6 +536,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
 
 
 FRAMEWORK = __name__.split(".")[0]
+PLAIN_CODE: dict = {}  # (file, code) -> whether it names nothing of the framework
 dynamic_log = logger("dynamic")
 HERE = __file__.rpartition("/")[0]
 
@@ -539,3 +556,24 @@ def immutable(value) -> bool:
     if isinstance(value, (enum.Enum, types.UnionType, types.GenericAlias, re.Pattern)):
         return True
     return kind.__module__ == f"{FRAMEWORK}.core.convert" or value is NotImplemented
+
+
+def plain_code(code, namespace) -> bool:
+    """Whether a function names nothing of the framework."""
+    key = code.co_filename, code
+    known = PLAIN_CODE.get(key)
+    if known is None:
+        found = (namespace.get(name) for name in code.co_names)
+        named = any(is_framework(getattr(v, "__name__" if isinstance(v, types.ModuleType) else "__module__", None)) for v in found)
+        known = PLAIN_CODE[key] = not named and all(plain_code(c, namespace) for c in code.co_consts if isinstance(c, types.CodeType))
+    return known
+
+
+def holds_tensors(value, names) -> bool:
+    """Whether a Value is a tensor, a module with state by one of these names, or a container of such."""
+    if isinstance(value, (Sequence, SetValue, Mapping)):
+        return any(holds_tensors(v, names) for v in (value.items.values() if isinstance(value, (Mapping, SetValue)) else value.items))
+    inner = value.value if isinstance(value, (Lazy, Object)) else None
+    if isinstance(inner, Module):
+        return any(name in place for place in (inner._parameters, inner._buffers, inner._modules) for name in names)
+    return isinstance(value, TensorValue) or isinstance(inner, Tensor)

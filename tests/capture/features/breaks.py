@@ -1,4 +1,10 @@
 """What breaks a graph: around it, also in nested calls, loops and blocks, everything is still compiled."""
+import functools
+import importlib.metadata
+import importlib.util
+
+import numpy as np
+
 import rushlight as torch
 from rushlight.compiler import disable, graph_break
 
@@ -295,3 +301,36 @@ def displays_across_breaks(x, table, items):
         return v
 
     return {**table, "b": broken(2), **table}, [*items, broken(3), *items], {*items, broken(4), *items}, (*items, broken(5))
+
+
+def scores(n):
+    """Nothing of tensors: it runs as it is, at one break."""
+    found = np.zeros(n)
+    for k in range(n):
+        found[k] = np.sqrt(float(k)) if k % 2 else np.abs(-k)
+    return [float(v) for v in found]
+
+
+@case(2, "RB001")
+def function_without_tensors(x):
+    y = x * 2
+    values = scores(4)
+    return y + torch.tensor(values)
+
+
+class Made(dict):
+    def __getitem__(self, key):
+        return super().__getitem__(key)()
+
+
+KINDS = Made(relu=torch.nn.ReLU, tanh=torch.nn.Tanh)
+
+
+@functools.lru_cache
+def installed(name):
+    return importlib.util.find_spec(name) is not None and importlib.metadata.version(name) > "0"
+
+
+@case()
+def what_is_installed(x):
+    return KINDS["relu"](x) if installed("numpy") and not importlib.util.find_spec("no_such_module") else x
