@@ -67,8 +67,10 @@ def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, mem
     out = self
     if dtype is not None and dtype is not self.meta.dtype:
         out = OPS["_to_dtype"](self, dtype)
-    if memory_format is not None and memory_format is not preserve_format:
-        out = OPS["contiguous"](out, memory_format)
+    if memory_format in (channels_last, channels_last_3d):
+        out = out if out.is_contiguous(memory_format=memory_format) and out.stride(1) == 1 else OPS["clone"](out, memory_format=memory_format)
+    elif memory_format is contiguous_format:
+        out = OPS["contiguous"](out)
     return OPS["clone"](out) if copy and out is self else out
 
 

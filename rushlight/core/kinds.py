@@ -5,7 +5,7 @@ and returns one cotangent (or None) for each argument.  ``numpy`` is the operato
 """
 from __future__ import annotations
 
-from .meta import Meta, broadcast, dense_strides, is_channels_last, is_one, nested_strides, row_major
+from .meta import Meta, broadcast, channels_last_strides, dense_strides, is_channels_last, is_one, nested_strides, row_major
 
 
 MOST_KNOWN = 8192  # views of one kind, beyond which what is known of them is found anew
@@ -56,12 +56,19 @@ def comes_before(shape, strides, a, b) -> bool:
     return strides[a] < strides[b] or (strides[a] == strides[b] and shape[a] < shape[b])
 
 
-def layout_like(shape, metas):
-    """Strides of an elementwise result: as the first full-size input lies densely in memory, else row-major."""
+def layout_like(shape, metas, alone=True):
+    """Strides of an elementwise result: as the first full-size input lies densely in memory, else row-major.  Beside numbers and tensors of other
+    shapes (not ``alone``) dimensions of size 1 take their place among the others, as PyTorch has it."""
     for meta in metas:
         if tuple(meta.shape) == tuple(shape):
+            if not alone and meta.strides != row_major(shape):
+                order = by_stride(meta.shape, meta.strides)
+                if order is not None:
+                    return tuple(nested_strides(shape, order))
             if meta.contiguous:
                 return row_major(shape)
+            if len(shape) == 4 and is_channels_last(meta):
+                return channels_last_strides(shape)
             order = dense_strides(meta.shape, meta.strides)
             if order is None:
                 order = by_stride(meta.shape, meta.strides)
@@ -73,6 +80,13 @@ def layout_like(shape, metas):
                     strides[k] = meta.strides[k]
             return tuple(strides)
     return row_major(shape)
+
+
+def layout_kept(meta):
+    """Strides of a copy: those of the tensor where it lies without gaps, be some of size-1 dimensions what they are, else as of an elementwise result."""
+    if meta.numel == 0 or dense_strides(meta.shape, meta.strides) is not None:
+        return tuple(meta.strides)
+    return layout_like(meta.shape, [meta])
 
 
 class Kind:
@@ -111,11 +125,11 @@ class Elementwise(Kind):
         metas = [a for a in args if isinstance(a, Meta)]
         if len(metas) == 1 and not callable(self.result):
             only = metas[0]
-            return only.like(tuple(only.shape), layout_like(only.shape, metas), self.result or only.dtype)
+            return only.like(tuple(only.shape), layout_like(only.shape, metas, len(args) == 1), self.result or only.dtype)
         shape = broadcast(*(m.shape for m in metas))
         dtype = self.result(*args, **params) if callable(self.result) else self.result or metas[-1].dtype
         device = metas[0].device
-        return Meta(shape, layout_like(shape, metas), dtype, device)
+        return Meta(shape, layout_like(shape, metas, len(metas) == len(args) and all(m.shape == metas[0].shape for m in metas)), dtype, device)
 
     def vjp(self, op, g, y, *args, **params):
         partials = self.partials(y, *args, **params)
@@ -143,7 +157,7 @@ class Convert(Elementwise):
         super().__init__(numpy)
 
     def meta(self, op, x, dtype):
-        return x.like(tuple(x.shape), layout_like(x.shape, [x]), dtype)
+        return x.like(tuple(x.shape), layout_kept(x), dtype)
 
     def vjp(self, op, g, y, x, dtype):
         if not x.dtype.is_inexact:
@@ -209,8 +223,8 @@ class Join(Kind):
         for t in tensors:
             total = t.shape[dim] + total
         shape = tuple(first.shape[:dim]) + (total,) + tuple(first.shape[dim + 1:])
-        images = len(shape) in (4, 5) and all([is_channels_last(t) and not t.contiguous for t in tensors])
-        strides = tuple(nested_strides(shape, (1, *reversed(range(2, len(shape))), 0))) if images else row_major(shape)
+        images = len(shape) in (4, 5) and all([is_channels_last(t) and is_one(t.strides[1]) and t.strides != row_major(t.shape) for t in tensors])
+        strides = channels_last_strides(shape) if images else row_major(shape)
         return Meta(shape, strides, first.dtype, first.device)
 
     def vjp(self, op, g, y, tensors, dim):

@@ -137,8 +137,11 @@ def is_one(size) -> bool:
 
 def is_contiguous(shape, strides) -> bool:
     """Whether elements lie in row-major order without gaps; strides of size-1 dimensions do not matter."""
-    if any(type(size) is int and size == 0 for size in shape):
-        return True
+    return any(type(size) is int and size == 0 for size in shape) or in_order(shape, strides)
+
+
+def in_order(shape, strides) -> bool:
+    """Whether each stride is the product of the sizes further in."""
     expected = 1
     for size, stride in zip(reversed(shape), reversed(strides)):
         if is_one(size):
@@ -152,7 +155,12 @@ def is_contiguous(shape, strides) -> bool:
 def is_channels_last(meta: Meta) -> bool:
     """Whether the second dimension lies innermost and the rest in order."""
     order = (0, *range(2, len(meta.shape)), 1)
-    return is_contiguous([meta.shape[k] for k in order], [meta.strides[k] for k in order])
+    return in_order([meta.shape[k] for k in order], [meta.strides[k] for k in order])
+
+
+def channels_last_strides(shape) -> tuple:
+    """Strides of memory in which the second dimension lies innermost and the rest in order."""
+    return tuple(nested_strides(shape, (1, *reversed(range(2, len(shape))), 0)))
 
 
 def same(a, b) -> bool:
@@ -208,6 +216,8 @@ def broadcast(*shapes) -> tuple:
 
 def reshaped_strides(shape, strides, new) -> tuple | None:
     """Strides of a view of the same elements in another shape, or None where only a copy will do."""
+    if tuple(shape) == tuple(new):
+        return tuple(strides)
     if any(type(s) is int and s == 0 for s in shape):
         return row_major(new)
     groups, k = [], len(shape) - 1  # maximal runs of dimensions that step through memory as one
@@ -220,7 +230,8 @@ def reshaped_strides(shape, strides, new) -> tuple | None:
             size, k = size * shape[k - 1], k - 1
         groups.append((size, step))
         k -= 1
-    out, left = [], list(groups)
+    last = [(1, strides[-1])] if shape and is_one(shape[-1]) else []  # what is of size 1 at the end steps as it did
+    out, left = [], last + groups
     room, step = left.pop(0) if left else (1, 1)
     for size in reversed(new):
         if is_one(size):

@@ -7,11 +7,12 @@ from ..core import devices, dtypes
 from ..core.dtypes import FLOATING, INTEGER, float64, int64
 from ..core.errors import NegativeSizeError, OperandError
 from ..core.expr import Expr, estimated
-from ..core.kinds import P
+from ..core.kinds import P, layout_kept
+from ..core.meta import channels_last_strides
 from ..core.op import Scalar, op
 from ..core.tensor import Tensor, empty as empty_tensor
 from .promotion import as_dtype
-from .shape import sizes_of
+from .shape import check_rank, sizes_of
 
 
 @op(method=False, name="_filled")
@@ -108,21 +109,16 @@ def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=Non
     return empty_strided(size, strides, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-def layout_of(input, shape):
-    from ..core.kinds import layout_like
-    return layout_like(shape, [input.meta])
-
-
 @op(composite=True, method=False, by_rows=True)
 def empty_like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None):
     """Undefined contents, in the shape and layout of input."""
     if memory_format is not None and memory_format.name == "contiguous_format":
         strides = None
-    elif memory_format is not None and memory_format.name == "channels_last":
-        n, c, h, w = input.shape
-        strides = (h * w * c, 1, w * c, c)
+    elif memory_format is not None and memory_format.name.startswith("channels_last"):
+        check_rank(memory_format, input)
+        strides = channels_last_strides(input.shape)
     else:
-        strides = layout_of(input, input.shape)
+        strides = layout_kept(input.meta)
     return finished(empty_tensor(input.shape, dtype or input.dtype, strides, device or input.device), requires_grad)
 
 

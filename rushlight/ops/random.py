@@ -13,7 +13,7 @@ from ..core.meta import product
 from ..core.op import OPS, Scalar, op
 from ..core.random import default_generator
 from ..core.tensor import Tensor, refuse_where
-from .create import checked_sizes, finished, whole
+from .create import checked_sizes, empty_like, finished, whole
 from .inplace import copy_
 from .promotion import as_dtype
 
@@ -138,8 +138,10 @@ def randperm(n, *, generator=None, out=None, dtype=int64, layout=None, device=No
 def as_like(name, make):
     def body(input, *args, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None, generator=None, pin_memory=False, **more):
         dtype = dtype or input.dtype
-        return finished(make(*args, size=tuple(input.shape), dtype=dtype, generator=generator, **more), requires_grad)
-    body.__name__, body.__doc__ = name, f"As {name[:-5]}, in the shape of input."
+        drawn = make(*args, size=tuple(input.shape), dtype=dtype, generator=generator, **more)
+        out = empty_like(input, dtype=dtype, memory_format=memory_format)
+        return finished(drawn if out.meta is drawn.meta else out.copy_(drawn), requires_grad)
+    body.__name__, body.__doc__ = name, f"As {name[:-5]}, in the shape and layout of input."
     return op(body, composite=True, method=False, by_rows=True)
 
 
