@@ -1,0 +1,61 @@
+"""Products of groups and of floats of a byte, beside torch."""
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import rushlight  # noqa: E402
+
+BOTH = (rushlight, torch)
+SHAPES = {"rows": ((10, 8), (3, 8, 16), [2, 6, 10]), "columns": ((3, 4, 8), (8, 24), [8, 8, 24]), "within": ((4, 24), (24, 16), [8, 16, 24]), "batches": ((3, 4, 8), (3, 8, 16), None)}
+
+
+def operands(f, shapes, offs):
+    random = np.random.default_rng(0)
+    a, b = (f.from_numpy(random.normal(size=s).astype(np.float32)).requires_grad_() for s in shapes)
+    return a, b, None if offs is None else f.tensor(offs, dtype=f.int32)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_groups(name, dtype):
+    *shapes, offs = SHAPES[name]
+    found = []
+    for f in BOTH:
+        a, b, ends = operands(f, shapes, offs)
+        out = f.nn.functional.grouped_mm(a.to(getattr(f, dtype)), b.to(getattr(f, dtype)), offs=ends)
+        out.float().square().sum().backward()
+        found.append([np.asarray(v.detach().float().tolist()) for v in (out, a.grad, b.grad)])
+    for ours, theirs in zip(*found):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4 if dtype == "float32" else 5e-2, atol=1e-4 if dtype == "float32" else 0.3)
+
+
+@pytest.mark.parametrize("shapes, offs", [(((10, 8), (3, 8, 16)), None), (((10, 8), (3, 8, 16)), [2, 10]), (((10, 7), (3, 8, 16)), [2, 6, 10]), (((3, 4, 8), (2, 8, 16)), None)])
+def test_wrong_groups(shapes, offs):
+    for f in BOTH:
+        a, b, ends = operands(f, shapes, offs)
+        with pytest.raises(RuntimeError):
+            f._grouped_mm(a, b, offs=ends)
+
+
+def test_scaled_bytes():
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(16, 32)).astype(np.float32), random.normal(size=(32, 16)).astype(np.float32)
+    found = []
+    for f in BOTH:
+        a, b = f.from_numpy(x).to(f.float8_e4m3fn), f.from_numpy(y.T.copy()).to(f.float8_e4m3fn).t()
+        found.append(np.asarray(f._scaled_mm(a, b, scale_a=f.tensor(0.5), scale_b=f.tensor(2.0), out_dtype=f.bfloat16).float().tolist()))
+        with pytest.raises(ValueError):
+            f._scaled_mm(a.float(), b.float(), scale_a=f.tensor(0.5), scale_b=f.tensor(2.0))
+    np.testing.assert_allclose(*found, rtol=2e-2, atol=1e-2)
+
+
+def test_bags_with_sparse_gradients():
+    for mode in ("sum", "mean"):
+        found = []
+        for f in BOTH:
+            table = f.nn.EmbeddingBag(10, 3, sparse=True, mode=mode)
+            table(f.tensor([1, 2, 4, 5, 4]), f.tensor([0, 2])).sum().backward()
+            assert table.weight.grad.is_sparse
+            found.append(table.weight.grad.to_dense().tolist())
+        np.testing.assert_allclose(*found, rtol=1e-6)
