@@ -22,7 +22,7 @@ from .eager import plan as _plan
 _plan.activate()
 
 from .ops import library as _library
-from .layouts import sparse_bsc_tensor, sparse_bsr_tensor, sparse_coo_tensor, sparse_csc_tensor, sparse_csr_tensor
+from .layouts import sparse_bsc_tensor, sparse_bsr_tensor, sparse_compressed_tensor, sparse_coo_tensor, sparse_csc_tensor, sparse_csr_tensor
 from .autograd import backward as _backward
 
 from . import autograd

@@ -1,7 +1,6 @@
 """The ways from strided tensors to other layouts.  Their room is entered when one is first taken."""
 from __future__ import annotations
 
-from .compat.absent import absent_function
 from .core.native import Tensor
 
 
@@ -18,9 +17,9 @@ sparse_coo_tensor, sparse_csr_tensor = entered("sparse.tensor", "sparse_coo_tens
 Tensor.to_sparse, Tensor.sparse_mask = entered("sparse.tensor", "to_sparse"), entered("sparse.tensor", "masked")
 
 
-LATER = "tensors are compressed by rows here: use to_sparse_csr() of the matrix, or of its transpose for columns"
-sparse_csc_tensor, sparse_bsr_tensor, sparse_bsc_tensor = (absent_function("torch", f"sparse_{kind}_tensor", LATER) for kind in ("csc", "bsr", "bsc"))
-Tensor.to_sparse_csc, Tensor.to_sparse_bsr, Tensor.to_sparse_bsc = (absent_function("torch.Tensor", f"to_sparse_{kind}", LATER) for kind in ("csc", "bsr", "bsc"))
+sparse_compressed_tensor = entered("sparse.compressed", "sparse_compressed_tensor")
+sparse_csc_tensor, sparse_bsr_tensor, sparse_bsc_tensor = (entered("sparse.compressed", f"sparse_{kind}_tensor") for kind in ("csc", "bsr", "bsc"))
+Tensor.to_sparse_csc, Tensor.to_sparse_bsr, Tensor.to_sparse_bsc = (entered("sparse.compressed", f"to_sparse_{kind}") for kind in ("csc", "bsr", "bsc"))
 
 
 def to_dense(self, dtype=None, *, masked_grad=None):

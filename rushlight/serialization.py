@@ -15,7 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 
-from .core.convert import layout, sparse_coo, sparse_csr, strided
+from .core.convert import layout, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
 from .core.devices import device as Device, placed
 from .core.dtypes import BY_NAME, BYTES, NAMES, UNSIGNED, dtype as Dtype, uint8
 from .core.errors import CorruptFileError
@@ -27,6 +27,7 @@ from .nn.parameter import Parameter
 
 DEFAULT_PROTOCOL = 2  # of pickle
 MAP_LOCATION = Callable[[object, str], object] | Device | str | dict[str, str] | None  # what ``load`` takes to say where tensors go
+LAYOUTS = strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc
 PIECE = 1 << 20  # bytes read at once, so that they are in the cache when they are summed and copied
 REMEDY = "copy or write the file again"
 UNTYPED = (*UNSIGNED, *BYTES)  # dtypes that PyTorch writes beside their storages, which are of bytes
@@ -82,7 +83,7 @@ class Pickler(pickle._Pickler):
             return GlobalName("torch.serialization", "_get_layout"), (str(obj),)
         if not isinstance(obj, Tensor):
             return NotImplemented
-        if obj.layout in (sparse_coo, sparse_csr):
+        if obj.layout in LAYOUTS[1:]:
             return GlobalName("torch._utils", "_rebuild_sparse_tensor"), (obj.layout, sparse_parts(obj))
         if obj.step is not None and not obj.is_leaf:
             obj = obj.detach()
@@ -169,25 +170,28 @@ def sparse_parts(tensor):
     """What a sparse tensor is made of, as PyTorch writes it."""
     if tensor.layout is sparse_coo:
         return tensor._indices(), tensor._values().detach(), tensor.shape, tensor.is_coalesced()
-    return tensor.crow_indices(), tensor.col_indices(), tensor.values().detach(), tensor.shape
+    if tensor.layout in (sparse_csr, sparse_bsr):
+        return tensor.crow_indices(), tensor.col_indices(), tensor.values().detach(), tensor.shape
+    return tensor.ccol_indices(), tensor.row_indices(), tensor.values().detach(), tensor.shape
 
 
 def layout_named(name):
     """The layout of this name.  CorruptFileError for others."""
-    found = {str(known): known for known in (strided, sparse_coo, sparse_csr)}.get(name)
+    found = {str(known): known for known in LAYOUTS}.get(name)
     if found is None:
-        raise CorruptFileError(f"a tensor with the layout {name}", "torch.strided, torch.sparse_coo or torch.sparse_csr", "convert it with to_dense() before it is saved")
+        raise CorruptFileError(f"a tensor with the layout {name}", "torch.strided, or one of those of sparse tensors", "convert it with to_dense() before it is saved")
     return found
 
 
 def rebuild_sparse(layout, parts):
     """A sparse tensor of the parts that ``sparse_parts`` gives; files from before PyTorch 2.0 do not tell whether it is coalesced."""
-    from .sparse.tensor import sparse_coo_tensor, sparse_csr_tensor
+    from .sparse.compressed import sparse_compressed_tensor
+    from .sparse.tensor import sparse_coo_tensor
 
     if layout is sparse_coo:
         indices, values, size, *coalesced = parts
         return sparse_coo_tensor(indices, values, tuple(size), is_coalesced=coalesced[0] if coalesced else None)
-    return sparse_csr_tensor(*parts[:3], tuple(parts[3]))
+    return sparse_compressed_tensor(*parts[:3], tuple(parts[3]), layout=layout)
 
 
 ALLOWED = {("collections", "OrderedDict"): collections.OrderedDict, ("_codecs", "encode"): codecs.encode, ("torch._utils", "_rebuild_tensor_v2"): rebuild_tensor,

@@ -36,7 +36,7 @@ contiguous_format, channels_last, channels_last_3d, preserve_format = map(
 
 
 class layout(Named):
-    """How elements are laid out: ``strided``, ``sparse_coo``, ``sparse_csr``, ``jagged``; no tensor has the others yet."""
+    """How elements are laid out: ``strided``, ``sparse_coo``, ``sparse_csr``, ``sparse_csc``, ``sparse_bsr``, ``sparse_bsc``, ``jagged``."""
 
 
 strided, sparse_coo, sparse_csr, jagged = map(layout, ("strided", "sparse_coo", "sparse_csr", "jagged"))

@@ -25,6 +25,29 @@ class Sparse(Composed):
     def around(self, inner):
         return self.with_elements(inner)
 
+    def with_flat(self, elements):
+        """These elements, one after another, in the places of this tensor's."""
+        return self.with_elements(elements)
+
+    def to_sparse_csr(self, dense_dim=None):
+        """A matrix in compressed rows."""
+        return self.coo().to_sparse_csr()
+
+    def to_sparse_coo(self):
+        """The same by coordinates."""
+        return self.coo()
+
+    def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None):
+        """The same in another layout, by coordinates if none is named."""
+        if layout is self.layout and blocksize is None:
+            return self
+        if layout is None or layout is convert.sparse_coo:
+            return self.coo()
+        if layout is convert.sparse_csr:
+            return self.to_sparse_csr()
+        from .compressed import in_layout
+        return in_layout(self, layout, blocksize)
+
     def _nnz(self) -> int:
         return self.elements.size(0)
 
@@ -137,10 +160,6 @@ class Coo(Sparse):
         elements = self.elements.new_zeros((places.size(0), *self.elements.shape[1:])).index_add(0, at, self.elements)
         return made(Coo, self.shape, elements, positions=unravelled(places, tuple(self.shape)[:self.sparse_dim()]), coalesced=True)
 
-    def to_sparse(self, sparse_dim=None, *, layout=None):
-        """Itself, or in compressed rows."""
-        return self.to_sparse_csr() if layout is convert.sparse_csr else self
-
     def to_sparse_csr(self, dense_dim=None):
         """A matrix in compressed rows."""
         if self.sparse_dim() != 2 or self.dense_dim():
@@ -192,15 +211,8 @@ class Csr(Sparse):
         """The elements, row by row."""
         return self.elements
 
-    def to_sparse(self, sparse_dim=None, *, layout=None):
-        """Itself, or by coordinates."""
-        return self if layout is convert.sparse_csr else self.coo()
-
     def to_sparse_csr(self, dense_dim=None):
         return self
-
-    def to_sparse_coo(self):
-        return self.coo()
 
 
 def given_size(size, needed):
@@ -241,6 +253,16 @@ def sparse_coo_tensor(indices, values=None, size=None, *, dtype=None, device=Non
     return out.requires_grad_() if requires_grad else out
 
 
+def check_starts(starts, across, count):
+    """The starts as a list.  RuntimeError unless they rise from 0 to the number of elements, and for places below 0."""
+    ends = starts.tolist()
+    if not ends or ends[0] != 0 or ends[-1] != count or any(a > b for a, b in zip(ends, ends[1:])):
+        raise RuntimeError(f"compressed indices must rise from 0 to the number of values, {count}; got {ends[:8]}...")
+    if across.numel() and int(across.min()) < 0:
+        raise RuntimeError(f"found negative column or row {int(across.min())}")
+    return ends
+
+
 def sparse_csr_tensor(crow_indices, col_indices, values, size=None, *, dtype=None, device=None, pin_memory=False, requires_grad=False, check_invariants=None):
     """A matrix by rows: row i has ``values[crow_indices[i]:crow_indices[i + 1]]`` in columns ``col_indices`` of these.
 
@@ -250,11 +272,7 @@ def sparse_csr_tensor(crow_indices, col_indices, values, size=None, *, dtype=Non
     if starts.dim() != 1 or columns.dim() != 1 or columns.size(0) != elements.size(0):
         raise RuntimeError(f"crow_indices and col_indices are vectors, and there is a column for each value; got sizes {list(starts.shape)}, {list(columns.shape)} and "
                            f"{list(elements.shape)}")
-    ends = starts.tolist()
-    if not ends or ends[0] != 0 or ends[-1] != elements.size(0) or any(a > b for a, b in zip(ends, ends[1:])):
-        raise RuntimeError(f"crow_indices must rise from 0 to the number of values, {elements.size(0)}; got {ends[:8]}...")
-    if columns.numel() and int(columns.min()) < 0:
-        raise RuntimeError(f"found negative column {int(columns.min())}")
+    ends = check_starts(starts, columns, elements.size(0))
     shape = given_size(size, (len(ends) - 1, int(columns.max()) + 1 if columns.numel() else 0))
     if shape[0] != len(ends) - 1:
         raise RuntimeError(f"size {list(shape)} has {shape[0]} rows, but crow_indices tell of {len(ends) - 1}")
@@ -266,8 +284,11 @@ def to_sparse(dense, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=
     """The elements that are not zero, by coordinates of the first ``sparse_dim`` dimensions (all), or in compressed rows."""
     if layout is convert.sparse_csr:
         return to_sparse(dense).to_sparse_csr()
+    if layout in (convert.sparse_csc, convert.sparse_bsr, convert.sparse_bsc):
+        from .compressed import in_layout
+        return in_layout(dense, layout, blocksize)
     if layout not in (None, convert.sparse_coo):
-        raise NotImplementedError(f"to_sparse: layouts are torch.sparse_coo and torch.sparse_csr, got {layout}")
+        raise NotImplementedError(f"to_sparse: layouts are torch.sparse_coo, sparse_csr, sparse_csc, sparse_bsr and sparse_bsc, got {layout}")
     count = dense.dim() if sparse_dim is None else sparse_dim
     if not 0 < count <= max(dense.dim(), 1):
         raise RuntimeError(f"sparse_dim must be in [1, {dense.dim()}], got {count}")
@@ -282,4 +303,4 @@ def masked(dense, mask):
     own = mask.coo()
     kept = dense[tuple(own.positions)]
     out = made(Coo, mask.shape, kept, positions=own.positions, coalesced=own.coalesced)
-    return mask.with_elements(out.elements) if isinstance(mask, Csr) else out
+    return out if isinstance(mask, Coo) else mask.with_flat(out.elements)
