@@ -8,6 +8,11 @@ from ..core.tensor import alias, unsaveable
 from .mutation import refuse_leaves
 
 
+def version_of(value):
+    """How often the memory of a tensor was written; None for what has none: other values, and tensors of a transform's level."""
+    return value.storage.version if isinstance(value, Tensor) and value.storage is not None else None
+
+
 class Context:
     """What ``forward`` leaves for ``backward``: ``save_for_backward``, and any attribute."""
 
@@ -40,7 +45,7 @@ class Context:
         if state.packing and self._saved:
             from .saved import packed
             self._saved = tuple(t if t is None else packed(t) for t in self._saved)
-        self._versions = tuple(t.storage.version if isinstance(t, Tensor) else None for t in self._saved)
+        self._versions = tuple(map(version_of, self._saved))
 
     @property
     def saved_tensors(self):
@@ -49,7 +54,7 @@ class Context:
             from .steps import freed
             freed(None)
         for tensor, version in zip(self._saved, self._versions):
-            if isinstance(tensor, Tensor) and tensor.storage.version != version:
+            if version_of(tensor) != version:
                 raise RuntimeError(f"one of the variables needed for gradient computation has been modified by an inplace operation: "
                                    f"[{tensor.dtype} {list(tensor.shape)}] is at version {tensor._version}; expected version {version} instead.")
         return tuple(t if t is None or isinstance(t, Tensor) else t.unpacked() for t in self._saved)
