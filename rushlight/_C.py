@@ -40,7 +40,19 @@ class Room:
         return getattr(import_module(f".{self.room}", __package__), name[len(self.prefix):])
 
 
-_fft, _linalg, _special, _nn = Room("fft_", "fft"), Room("linalg_", "linalg"), Room("special_", "special"), Room("", "nn.functional")
+class Layers(Room):
+    """Functions of neural networks."""
+
+    def _parse_to(self, *args, **kwargs):
+        """The arguments of ``to``: device, dtype, non_blocking and memory format; device and dtype are None if not given."""
+        from .core.devices import placed
+        from .nn.modules.module import place_and_dtype
+
+        where, kind = place_and_dtype(*args, **kwargs)
+        return where if where is None else placed(where), kind, bool(kwargs.get("non_blocking", False)), kwargs.get("memory_format")
+
+
+_fft, _linalg, _special, _nn = Room("fft_", "fft"), Room("linalg_", "linalg"), Room("special_", "special"), Layers("", "nn.functional")
 
 
 class Executor:

@@ -80,12 +80,12 @@ def __getattr__(name):
     from importlib.util import find_spec
 
     if name == "torch":  # PyTorch's module has itself for an attribute, which some programs go through
-        return import_module(__name__)
+        return import_module(__package__)
     for room, names in ELSEWHERE.items():
         if name in names:
-            return getattr(import_module(f".{room}", __name__), name)
+            return getattr(import_module(f".{room}", __package__), name)
     if name.startswith("_foreach_"):
         return getattr(import_module(".foreach", __name__), name)
-    if (not name.startswith("__") or name == "__config__") and find_spec(f"{__name__}.{name}"):
-        return import_module(f".{name}", __name__)
+    if (not name.startswith("__") or name == "__config__") and find_spec(f"{__package__}.{name}"):
+        return import_module(f".{name}", __package__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,18 +10,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-SUITES = ("images", "language", "graphs", "programs")
+SUITES = ("images", "language", "graphs", "programs", "libraries")
 
 
 @dataclass
 class Made:
     """A model and what it is fed.  ``given`` are NumPy arrays (or dicts of them) by name; ``compute(model, **given)`` gives outputs, any
-    tree of tensors; ``prompt`` is what generation begins with, for models that generate."""
+    tree of tensors; ``prompt`` is what generation begins with, for models that generate; ``plain``: outputs without a gradient are compared too."""
 
     model: object
     given: dict
     compute: Callable = field(default=lambda model, **given: model(**given))
     prompt: dict | None = None
+    plain: bool = False
 
 
 def suite(name: str):

@@ -101,8 +101,10 @@ def inputs(torch, made, double):
 
 def train(torch, made, given, compute):
     """Outputs, and gradients of a weighted sum of them."""
-    outputs = [t for t in tensors(torch, compute(made.model, **given)) if t.requires_grad]
-    sum((t * torch.linspace(-1, 1, t.numel(), dtype=t.dtype).reshape(t.shape)).sum() for t in outputs).backward()
+    outputs = [t for t in tensors(torch, compute(made.model, **given)) if t.requires_grad or made.plain]
+    graded = [t for t in outputs if t.requires_grad]
+    if graded:
+        sum((t * torch.linspace(-1, 1, t.numel(), dtype=t.dtype).reshape(t.shape)).sum() for t in graded).backward()
     parameters = list(made.model.named_parameters())
     return {"outputs": [sample(t) for t in outputs], "gradients": named((n, p.grad) for n, p in parameters)}
 

@@ -14,7 +14,7 @@ from ..core.op import OPS
 from ..core.watching import Watching
 from .events import EventList, FunctionEvent
 
-__all__ = ["profile", "record_function", "schedule", "tensorboard_trace_handler", "supported_activities", "ProfilerActivity", "ProfilerAction", "EventList", "FunctionEvent"]
+__all__ = ["profile", "record_function", "schedule", "tensorboard_trace_handler", "kineto_available", "supported_activities", "ProfilerActivity", "ProfilerAction", "EventList", "FunctionEvent"]
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _recorders: list = []  # those that run now
 
@@ -29,6 +29,11 @@ class ProfilerAction(enum.Enum):
     """What is done in a step."""
 
     NONE, WARMUP, RECORD, RECORD_AND_SAVE = range(4)
+
+
+def kineto_available() -> bool:
+    """Whether traces can be written: they can, though not by the library of that name."""
+    return True
 
 
 def supported_activities() -> set:

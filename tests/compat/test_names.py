@@ -18,7 +18,9 @@ assert torch.version.__version__ == torch.__version__ and torch.version.cuda is 
 import importlib.metadata
 assert importlib.metadata.version("torch") == torch.__version__
 import rushlight
-assert rushlight is torch
+assert rushlight is torch and torch.__name__ == "torch" and torch.torch is torch
+from torch import autocast
+assert isinstance(torch.amp.autocast, type) and autocast is torch.amp.autocast
 print("done")
 """
 
@@ -228,6 +230,9 @@ def test_names_that_libraries_go_through():
     assert SUPPORTED_NODES[_get_node_type([1])].flatten_fn([1, 2]) == ([1, 2], None) and _get_node_type(3) not in SUPPORTED_NODES
     assert get_device_states(torch.ones(2)) == ([], []) and set_device_states([], []) is None
     assert isinstance(torch.Tensor, torch._C._TensorMeta)
+    parse = torch._C._nn._parse_to
+    assert parse("cpu", torch.float16, True) == (torch.device("cpu"), torch.float16, False, None) and parse(dtype=torch.float64, non_blocking=True) == (None, torch.float64, True, None)
+    assert torch.profiler.kineto_available()
     assert hasattr(FunctionCtx, "save_for_backward") and not torch._C._are_functorch_transforms_active()
     inside = []
     torch.func.vmap(lambda x: inside.append(torch._C._are_functorch_transforms_active()) or x)(torch.ones(2))

@@ -118,6 +118,13 @@ DICTS = ("_parameters", "_buffers", "_modules", "_backward_pre_hooks", "_backwar
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"  # the last part of a key of ``state_dict`` that is no tensor
 
 
+def place_and_dtype(*args, **kwargs):
+    """The device and the dtype, each None if not given, among the arguments of ``to``."""
+    dtype = kwargs.get("dtype", next((a.dtype if isinstance(a, Tensor) else a for a in args if isinstance(a, (dtype_class, Tensor))), None))
+    device = kwargs.get("device", next((a for a in args if not isinstance(a, (dtype_class, Tensor, bool)) and a is not None), None))
+    return device, dtype
+
+
 class Module:
     """The base of all networks: assign Parameters and Modules as attributes, and define ``forward``."""
 
@@ -521,8 +528,7 @@ class Module:
 
     def to(self, *args, **kwargs):
         """Moves and casts parameters and buffers (integers keep their dtype)."""
-        dtype = kwargs.get("dtype", next((a.dtype if isinstance(a, Tensor) else a for a in args if isinstance(a, (dtype_class, Tensor))), None))
-        device = kwargs.get("device", next((a for a in args if not isinstance(a, (dtype_class, Tensor, bool)) and a is not None), None))
+        device, dtype = place_and_dtype(*args, **kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
 
