@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import os
-import runpy
 import sys
 
 
@@ -14,12 +13,11 @@ def main():
     if not os.path.exists(script):
         print(f"python -m rushlight: there is no file {script!r}", file=sys.stderr)
         return 2
-    from .compat import install
+    from .compat.script import run
 
-    install()
     sys.argv = sys.argv[1:]
     sys.path[0] = os.path.dirname(os.path.abspath(script))
-    runpy.run_path(script, run_name="__main__")
+    run(script)
     return 0
 
 

@@ -1,7 +1,9 @@
 """The slow paths of the backward engine: leaves, hooks, functions written in Python, and backward passes that are recorded."""
 from __future__ import annotations
 
+import os
 import sys
+import threading
 
 from ..core.errors import GraphFreedError, StaleValueError
 from ..core.meta import Meta
@@ -57,17 +59,21 @@ def accumulate(leaf: Tensor, gradient: Tensor, create: int):
             gradient = hooked(hook, gradient)
     if gradient.dtype is not leaf.dtype:
         gradient = gradient.to(leaf.dtype)
-    known = leaf.gradient
-    if known is None:
-        leaf.gradient = gradient if create else keep(gradient, leaf)
-    elif create or known.needs_grad or gradient.is_sparse or known.is_sparse:
-        leaf.gradient = state.add(known, gradient)
-    else:
-        OPS["add_"](known, gradient)
+    with accumulating:
+        known = leaf.gradient
+        if known is None:
+            leaf.gradient = gradient if create else keep(gradient, leaf)
+        elif create or known.needs_grad or gradient.is_sparse or known.is_sparse:
+            leaf.gradient = state.add(known, gradient)
+        else:
+            OPS["add_"](known, gradient)
     for hook in list(getattr(leaf, "_post_accumulate_hooks", {}).values()):
         hook(leaf)
 
 
+accumulating = threading.RLock()  # threads may share a leaf
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=accumulating.acquire, after_in_parent=accumulating.release, after_in_child=accumulating.release)
 ENGINE_HOLDS = 5  # references to a gradient that nobody but the engine holds, as ``keep`` counts them
 
 

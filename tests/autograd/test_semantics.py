@@ -341,3 +341,16 @@ def test_threads_with_shared_parameters():
     for gradients in found:
         for a, b in zip(gradients, wanted):
             rl.testing.assert_close(a, b)
+def test_threads_add_to_one_leaf():
+    w = rl.ones(1000, requires_grad=True)
+
+    def work():
+        for _ in range(100):
+            (w * 1.0).sum().backward()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert w.grad.tolist() == [400.0] * 1000
