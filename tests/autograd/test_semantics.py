@@ -341,6 +341,8 @@ def test_threads_with_shared_parameters():
     for gradients in found:
         for a, b in zip(gradients, wanted):
             rl.testing.assert_close(a, b)
+
+
 def test_threads_add_to_one_leaf():
     w = rl.ones(1000, requires_grad=True)
 
