@@ -67,6 +67,11 @@ def trained(model, x):
     return [y.detach().numpy().copy() for y in found] + [p.grad.numpy().copy() for p in (x, *model.parameters())]
 
 
+def differentiated_twice(model, x):
+    (g,) = torch.autograd.grad(model(x).tanh().sum(), x, create_graph=True)
+    return [g.detach().numpy().copy()] + [p.numpy().copy() for p in torch.autograd.grad(g.square().sum(), list(model.parameters()), allow_unused=True) if p is not None]
+
+
 def compared(run, model, x):
     """What ``run`` gives planned by stretches; it has to be the same planned as a whole, and nearly what operators one by one give."""
     found = []
@@ -260,13 +265,7 @@ def test_dropout(lengthened):
 
 
 def test_gradients_of_gradients(lengthened):
-    def run(model, x):
-        x = x.detach().clone().requires_grad_()
-        (g,) = torch.autograd.grad(model(x).tanh().sum(), x, create_graph=True)
-        parameters = list(model.parameters())
-        return [g.detach().numpy().copy()] + [p.numpy().copy() for p in torch.autograd.grad(g.square().sum(), parameters, allow_unused=True) if p is not None]
-
-    compared(run, stacked(), torch.randn(5, WIDTH))
+    compared(differentiated_twice, stacked(), torch.randn(5, WIDTH, requires_grad=True))
     assert "compiled" in lengthened
 
 
@@ -288,11 +287,29 @@ def test_sizes_that_vary():
             np.testing.assert_allclose(one, plain, rtol=2e-4, atol=1e-6)
 
 
-def test_large_activations_lie_in_one_block(lengthened):
-    x = torch.randn(700, WIDTH)  # what is kept for the backward pass is more than a megabyte
-    model = stacked()
-    compared(trained, model, x)
-    assert lengthened == ["compiled", "compiled.backward"]
+def test_large_activations_lie_in_one_block(monkeypatch):
+    spent, original = [], plan.lengthened_plan
+    monkeypatch.setattr(plan, "lengthened_plan", lambda op, made, backward, mask: (spent.append((made.outline.spent, backward and backward.spends)), original(op, made, backward, mask))[1])
+    compared(trained, stacked(), torch.randn(4000, WIDTH))
+    (nothing, given), (used, end) = spent
+    assert nothing is end is None and given == used is not None
+
+
+def test_plans_on_disk(tmp_path, monkeypatch, lengthened):
+    made, original = [], plan.make_plan
+    monkeypatch.setattr(plan, "make_plan", lambda op, *rest: (made.append(op.name), original(op, *rest))[1])
+    model, x, found = stacked(), torch.randn(5, WIDTH, requires_grad=True), []
+    with settings.set(store=True, cache=str(tmp_path)):
+        for _ in range(2):
+            torch.compiler.reset()
+            del made[:]
+            found.append(trained(torch.compile(model), x))
+        assert lengthened == ["compiled", "compiled.backward"] and "compiled" not in made and "compiled.backward" not in made
+        found.append(differentiated_twice(torch.compile(model), x))
+    for one, other in zip(*found[:2], strict=True):
+        np.testing.assert_array_equal(one, other)
+    for one, plain in zip(found[2], differentiated_twice(model, x), strict=True):
+        np.testing.assert_allclose(one, plain, rtol=2e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
