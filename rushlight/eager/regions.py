@@ -105,15 +105,17 @@ class Lengthening:
         return type(value) is int and value < self.first and self.inputs[value].weak
 
     def counts(self) -> dict:
-        """{(item of the copied stretch, place): by how much more it counts a number on than its like before}."""
+        """{run-time number: by how much more it is counted on from stretch to stretch}."""
         run, found = self.run, {}
-        for k in range(run.seam - run.length, run.seam):
-            before, own, behind = (self.old.items[j].places() for j in (k - run.length, k, k + run.length))
-            for place, (value, number) in enumerate(own):
-                if self.is_number(value):
-                    found[k, place] = step = number - before[place][1]
-                    if behind[place][1] - number != step * (self.graph.more + 1):
-                        raise Irregular("random numbers are not drawn stretch by stretch")
+        numbers = [{value: number for value, number in item.places() if self.is_number(value)} for item in self.old.items]
+        for before, after in zip(numbers[run.start:run.end - run.length], numbers[run.start + run.length:run.end]):
+            for value, number in before.items():
+                if found.setdefault(value, after[value] - number) != after[value] - number:
+                    raise Irregular("random numbers are not drawn stretch by stretch")
+        for value in (value for value, step in found.items() if step):
+            first, last = ([n[value] for n in part if value in n] for part in (numbers[:run.seam], numbers[run.seam:]))
+            if first and last and max(first) >= min(last):
+                raise Irregular("random numbers are not drawn in the order of stretches")
         return found
 
     def in_graph(self, thing):
@@ -188,10 +190,10 @@ class Lengthening:
 
     def item(self, k: int, shift: int):
         """An item of the whole."""
-        places, copy = [], shift if k < self.run.seam else 0
+        places = []
         for place, (offset, (old, number)) in enumerate(zip(self.run.entries[k][0][1], self.old.items[k].places())):
             value, start = self.where(*self.at(k, place, shift))
-            places.append((value, number + copy * self.steps.get((k, place), 0) if self.is_number(old) else start + offset))
+            places.append((value, number + shift * self.steps.get(old, 0) if self.is_number(old) else start + offset))
         return self.old.items[k].moved(places)
 
     def at(self, k: int, place: int, shift: int):

@@ -40,11 +40,11 @@ class Lengthened(Region):
 
     @cached_property
     def graph(self) -> Graph:
-        made, steps = dict(self.leaves), steps_of(self.longer.short, self.longer.more + 1)
+        made, steps = dict(self.leaves), steps_of(self.longer.short)
         for entry, shift in self.longer.entries():
             (node, copy), *used = self.longer.things(entry, shift)
-            name, count = (f"{node.name}_{copy}", copy * steps.get(entry, 0)) if copy else (node.name, 0)
-            made[node, copy] = rebuilt(node, iter([made[thing] for thing in used]), name, count)
+            name = f"{node.name}_{copy}" if copy else node.name
+            made[node, copy] = rebuilt(node, iter([made[thing] for thing in used]), name, further_on(node, steps, shift))
         return Graph(self.inputs, [n for n in made.values() if n.op is not None], [made[thing] for thing in self.thing_of_output])
 
     def run(self, values):
@@ -79,18 +79,21 @@ def number_in(node: Node):
     return node if node.is_scalar else None
 
 
-def steps_of(run: Repetition, seam=1) -> dict:
-    """{entry of the copied stretch: by how much more it counts on than its like in the stretch before}, where that goes on from stretch to stretch;
-    ``seam``: how many stretches further on the one behind the copied one stands."""
+def steps_of(run: Repetition) -> dict:
+    """{run-time number: by how much more it is counted on from stretch to stretch}.  Irregular where that varies."""
     found: dict = {}
-    for k in range(run.start, run.start + run.length):
-        numbers = [counted(run.entries[j][1][0]) for j in range(k, run.end, run.length)]
-        if numbers[0] is not None:
-            steps = [b - a for a, b in zip(numbers, numbers[1:])]
-            found[k + COPIED * run.length] = step = steps[0]
-            if steps != [step * (seam if j == COPIED else 1) for j in range(len(steps))]:
+    for k in range(run.start, run.end - run.length):
+        before, after = (run.entries[j][1][0] for j in (k, k + run.length))
+        if counted(before) is not None:
+            step = counted(after) - counted(before)
+            if found.setdefault(number_in(before.args[0]), step) != step:
                 raise Irregular("random numbers are not drawn stretch by stretch")
     return found
+
+
+def further_on(node: Node, steps: dict, stretches: int) -> int:
+    """By how much more a node counts on so many stretches further on."""
+    return 0 if counted(node) is None else stretches * steps.get(number_in(node.args[0]), 0)
 
 
 def skeleton(value):
@@ -125,8 +128,7 @@ def without(graph: Graph, whole: Repetition, more: int) -> Region:
             return node, 0
         return whole.counterpart(node, COPIED), stretch - COPIED
 
-    steps_of(whole)
-    things = {n: kept(n) for n in (*graph.inputs, *graph.nodes)}
+    steps, things = steps_of(whole), {n: kept(n) for n in (*graph.inputs, *graph.nodes)}
     made = {n: n for n, (_, copy) in things.items() if n.op is None and not copy}
     first_kept = whole.seam + more * whole.length
     for k, node in enumerate(graph.nodes):
@@ -136,7 +138,7 @@ def without(graph: Graph, whole: Repetition, more: int) -> Region:
         copies = {things[n][1] for n in used}
         if copies - {0, more} or more in copies and not first_kept <= k < first_kept + whole.length:
             raise Irregular("what follows refers to one of the first stretches")
-        made[node] = rebuilt(node, iter([made[things[n][0]] for n in used]), node.name)
+        made[node] = rebuilt(node, iter([made[things[n][0]] for n in used]), node.name, further_on(node, steps, -more if k >= first_kept else 0))
     outputs = [(made[node], copy) for node, copy in map(things.__getitem__, graph.outputs)]
     shown = {thing for thing in map(things.__getitem__, graph.outputs)}
     if any((n, c) not in shown for n, _ in shown if whole.stretch_of(n) == COPIED for c in range(more + 1)):
