@@ -27,10 +27,9 @@ def counted(monkeypatch, tmp_path):
     """Counts compilations, with a cache of its own."""
     monkeypatch.setenv("RUSHLIGHT_CACHE", str(tmp_path / "cache"))
     calls = []
-    original = build.optimise
-    monkeypatch.setattr(build, "optimise", lambda text: calls.append(text) or original(text))
+    original = build._generate
+    monkeypatch.setattr(build, "_generate", lambda text, passes, level: calls.append(level) or original(text, passes, level))
     return calls
-
 
 
 def test_second_start_uses_the_cache(counted, tmp_path):
@@ -64,6 +63,49 @@ def test_damaged_entries_are_rebuilt(counted, tmp_path, damage):
     assert module.f(1)[0] == 11 and len(counted) == 2
     activate(_reload(module))
     assert len(counted) == 2
+
+
+def test_better_code_is_made_once_and_used_by_later_starts(counted, tmp_path, monkeypatch):
+    keys = []
+    monkeypatch.setattr(build, "_later", keys.append)
+    module = load(tmp_path, SOURCE)
+    for _ in range(2):  # quick code, compiled and then from the cache
+        assert activate(_reload(module)) and module.f(1)[0] == 11
+    assert counted == [0] and keys[0] == keys[1]
+    for _ in range(2):
+        build.refine(keys[0])
+    assert counted == [0, 2]
+    assert activate(_reload(module)) and module.f(1)[0] == 11
+    assert counted == [0, 2] and len(keys) == 2
+
+
+def test_better_code_for_changed_numbers(counted, tmp_path, monkeypatch):
+    keys = []
+    monkeypatch.setattr(build, "_later", keys.append)
+    module = load(tmp_path, SOURCE)
+    for size in (10, 20):
+        _reload(module).SIZE = size
+        activate(module)
+        build.refine(keys[-1])
+    _reload(module).SIZE = 20
+    assert activate(module) and module.f(1)[0] == 21 and counted == [0, 2, 0, 2]
+
+
+def test_a_process_that_lives_for_a_while_makes_better_code(tmp_path):
+    script = """
+import sys, threading, time
+timer = threading.Timer
+threading.Timer = lambda seconds, *rest: timer(seconds * float(sys.argv[1]), *rest)
+import rushlight
+time.sleep(float(sys.argv[2]))
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "RUSHLIGHT_CACHE": str(tmp_path), "RUSHLIGHT_LOGS": "timing"}
+    said = []
+    for patience, life in (("1", "0"), ("0", "0.5"), ("0", "0")):
+        done = subprocess.run([sys.executable, "-c", script, patience, life], capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stderr
+        said.append(("compiled the hot path" in done.stderr, "optimised the hot path" in done.stderr))
+    assert said == [(True, False), (False, True), (False, False)]
 
 
 def test_works_without_a_cache(counted, tmp_path, monkeypatch):
