@@ -6,10 +6,11 @@
     python benchmarks/compile.py --json new.json --reuse old.json       torch's start and memory as measured before on this machine
 
 Step times are taken in turns in one process, with equal weights and inputs.  Start is from the start of a fresh process to the end of its
-first step, with empty and then with filled caches.  Memory is what a step holds at its height beyond what is held between steps.
+first step, with empty and then with filled caches; byte code is there in both, as an installer leaves it.  Memory is what a step holds at its height beyond what is held between steps.
 With one thread step times are processor times, which a busy machine disturbs least.
 """
 import argparse
+import compileall
 import ctypes
 import json
 import math
@@ -197,6 +198,8 @@ def main():
     if options.only_steps:
         print(json.dumps(measure_steps(options.only_steps, options.systems, options.threads, options.rounds, options.autocast)))
         return
+    if "start" in options.parts:
+        compileall.compile_dir(pathlib.Path(__file__).resolve().parents[1], quiet=1)
     adopt()
     before, rows = known(options.reuse), {}
     for case in options.models:

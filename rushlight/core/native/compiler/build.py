@@ -29,7 +29,7 @@ _MEMORY = ("memcpy", "memmove", "memset")  # LLVM may call these on its own
 QUICK = ("always_inliner", "sroa", "simplify_cfg")
 PASSES = ("post_order_function_attributes", "always_inliner", "sroa", "simplify_cfg", "instruction_combine", "jump_threading", "simplify_cfg",
           "global_dead_code_eliminate")  # without the last three operators take a fifth longer
-PATIENCE = 10.0  # seconds of life after which a process gives half a second of a core to later ones
+PATIENCE = 30.0  # seconds of life after which a process gives half a second of a core to later ones
 _lock = threading.Lock()
 _timing = logging.getLogger("rushlight.timing")
 
