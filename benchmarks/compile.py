@@ -199,7 +199,8 @@ def main():
         print(json.dumps(measure_steps(options.only_steps, options.systems, options.threads, options.rounds, options.autocast)))
         return
     if "start" in options.parts:
-        compileall.compile_dir(pathlib.Path(__file__).resolve().parents[1], quiet=1)
+        for part in ("rushlight", "benchmarks"):
+            compileall.compile_dir(pathlib.Path(__file__).resolve().parents[1] / part, quiet=1)
     adopt()
     before, rows = known(options.reuse), {}
     for case in options.models:

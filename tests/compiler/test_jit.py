@@ -196,6 +196,17 @@ def test_malformed_text_is_refused_at_the_end_and_the_rest_is_built(folder):
     assert call(right, 1) == 2
 
 
+def test_an_interrupted_wait_goes_on_later(folder, monkeypatch):
+    def interrupted(one):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), monkeypatch.context() as patch, jit.ahead():
+        built = jit.build("ahead and interrupted", lambda: adding(4), ["add"])
+        patch.setattr(jit, "_settled", interrupted)
+    jit.settle()
+    assert call(built, 1) == 5
+
+
 def test_the_second_thread_ends_and_the_switch_interval_is_as_before(folder):
     before = sys.getswitchinterval()
     with jit.ahead():

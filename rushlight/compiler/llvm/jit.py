@@ -219,8 +219,7 @@ def settle():
                 _built[key] = _settled(one)
             except RuntimeError as error:
                 wrong.append(error)
-            finally:
-                del _pending[key]  # not before: other threads may run what is not pending
+            del _pending[key]  # not before: other threads may run what is not pending; nor when interrupted
         if _line is not None:
             _line.end()
         _line = None
