@@ -7,6 +7,7 @@ from ..core.dtypes import Defaults
 from ..core.op import OPS
 from .errors import Again, Break, Raised
 from .polyfills import UNSUPPORTED, differing, equal_sequences, operated, operated_reflected, unequal_sequences
+from .record import Fake
 from .values import (Constant, ContainerMethod, Deferred, ExceptionValue, Function, Identity, Instance, Mapping, Method, Number, Object, Partial, Sequence, SetValue,
                      TensorValue, View)
 
@@ -193,6 +194,8 @@ class Arithmetic:
             return bool(value.items)
         if isinstance(value, View):
             return bool(value.mapping.items)
+        if isinstance(value, TensorValue) and isinstance(value.fake, Fake) and self.recorder.value_of(value.fake) is not None:
+            return bool(self.recorder.value_of(value.fake))
         if isinstance(value, (TensorValue, Deferred)):
             raise Break("RB002", f"bool() of a {self.describe(value)}")
         if isinstance(value, (Object, Instance)):

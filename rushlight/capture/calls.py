@@ -536,6 +536,7 @@ class Calls:
         return self.next(iterator, default)
 
     def builtin_range(self, *bounds):
+        bounds = [self.number_in(b, int) if isinstance(self.force(b), TensorValue) else b for b in bounds]
         return Constant(range(*(self.known(b) for b in bounds)))
 
     def builtin_reversed(self, value):

@@ -12,14 +12,18 @@ from ..core.op import OPS
 from ..core.tensor import blank
 from ..eager.plan import NUMBER_METAS, alias_of
 from ..graph.graph import Graph, Node, nodes_in
-from ..transforms.trace import Traced
+from ..transforms.trace import Traced, ValueNeeded
 from .errors import Break
 from .readings import ITEM, NUMBER, OPERATORS, PICK, REQUIRE, SHIFT, SIZE, Assumptions, Reading, between, in_stages, measured
 
 
-def needs_data(what: str, code="RB003"):
+def needs_data(what: str, code="RB003", method=None):
+    """What refuses, for a tensor without data, a method that reads them; ``method``: unless the value is known, which then answers."""
     def refuse(self, *args, **kwargs):
-        raise Break(code, what)
+        known = self.recorder.value_of(self) if method else None
+        if known is None:
+            raise Break(code, what)
+        return getattr(known, method)(*args)
     refuse.__name__ = what
     return refuse
 
@@ -31,8 +35,9 @@ class Fake(Tensor):
     like = Tensor
 
     concrete = needs_data("reading elements to decide a size", "RB012")
-    __int__, __float__, __complex__, __index__ = map(needs_data, ("int()", "float()", "complex()", "an index"))
-    __bool__ = needs_data("bool() of a tensor", "RB002")
+    __int__, __float__, __complex__, __index__ = (needs_data(what, method=name) for what, name in (
+        ("int()", "__int__"), ("float()", "__float__"), ("complex()", "__complex__"), ("an index", "__index__")))
+    __bool__ = needs_data("bool() of a tensor", "RB002", "__bool__")
     numpy, __array__, data_ptr, storage_offset, untyped_storage = (
         needs_data(n, "RB015") for n in ("numpy()", "__array__()", "data_ptr()", "storage_offset()", "untyped_storage()"))
     backward, register_hook, retain_grad = (needs_data(n, "RB011") for n in ("backward()", "register_hook()", "retain_grad()"))
@@ -52,7 +57,8 @@ class Fake(Tensor):
     is_inference = needs_data("is_inference()", "RB011")
 
     def item(self):
-        return self.recorder.item(self)
+        known = self.recorder.value_of(self)
+        return self.recorder.item(self) if known is None else known.item()
 
     def refuse(self, error):
         """The program raises the error where this holds for an element."""
@@ -174,6 +180,8 @@ def inference(op, args, kwargs) -> Inference:
     results = list(results) if several else [results]
     if any(not isinstance(r, Traced) or not isinstance(r.meta, Meta) for r in results):
         raise Break("RB012", f"{op.name}() has a result whose size is not known before it runs")
+    if any(isinstance(size, Tensor) for r in results for size in r.meta.shape):
+        raise ValueNeeded(f"{op.name}: a size is a tensor")
     writes = [nodes.index(node) for node, _ in trace.written()] if into is None else [into]
     same = [position(result, entered, nodes) for result in results]
     if into is not None:
@@ -212,6 +220,7 @@ class Recorder(Interpreter):
         self.facts: Assumptions | None = None  # what is known of numbers that data decide; None: there can be none
         self.leaves: dict = {}  # nodes of tensors made here that want a gradient -> Leaf
         self.hooked: dict = {}  # node -> what it is before the hooks on its gradient
+        self.known: dict = {}  # nodes of single elements that follow from numbers in the program alone -> the value
         self.read_before: dict = {}  # what was read of data, since the last write -> the result
 
     pick = PICK
@@ -259,7 +268,10 @@ class Recorder(Interpreter):
     def constant(self, make):
         with Suspended(self):
             made = make()
-        return OPS["clone"](self.lift(made))
+        result = OPS["clone"](self.lift(made))
+        if made.numel() == 1:
+            self.known[result.node] = made
+        return result
 
     def call(self, op, args, kwargs):
         if "out" in kwargs:
@@ -325,7 +337,12 @@ class Recorder(Interpreter):
 
     def record(self, op, args, kwargs):
         fakes = list(fakes_in((args, tuple(kwargs.values()))))
-        found = infer(op, args, kwargs, self.symbolic)
+        try:
+            found = infer(op, args, kwargs, self.symbolic)
+        except ValueNeeded:
+            if not any(f.node in self.known for f in fakes[1:]):
+                raise
+            return self.record(op, (args[0], *map(self.as_number, args[1:])), {k: self.as_number(v) for k, v in kwargs.items()})
         if not found.writes and None not in found.same:
             results = tuple(self.unchanged(fakes[k]) for k in found.same)
             return results if found.several else results[0]
@@ -339,7 +356,30 @@ class Recorder(Interpreter):
         if found.base is not None:
             self.bases[node] = fakes[found.base].node
         results = tuple(self.result(node, k, one, same, fakes, grad, inputs, found.several) for k, (one, same) in enumerate(zip(found.metas, found.same)))
+        if not found.several and not found.writes and type(meta.numel) is int and meta.numel == 1 and all(f.node in self.known for f in fakes) and not any(expressions_in((args, tuple(kwargs.values())))):
+            self.known[node] = op, args, kwargs
         return results if found.several else results[0]
+
+    def as_number(self, value):
+        """A tensor whose value is known as a number, within tuples too; all else as it is."""
+        if type(value) in (tuple, list):
+            return type(value)(map(self.as_number, value))
+        known = self.value_of(value) if isinstance(value, Fake) else None
+        return value if known is None else known.item()
+
+    def value_of(self, fake):
+        """The value of a tensor of one element that follows from numbers in the program alone; None for others."""
+        known = self.known.get(fake.node)
+        if type(known) is tuple:
+            op, args, kwargs = known
+
+            def at(value):
+                return type(value)(map(at, value)) if type(value) in (tuple, list) else self.value_of(value) if isinstance(value, Fake) else value
+
+            given, named = at(args), {k: at(v) for k, v in kwargs.items()}
+            with Suspended(self), precision(0):
+                known = self.known[fake.node] = op(*given, **named)
+        return known
 
     def node(self, op, args, meta) -> Node:
         """A new node."""
@@ -367,6 +407,7 @@ class Recorder(Interpreter):
         self.writers.add(node)
         self.targets[node] = [target.node for target in targets]
         for target in targets:
+            self.known = {n: v for n, v in self.known.items() if self.root(n) is not self.root(target.node)}
             if grad:
                 target.needs_grad = 1
                 self.history |= self.root(target.node).op is None

@@ -253,3 +253,27 @@ def element_check_within_a_with(x):
     with torch.no_grad():
         assert (x > -100).all()
         return F.one_hot((x > 0).long(), 3)
+
+
+@case()
+def numbers_in_tensors_that_are_known(x):
+    rows = torch.div(x.size(0), 2, rounding_mode="trunc")
+    n = torch.tensor(2) + 1
+    if n > 2:
+        x = x + 1
+    return x.view(rows, 2) * int(rows), x[:n] * n.item(), [x * k for k in range(torch.tensor(2))]
+
+
+@case()
+def known_numbers_that_are_written(x):
+    n = torch.tensor(2.0)
+    shown = n.view(1)
+    n.mul_(3)
+    return x * shown.item(), float(n)
+
+
+@case()
+def slices_by_tensors(x):
+    count = (x > 0).sum()
+    torch._check(count.item() <= 4)
+    return x[:torch.tensor(3)] + x[1:torch.tensor(4)]
