@@ -17,6 +17,8 @@ import sys
 import threading
 import types
 
+import numpy as np
+
 from .._ops import Callable
 from ..autograd.function import Function as CustomFunction
 from ..core.devices import device
@@ -144,6 +146,8 @@ class Calls:
 
     def call_instance(self, function, target, arguments, keywords):
         found = self.class_attribute(type(target), "__call__")
+        if isinstance(target, np.ufunc) and all(isinstance(self.force(a), Constant) for a in (*arguments, *keywords.values())):
+            return self.fold(target, arguments, keywords)
         if found is None:
             raise Break("RB001", f"a call of a {type(target).__name__}")
         return self.call(found, [function, *arguments], keywords)

@@ -4,6 +4,8 @@ from __future__ import annotations
 import re
 import types
 
+import numpy as np
+
 from ..core import overriding
 from ..core.dtypes import bool_
 from ..core.expr import INFINITY, Expr, Printer, evaluate, size
@@ -141,7 +143,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
         """The check that an expression still has this value, be it NaN or a zero with a sign."""
         if value != value:
             return f"{text} != {text}"
-        return f"str({text}) == '{value}'" if type(value) is float and value == 0 else f"{text} == {self.literal(value)}"
+        return f"str({text}) == '{value}'" if isinstance(value, (float, np.floating)) and value == 0 else f"{text} == {self.literal(value)}"
 
     def literal(self, value) -> str:
         if type(value) in (int, str, bytes, bool, type(None)) or type(value) is float and abs(value) < float("inf"):
@@ -158,6 +160,9 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
         return known
 
     def wrap_new(self, value, kind, source):
+        if isinstance(value, np.generic):
+            self.guard(f"type({{0}}) is {self.constant_name(kind)} and {self.equality('{0}', value)}", source)
+            return Constant(value, source)
         if isinstance(value, Tensor):
             return self.wrap_tensor(value, source)
         if isinstance(value, Module):
@@ -266,7 +271,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
     def from_python(self, value):
         """A result of Python code as a Value."""
         kind = type(value)
-        if kind in PLAIN or kind is slice:
+        if kind in PLAIN or kind is slice or isinstance(value, np.generic):
             return Constant(value)
         if kind is Key:
             return value.value

@@ -1,4 +1,6 @@
 """Numbers and sizes that only data tell: they are read between two programs of one graph."""
+import numpy as np
+
 import rushlight as torch
 import rushlight.nn.functional as F
 
@@ -277,3 +279,14 @@ def slices_by_tensors(x):
     count = (x > 0).sum()
     torch._check(count.item() <= 4)
     return x[:torch.tensor(3)] + x[1:torch.tensor(4)]
+
+
+SCALE, COUNT = np.float32(2.5), np.int64(3)
+
+
+@case()
+def numbers_of_numpy(x):
+    n = np.lcm(2, 3)
+    if n % 2 == 0 and not n > 7:
+        x = x * n
+    return x * SCALE + np.sqrt(4.0) * x[:COUNT].sum(), int(n), float(SCALE), type(n).__name__
