@@ -4,14 +4,27 @@ from __future__ import annotations
 import copy
 
 from ..aot.alias import Recording
+from ..core.expr import Facts, size
+from ..core.meta import Meta
 from ..core.native import Tensor
 from ..core.pytree import tree_flatten, tree_unflatten
 from ..fx import CodeGen, Graph, GraphModule
 from ..fx.code import PythonCode, Writer
-from ..fx.convert import module_of
+from ..fx.convert import module_of, recorded_module
+from ..fx.recording import Recorded
 from ..graph import graph as house
 from .dims import Hint
 from .graph_signature import ExportGraphSignature, InputKind
+
+
+def entered(value, varying, trace, symbols, sizes):
+    """An input of a trace, with a symbol for each size that varies: ``symbols`` has (symbol, size now) by name, ``sizes`` (input, dimension) by symbol."""
+    names = {dim: getattr(free, "__name__", None) or f"{len(symbols)}.{dim}" for dim, free in varying.items() if free is not None and value.shape[dim] > 1}
+    shape = [symbols.setdefault(names[k], (size(f"s{len(symbols)}", 2), n))[0] if k in names else n for k, n in enumerate(value.shape)]
+    made = trace.input(Meta.of(shape, value.dtype, value.device) if names else value.meta)
+    for k in names:
+        sizes.setdefault(shape[k], (made.node, k))
+    return made
 
 
 class Nested(CodeGen):
@@ -139,19 +152,34 @@ class ExportedProgram:
 
     def decomposed(self, table):
         named = {**self.constants, **self.state_dict}
-        leaves = iter(tree_flatten(self.example_inputs)[0])
-        given = [next(leaves) if s.kind is InputKind.USER_INPUT else named[s.target] for s in self.graph_signature.input_specs]
-        if table:
+        leaves = iter(zip(tree_flatten(self.example_inputs)[0], self.expected))
+        given = [next(leaves) if s.kind is InputKind.USER_INPUT else (named[s.target], (None, None, {})) for s in self.graph_signature.input_specs]
+        varies = any(isinstance(varying, dict) and varying for _, (_, _, varying) in given)
+        if table and not varies:
             from ..fx.experimental.proxy_tensor import make_fx
-            return make_fx(self.graph_module.forward, table)(*given)
-        trace = Recording()
-        with trace:
-            results = self.graph_module(*(trace.input(value.meta) if isinstance(value, Tensor) else value for value in given))
+            return make_fx(self.graph_module.forward, table)(*(value for value, _ in given))
+        if table:
+            raise RuntimeError("a program with sizes that vary cannot be decomposed by a table: leave the table out, or export the program for fixed sizes")
+        return self.in_primitives(given)
+
+    def in_primitives(self, given) -> GraphModule:
+        """The program in primitives.  RuntimeError where random numbers are drawn, or where sizes that vary decide what they are."""
+        trace, symbols, sizes = Recording(), {}, {}
+        inputs = [entered(value, varying, trace, symbols, sizes) if isinstance(value, Tensor) else value for value, (_, _, varying) in given]
+        with Facts(dict(symbols.values())) as facts, trace:
+            results = self.graph_module(*inputs)
             stores = [house.Store(value, node) for node, value in trace.written()]
-        if trace.drawn or any(isinstance(d, dict) and d for _, _, d in self.expected):
-            raise RuntimeError("a program that draws random numbers, or with sizes that vary, cannot be written in primitives: pass a decomposition table")
-        whole = house.Graph(trace.inputs, trace.nodes, [*(r.node for r in results if isinstance(r, Tensor)), *stores])
-        module = module_of(house.splice(whole).prune())
+        fixed = [f"{condition} is {outcome}" for condition, outcome in facts.guards if condition.op == "==" and outcome]
+        if trace.drawn or fixed or symbols and stores:
+            reason = "draws random numbers" if trace.drawn else f"is not the same for all sizes ({fixed[0]})" if fixed else "writes into inputs whose sizes vary"
+            raise RuntimeError(f"a program that {reason} cannot be written in primitives: export it for fixed sizes, or pass a decomposition table")
+        tensors = [r for r in results if isinstance(r, Tensor)]
+        whole = house.splice(house.Graph(trace.inputs, trace.nodes, [*(r.node for r in tensors), *stores])).prune()
+        if symbols:
+            spec = tree_flatten(tuple(range(len(tensors))))[1]
+            module = recorded_module(Recorded(whole, trace.inputs, {}, [], 0, sizes, spec, {}), [node.name for node in trace.inputs])
+        else:
+            module = module_of(whole)
         output = module.graph.output_node()
         made = iter(output.args[0])
         output.args = (tuple(next(made) if isinstance(r, Tensor) else r for r in results),)

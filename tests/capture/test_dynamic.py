@@ -38,6 +38,14 @@ CASES = {
     "cut in three": (2, lambda x: sum(p.sum() for p in torch.tensor_split(x, 3)), lambda s: (r(3 * s, 3),)),
     "inverse": (2, lambda x: torch.linalg.pinv(x), lambda s: (r(s + 2, 3),)),
     "negated size": (2, lambda x: x[-(x.shape[0] - 1):], lambda s: (r(s, 3),)),
+    "recurrent, in time": (2, lambda x: lstm(x)[0], lambda s: (r(2, s, 8),)),
+    "head size": (2, lambda q: F.scaled_dot_product_attention(q, q, q), lambda s: (r(1, 2, 5, 4 * s),)),
+    "bags by offsets": (2, lambda i, o: F.embedding_bag(i, linear.weight, o, mode="sum"), lambda s: (torch.randint(0, 8, (2 * s,)), torch.arange(0, 2 * s, 2))),
+    "random integers below": (2, lambda x, n: torch.randint(0, n, (3,)).clamp(0, 0) + x, lambda s: (r(3), s)),
+    "evenly spaced up to": (2, lambda x, n: torch.linspace(0, n, 5) + x.sum(), lambda s: (r(3), s)),
+    "resampled by a factor": (2, lambda x: F.interpolate(x, scale_factor=1.5, mode="bilinear"), lambda s: (r(1, 2, s, s),)),
+    "rolled by": (2, lambda x, n: x.roll(n) + x[:n].sum() + x.topk(n).values.sum(), lambda s: (r(20), s)),
+    "blended by": (2, lambda x, t: torch.lerp(x, x + 1, t) + torch.add(x, x, alpha=t), lambda s: (r(3), s / 16)),
     "mean by size": (2, lambda x: x.sum(0) / x.shape[0] + x.numel() % 5, lambda s: (r(s, 3),)),
 }
 

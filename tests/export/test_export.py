@@ -131,3 +131,25 @@ def test_refusals():
         export(nn.Linear(1, 1), (torch.ones(1),), dynamic_shapes={"z": None})
     with pytest.raises(TypeError, match="ExportedProgram"):
         save(nn.Linear(1, 1), io.BytesIO())
+
+
+def test_primitives_of_programs_whose_sizes_vary():
+    model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.GELU(), torch.nn.LayerNorm(3))
+    program = export(model, (torch.randn(5, 4),), dynamic_shapes=({0: Dim("batch", min=2)},))
+    primitive = program.run_decompositions()
+    assert {getattr(n.target, "namespace", "python") for n in primitive.graph.nodes if n.op == "call_function"} <= {"prims", "python"}
+    for count in (5, 2, 9):
+        x = torch.randn(count, 4)
+        assert torch.allclose(primitive.module()(x), model(x), atol=1e-6)
+    with pytest.raises(RuntimeError, match="fixed sizes"):
+        program.run_decompositions({torch.ops.aten.relu.default: lambda x: x.clamp(min=0)})
+
+
+def test_primitives_that_sizes_decide_are_refused():
+    class Mean(torch.nn.Module):
+        def forward(self, x):
+            return x.sum(0) / x.shape[0]
+
+    program = export(Mean(), (torch.randn(5, 4),), dynamic_shapes=({0: Dim("batch", min=2)},))
+    with pytest.raises(RuntimeError, match="not the same for all sizes"):
+        program.run_decompositions()
