@@ -43,7 +43,10 @@ def test_printing(way):
 
 def test_products_and_functions_of_columns():
     both(lambda t, x, y: x.to_sparse_csc() @ y, WHOLE, TALL, gradients=False)
-    both(lambda t, x: (x.to_sparse_csc() * 3.0).sin(), WHOLE)
+    both(lambda t, x: (x.to_sparse_csc() * 3.0).sin(), WHOLE, gradients=False)
+    x = rushlight.tensor(WHOLE, requires_grad=True)
+    (x.to_sparse_csc() @ rushlight.tensor(TALL)).sum().backward()
+    assert x.grad.tolist() == np.where(WHOLE != 0, TALL.sum(1), 0.0).tolist()
 
 
 def test_made_of_parts():
