@@ -1,6 +1,7 @@
 """Running the backward engine: ``backward`` and ``grad``."""
 from __future__ import annotations
 
+from ..core.composed import Composed
 from ..core.errors import NoHistoryError, NotScalarError
 from ..core.native import Tensor, calls, engine, state
 from ..core.native.objects import ACCUMULATE
@@ -128,6 +129,11 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
             accumulate(tensor, gradient, int(create_graph))
 
 
+def inmost(value):
+    """The tensor through which gradients flow: what a sparse or nested one is around."""
+    return inmost(value.inner) if isinstance(value, Composed) else value
+
+
 def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True, allow_unused=None,
          is_grads_batched=False, materialize_grads=False):
     """The gradients of ``outputs`` with respect to ``inputs``, as a tuple."""
@@ -136,17 +142,19 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     if is_grads_batched:
         from ..func.batching import vmap
         return vmap(lambda *rows: grad(outputs, inputs, rows, retain_graph, create_graph, only_inputs, allow_unused, False, materialize_grads))(*gradients)
+    shown = inputs
+    outputs, inputs, gradients = (tuple(map(inmost, values)) for values in (outputs, inputs, gradients))
     gradients = [starting_gradient(t, g, create_graph) for t, g in zip(outputs, gradients)]
     retain = create_graph if retain_graph is None else retain_graph
     run = launch(outputs, gradients, retain, create_graph, inputs, False)
     out = []
-    for tensor, gradient in zip(inputs, run.captured):
+    for like, tensor, gradient in zip(shown, inputs, run.captured):
         if gradient is None and materialize_grads:
             gradient = full_of(tensor.meta, 0)
         elif gradient is None and not allow_unused:
             raise RuntimeError("One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is "
                                "the desired behavior.")
-        out.append(gradient)
+        out.append(gradient if like is tensor or gradient is None else like.around(gradient))
     return tuple(out)
 
 

@@ -92,9 +92,11 @@ def gradients_of_one(grad, q, k, v, mask, captured, causal, scale, mods, factors
 def second_gradient(g, y, grad, out, lse, q, k, v, mask, blocks, captured, starts, seed, place, causal, scale, mods, drop, longest):
     """Gradients of what attention_gradient returns.  With probabilities p, factors f of dropout, and slopes s = p * (dp - sum(p * dp)), the
     three results are s k, s^T q and (f p)^T grad; everything is differentiated through p and dp = f * grad v^T."""
-    if starts:
-        raise NotImplementedError("the second derivative of attention over nested tensors is not implemented by its kernel; to_padded_tensor() gives "
+    if starts and drop:
+        raise NotImplementedError("the second derivative of attention over nested tensors with dropout is not implemented by its kernel; to_padded_tensor() gives "
                                   "dense tensors, whose attention has it")
+    if starts:
+        mask, causal = within_sequences(starts, q.shape[2], k.shape[2], causal), False
     if mods is not None:
         raise NotImplementedError("the second derivative of flex_attention with a score_mod or a mask_mod is not implemented by its kernel; "
                                   "with kernel_options={'BACKEND': 'FORMULA'} attention is computed by its formula, which has it")
@@ -142,6 +144,29 @@ def probabilities(q, k, lse, mask, causal, scale):
     if causal:
         scores = P.where(visible(*scores.shape[-2:]), scores, -math.inf)
     return P.exp(P.sub(scores, P.reshape(lse, shape=(*lse.shape, 1))))
+
+
+def within_sequences(starts, rows, columns, causal):
+    """[rows, columns] bools: whether a query and a key, of sequences that lie end to end, are of the same one, and the key not ahead where ``causal``."""
+    (row, first), (column, begin) = (sequence_of(start, count) for start, count in zip(starts, (rows, columns)))
+    turned = lambda x: P.reshape(x, shape=(rows, 1))
+    same = P.eq(turned(row), column)
+    return P.logical_and(same, P.le(place_within(columns, begin), turned(place_within(rows, first)))) if causal else same
+
+
+def sequence_of(starts, count):
+    """The sequence that each of ``count`` rows is of, and where that begins: [1, count] each."""
+    starts = P.convert(starts, dtype=int64)
+    sequences = starts.shape[0] - 1
+    ends = P.reshape(P.slice(starts, starts=(1,), steps=(1,), shape=(sequences,)), shape=(sequences, 1))
+    before = P.le(ends, P.reshape(P.iota(size=count, dtype=int64), shape=(1, count)))
+    found = P.sum(P.convert(before, dtype=int64), (0,))
+    return found, P.take(starts, found, dim=0)
+
+
+def place_within(count, begin):
+    """Where each row is within its sequence: [1, count]."""
+    return P.sub(P.reshape(P.iota(size=count, dtype=int64), shape=(1, count)), begin)
 
 
 def visible(rows, columns):

@@ -271,3 +271,22 @@ def test_autocast():
     with rushlight.autocast("cpu", dtype=rushlight.bfloat16):
         out = F.scaled_dot_product_attention(x, x, x)
     assert out.dtype is rushlight.bfloat16 and math.isclose(float(out.float().values().sum()), float(F.scaled_dot_product_attention(x, x, x).values().sum()), abs_tol=0.3)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_second_derivatives_of_attention(causal):
+    def loss(q):
+        out = rushlight.nn.functional.scaled_dot_product_attention(q, q * 2, q.sin(), is_causal=causal)
+        return (out if out.layout is rushlight.strided else out.values()).pow(2).sum()
+
+    rows, wanted = [rushlight.randn(n, 2, 8) for n in (3, 5, 1)], []
+    nested = rushlight.nested.nested_tensor(rows, layout=rushlight.jagged, requires_grad=True)
+    first, = rushlight.autograd.grad(loss(nested.transpose(1, 2)), nested, create_graph=True)
+    assert first.layout is rushlight.jagged
+    first.values().pow(2).sum().backward()
+    for row in rows:
+        row = row.clone().requires_grad_()
+        first, = rushlight.autograd.grad(loss(row.transpose(0, 1).unsqueeze(0)), row, create_graph=True)
+        first.pow(2).sum().backward()
+        wanted.append(row.grad)
+    assert rushlight.allclose(nested.grad.values(), rushlight.cat(wanted), rtol=1e-3, atol=1e-2)
