@@ -63,3 +63,15 @@ def test_a_leaf_that_wants_no_gradient_any_more_gets_none():
         a.requires_grad_(False)
         y.backward()
         assert a.grad is None
+
+
+@pytest.mark.parametrize("name", ["zero", "fill", "copy", "power of nothing"])
+def test_what_is_overwritten_has_a_gradient_when_compiled_too(name):
+    calls = {"zero": lambda x: x.clone().zero_(), "fill": lambda x: x.clone().fill_(3.0), "copy": lambda x: x.clone().copy_(rushlight.ones(2)),
+             "power of nothing": lambda x: rushlight.linalg.matrix_power(x, 0)}
+    for call in (calls[name], rushlight.compile(calls[name])):
+        x = rushlight.full((2, 2), 2.0, requires_grad=True)
+        y = call(x)
+        assert y.requires_grad and y.tolist() == calls[name](x.detach()).tolist()
+        y.sum().backward()
+        assert x.grad.tolist() == [[0, 0], [0, 0]]
