@@ -41,11 +41,11 @@ def with_tiles(kernel: Kernel) -> Kernel:
 
 
 def lies_along(load: Expr, axis: Expr, lane: Expr) -> bool:
-    """Whether a load steps by one element along ``axis``, and by more along the lanes."""
+    """Whether a load steps by one element along ``axis``, up or down, and by more along the lanes."""
     if len(load.args) > 1:
         return False
     steps = strides(terms(load.args[0])[0])
-    return expr_same(steps.get(axis, 0), 1) and lane in steps and not expr_same(steps[lane], 1)
+    return any(expr_same(steps.get(axis, 0), k) for k in (1, -1)) and lane in steps and not any(expr_same(steps[lane], k) for k in (1, -1))
 
 
 def with_loops(kernel, outer, lane, old, new):

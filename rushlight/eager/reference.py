@@ -12,6 +12,7 @@ import numpy as np
 from ..core.meta import Meta
 from ..core.narrow import narrow, widen
 from ..graph.graph import Graph, Node, map_nodes, nodes_in
+from ..graph.views import is_part
 from ..ops import openblas
 
 
@@ -55,7 +56,7 @@ def step(node: Node):
         return opened
     args = same_type(node) if node.op.kind.name == "elementwise" else node.args
     function, params, finish = node.op.kind.numpy, node.params, declared(node.meta)
-    if node.op.facts.get("leading") or node.op.kind.name == "contract":
+    if node.op.kind.name in ("contract", "foreign") and not is_part(node):
         function = openblas.sparing(function)
     if node.op.kind.name == "reduce" and node.args[0].dtype.is_half:
         dtype = node.args[0].dtype

@@ -126,13 +126,10 @@ def stream_for(count: int, generator):
 @op(composite=True, method=False)
 def randperm(n, *, generator=None, out=None, dtype=int64, layout=None, device=None, requires_grad=False, pin_memory=False):
     """The integers below n in random order."""
-    from ..core.exchange import from_numpy
     from .shape import to_dtype
     if n < 0:
         raise RuntimeError(f"n must be non-negative, got {n}")
-    if draws() > 1:  # one for each example of a batch
-        return to_dtype(OPS["argsort"](integer_tensor(0, 1 << 62, (n,), int64, generator)), dtype)
-    return to_dtype(from_numpy(stream_for(n, generator).permutation(n)), dtype)
+    return to_dtype(OPS["argsort"](integer_tensor(0, 1 << 62, (n,), int64, generator)), dtype)
 
 
 def as_like(name, make):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import rushlight
 from rushlight.core import dtypes
 from rushlight.graph.graph import Store
 
@@ -317,3 +318,13 @@ def test_a_gradient_and_its_column_sums_in_one_pass():
     found, column = p.run([d, p.sum(d, dims=(0,))], [x, g])
     np.testing.assert_allclose(found, g * np.cos(x), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(column, (g * np.cos(x)).sum(0, keepdims=True), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.int64])
+@pytest.mark.parametrize("shape", [(5, 7), (40, 70), (130, 33)])
+def test_turned_memory(dtype, shape):
+    """Loads that run backwards along another axis than stores: squares are turned in registers, edges one by one."""
+    x = (np.random.default_rng(0).standard_normal(shape) * 50).astype(dtype)
+    for k in (1, 2, 3):
+        assert np.array_equal(rushlight.tensor(x).rot90(k).numpy(), np.rot90(x, k))
+    assert np.array_equal((rushlight.tensor(x).flip(-1).t() + 1).contiguous().numpy(), np.flip(x, -1).T + 1)

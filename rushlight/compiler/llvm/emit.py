@@ -151,14 +151,15 @@ class Emitter:
         b, kernel, size = self.b, self.kernel, self.lanes
         stage = kernel.stages[0]
         loads = {e: None for e in parts(stage.exprs()) if e.op == "load" and len(e.args) == 1
-                 and self.lane_stride(e.args[0], kernel.across)[1] == 1 and self.lane_stride(e.args[0], kernel.lane)[1] != 1
+                 and self.lane_stride(e.args[0], kernel.across)[1] in (1, -1) and self.lane_stride(e.args[0], kernel.lane)[1] not in (1, -1)
                  and kernel.lane in e.args[0].free}
         for load in loads:
-            columns = []
+            columns, down = [], self.lane_stride(load.args[0], kernel.across)[1] == -1
             for k in range(size):
-                self.scopes.append({kernel.lane: b.add(low, k), kernel.across: first})
+                self.scopes.append({kernel.lane: b.add(low, k), kernel.across: b.add(first, size - 1) if down else first})
                 pointer = b.offset(self.pointers[load.arg], self.value(load.args[0]), STORED[load.dtype.name])
-                columns.append(b.load(vector(STORED[load.dtype.name], size), pointer))
+                found = b.load(vector(STORED[load.dtype.name], size), pointer)
+                columns.append(b.shuffle(found, None, list(reversed(range(size)))) if down else found)
                 self.scopes.pop()
             loads[load] = transposed(b, columns)
         for k in range(size):
