@@ -229,7 +229,7 @@ class Assembler:
 
     def counts(self, node: Node) -> bool:
         """Whether a node is a place further on in a random stream."""
-        return counted(node) is not None and all(user.op is P.random_bits for user in self.users.get(node, ()))
+        return counted(node) is not None and all(user.op is P.random_bits or user.op in SEVERAL for user in self.users.get(node, ()))
 
     def assemble(self) -> "Outline":
         landmarks = self.landmarks()

@@ -68,13 +68,13 @@ class Lengthening:
         self.inputs, self.first, self.total = region.short.inputs, len(short.outline.given), len(call.args)
         self.parts = {node.params["offset"]: node for node in region.parts} if self.old.spent is not None else {}
         self.starts, self.kept = sorted(self.parts), [start for start, _ in self.old.kept]
-        run = find([self.entry(item) for item in self.old.items])
+        self.name_results()
+        run = find([self.entry(item) for item in self.old.items], lambda run: Alignment(run, self.in_graph, 1))
         if run is None:
             raise Irregular("its steps do not repeat")
         self.run, self.longer, self.temporaries = run, Longer(run, self.graph.more), {}
-        self.steps = self.counts()
+        self.alignment, self.steps = Alignment(run, self.in_graph, 1), self.counts()
         self.number_results()
-        self.alignment = Alignment(run, self.in_graph, 1)
         self.outline = self.lengthened()
 
     # --- the short program as a sequence ----------------------------------------------------------------------------------------
@@ -107,14 +107,14 @@ class Lengthening:
     def counts(self) -> dict:
         """{run-time number: by how much more it is counted on from stretch to stretch}."""
         run, found = self.run, {}
-        numbers = [{value: number for value, number in item.places() if self.is_number(value)} for item in self.old.items]
+        numbers = [[pair for pair in item.places() if self.is_number(pair[0])] for item in self.old.items]
         for before, after in zip(numbers[run.start:run.end - run.length], numbers[run.start + run.length:run.end]):
-            for value, number in before.items():
-                if found.setdefault(value, after[value] - number) != after[value] - number:
+            for (value, number), (_, further) in zip(before, after):
+                if found.setdefault(value, further - number) != further - number:
                     raise Irregular("random numbers are not drawn stretch by stretch")
-        for value in (value for value, step in found.items() if step):
-            first, last = ([n[value] for n in part if value in n] for part in (numbers[:run.seam], numbers[run.seam:]))
-            if first and last and max(first) >= min(last):
+        for value, step in found.items():
+            first, last = ([number * step for pairs in part for v, number in pairs if v == value] for part in (numbers[:run.seam], numbers[run.seam:]))
+            if step and first and last and max(first) >= min(last):
                 raise Irregular("random numbers are not drawn in the order of stretches")
         return found
 
@@ -136,15 +136,19 @@ class Lengthening:
         return (found if node is thing else self.out_of[found]), copy
 
     # --- results ------------------------------------------------------------------------------------------------------------------
-    def number_results(self):
-        """Numbers the results of the whole."""
+    def name_results(self):
+        """Tells which nodes of the short program its results are: those that share memory are one."""
         short, results = self.short, self.region.short.outputs
         codes = getattr(short, "passed", ()) or range(len(results))
         if len(set(results)) < len(set(codes)):
             raise Irregular("a result is computed twice")
-        code_of = dict(zip(results, codes))
-        self.node_of = {("out", code): node for node, code in code_of.items() if code >= 0}  # of results that share memory: one
+        self.code_of = code_of = dict(zip(results, codes))
+        self.node_of = {("out", code): node for node, code in code_of.items() if code >= 0}
         self.out_of = {node: ("out", code) for node, code in code_of.items() if code >= 0}
+
+    def number_results(self):
+        """Numbers the results of the whole."""
+        short, code_of = self.short, self.code_of
         self.passed, self.views, self.fresh = [], [], {}
         for node, copy in self.region.thing_of_output:
             if code_of[node] >= 0:
@@ -193,7 +197,7 @@ class Lengthening:
         places = []
         for place, (offset, (old, number)) in enumerate(zip(self.run.entries[k][0][1], self.old.items[k].places())):
             value, start = self.where(*self.at(k, place, shift))
-            places.append((value, number + shift * self.steps.get(old, 0) if self.is_number(old) else start + offset))
+            places.append((value, number + (shift - self.region.behind) * self.steps.get(old, 0) if self.is_number(old) else start + offset))
         return self.old.items[k].moved(places)
 
     def at(self, k: int, place: int, shift: int):
@@ -233,6 +237,8 @@ class Alignment:
                 found = known(a)
                 if found is not None and not self.follow(found, known(b), a == b, (k - run.start) // run.length):
                     raise Irregular(f"{a} and {b} do not follow one another")
+        if not self.beside:
+            raise Irregular("what repeats is something else")
 
     def follow(self, a, b, same: bool, number: int) -> bool:
         """Whether the stretches of two things are one apart; notes which stretches lie beside which."""
@@ -276,7 +282,8 @@ class Backward:
             if node is not block:
                 self.origin[node] = self.named(short.saves[k]) if k < self.used else ("out", short.cotangents[k - self.used])
         rest = [n for n in graph.nodes if n not in self.origin]
-        run = find(entries_of(in_demand(rest, downstream(rest, graph.inputs[self.used:]))))
+        entries = entries_of(in_demand(rest, downstream(rest, graph.inputs[self.used:])))
+        run = find(entries, lambda run: Alignment(run, self.known, -1))
         if run is None:
             raise Irregular("its backward pass does not repeat")
         self.longer = Longer(run, self.more)
@@ -329,6 +336,7 @@ class Backward:
         self.spends = None if block is None else residuals.index((block, 0))
         outputs = self.gradients(graph)
         self.graph = Lengthened(graph, self.longer, order, outputs, leaves)
+        self.graph.behind = self.more
         self.graph.spends = None if block is None else graph.inputs.index(block)
         self.graph.parts, self.graph.offsets = parts, dict(sorted(offsets.items(), key=lambda pair: pair[1]))
 

@@ -17,7 +17,10 @@ WORTHWHILE = 2  # stretches that planning must save
 
 class Region:
     """A program and a short form of it.  ``longer``: how the short one goes on, on its nodes; ``inputs`` and ``outputs`` are those of the whole
-    as things of ``longer``: (node of the short program, number of its copy)."""
+    as things of ``longer``: (node of the short program, number of its copy).  ``behind``: by how many stretches the first one is further on in the
+    random stream, which programs that run backward begin with the last of."""
+
+    behind = 0
 
     def __init__(self, short: Graph, longer: Longer, inputs, outputs):
         self.short, self.longer = short, longer
@@ -44,7 +47,7 @@ class Lengthened(Region):
         for entry, shift in self.longer.entries():
             (node, copy), *used = self.longer.things(entry, shift)
             name = f"{node.name}_{copy}" if copy else node.name
-            made[node, copy] = rebuilt(node, iter([made[thing] for thing in used]), name, further_on(node, steps, shift))
+            made[node, copy] = rebuilt(node, iter([made[thing] for thing in used]), name, further_on(node, steps, shift - self.behind))
         return Graph(self.inputs, [n for n in made.values() if n.op is not None], [made[thing] for thing in self.thing_of_output])
 
     def run(self, values):

@@ -122,8 +122,8 @@ class Longer:
         return made
 
 
-def find(entries) -> Repetition | None:
-    """The repetition that covers most of a sequence, or None."""
+def find(entries, check=lambda run: None) -> Repetition | None:
+    """The repetition that covers most of a sequence, or None; ``check`` raises Irregular for one that is not asked for."""
     numbers: dict = {}
     forms = np.array([numbers.setdefault(form, len(numbers)) for form, _ in entries])
     born, found = born_in(entries), []
@@ -137,7 +137,9 @@ def find(entries) -> Repetition | None:
         count = (last - first) // length + 1
         if count >= LEAST:
             try:
-                return Repetition(entries, start + first, length, count, born)
+                made = Repetition(entries, start + first, length, count, born)
+                check(made)
+                return made
             except Irregular:
                 continue
     return None

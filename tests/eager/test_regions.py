@@ -264,6 +264,37 @@ def test_dropout(lengthened):
     assert lengthened == ["compiled", "compiled.backward", "compiled"]
 
 
+class Attention(torch.nn.Module):
+    """Attention with dropout, of which the backward pass draws the same numbers again; ``also``: what it looks at besides."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = torch.nn.Linear(WIDTH, 3 * WIDTH), torch.nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x, also=None):
+        q, k, v = (y.unflatten(-1, (2, -1)).transpose(0, 1) for y in self.qkv(x).chunk(3, -1))
+        if also is not None:
+            k, v = (y.unflatten(-1, (2, -1)).transpose(0, 1) for y in self.qkv(also).chunk(3, -1)[1:])
+        return x + F.dropout(self.out(F.scaled_dot_product_attention(q, k, v, dropout_p=0.2).transpose(0, 1).flatten(1)), 0.1)
+
+
+def test_attention_with_dropout(lengthened):
+    compared(trained, stacked(Attention, 10), torch.randn(6, WIDTH))
+    assert lengthened == ["compiled", "compiled.backward"]
+
+
+def test_two_stacks():
+    def call(self, x):
+        y = self.first(x)
+        for layer in self.layers[:9]:
+            y = layer(y)
+        for layer in self.layers[9:]:
+            x = layer(x, y)
+        return self.last(x)
+
+    compared(trained, stacked(Attention, 19, call), torch.randn(6, WIDTH))
+
+
 def test_gradients_of_gradients(lengthened):
     compared(differentiated_twice, stacked(), torch.randn(5, WIDTH, requires_grad=True))
     assert "compiled" in lengthened
