@@ -8,6 +8,7 @@ import types
 import warnings
 import weakref
 
+from ..core import collector
 from ..core.interpret import modes
 from ..core.log import logger
 from ..core.native import state
@@ -65,7 +66,8 @@ class Entry:
         rules: dict = {}
         while True:
             try:
-                segment = Machine(self, values, rules).capture(write_segment)
+                with collector.waiting():
+                    segment = Machine(self, values, rules).capture(write_segment)
                 break
             except Again as again:
                 if again.rule in rules:
