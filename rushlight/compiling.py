@@ -146,9 +146,9 @@ def assume_constant_result(fn):
 def nested_compile_region(fn=None, *, options=None, max_reuse_entries=8, reuse_hash_fn=None):
     """A function or module that is called again and again within compiled code, as the layers of a model are; usable as ``@nested_compile_region``.
 
-    It is followed as any other callee and fused with what is around it.  Machine code of its forward and backward is made at its first call, and
-    calls that are alike (equal shapes, dtypes and branches) share it: so do those that are not marked, hence ``options``, ``max_reuse_entries``
-    and ``reuse_hash_fn`` decide nothing.  TypeError for what cannot be called.
+    It is followed as any other callee and fused with what is around it. Calls that are alike (equal shapes, dtypes and branches) share machine code, and
+    from seven in a row on they are planned once: so do those that are not marked, hence ``options``, ``max_reuse_entries`` and ``reuse_hash_fn`` decide
+    nothing.  TypeError for what cannot be called.
 
     >>> import rushlight as torch
     >>> layer = torch.compiler.nested_compile_region(lambda x: x.sin() + 1)

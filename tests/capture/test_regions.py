@@ -72,3 +72,25 @@ def test_a_marked_module_is_a_module_still():
     assert isinstance(layer, Layer) and len(list(layer.parameters())) == 6
     with pytest.raises(TypeError, match="function or a module"):
         torch.compiler.nested_compile_region(3)
+
+
+def test_marked_calls_in_a_row_are_planned_once(monkeypatch):
+    from rushlight.eager import plan
+    longer, original = [], plan.lengthened_plan
+    monkeypatch.setattr(plan, "lengthened_plan", lambda op, *rest: (longer.append(op.name), original(op, *rest))[1])
+
+    @torch.compiler.nested_compile_region
+    def region(x, w):
+        return (x @ w).tanh() + x
+
+    x, weights = torch.randn(4, WIDTH), [torch.randn(WIDTH, WIDTH, requires_grad=True) for _ in range(9)]
+
+    def program(x, weights):
+        for w in weights:
+            x = region(x, w)
+        return x.sum()
+
+    found = torch.autograd.grad(torch.compile(program, fullgraph=True)(x, weights), weights)
+    assert longer == ["compiled", "compiled.backward"]
+    for one, other in zip(found, torch.autograd.grad(program(x, weights), weights)):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-4, atol=1e-5)
