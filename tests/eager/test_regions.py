@@ -358,3 +358,17 @@ def test_other_dtypes(dtype):
             found.append(run(torch.compile(model), x))
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_the_steps_are_those_of_the_whole():
+    from rushlight.capture.backends import operators
+
+    model, x, found = stacked(), torch.randn(4000, WIDTH), []
+    for regions in (True, False):
+        torch.compiler.reset()
+        with settings.set(regions=regions):
+            trained(torch.compile(model), x)
+        (forward,) = (p for op in operators.values() for p in op.plans.values())
+        (backward,) = forward.spending.plans.values()
+        found.append([(sorted(p.code_owner.labels), p.temporaries) for p in (forward, backward)] + [forward.sizes])
+    assert found[0] == found[1]
