@@ -19,6 +19,7 @@ from .templates.expression import expression_prologue, leaf
 MOST_NODES = 24  # of a head
 MOST_LEAVES = 6  # tensors that it reads
 MOST_DIMENSIONS = 5  # of an operand of a product
+LEAST_BYTES = 1 << 20  # of an operand: less stays in the second cache, and kernels of their own cost more
 LEAST_ROWS = 128  # of a matrix of a batch, where one with all rows could be multiplied instead
 SMALL = 4        # a value this many times smaller than the operand is computed beforehand
 WRITTEN = 2      # times that writing moves what is written: memory is fetched before it is overwritten
@@ -172,6 +173,8 @@ class Heads:
         """Whether fewer bytes are moved, work counted as bytes that could be moved meanwhile: all for an element of the operand.  What several
         contractions read is computed again only if that is less than reading it."""
         size, own = guess(product(head.operand.shape)), root.dtype.itemsize
+        if size * own < LEAST_BYTES:
+            return False
         leaves = {n: n.dtype.itemsize * min(1, guess(product(n.shape)) / size) for n in head.reads}
         work = sum(map(bytes_of_work, head.inside))
         read_anyway = sum(bytes_ for n, bytes_ in leaves.items() if n in self.reduced)  # in the kernel that reduces its rows

@@ -5,10 +5,17 @@ import numpy as np
 import pytest
 
 import rushlight as torch
+from rushlight.compiler import head
 from rushlight.eager import program
 from rushlight.nn import functional as F
 
 from ..whole import whole
+
+
+@pytest.fixture(autouse=True)
+def small_operands(monkeypatch):
+    """Operands that are quick to compute become heads too."""
+    monkeypatch.setattr(head, "LEAST_BYTES", 0)
 
 
 @pytest.fixture
@@ -19,7 +26,7 @@ def heads(monkeypatch):
 
     def headed(self, landmarks):
         own = real(self, landmarks)
-        found.extend(head for heads in own.values() for head in heads.values())
+        found.extend(one for heads in own.values() for one in heads.values())
         return own
 
     monkeypatch.setattr(program.Assembler, "headed", headed)
@@ -177,6 +184,13 @@ def test_what_is_shared_is_computed_once(heads):
         expected, found = body(x, g, b, w), whole(body)(x, g, b, w)
         for e, f in zip(expected if isinstance(expected, tuple) else [expected], found if isinstance(found, tuple) else [found]):
             np.testing.assert_allclose(f.numpy(), e.numpy(), rtol=1e-4, atol=1e-4)
+    assert not heads
+
+
+def test_operands_that_stay_near_are_written(heads, monkeypatch):
+    monkeypatch.undo()
+    x, w = values((64, 64), (64, 64))
+    same(lambda x, w: torch.relu(x) @ w, (x, w))
     assert not heads
 
 
