@@ -161,6 +161,19 @@ def test_which_convolutions_compute_their_images(heads):
     assert len(heads) == 1 and len(heads[0].inside) >= 4
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_some_images_at_a_time(heads, threads):
+    """Batches of which the packed images would not stay in the cache, with numbers of their own for each image."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        x, g, w = values((3, 64, 96, 96), (3, 64, 1, 1), (16, 64, 3, 3))
+        same(lambda x, g, w: F.conv2d(torch.relu(x * g + 1.0), w, None, 1, 1), (x, g, w), 1e-4)
+    finally:
+        torch.set_num_threads(before)
+    assert heads
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_padding_of_a_computed_image_is_zero(dtype):
     """Not what the formula makes of zeros."""
