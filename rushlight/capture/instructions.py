@@ -149,7 +149,7 @@ class Instructions:
         found = self.getattr(owner, one.arg)
         if found is None and not NULL_FIRST:
             del self.frames[depth:]
-            raise Break("RB004", f"a property {one.arg!r} that is called")
+            found = self.attribute_now(owner, one.arg)
         self.give(frame, found)
         if not NULL_FIRST:
             frame.stack.append(NULL)

@@ -216,7 +216,7 @@ def broadcast(*shapes) -> tuple:
 
 def reshaped_strides(shape, strides, new) -> tuple | None:
     """Strides of a view of the same elements in another shape, or None where only a copy will do."""
-    if tuple(shape) == tuple(new):
+    if len(shape) == len(new) and all(map(same, shape, new)):
         return tuple(strides)
     if any(type(s) is int and s == 0 for s in shape):
         return row_major(new)
