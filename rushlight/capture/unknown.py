@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..compiling import _check
-from ..core.expr import eq, le, lt, ne
+from ..core.expr import Expr, eq, le, lt, ne
 from ..core.native import Tensor, state
 from .arithmetic import BINARY, COMPARE, exact, whole
 from .errors import Break
@@ -24,7 +24,8 @@ class Unknown:
             self.truth(self.compare("!=", b, Constant(0)))
         kind = type((BINARY.get(symbol) or COMPARE[symbol])(*(v.hint if isinstance(v, Number) else v.value or 1 for v in (a, b))))
         if symbol != "/" and whole(a) and whole(b):
-            return Number(kind(3), BINARY[symbol](exact(a), exact(b)))
+            found = BINARY[symbol](exact(a), exact(b))
+            return Number(kind(3), found) if isinstance(found, Expr) else Constant(found)  # 0 * n is known
         if symbol in ("//", "%"):
             raise Break("RB003", f"{symbol} of a float that depends on data")
         return Number(kind(3), fake=self.recorder.compute(symbol, self.operand(a), self.operand(b), kind))

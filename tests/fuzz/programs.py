@@ -146,7 +146,12 @@ class Maker:
                          f"{name} = {t}.clone().requires_grad_(); ({name} * {name}).sum().backward(); {u} = {name}.grad", f"k = int({t}.sum().long()) % 5",
                          f"h = {t}.detach().requires_grad_(); g = h * {n}; g.register_hook(lambda v: v * 2); g.sum().backward(); out.append(h.grad)",
                          f"{u}[{u} > {n}] = {t}[{t} > 0].sum()", f"for v in range(({t} > 0).sum().item() % 3): out.append(v)", f"out.append({t}[:({t} > 0).sum().item()])",
-                         f"if {t}.sum().item() > {n}: k = {n}", f"torch._check(({t} > 99).sum().item() <= 4); out.append({t}.repeat_interleave(({t} > 0).long()))")
+                         f"if {t}.sum().item() > {n}: k = {n}",
+                         f"{u} = torch.cond({t}.sum() > {n}, lambda v: v * 2, lambda v: v - {n}, ({t},))",
+                         f"k, {u} = [w if i else w.item() for i, w in enumerate(torch.while_loop(lambda i, w: i < {n} % 3, lambda i, w: (i + 1, w.sin() + {u}), (torch.tensor(0), {t})))]",
+                         f"h = {t}.detach().requires_grad_(); g = h * {n}; g.retain_grad(); g.register_hook(lambda v: out.append(v.sum())); g.sum().backward(); out.append(g.grad)",
+                         f"out.append(x[:torch.tensor(2)] * torch.div({n} + 4, 2, rounding_mode='floor').item())",
+                         f"p = torch.nn.Parameter({t}.detach() * 1); (p * {u}.detach()).sum().backward(); {u} = p.grad; out.append(torch.nn.ReLU()(p).sum().detach())", f"torch._check(({t} > 99).sum().item() <= 4); out.append({t}.repeat_interleave(({t} > 0).long()))")
 
     def in_place(self):
         t, u, n = self.pick(*TENSORS), self.tensor(1), self.number(1)

@@ -290,3 +290,10 @@ def numbers_of_numpy(x):
     if n % 2 == 0 and not n > 7:
         x = x * n
     return x * SCALE + np.sqrt(4.0) * x[:COUNT].sum(), int(n), float(SCALE), type(n).__name__
+
+
+@case()
+def nothing_times_an_unknown_number(x):
+    n = x[x > 0].shape[0]
+    zero = len([]) * n
+    return [zero, n - n][zero % 2], x * zero
