@@ -70,8 +70,10 @@ def rushlight(module: GraphModule, example_inputs, freezing=False, **chosen):
 
     A graph in which Python reads numbers becomes several.
     """
-    from .stages import Stages, divided
+    from .stages import Recorded, Stages, divided, engine_takes
     if in_stages(module.graph.nodes):
+        if divided(module.graph) and module.plain and engine_takes(module.graph):
+            return Recorded(module.graph, lambda part: rushlight(GraphModule(part, False, module.writes), None, **chosen))
         if divided(module.graph):
             log.debug("runs call by call: a backward pass goes through numbers that data decide")
             return module.forward

@@ -244,7 +244,10 @@ class Control:
         sizes = [Node(s.arg[0], None, meta=NUMBER_METAS[int]) for s in symbols]
         inputs = [*numbers, *within, *tensors, *sizes]
         owner = self.entry.owner
-        programs = [owner.program(Graph(inputs, body.nodes, [r.fake.node for r in body.results])) for body in bodies]
+        graphs = [Graph(inputs, body.nodes, [r.fake.node for r in body.results]) for body in bodies]
+        for graph in graphs:
+            graph.views = dict(recorder.bases)
+        programs = list(map(owner.program, graphs))
         return programs, (*numbers, *(v.fake.node for row in values for v in row), *tensors, *symbols), len(numbers)
 
     def resulting(self, operator, arguments, bodies, metas, grad, spec):

@@ -518,8 +518,9 @@ class Recorder(Interpreter):
         if symbols:
             used = frozenset().union(*(e.free for n in kept for e in expressions_in((n.args, tuple(n.params.values())))))
             inputs += [Node(s.arg[0], None, meta=NUMBER_METAS[int]) for s in symbols if s in used]
-        return Graph(inputs, kept, list(outputs))
-
+        made = Graph(inputs, kept, list(outputs))
+        made.views = dict(self.bases)
+        return made
 
     def read_by(self, node) -> list:
         """The nodes that a node reads: among its arguments, and those that compute numbers in them."""

@@ -80,12 +80,14 @@ class Store:
 
 
 class Graph:
-    """``inputs`` (Nodes without op), ``nodes`` in order of execution, ``outputs`` (Nodes or Stores).  ``held``: inputs that belong to modules."""
+    """``inputs`` (Nodes without op), ``nodes`` in order of execution, ``outputs`` (Nodes or Stores).  ``held``: inputs that belong to modules;
+    ``views``: of captured graphs, node -> the one whose memory it shows."""
 
-    __slots__ = ("inputs", "nodes", "outputs", "held")
+    __slots__ = ("inputs", "nodes", "outputs", "held", "views")
 
     def __init__(self, inputs=(), nodes=(), outputs=()):
         self.inputs, self.nodes, self.outputs, self.held = list(inputs), list(nodes), list(outputs), frozenset()
+        self.views = {}
 
     def result_nodes(self):
         return [o.node if isinstance(o, Store) else o for o in self.outputs]

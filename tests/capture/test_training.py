@@ -423,3 +423,26 @@ def test_scaled_losses():
             return loss
         return step, optimizer
     assert len({b.line for b in both(make, segments=0).breaks}) == 1
+
+
+def test_steps_of_recurrent_networks_at_several_lengths():
+    def run(compiled):
+        torch.manual_seed(0)
+        net, head = nn.GRU(4, 6), nn.Linear(6, 3)
+        optimizer = torch.optim.SGD([*net.parameters(), *head.parameters()], lr=0.1, momentum=0.9)
+
+        def step(x, y):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(head(net(x)[1][0]), y)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        made = torch.compile(step, fullgraph=True) if compiled else step
+        losses = [made(torch.randn(length, 2, 4), torch.tensor([0, 2])).item() for length in (3, 5, 2, 7, 4)]
+        return losses, net.weight_hh_l0.detach().numpy(), compiled and made.owner.stats.segments
+
+    (losses, weight, _), (found, other, segments) = run(False), run(True)
+    np.testing.assert_allclose(losses, found, rtol=1e-4)
+    np.testing.assert_allclose(weight, other, rtol=1e-3, atol=1e-5)
+    assert segments == 2

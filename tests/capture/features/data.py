@@ -297,3 +297,13 @@ def nothing_times_an_unknown_number(x):
     n = x[x > 0].shape[0]
     zero = len([]) * n
     return [zero, n - n][zero % 2], x * zero
+
+
+@case()
+def views_made_before_a_number_is_read_and_written_after(x):
+    w = x * 1
+    v, u = w[1:], w.view(2, 2)
+    y = v * 2
+    v.mul_(x.sum().item())
+    u.t().add_(x.abs().sum().item())
+    return w * 1, y, v, u
