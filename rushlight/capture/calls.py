@@ -48,7 +48,7 @@ APPLY = CustomFunction.__dict__["apply"].__func__
 INLINED = tuple(f"{FRAMEWORK}.{room}" for room in (
     "nn.modules", "nn.utils", "checks", "func.modules", "compiling", "steering", "autograd.mode", "amp", "capture.polyfills", "utils", "optim", "fx",
     "distributions", "jit", "_higher_order_ops", "core.pytree"))
-RUN = tuple(f"{FRAMEWORK}.{room}" for room in ("ops", "core", "nn.functional", "nn.init", "api", "special", "linalg", "fft", "capture", "eager", "compiler"))
+RUN = tuple(f"{FRAMEWORK}.{room}" for room in ("ops", "core", "nn.functional", "nn.init", "api", "foreach", "special", "linalg", "fft", "capture", "eager", "compiler"))
 CALLING = (f"{FRAMEWORK}.nn.attention.flex_attention",)  # framework code that calls functions of the user
 FORBIDDEN = {f"{FRAMEWORK}.api": ("set_",), f"{FRAMEWORK}.core.random": ("manual_seed", "seed", "set_rng_state", "get_rng_state", "fork_rng"),
              f"{FRAMEWORK}.core.printing": ("set_",)}

@@ -19,7 +19,8 @@ from ..core.native import Tensor, wrap
 from ..core.tensor import borrowed
 
 CODES = {"BOOL": "bool", "U8": "uint8", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64", "F16": "float16", "BF16": "bfloat16", "F32": "float32",
-         "F64": "float64", "C64": "complex64", "U16": "uint16", "U32": "uint32", "U64": "uint64"}
+         "F64": "float64", "C64": "complex64", "U16": "uint16", "U32": "uint32", "U64": "uint64",
+         "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "F8_E4M3FNUZ": "float8_e4m3fnuz", "F8_E5M2FNUZ": "float8_e5m2fnuz"}
 DTYPES = {code: BY_NAME[name] for code, name in CODES.items() if name in BY_NAME}
 LONGEST_HEADER = 100_000_000
 REMEDY = "copy or write the file again"

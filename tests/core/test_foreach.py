@@ -57,3 +57,14 @@ def test_gradients_flow():
     a = [rushlight.ones(2, requires_grad=True), rushlight.ones(3, requires_grad=True)]
     sum(v.sum() for v in rushlight._foreach_mul(a, [2.0, 3.0])).backward()
     assert a[0].grad.tolist() == [2, 2] and a[1].grad.tolist() == [3, 3, 3]
+
+
+def test_in_one_graph():
+    def step(a, b):
+        rushlight._foreach_add_(a, b, alpha=-0.5)
+        return rushlight._foreach_mul(a, [2.0, 3.0])
+
+    a, b = lists(rushlight)
+    wanted = step([v.clone() for v in a], b)
+    found = rushlight.compile(step, fullgraph=True)(a, b)
+    assert [v.tolist() for v in found] == [v.tolist() for v in wanted] and [(2 * a[0]).tolist(), (3 * a[1]).tolist()] == [v.tolist() for v in wanted]

@@ -14,7 +14,7 @@ from rushlight.utils import safetensors as ours
 torch = pytest.importorskip("torch")
 theirs = pytest.importorskip("safetensors.torch")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-NAMES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64"]
+NAMES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2"]
 
 
 def sample(t):
