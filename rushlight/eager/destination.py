@@ -99,8 +99,10 @@ def shared(plan: Plan, args, names):
         if count == plan.source:
             continue
         how = overlap(target, value)
-        refuse_overlap(plan.op, target, value, how)
-        if how == UNKNOWN or (how == SAME and plan.apart):
+        single = plan.op.facts.get("uniform")  # one value, read before anything is written
+        if not single:
+            refuse_overlap(plan.op, target, value, how)
+        if how == UNKNOWN or how == SAME and plan.apart or single and how != APART:
             copied.setdefault(place, args[place])
             copied[place] = replaced(copied[place], value)
     return tuple(copied.get(k, v) for k, v in enumerate(args)) if copied else None

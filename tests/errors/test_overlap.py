@@ -21,6 +21,8 @@ CASES = {
     "add_ of the transpose": with_self(lambda t, a: a.add_(a.t())),
     "add_ of a row": with_self(lambda t, a: a.add_(a[0])),
     "copy_ of a shifted part": with_self(lambda t, a: a[1:].copy_(a[:-1])),
+    "fill_ with its first": with_self(lambda t, a: a.fill_(a[0, 0])),
+    "fill_ of a part with its last": with_self(lambda t, a: (a[1:].fill_(a[3, 3]), a)[1]),
     "copy_ of itself": with_self(lambda t, a: a.copy_(a)),
     "copy_ of the transpose": with_self(lambda t, a: a.copy_(a.t())),
     "mul_ by itself": with_self(lambda t, a: a.mul_(a)),
