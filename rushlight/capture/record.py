@@ -201,6 +201,8 @@ def position(result, entered, nodes):
 class Recorder(Interpreter):
     """Writes what is called into nodes.  ``sizes_read``: the inputs whose sizes decided what was recorded."""
 
+    breaks = True
+
     def __init__(self, lift, draw, where):
         self.lift, self.draw = lift, draw  # how a tensor from outside, and a place in the random stream, become inputs
         self.where = where  # () -> the user's file and line

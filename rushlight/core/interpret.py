@@ -122,6 +122,7 @@ class Interpreter:
     """One meaning of a program: ``call(op, args, kwargs)`` answers one operator call.  A context manager."""
 
     draws = 1  # how many times over random operators draw
+    breaks = False  # whether a call that it refuses runs uncompiled instead
     reserve = None  # (blocks) -> (seed, first block): how they draw, if not now
 
     def call(self, op, args, kwargs):

@@ -193,9 +193,13 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
         with no_grad():
             rows = OPS["unique"](input.reshape(-1))
             weight[rows] = OPS["renorm"](weight.detach()[rows], norm_type, 0, max_norm)
-    if sparse and not scale_grad_by_freq and interpret.top() is None and weight.requires_grad:
-        from ..sparse.rows import Rows
-        return Rows.apply(weight, input, padding_idx)
+    if sparse and not scale_grad_by_freq and weight.requires_grad and interpret.is_recording():
+        interpreter = interpret.top()
+        if interpreter is None:
+            from ..sparse.rows import Rows
+            return Rows.apply(weight, input, padding_idx)
+        if interpreter.breaks:
+            raise NotImplementedError("a table with a sparse gradient is read outside of graphs")
     out = embedding_rows(weight, input, padding_idx)
     if scale_grad_by_freq and weight.requires_grad:
         counts = OPS["bincount"](input.reshape(-1), minlength=weight.size(0))[input].unsqueeze(-1).to(weight.dtype)

@@ -208,3 +208,15 @@ def test_optimizers_that_take_no_sparse_gradients():
         dense(lib.ones(2)).sum().backward()
         with pytest.raises(RuntimeError, match="does not support dense gradients"):
             lib.optim.SparseAdam(dense.parameters()).step()
+
+
+@pytest.mark.parametrize("make", [lambda: rushlight.nn.Embedding(10, 3, sparse=True), lambda: rushlight.nn.EmbeddingBag(10, 3, sparse=True)])
+def test_compiled_tables_have_sparse_gradients(make):
+    table, at = make(), rushlight.tensor([[1, 2, 2], [4, 1, 0]])
+    (table(at) * 2).exp().sum().backward()
+    wanted, table.weight.grad = table.weight.grad, None
+    loss = rushlight.compile(lambda at: (table(at) * 2).exp().sum())(at)
+    loss.backward()
+    assert table.weight.grad.is_sparse and rushlight.allclose(table.weight.grad.to_dense(), wanted.to_dense(), rtol=1e-4)
+    with rushlight.no_grad():
+        assert rushlight._dynamo.explain(lambda at: table(at) * 2)(at).graph_break_count == 0
