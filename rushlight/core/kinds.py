@@ -5,7 +5,7 @@ and returns one cotangent (or None) for each argument.  ``numpy`` is the operato
 """
 from __future__ import annotations
 
-from .meta import Meta, broadcast, channels_last_strides, dense_strides, is_channels_last, is_one, nested_strides, row_major
+from .meta import Meta, broadcast, channels_last_strides, dense_strides, is_channels_last, is_one, nested_strides, row_major, same_sizes
 
 
 MOST_KNOWN = 8192  # views of one kind, beyond which what is known of them is found anew
@@ -129,7 +129,7 @@ class Elementwise(Kind):
         shape = broadcast(*(m.shape for m in metas))
         dtype = self.result(*args, **params) if callable(self.result) else self.result or metas[-1].dtype
         device = metas[0].device
-        return Meta(shape, layout_like(shape, metas, len(metas) == len(args) and all(m.shape == metas[0].shape for m in metas)), dtype, device)
+        return Meta(shape, layout_like(shape, metas, len(metas) == len(args) and all(same_sizes(m.shape, metas[0].shape) for m in metas)), dtype, device)
 
     def vjp(self, op, g, y, *args, **params):
         partials = self.partials(y, *args, **params)

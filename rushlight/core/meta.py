@@ -192,6 +192,11 @@ def dense_strides(shape, strides):
     return order
 
 
+def same_sizes(a, b) -> bool:
+    """Whether two shapes are known to be one (never a guard)."""
+    return len(a) == len(b) and all(map(same, a, b))
+
+
 def broadcast(*shapes) -> tuple:
     """The shape that all of these expand to.
 
@@ -216,7 +221,7 @@ def broadcast(*shapes) -> tuple:
 
 def reshaped_strides(shape, strides, new) -> tuple | None:
     """Strides of a view of the same elements in another shape, or None where only a copy will do."""
-    if len(shape) == len(new) and all(map(same, shape, new)):
+    if same_sizes(shape, new):
         return tuple(strides)
     if any(type(s) is int and s == 0 for s in shape):
         return row_major(new)
