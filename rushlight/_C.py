@@ -49,7 +49,8 @@ class Layers(Room):
         from .nn.modules.module import place_and_dtype
 
         where, kind = place_and_dtype(*args, **kwargs)
-        return where if where is None else placed(where), kind, bool(kwargs.get("non_blocking", False)), kwargs.get("memory_format")
+        flags = [a for a in args if isinstance(a, bool)]
+        return where if where is None else placed(where), kind, kwargs.get("non_blocking", bool(flags and flags[0])), kwargs.get("memory_format")
 
 
 _fft, _linalg, _special, _nn = Room("fft_", "fft"), Room("linalg_", "linalg"), Room("special_", "special"), Layers("", "nn.functional")

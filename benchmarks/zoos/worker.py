@@ -40,19 +40,17 @@ def still(model):
 class Unset:
     """A block in which tensors are not filled with random numbers: large models take long to, and get other weights anyway."""
 
-    NAMES = ("uniform_", "normal_", "erfinv_", "trunc_normal_")
-
     def __init__(self, torch):
-        self.kind = torch.Tensor
+        self.places = [*((torch.Tensor, name) for name in ("uniform_", "normal_", "erfinv_")), (torch.nn.init, "trunc_normal_")]
 
     def __enter__(self):
-        self.kept = {name: getattr(self.kind, name) for name in self.NAMES if hasattr(self.kind, name)}
-        for name in self.kept:
-            setattr(self.kind, name, lambda self, *args, **kwargs: self)
+        self.kept = [getattr(holder, name) for holder, name in self.places]
+        for holder, name in self.places:
+            setattr(holder, name, lambda tensor, *args, **kwargs: tensor)
 
     def __exit__(self, *exception):
-        for name, function in self.kept.items():
-            setattr(self.kind, name, function)
+        for (holder, name), function in zip(self.places, self.kept):
+            setattr(holder, name, function)
 
 
 def scales(model, suite):

@@ -231,7 +231,7 @@ def test_names_that_libraries_go_through():
     assert get_device_states(torch.ones(2)) == ([], []) and set_device_states([], []) is None
     assert isinstance(torch.Tensor, torch._C._TensorMeta)
     parse = torch._C._nn._parse_to
-    assert parse("cpu", torch.float16, True) == (torch.device("cpu"), torch.float16, False, None) and parse(dtype=torch.float64, non_blocking=True) == (None, torch.float64, True, None)
+    assert parse("cpu", torch.float16, True) == (torch.device("cpu"), torch.float16, True, None) and parse(dtype=torch.float64, non_blocking=True) == (None, torch.float64, True, None)
     assert torch.profiler.kineto_available()
     assert hasattr(FunctionCtx, "save_for_backward") and not torch._C._are_functorch_transforms_active()
     inside = []
