@@ -5,9 +5,10 @@ What an input is worth at the end, where it was written to, becomes a Store.
 from __future__ import annotations
 
 from ..core.dtypes import int64
+from ..core.interpret import is_recording, recording
 from ..core.kinds import P
 from ..core.meta import Meta
-from ..core.op import Op, bind
+from ..core.op import Op, bind, op, rule
 from ..graph.graph import Node
 from ..transforms.trace import Trace, Traced, traced
 
@@ -95,16 +96,36 @@ def replay(view: Traced):
         return
     view.seen = writes(owner)
     value = owner
-    for step in view.path:
-        value = step.op(value, **step.params)
+    for step in view.path:  # what was detached stays so, wherever it is looked at
+        with recording(not step.constant):
+            value = step.op(value, **step.params)
     view.value = value.value
+
+
+@op(method=False, name="_rewritten")
+def rewritten(before, value):
+    """``value``, with the history of ``before``: what a tensor is worth after a write that no gradient knows of."""
+    return P.permute(value, dims=tuple(range(len(value.shape))))
+
+
+@rule(rewritten)
+def vjp(g, y, before, value):
+    return [g, None]
+
+
+def unrecorded(before: Node, value: Node) -> Node:
+    """What a tensor of the program is worth after a write under ``no_grad`` or through a detached view: its history stays as it was."""
+    if before.op is None or before.constant or not before.meta.dtype.is_inexact:
+        return value
+    with recording(True):
+        return rewritten(traced(before), traced(value)).node
 
 
 def write(target: Traced, value: Traced):
     """Gives ``target``, or the part of its owner that it shows, a new value."""
     owner = target.base
     if owner is None:
-        target.value = value.node
+        target.value = value.node if is_recording() else unrecorded(target.value, value.node)
         target.count = writes(target) + 1
         return
     steps, shown = target.path, [traced(owner.node)]
@@ -112,18 +133,20 @@ def write(target: Traced, value: Traced):
         shown.append(step.op(shown[-1], **step.params))
     for step, before in zip(reversed(steps), reversed(shown)):
         value = put_back(step, before, value)
-    owner.value = value.node
+    silent = not is_recording() or any(step.constant for step in steps)
+    owner.value = unrecorded(owner.value, value.node) if silent else value.node
     owner.count = writes(owner) + 1
 
 
 def put_back(step: Node, before: Traced, value: Traced) -> Traced:
     """What ``before`` becomes when ``value`` is written through the view that ``step`` makes of it."""
-    view, shape = step.op.kind, tuple(before.shape)
+    view = step.op.kind
     if any(stride == 0 and size != 1 for size, stride in zip(value.shape, step.meta.strides)):
         raise RuntimeError("unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
                            "Please clone() the tensor before performing the operation.")
-    back = view.transpose(value, shape, **step.params)
+    back, = view.vjp(step.op, value, None, before, **step.params)
     if step.op.name.rpartition(".")[2] in WHOLE:
         return back
     ones = P.full(shape=tuple(value.shape), value=1, dtype=int64)
-    return P.where(P.ne(view.transpose(ones, shape, **step.params), 0), back, before)
+    shown, = view.vjp(step.op, ones, None, before, **step.params)
+    return P.where(P.ne(shown, 0), back, before)

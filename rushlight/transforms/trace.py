@@ -81,6 +81,8 @@ class Trace(Interpreter):
                     return computed(op.name.rpartition(".")[2], [bound[k] for k in names[:count]])
                 return op.kind.numpy(*(np.asarray(bound[k]) for k in names[:count]), **{k: bound[k] for k in names[count:]}).item()
             return self.emit(op, tuple(bound[k] for k in names[:count]), {k: freeze(bound[k]) for k in names[count:]})
+        if op.facts.get("detaches"):
+            lower_values(args, self)  # views are brought up to date now: what that takes is not part of the operator
         before = len(self.nodes)
         results = self.closed(op, args, kwargs) if "vjp" in op.rules else op.body(*args, **kwargs)
         if op.facts.get("detaches"):
