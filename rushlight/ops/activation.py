@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 from ..core.dtypes import float32
 from ..core.interpret import is_recording
@@ -250,8 +251,11 @@ def glu(input, dim=-1):
 
 # --- softmax -------------------------------------------------------------------------------------------------------------------
 def softmax_dim(dim, rank):
-    """PyTorch's choice where none is given."""
-    return wrapped(dim if dim is not None else 0 if rank in (0, 1, 3) else 1, rank)
+    """PyTorch's choice where none is given, with a warning."""
+    if dim is None:
+        dim = 0 if rank in (0, 1, 3) else 1
+        warnings.warn(f"Implicit dimension choice for softmax has been deprecated. Change the call to include dim={dim} as an argument.", stacklevel=4)
+    return wrapped(dim, rank)
 
 
 def shifted(x, at):

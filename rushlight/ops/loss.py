@@ -22,7 +22,9 @@ def chosen(reduction, size_average=None, reduce=None):
     """The reduction meant, old flags included."""
     if size_average is not None or reduce is not None:
         size_average, reduce = size_average is not False, reduce is not False
-        return "none" if not reduce else "mean" if size_average else "sum"
+        meant = "none" if not reduce else "mean" if size_average else "sum"
+        warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{meant}' instead.", stacklevel=4)
+        return meant
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
     return reduction
@@ -320,6 +322,9 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
     if reduction == "batchmean":
         return loss.sum() / (input.size(0) if input.dim() else 1)
     reduction = chosen(reduction, size_average, reduce)
+    if reduction == "mean":
+        warnings.warn("reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides only by the batch size, and "
+                      "aligns with the KL math definition.", stacklevel=3)
     return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
 
 

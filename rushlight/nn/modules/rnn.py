@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 from .. import functional as F
 from .. import init
@@ -42,6 +43,9 @@ class RNNBase(Module):
             raise ValueError("hidden_size and num_layers must be greater than zero")
         if isinstance(dropout, bool) or not 0 <= dropout <= 1:
             raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element being zeroed")
+        if dropout > 0 and num_layers == 1:
+            warnings.warn("dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater than 1, but got "
+                          f"dropout={dropout} and num_layers={num_layers}", stacklevel=3)
         if proj_size < 0 or proj_size >= hidden_size and proj_size:
             raise ValueError("proj_size should be a non-negative integer smaller than hidden_size, or zero to disable projections")
         self.mode, self.input_size, self.hidden_size, self.num_layers, self.bias = mode, input_size, hidden_size, num_layers, bias
