@@ -16,10 +16,10 @@ import copy as copying
 from ..aot.block import Block, part_of
 from ..aot.partition import downstream
 from ..core.kinds import P
-from ..core.native.objects import FLOAT_VALUE, INTEGER_VALUE
+from ..core.native.objects import FLOAT_VALUE, INTEGER_VALUE, SEED_VALUE
 from ..graph.graph import Graph, Node
 from ..graph.regions import Lengthened, Region, entries_of, in_demand
-from ..graph.repetition import COPIED, Irregular, Longer, find
+from ..graph.repetition import COPIED, Book, Irregular, Longer, find
 from .layout import Temporary
 
 
@@ -34,7 +34,7 @@ class Call:
             self.tensor.append(count)
             count += meta is not None
         self.wants = [meta is not None and bool(mask >> number & 1) for meta, number in zip(self.metas, self.tensor)]
-        self.place = dict(zip(region.thing_of_input, places))
+        self.place = Book(zip(region.thing_of_input, places))
         self.given = [self.place[node, 0] for node in region.short.inputs]
         self.node_of_tensor = [node for node, k in zip(region.short.inputs, self.given) if self.metas[k] is not None]
         run = region.longer.short
@@ -144,7 +144,7 @@ class Lengthening:
             raise Irregular("a result is computed twice")
         self.code_of = code_of = dict(zip(results, codes))
         self.node_of = {("out", code): node for node, code in code_of.items() if code >= 0}
-        self.out_of = {node: ("out", code) for node, code in code_of.items() if code >= 0}
+        self.out_of = Book((node, ("out", code)) for node, code in code_of.items() if code >= 0)
 
     def number_results(self):
         """Numbers the results of the whole."""
@@ -159,10 +159,10 @@ class Lengthening:
                 self.views.append((self.call.tensor[self.call.place[shown]], *rest))
                 self.passed.append(-len(self.views))
         more = range(len(self.node_of), len(self.old.outputs) - bool(self.kept))
-        self.extras = {thing: len(self.fresh) + k for k, thing in enumerate(self.longer.spread([("out", k) for k in more]))}
+        self.extras = Book((thing, len(self.fresh) + k) for k, thing in enumerate(self.longer.spread([("out", k) for k in more])))
         self.blocks = self.longer.spread([("kept", k) for k in range(len(self.kept))])
         self.block = Block(Node("kept", None, meta=self.old.kept_metas[number]) for (_, number), _ in self.blocks)
-        self.offsets = dict(zip(self.blocks, self.block.offsets))
+        self.offsets = Book(zip(self.blocks, self.block.offsets))
 
     def code(self, thing, copy: int) -> int:
         """How ``saves`` names a thing of the whole."""
@@ -295,7 +295,7 @@ class Backward:
         """The forward program's thing that is saved under a code."""
         if code < 0:
             return "out", ~code
-        if code >= 1 << 26:
+        if code >= SEED_VALUE:
             raise Irregular("random numbers are drawn again")
         call = self.forward.call
         return self.forward.inputs[code & FLOAT_VALUE - 1] if code >= FLOAT_VALUE else call.node_of_tensor[code]
@@ -338,7 +338,7 @@ class Backward:
         self.graph = Lengthened(graph, self.longer, order, outputs, leaves)
         self.graph.behind = self.more
         self.graph.spends = None if block is None else graph.inputs.index(block)
-        self.graph.parts, self.graph.offsets = parts, dict(sorted(offsets.items(), key=lambda pair: pair[1]))
+        self.graph.parts, self.graph.offsets = parts, Book(sorted(offsets.items(), key=lambda pair: pair[1]))
 
     def gradients(self, graph: Graph) -> list:
         """The gradients of the whole as things, in the order of what they belong to; ``wanted``: its numbers."""

@@ -19,9 +19,16 @@ class Irregular(Exception):
     """A sequence does not go on as its stretches do; the text says why."""
 
 
-def born_in(entries) -> dict:
+class Book(dict):
+    """A dict in which a thing that is missing is an irregularity."""
+
+    def __missing__(self, thing):
+        raise Irregular(f"{thing} has no counterpart")
+
+
+def born_in(entries) -> Book:
     """{thing: (entry, place in it) where it first appears}."""
-    born: dict = {}
+    born = Book()
     for k, (_, things) in enumerate(entries):
         for place, thing in enumerate(things):
             if thing not in born:

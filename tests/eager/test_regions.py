@@ -372,3 +372,23 @@ def test_the_steps_are_those_of_the_whole():
         (backward,) = forward.spending.plans.values()
         found.append([(sorted(p.code_owner.labels), p.temporaries) for p in (forward, backward)] + [forward.sizes])
     assert found[0] == found[1]
+
+
+class Bias(torch.nn.Module):
+    """Something is added: the gradient passes through as it is."""
+
+    def __init__(self):
+        super().__init__()
+        self.bias = torch.nn.Parameter(torch.randn(5, WIDTH))
+
+    def forward(self, x):
+        return x + self.bias
+
+
+def test_gradients_that_only_pass_through():
+    def run(model, x):
+        wanted = [layer.bias for layer in biases]
+        return [p.numpy().copy() for p in torch.autograd.grad(model(x), wanted, torch.ones(5, WIDTH))]
+
+    biases = [Bias() for _ in range(DEPTH)]
+    compared(run, torch.nn.Sequential(*biases), torch.randn(5, WIDTH))
