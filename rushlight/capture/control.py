@@ -8,7 +8,7 @@ from ..core.native import Tensor, state
 from ..core.op import OPS
 from ..eager.plan import NUMBER_METAS
 from ..graph.graph import Graph, Node
-from .errors import Break
+from .errors import Break, Raised
 from .readings import REQUIRE, Reading, in_stages
 from .record import expressions_in
 from .values import Cell, Constant, Function, Instance, IteratorValue, Lazy, Mapping, Method, Object, Partial, Sequence, SetValue, TensorValue
@@ -202,7 +202,10 @@ class Control:
         recorder, modes = self.recorder, self.modes_set()
         effects, start = Effects(self), len(recorder.nodes)
         kept, checked = dict(recorder.read_before), len(self.facts.checked)
-        result, leaves = self.now(function, list(arguments)), []
+        try:
+            result, leaves = self.now(function, list(arguments)), []
+        except Raised as error:
+            raise Break("RB007", "a function of control flow that raises, if it is called") from error
         spec = self.flattened(result, leaves)
         leaves = self.apart(leaves, set(recorder.nodes[start:]))
         nodes = recorder.nodes[start:]

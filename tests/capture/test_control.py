@@ -152,7 +152,13 @@ def drawing(x):
     return torch.cond(x.sum() > 0, lambda x: x + 0 * torch.rand(4), lambda x: x, (x,))
 
 
-@pytest.mark.parametrize("function", [effects, writes, counts, differing, drawing])
+def raising(x):
+    def fail(x):
+        raise ValueError("this is not called")
+    return torch.cond(x.sum() > 100, fail, lambda x: x + 1, (x,)), 0
+
+
+@pytest.mark.parametrize("function", [effects, writes, counts, differing, drawing, raising])
 def test_functions_that_do_more_run_uncompiled(function):
     compiled = torch.compile(function)
     for x in (torch.ones(4), -torch.ones(4)):
