@@ -276,11 +276,11 @@ def distinct_elements(input, return_inverse, return_counts):
     size = input.numel()
     if not size:
         return runs(input.reshape(-1), input.shape, return_inverse, return_counts)
-    order, places, begins, number = runs_in_order(input.reshape(-1))
+    order, places, begins = runs_in_order(input.reshape(-1))
     starts = nonzero_vector(begins)
     results = [order.take(starts)]
     if return_inverse:
-        results.append(number.new_zeros(size).scatter(0, places, number).reshape(input.shape))
+        results.append(places.new_zeros(size).scatter(0, places, numbers_of(begins)).reshape(input.shape))
     if return_counts:
         results.append(lengths_between(starts, size))
     return results[0] if len(results) == 1 else tuple(results)
@@ -288,20 +288,21 @@ def distinct_elements(input, return_inverse, return_counts):
 
 @op(method=False, name="_runs_in_order")
 def runs_in_order(input):
-    """[n] -> its elements in order, where they were, whether each begins a run of equal ones, and the number of its run."""
+    """[n] -> its elements in order, where they were, and whether each begins a run of equal ones."""
     order, places = P.sort(input, dim=0, descending=False)
-    return order, places, *numbered(order)
+    return order, places, begins_run(order)
 
 
-@op(method=False, name="_runs")
-def runs_as_they_come(input):
-    """[n] -> whether each element begins a run of equal ones, and the number of its run."""
-    return numbered(input)
+@op(method=False, name="_begins_run")
+def begins_run(input):
+    """Whether each element along the last dimension differs from the one before."""
+    return P.logical_not(like_the_one_before(input))
 
 
-def numbered(x):
-    begins = P.logical_not(like_the_one_before(x))
-    return begins, P.sub(P.cumsum(P.convert(begins, dtype=int64), dim=0), 1)
+@op(method=False, name="_numbers_of")
+def numbers_of(begins):
+    """The number of the run that each element belongs to."""
+    return P.sub(P.cumsum(P.convert(begins, dtype=int64), dim=0), 1)
 
 
 def lengths_between(starts, size):
@@ -312,9 +313,13 @@ def lengths_between(starts, size):
 
 def runs(flat, shape, return_inverse, return_counts):
     """The first of each run of equal elements, with the number of each element's run and the lengths of runs on request."""
-    begins, number = runs_as_they_come(flat) if flat.numel() else (flat.bool(), flat.long())
+    begins = begins_run(flat) if flat.numel() else flat.bool()
     starts = nonzero_vector(begins)
-    results = [flat.take(starts)] + [number.reshape(shape)] * bool(return_inverse) + ([lengths_between(starts, flat.numel())] if return_counts else [])
+    results = [flat.take(starts)]
+    if return_inverse:
+        results.append((numbers_of(begins) if flat.numel() else begins.long()).reshape(shape))
+    if return_counts:
+        results.append(lengths_between(starts, flat.numel()))
     return results[0] if len(results) == 1 else tuple(results)
 
 
