@@ -85,7 +85,7 @@ def __getattr__(name):
         if name in names:
             return getattr(import_module(f".{room}", __package__), name)
     if name.startswith("_foreach_"):
-        return getattr(import_module(".foreach", __name__), name)
+        return getattr(import_module(".foreach", __package__), name)
     if (not name.startswith("__") or name == "__config__") and find_spec(f"{__package__}.{name}"):
         return import_module(f".{name}", __package__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
