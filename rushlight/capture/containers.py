@@ -125,6 +125,8 @@ class Containers:
             return self.subscript_mapping(owner, self.key(index))
         if isinstance(owner, TensorValue):
             return self.run_framework(type(owner.fake).__getitem__, [owner, index], {})
+        if isinstance(owner, Object) and type(owner.value).__module__ == "typing":
+            return self.from_python(owner.value[self.known(index)])
         if isinstance(owner, (Object, Instance)):
             found = self.class_attribute(self.class_of(owner), "__getitem__")
             if found:

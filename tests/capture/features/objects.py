@@ -5,6 +5,7 @@ import contextlib
 import copy
 import functools
 import inspect
+import typing
 
 import rushlight as torch
 
@@ -787,3 +788,11 @@ def mapping_with_keys_of_bytes(x):
 
 
 OF_BYTES = {b"b": 3}
+
+
+@case()
+def annotations_made_while_running(x):
+    parts = torch.jit.annotate(typing.List[torch.Tensor], [])
+    parts.append(x + 1)
+    counts = torch.jit.annotate(typing.Dict[str, typing.Optional[int]], {})
+    return parts, counts
