@@ -288,6 +288,13 @@ def call_of_numbers(op: Op):
     return run
 
 
+def refuse_mixture(op: Op, arguments):
+    """RuntimeError for tensors with data beside those without, but for copies and numbers."""
+    if op.name != "copy_" and any(m.meta.shape and m.meta.device.type != "meta" for m in arguments.tensors):
+        raise RuntimeError(f"{op.name}: Expected all tensors to be on the same device, but found some on meta, without data, and some on cpu. Give both data "
+                           "(to_empty(device='cpu'), then load their values), or neither.")
+
+
 def make_plan(op: Op, args, names, mask) -> Draft:
     if op.facts.get("composite"):
         return python_plan(op, call_body(op) if not names or "out" not in names else writing(op))
@@ -313,6 +320,7 @@ def make_plan(op: Op, args, names, mask) -> Draft:
         if arguments.tensors and any(isinstance(size, Tensor) for r in results for size in r.meta.shape):
             raise ValueNeeded(f"{op.name}: a size is a tensor whose value is not known while its program is written down")
         if any(m.meta.device.type == "meta" for m in arguments.tensors):
+            refuse_mixture(op, arguments)
             return meta_plan(op, arguments, results, several)
         into = op.facts.get("into")
         if into is not None:

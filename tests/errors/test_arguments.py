@@ -78,6 +78,8 @@ INVALID = {
     "bce with logits: integers": lambda t: t.nn.functional.binary_cross_entropy_with_logits(t.zeros(3), t.tensor([1, 0, 1])),
     "cross entropy: classes as floats": lambda t: t.nn.functional.cross_entropy(t.zeros(3, 4), t.zeros(3)),
     "einsum: an operand too few": lambda t: t.einsum("ij,jk", t.ones(2, 3)),
+    "add: with and without data": lambda t: t.ones(2, device="meta") + t.ones(2),
+    "linear: with and without data": lambda t: t.nn.Linear(2, 2, device="meta")(t.ones(1, 2)),
     "tensor of a text": lambda t: t.tensor(["a"]),
     "tensor of None": lambda t: t.tensor([1, None]),
     "int of several": lambda t: int(t.ones(2)),

@@ -99,7 +99,7 @@ import sys, torch
 from safetensors import safe_open
 from safetensors.torch import load_file, load_model, save_file, save_model
 path = sys.argv[1]
-assert torch.__name__ == "rushlight", torch.__name__
+assert "rushlight" in torch.__file__, torch.__file__
 tensors = {"a": torch.arange(12.0).reshape(3, 4), "b": torch.ones(2, dtype=torch.bfloat16), "c": torch.arange(3)}
 save_file(tensors, path, metadata={"k": "v"})
 back = load_file(path)
