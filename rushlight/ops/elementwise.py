@@ -148,6 +148,8 @@ def rpow(input, other):
 def comparison(name, text):
     def body(input, other: Scalar):
         x, y = promoted(input, other)
+        if name not in ("eq", "ne") and result_dtype(x, y).is_complex:
+            raise NotImplementedError(f"{name} is not implemented for {result_dtype(x, y)}: complex numbers have no order, compare abs() or real")
         return getattr(P, name)(x, y)
     body.__name__, body.__doc__ = name, f"Where input {text} other: a bool tensor."
     return op(body, samples=PAIR, operator=name, inplace_too=True)

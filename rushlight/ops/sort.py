@@ -416,7 +416,9 @@ def bucketize(input, boundaries, *, out_int32=False, right=False):
 @op(composite=True)
 def bincount(input, weights=None, minlength=0):
     """How often each non-negative integer occurs (or the sum of its weights)."""
-    if input.dim() != 1 or input.is_floating_point():
+    if input.dtype.is_inexact or input.dtype.name == "bool":
+        raise NotImplementedError(f"bincount is not implemented for {input.dtype}: it wants integers")
+    if input.dim() != 1:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
