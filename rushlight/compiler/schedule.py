@@ -17,7 +17,9 @@ MOST_LOADS = 2   # a value read by several others is kept if computing it again 
 MOST_WORK = 6    # or takes as many operations
 RANDOM_WORK = 40
 COSTLY_WORK = 8
-MOST_READS = 32  # operands that one kernel reads for an element: compilation takes time beyond proportion
+MOST_READS = 32  # places that one kernel reads for an element, or functions that it computes: compilation takes time beyond proportion
+MOST_AGAIN = 2   # the same of a value that a kernel computes a second time at another place, instead of reading what another kernel wrote
+MOVED = 3        # so much do reads at other places count, which come with conditions
 MOST_JOINED = 8  # pieces among which a kernel chooses for each element it reads
 
 
@@ -68,30 +70,35 @@ class Schedule:
     def keep_shared(self):
         """Keeps values that several kept ones are computed from, where computing them again costs more than reading them, and those that
         are computed from too many."""
-        readers, work, shared = self.readers(), {}, set()
+        readers, work, touched, own, shared = self.readers(), {}, {}, {}, set()
         for node in self.graph.nodes:
-            if node in self.kept or node in self.at or node in self.inside:
+            if node in self.at or node in self.inside:
                 continue
-            loads, operations, reads = self.cost(node, work)
+            own[node] = found = self.touched_by(node, touched)
+            self.ends.update(value for value, path in found if path and len(own.get(value, ())) > MOST_AGAIN and not is_small(value, node))
+            if node in self.kept:
+                continue
+            loads, operations = self.cost(node, work)
             dear = loads >= MOST_LOADS or operations >= MOST_WORK or node.op.kind.name == "reduce"
             if dear and len(readers.get(node, ())) > 1 and node.op.kind.name != "view" and not stored_alike(node, readers[node]):
                 self.kept.add(node)
                 shared.add(node)
-            elif reads > MOST_READS and node.op.kind.name == "elementwise":
+            elif sum(MOVED if path else 1 for _, path in found) > MOST_READS and node.op.kind.name == "elementwise":
                 self.kept.add(node)
                 self.ends.add(node)
             else:
-                work[node] = (loads, operations, reads) if node.op.kind.name != "reduce" else (0, 0, reads)  # a row's result is at hand in its kernel
+                work[node] = (loads, operations) if node.op.kind.name != "reduce" else (0, 0)  # a row's result is at hand in its kernel
+                touched[node] = found
 
         self.readers(shared)
 
     def readers(self, shared=()) -> dict:
-        """The kept values that each node is read for.  Those ``shared`` that turn out to have only one are not kept any more."""
+        """The kept values that each node is read for.  Those ``shared`` that turn out to have only one are not kept any more, but where kernels end."""
         found: dict = {o.node: {o} for o in self.graph.outputs if isinstance(o, Store)}
         for node in reversed(self.graph.nodes):
             if node in self.inside:
                 continue
-            if node in shared and len(found.get(node, ())) == 1:
+            if node in shared and node not in self.ends and len(found.get(node, ())) == 1:
                 self.kept.discard(node)
             own = {node} if node in self.kept else found.get(node, set())
             for used in self.read_by(node):
@@ -100,14 +107,22 @@ class Schedule:
         return found
 
     def cost(self, node: Node, work: dict):
-        """(elements read, operations, operands read) for each element of a node when it is computed from what is kept."""
-        loads, operations, reads, size = 0, own_work(node), 0, max(1, guess(product(node.shape)))
+        """(elements read, operations) for each element of a node when it is computed from what is kept."""
+        loads, operations, size = 0, own_work(node), max(1, guess(product(node.shape)))
         for used in dict.fromkeys(node.used):
             if used in work:
-                loads, operations, reads = loads + work[used][0], operations + work[used][1], reads + work[used][2]
+                loads, operations = loads + work[used][0], operations + work[used][1]
             else:
-                loads, reads = loads + min(1, guess(product(used.shape)) / size), reads + 1
-        return loads, operations, reads
+                loads += min(1, guess(product(used.shape)) / size)
+        return loads, operations
+
+    def touched_by(self, node: Node, known: dict) -> frozenset:
+        """What is read and what costly functions are computed for an element of a node: each value with the views through which it is seen, as a
+        kernel computes a value again for every other index."""
+        found = frozenset().union(*(known.get(used) or ((used, 0),) for used in node.used))
+        if moves(node):
+            return frozenset((value, hash((path, node))) for value, path in found)
+        return found | {(node, 0)} if own_work(node) >= COSTLY_WORK else found
 
     # --- when it is computed ------------------------------------------------------------------------------------------------------
     def place(self):
@@ -156,6 +171,16 @@ class Schedule:
 def stored_alike(node: Node, readers) -> bool:
     """Whether all that reads a value is stored at the end by one kernel, whose stores share what they compute."""
     return all(isinstance(r, Store) and r.node.shape == node.shape for r in readers)
+
+
+def moves(node: Node) -> bool:
+    """Whether a view shows elements at other places."""
+    return node.op.kind.name == "join" or node.op.kind.name == "view" and node.op not in (P.reshape, P.expand)
+
+
+def is_small(value: Node, reader: Node) -> bool:
+    """Whether a value has far fewer elements than what is computed from it: results of rows."""
+    return guess(product(value.shape)) * 4 < guess(product(reader.shape))
 
 
 def overlapping(node: Node) -> bool:

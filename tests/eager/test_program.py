@@ -7,6 +7,7 @@ import pytest
 import rushlight as torch
 from rushlight import nn
 from rushlight.compiler import memory
+from rushlight.compiler.llvm.builder import Module
 from rushlight.eager import program
 from rushlight.nn import functional as F
 
@@ -170,10 +171,33 @@ def test_what_numpy_computes_lies_between_kernels():
 
 @pytest.mark.parametrize("body", [
     lambda x: torch.cat([x[k:k + 1 + k % 3] for k in range(20)]) * 2,
-    lambda x: sum(x[k % 5 + 1:k % 5 + 4] * x[k % 7:k % 7 + 3] for k in range(20))])
+    lambda x: sum(x[k:k + 3] * x[k + 2:k + 5] for k in range(0, 80, 2))])
 def test_what_reads_many_operands_is_computed_by_several_kernels(body):
-    x = torch.randn(24, 6)
+    x = torch.randn(84, 6)
     operator = whole(body)
     np.testing.assert_allclose(operator(x).numpy(), body(x).numpy(), rtol=1e-4, atol=1e-5)
     plan, = operator.plans.values()
     assert len(plan.code_owner.labels) > 1
+
+
+def test_kernels_of_a_scan_by_doubling_stay_small(monkeypatch):
+    """Values read at other places are read from memory: computing them again for each place doubles the work with every step."""
+    def scan(a, b):
+        for k in (1, 2, 4, 8):
+            a, b = torch.cat([a[:k], a[k:] * a[:-k]]), torch.cat([b[:k], a[k:] * b[:-k] + b[k:]])
+        return b
+
+    texts, text = [], Module.text
+    monkeypatch.setattr(Module, "text", lambda self: texts.append(text(self)) or texts[-1])
+
+    def function(x, y, w):
+        return (scan(torch.exp(-F.softplus(x) * w), torch.sin(y) * x) * y).sum()
+
+    results = []
+    for one in (function, torch.compile(function)):
+        torch.manual_seed(0)
+        leaves = [torch.rand(12, 8, 16), torch.randn(12, 8, 16), torch.rand(16)]
+        results.append(torch.autograd.grad(one(*(leaf.requires_grad_() for leaf in leaves)), leaves))
+    for found, expected in zip(*results):
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-4, atol=1e-4)
+    assert max(map(len, texts)) < 400_000
