@@ -95,3 +95,12 @@ def test_out_refuses_gradients_and_narrower_dtypes():
         rl.add(rl.ones(2, requires_grad=True), 1, out=rl.empty(2))
     with pytest.raises(RuntimeError, match="can't be cast"):
         rl.add(rl.ones(2), 1, out=rl.empty(2, dtype=rl.int64))
+
+
+def test_memory_behind_an_output_that_is_too_small_is_not_its_own():
+    """Whatever lies there: the output gets memory of its own when it grows."""
+    memory = np.random.default_rng(0).random(64)
+    out, tail = rl.from_numpy(memory[:8]), rl.from_numpy(memory[8:12])
+    with pytest.warns(UserWarning, match="resized"):
+        rl.where(rl.ones(16, dtype=rl.bool), tail[:1], 0.0, out=out)
+    assert out.tolist() == [memory[8]] * 16
