@@ -22,11 +22,16 @@ def hooked(hook, gradient):
     return replaced(gradient, hook(gradient), hook)
 
 
+def name_of(hook) -> str:
+    """What errors call a hook: a function's name, or the class of a callable object."""
+    return getattr(hook, "__name__", type(hook).__name__)
+
+
 def replaced(gradient, changed, hook):
     """The gradient after a hook's answer, None for no change.  TypeError for an answer that is no tensor, RuntimeError for one that is not like the gradient."""
     if changed is None:
         return gradient
-    name = getattr(hook, "__name__", type(hook).__name__)
+    name = name_of(hook)
     if not isinstance(changed, Tensor):
         raise TypeError(f"expected Variable, but hook '{name}' has returned {type(changed).__name__}: a hook returns a Tensor, or None to leave the gradient as it is")
     if gradient is None:
@@ -42,7 +47,7 @@ def all_replaced(gradients, changed, hook):
     """The gradients after the answer of a hook of a step: a tuple with a tensor for each, or None to change nothing."""
     if changed is None:
         return gradients
-    name = getattr(hook, "__name__", type(hook).__name__)
+    name = name_of(hook)
     if not isinstance(changed, tuple):
         raise TypeError(f"expected tuple, but hook '{name}' has returned {type(changed).__name__}: a hook of a node returns a gradient for each, or None to change nothing")
     if len(changed) != len(gradients):

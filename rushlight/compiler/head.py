@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 from ..core.expr import guess
 from ..core.kinds import P
-from ..core.meta import Meta, is_one, product, same
+from ..core.meta import Meta, product, same
 from ..graph.graph import Graph, Node, Store
 from ..graph.views import in_memory, is_part
 from .lower import Reader, obstacle, same_shape
-from .schedule import bytes_of_work
+from .schedule import below_views, bytes_of_work
 from .templates.expression import expression_prologue, leaf
 
 MOST_NODES = 24  # of a head
@@ -49,25 +49,16 @@ class Head:
 
 
 def shown(meta: Meta, views):
-    """(Meta, offset in elements) of memory seen through views, outermost first; None where strides cannot tell it."""
+    """(Meta, offset in elements) of memory seen through views (or, broadcast, in larger shapes), outermost first; None where strides cannot tell it."""
     total = 0
     for view in reversed(views):
-        if isinstance(view, Node):
-            found = view.op.kind.strided(view.op, meta, **view.params)
-            if found is None:
-                return None
-            meta, offset = found
-            total = total + offset
-        else:
-            meta = broadcast(meta, view)
+        op, params = (view.op, view.params) if isinstance(view, Node) else (P.expand, {"shape": view})
+        found = op.kind.strided(op, meta, **params)
+        if found is None:
+            return None
+        meta, offset = found
+        total = total + offset
     return meta, total
-
-
-def broadcast(meta: Meta, shape) -> Meta:
-    """Memory seen in a larger shape."""
-    missing = len(shape) - len(meta.shape)
-    strides = [0 if is_one(own) and not is_one(size) else stride for own, stride, size in zip(meta.shape, meta.strides, shape[missing:])]
-    return Meta(tuple(shape), (*(0,) * missing, *strides), meta.dtype)
 
 
 def is_rows(reshape: Node) -> bool:
@@ -107,9 +98,7 @@ class Heads:
         return self.found[operand]
 
     def find(self, operand: Node) -> Head | None:
-        root = operand
-        while root.op is not None and root.op.kind.name == "view":
-            root = root.args[0]
+        root = below_views(operand)
         if root.op is None or root.op.kind.name != "elementwise" or self.lies(root):
             return None
         readers = self.readers(root)
