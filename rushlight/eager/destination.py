@@ -164,9 +164,9 @@ def write_out(op: Op, out: Tensor, result: Tensor, inputs):
     check_cast(result.meta, out.meta)
     check_distinct(op.name, out.meta)
     resized = out if tuple(out.shape) == tuple(result.shape) else alias(out, out.meta.like(tuple(result.shape)))
-    fits = resized is out or resized.offset * resized.itemsize + resized.meta.nbytes <= out.storage.nbytes  # else what lies behind it is not its own
+    near = resized is out or grows_in_place(resized)
     for value in inputs:
-        if (fits or value.storage is out.storage) and (op.facts.get("moves") or expands_to(value.shape, result.shape)):
+        if (near or value.storage is out.storage) and (op.facts.get("moves") or expands_to(value.shape, result.shape)):
             refuse_overlap(op, out, value, overlap(resized, value))
     if tuple(out.shape) != tuple(result.shape):
         if out.numel():
@@ -174,6 +174,15 @@ def write_out(op: Op, out: Tensor, result: Tensor, inputs):
                           f"shape {list(result.shape)}. Resize it to 0 elements first to reuse it.", UserWarning, stacklevel=4)
         OPS["resize_"](out, tuple(result.shape))
     OPS["copy_"](out, result)
+
+
+def grows_in_place(resized: Tensor) -> bool:
+    """Whether an output that takes this shape may lie in the memory it has; what is behind memory that ends before is not its own.
+
+    A NumPy view does not tell where the memory ends that it shows, so all that is behind it counts as its own.
+    """
+    storage = resized.storage
+    return resized.offset * resized.itemsize + resized.meta.nbytes <= storage.nbytes or getattr(storage.owner, "base", None) is not None
 
 
 def expands_to(shape, wanted) -> bool:

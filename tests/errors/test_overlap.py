@@ -99,8 +99,17 @@ def test_out_refuses_gradients_and_narrower_dtypes():
 
 def test_memory_behind_an_output_that_is_too_small_is_not_its_own():
     """Whatever lies there: the output gets memory of its own when it grows."""
-    memory = np.random.default_rng(0).random(64)
-    out, tail = rl.from_numpy(memory[:8]), rl.from_numpy(memory[8:12])
+    made = [rl.full((8,), float(k), dtype=rl.float64) for k in range(64)]
+    at = {tensor.data_ptr(): tensor for tensor in made}
+    out, behind = next((tensor, at[place + 64]) for place, tensor in at.items() if place + 64 in at)
     with pytest.warns(UserWarning, match="resized"):
-        rl.where(rl.ones(16, dtype=rl.bool), tail[:1], 0.0, out=out)
-    assert out.tolist() == [memory[8]] * 16
+        rl.where(rl.ones(16, dtype=rl.bool), behind[:1], 0.0, out=out)
+    assert out.tolist() == [behind[0].item()] * 16
+
+
+def test_an_output_that_grows_within_its_memory():
+    """Also where NumPy's views show it: whatever the operator reads there would be overwritten."""
+    ours, arrays = rl.arange(3), np.arange(3)
+    for source, index, out in ((ours, ours[1:], ours[:1]), (rl.from_numpy(arrays), rl.from_numpy(arrays[1:]), rl.from_numpy(arrays[:1]))):
+        with pytest.raises(RuntimeError, match="unsupported operation"):
+            rl.gather(source, 0, index, out=out)
