@@ -85,18 +85,18 @@ class Pickler(pickle._Pickler):
             return NotImplemented
         if obj.layout in LAYOUTS[1:]:
             return GlobalName("torch._utils", "_rebuild_sparse_tensor"), (obj.layout, sparse_parts(obj))
-        if obj.step is not None and not obj.is_leaf:
+        if obj._step is not None and not obj.is_leaf:
             obj = obj.detach()
         if isinstance(obj, Parameter):
             data = Tensor.detach(obj)
-            return GlobalName("torch._utils", "_rebuild_parameter"), (data, bool(obj.needs_grad), collections.OrderedDict())
-        parts = self.reference(obj), obj.offset, tuple(obj.shape), tuple(obj.stride()), bool(obj.needs_grad), collections.OrderedDict()
+            return GlobalName("torch._utils", "_rebuild_parameter"), (data, bool(obj._needs_grad), collections.OrderedDict())
+        parts = self.reference(obj), obj._offset, tuple(obj.shape), tuple(obj.stride()), bool(obj._needs_grad), collections.OrderedDict()
         if obj.dtype in UNTYPED:
             return GlobalName("torch._utils", "_rebuild_tensor_v3"), (*parts, obj.dtype)
         return GlobalName("torch._utils", "_rebuild_tensor_v2"), parts
 
     def reference(self, tensor):
-        storage = tensor.storage
+        storage = tensor._storage
         key = self.keys.setdefault(id(storage), str(len(self.keys)))
         self.storages[key] = storage
         return StorageReference(key, tensor.dtype, storage.nbytes)
@@ -153,7 +153,7 @@ def rebuild_tensor(storage, offset, size, stride, requires_grad=False, hooks=Non
     if offset * dtype.itemsize + meta.nbytes > memory.nbytes and meta.numel:
         raise CorruptFileError(f"a tensor with sizes {list(size)}, strides {list(stride)} and start {offset} of {dtype} does not fit into its storage "
                                f"of {memory.nbytes} bytes", "a storage that holds it all", REMEDY)
-    tensor = wrap(memory.storage, offset, meta, meta.itemsize)
+    tensor = wrap(memory._storage, offset, meta, meta.itemsize)
     return tensor.requires_grad_() if requires_grad else tensor
 
 

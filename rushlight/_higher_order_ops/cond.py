@@ -31,5 +31,5 @@ def cond(pred, true_fn, false_fn, operands=()):
 
 def unshared(results, given):
     """A tree with copies of those tensors that share memory with ``given``: what functions give is new, whichever of them ran."""
-    storages = {id(leaf.storage) for leaf in tree_leaves(given) if isinstance(leaf, Tensor)}
-    return tree_map(lambda leaf: leaf.clone() if isinstance(leaf, Tensor) and id(leaf.storage) in storages else leaf, results)
+    storages = {id(leaf._storage) for leaf in tree_leaves(given) if isinstance(leaf, Tensor)}
+    return tree_map(lambda leaf: leaf.clone() if isinstance(leaf, Tensor) and id(leaf._storage) in storages else leaf, results)

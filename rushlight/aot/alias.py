@@ -79,8 +79,8 @@ def relate(result: Traced, source: Traced):
             return
         path.append(node)
         node = node.args[0]
-    owner = source if source.base is None else source.base
-    result.base, result.seen = owner, writes(owner)
+    owner = source if source._base is None else source._base
+    result._base, result._seen = owner, writes(owner)
     result.path = (*getattr(source, "path", ()), *reversed(path))
     result.refresh = replay
 
@@ -91,10 +91,10 @@ def writes(owner: Traced) -> int:
 
 def replay(view: Traced):
     """Gives a view its value anew after its owner was written to."""
-    owner = view.base
-    if view.seen == writes(owner):
+    owner = view._base
+    if view._seen == writes(owner):
         return
-    view.seen = writes(owner)
+    view._seen = writes(owner)
     value = owner
     for step in view.path:  # what was detached stays so, wherever it is looked at
         with recording(not step.constant):
@@ -123,7 +123,7 @@ def unrecorded(before: Node, value: Node) -> Node:
 
 def write(target: Traced, value: Traced):
     """Gives ``target``, or the part of its owner that it shows, a new value."""
-    owner = target.base
+    owner = target._base
     if owner is None:
         target.value = value.node if is_recording() else unrecorded(target.value, value.node)
         target.count = writes(target) + 1

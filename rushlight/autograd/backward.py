@@ -21,7 +21,7 @@ def starting_gradient(tensor, gradient, create_graph):
                                  "call .sum() or .mean() first, or give backward() a gradient of that shape")
         if tensor.is_complex():
             raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {tensor.dtype}")
-        return full_of(tensor.meta, 1)
+        return full_of(tensor._meta, 1)
     if not isinstance(gradient, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
     if isinstance(tensor, GradientEdge):
@@ -38,7 +38,7 @@ def edge_of(tensor):
     """The step that a gradient of this tensor (or GradientEdge) goes to, None if it wants none, and which result of the step it is."""
     if isinstance(tensor, GradientEdge):
         return tensor.node.step, tensor.output_nr
-    return calls.edge(tensor), tensor.output if tensor.step is not None else 0
+    return calls.edge(tensor), tensor._output if tensor._step is not None else 0
 
 
 def launch(tensors, gradients, retain, create, inputs, accumulate):
@@ -150,7 +150,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     out = []
     for like, tensor, gradient in zip(shown, inputs, run.captured):
         if gradient is None and materialize_grads:
-            gradient = full_of(tensor.meta, 0)
+            gradient = full_of(tensor._meta, 0)
         elif gradient is None and not allow_unused:
             raise RuntimeError("One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is "
                                "the desired behavior.")

@@ -15,7 +15,7 @@ def call(op: Op, args, kwargs, kinds):
     if opened(op):
         return op.body(*args, **kwargs)  # of simpler operators, each of which is answered
     wanted = tensors_of((*args, *kwargs.values()))
-    if not (is_recording() and any(t.needs_grad for t in wanted)) or op.facts.get("detaches"):
+    if not (is_recording() and any(t._needs_grad for t in wanted)) or op.facts.get("detaches"):
         return answered(op, args, kwargs, kinds)
     with recording(False):
         results = answered(op, args, kwargs, kinds)
@@ -53,18 +53,18 @@ def tensors_of(values, found=None) -> list:
 
 def recorded(op, args, kwargs, tensors, results):
     """Results whose backward step derives the operator again, on what the classes make of its parts."""
-    wanted = tuple(k for k, t in enumerate(tensors) if t.needs_grad)
+    wanted = tuple(k for k, t in enumerate(tensors) if t._needs_grad)
     step = Step()
     step.kind, step.extra = FUNCTION, f"{op.name}Backward"
     step.edges = tuple(calls.edge(tensors[k]) for k in wanted)
-    step.slots = tuple(tensors[k].output for k in wanted)
+    step.slots = tuple(tensors[k]._output for k in wanted)
     state.sequence += 1
     step.number = state.sequence
     outputs = results if isinstance(results, (tuple, list)) else (results,)
     for k, out in enumerate(outputs):
         if isinstance(out, Tensor) and out.dtype.is_inexact:
-            out.step, out.output, out.needs_grad = step, k, 1
-    step.outputs = tuple(o.meta if isinstance(o, Tensor) else None for o in outputs)
+            out._step, out._output, out._needs_grad = step, k, 1
+    step.outputs = tuple(o._meta if isinstance(o, Tensor) else None for o in outputs)
     step.function = pulling(op, args, kwargs, wanted, outputs)
     return results
 

@@ -10,7 +10,7 @@ from .mutation import refuse_leaves
 
 def version_of(value):
     """How often the memory of a tensor was written; None for what has none: other values, and tensors of a transform's level."""
-    return value.storage.version if isinstance(value, Tensor) and value.storage is not None else None
+    return value._storage.version if isinstance(value, Tensor) and value._storage is not None else None
 
 
 class Context:
@@ -140,8 +140,8 @@ class Function:
         """``apply`` on tensors with data."""
         ctx = Context()
         tensors = [a for a in args if isinstance(a, Tensor)]
-        recorded = is_recording() and any(t.needs_grad for t in tensors)
-        ctx.needs_input_grad = tuple(isinstance(a, Tensor) and bool(a.needs_grad) for a in args)
+        recorded = is_recording() and any(t._needs_grad for t in tensors)
+        ctx.needs_input_grad = tuple(isinstance(a, Tensor) and bool(a._needs_grad) for a in args)
         with recording(False):
             if "setup_context" in dir(cls):
                 results = cls.forward(*args, **kwargs)
@@ -164,7 +164,7 @@ class Function:
         step.kind, step.extra = FUNCTION, cls.__name__ + "Backward"
         wanted = [k for k, a in enumerate(args) if isinstance(a, Tensor)]
         step.edges = tuple(calls.edge(args[k]) for k in wanted)
-        step.slots = tuple(args[k].output for k in wanted)
+        step.slots = tuple(args[k]._output for k in wanted)
         state.sequence += 1
         step.number = state.sequence
         if state.anomaly:
@@ -174,9 +174,9 @@ class Function:
                 continue
             if any(out is a for a in args) and not any(out is d for d in ctx._dirty):
                 out = outputs[k] = alias(out)
-            out.step, out.output, out.needs_grad = step, k, 1
-        metas = step.outputs = tuple(o.meta if isinstance(o, Tensor) else None for o in outputs)
-        inputs = [args[k].meta for k in wanted]
+            out._step, out._output, out._needs_grad = step, k, 1
+        metas = step.outputs = tuple(o._meta if isinstance(o, Tensor) else None for o in outputs)
+        inputs = [args[k]._meta for k in wanted]
         backward = cls.rule()
 
         def function(*gradients):

@@ -75,7 +75,7 @@ def get_gradient_edge(tensor) -> GradientEdge:
     """The edge of the graph that a tensor's gradient flows to.  RuntimeError for a tensor that wants none."""
     if not tensor.requires_grad:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
-    return GradientEdge(Node(calls.edge(tensor)), tensor.output)
+    return GradientEdge(Node(calls.edge(tensor)), tensor._output)
 
 
 def increment_version(tensors):

@@ -12,12 +12,12 @@ from .steps import hooked
 @attach
 def register_hook(self, hook):
     """Calls ``hook(gradient)`` whenever this tensor's gradient is computed; what it returns replaces the gradient."""
-    if not self.needs_grad:
+    if not self._needs_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-    if self.step is None:
-        self.hooks = {} if self.hooks is None else self.hooks
-        return Handle(self.hooks, hook)
-    slot = self.output
+    if self._step is None:
+        self._hooks = {} if self._hooks is None else self._hooks
+        return Handle(self._hooks, hook)
+    slot = self._output
     step = calls.edge(self)
     step.hooks = {} if step.hooks is None else step.hooks
 
@@ -32,7 +32,7 @@ def register_hook(self, hook):
 @attach
 def register_post_accumulate_grad_hook(self, hook):
     """Calls ``hook(tensor)`` after a gradient was accumulated into this leaf."""
-    if not self.needs_grad or self.step is not None:
+    if not self._needs_grad or self._step is not None:
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
     if not hasattr(self, "_post_accumulate_hooks"):
         self._post_accumulate_hooks = {}
@@ -42,15 +42,15 @@ def register_post_accumulate_grad_hook(self, hook):
 @attach
 def retain_grad(self):
     """Keeps this non-leaf tensor's gradient in ``.grad``."""
-    if not self.needs_grad:
+    if not self._needs_grad:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-    if self.step is None or self.gradient_hook is not None:
+    if self._step is None or self.gradient_hook is not None:
         return
     ref = weakref.ref(self)
 
     def keep_gradient(gradient):
         tensor = ref()
         if tensor is not None:
-            tensor.gradient = gradient if tensor.gradient is None else tensor.gradient + gradient
+            tensor._gradient = gradient if tensor._gradient is None else tensor._gradient + gradient
 
     self.gradient_hook = self.register_hook(keep_gradient)

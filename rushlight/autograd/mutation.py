@@ -15,43 +15,43 @@ from .steps import full_of
 def mutate(plan: Plan, target: Tensor, args, values, used):
     """An in-place operator under autograd: the target's history becomes this operation."""
     refuse_leaves(target)
-    base = target.base
-    if base is not None and target.step is not None and target.seen != target.storage.version:
+    base = target._base
+    if base is not None and target._step is not None and target._seen != target._storage.version:
         refresh(target)
     shadow = alias(target)  # takes the results of recording; the arguments still show the history before
     extras = [empty_of(meta) for meta in plan.outputs]
     for place, extra in enumerate(extras, used):
-        store_i64(values, place, extra.storage.address)
-    version = target.storage.version
+        store_i64(values, place, extra._storage.address)
+    version = target._storage.version
     before = OPS["clone"](alias(target)) if plan.source in plan.saves else None
     calls.launch(plan, args, values, used + len(extras))
     packing, state.packing = state.packing, 0
-    target.storage.version = version  # what is saved of the arguments is as they were before
+    target._storage.version = version  # what is saved of the arguments is as they were before
     if plan.wanted:
         calls.record(plan, args, (shadow, *extras), values)
-        if shadow.step is not None:
-            correct_saved(shadow.step, plan.saves, plan.source, before)
-    target.storage.version = version + 1
+        if shadow._step is not None:
+            correct_saved(shadow._step, plan.saves, plan.source, before)
+    target._storage.version = version + 1
     state.packing = packing
-    if packing and shadow.step is not None:
-        state.pack(shadow.step)
-    if shadow.step is None:
-        shadow.step = constant_step(target)
-    target.step, target.output, target.needs_grad = shadow.step, shadow.output, int(shadow.step is not None)
-    target.seen = target.storage.version
+    if packing and shadow._step is not None:
+        state.pack(shadow._step)
+    if shadow._step is None:
+        shadow._step = constant_step(target)
+    target._step, target._output, target._needs_grad = shadow._step, shadow._output, int(shadow._step is not None)
+    target._seen = target._storage.version
     if base is not None:
-        rebase(base, target, shadow.step)
-        target.seen = -1  # regenerated from the base when next asked for
+        rebase(base, target, shadow._step)
+        target._seen = -1  # regenerated from the base when next asked for
     return target
 
 
 def refuse_leaves(target: Tensor):
     """LeafWrittenError for a target that is a leaf which wants a gradient, or a view of one."""
-    if target.step is None and target.needs_grad:
+    if target._step is None and target._needs_grad:
         raise LeafWrittenError("a leaf Variable that requires grad is being used in an in-place operation.", "a result, or a leaf without gradient",
                                "change a clone(), or do it under no_grad()")
-    base = target.base
-    if base is not None and base.needs_grad and base.step is None:
+    base = target._base
+    if base is not None and base._needs_grad and base._step is None:
         raise LeafWrittenError("a view of a leaf Variable that requires grad is being used in an in-place operation.", "a view of a result",
                                "change a view of a clone(), or do it under no_grad()")
 
@@ -75,9 +75,9 @@ def constant_step(target: Tensor):
     before = calls.edge(target)
     if before is None:
         return None
-    made, meta = Step(), target.meta
+    made, meta = Step(), target._meta
     made.kind, made.outputs, made.extra = FUNCTION, (meta,), "FillBackward0"
-    made.edges, made.slots, made.function = (before,), (target.output,), lambda gradient: (full_of(meta, 0),)
+    made.edges, made.slots, made.function = (before,), (target._output,), lambda gradient: (full_of(meta, 0),)
     state.sequence += 1
     made.number = state.sequence
     return made
@@ -85,19 +85,19 @@ def constant_step(target: Tensor):
 
 def rebase(base: Tensor, view: Tensor, step):
     """The history of a base of which a view was written: the rest of the old value, and the view's new one."""
-    meta, start, old = view.meta, view.offset - base.offset, calls.edge(base)
+    meta, start, old = view._meta, view._offset - base._offset, calls.edge(base)
     made = Step()
-    made.kind, made.outputs, made.extra = FUNCTION, (base.meta,), True
+    made.kind, made.outputs, made.extra = FUNCTION, (base._meta,), True
     edges = [old, step]
-    made.edges, made.slots = tuple(edges), (base.output, 0)
+    made.edges, made.slots = tuple(edges), (base._output, 0)
     state.sequence += 1
     made.number = state.sequence
 
     def function(gradient):
         if gradient is None:
             return None, None
-        whole = gradient.contiguous() if not base.meta.contiguous or gradient.meta is not base.meta else gradient
-        dense = OPS["clone"](whole) if base.meta.contiguous else laid_out(whole, base.meta)
+        whole = gradient.contiguous() if not base._meta.contiguous or gradient._meta is not base._meta else gradient
+        dense = OPS["clone"](whole) if base._meta.contiguous else laid_out(whole, base._meta)
         part = OPS["as_strided"](dense, tuple(meta.shape), meta.strides, start)
         inner = OPS["clone"](part) if step is not None else None
         if old is not None:
@@ -105,8 +105,8 @@ def rebase(base: Tensor, view: Tensor, step):
         return (dense if old is not None else None), inner
 
     made.function = function
-    base.step, base.output, base.needs_grad = made, 0, 1
-    base.seen = base.storage.version
+    base._step, base._output, base._needs_grad = made, 0, 1
+    base._seen = base._storage.version
 
 
 def laid_out(value: Tensor, meta):
@@ -117,11 +117,11 @@ def laid_out(value: Tensor, meta):
 
 def refresh(view: Tensor):
     """The step of a view whose memory was changed through another tensor: the same region of its base."""
-    base = view.base
-    if base is None or not base.needs_grad or base.step is None:
-        return view.step
+    base = view._base
+    if base is None or not base._needs_grad or base._step is None:
+        return view._step
     with recording(True):
-        again = OPS["as_strided"](base, tuple(view.meta.shape), view.meta.strides, view.offset)
-    view.step, view.output, view.needs_grad = again.step, again.output, 1
-    view.seen = view.storage.version
-    return view.step
+        again = OPS["as_strided"](base, tuple(view._meta.shape), view._meta.strides, view._offset)
+    view._step, view._output, view._needs_grad = again._step, again._output, 1
+    view._seen = view._storage.version
+    return view._step

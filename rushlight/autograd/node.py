@@ -85,7 +85,7 @@ def class_name(step: Step) -> str:
 
 def _grad_fn(self):
     """How this tensor was made, for the backward pass; None for a leaf."""
-    if self.step is None and (self.base is None or not calls.joins(self)):
+    if self._step is None and (self._base is None or not calls.joins(self)):
         return None
     return Node(calls.edge(self))
 

@@ -63,10 +63,10 @@ def mark_of(value):
 
 def apart(gradients, others):
     """Gradients that may be written to: copies of those that share memory with each other or with ``others``, or with themselves."""
-    seen, found = {id(g.storage) for g in others if g is not None}, []
+    seen, found = {id(g._storage) for g in others if g is not None}, []
     for g in gradients:
-        found.append(g.contiguous() if not g.is_contiguous() else g.clone() if id(g.storage) in seen else g)
-        seen.add(id(g.storage))
+        found.append(g.contiguous() if not g.is_contiguous() else g.clone() if id(g._storage) in seen else g)
+        seen.add(id(g._storage))
     return tuple(found)
 
 
@@ -75,7 +75,7 @@ def own(gradient, value):
     if gradient is None:
         return P.full(shape=tuple(value.shape), value=0, dtype=value.dtype)
     gradient = P.convert(gradient, dtype=value.dtype)
-    return P.copy(gradient) if value.meta.contiguous and not gradient.meta.contiguous else gradient
+    return P.copy(gradient) if value._meta.contiguous and not gradient._meta.contiguous else gradient
 
 
 def ended(tensor):
@@ -86,7 +86,7 @@ def ended(tensor):
 def spent(tensor, function=None):
     """The tensor with a history that a backward pass has used up."""
     step = Step()
-    step.kind, step.outputs, step.extra, step.function = FUNCTION, (tensor.meta,), "CompiledBackward0", function
+    step.kind, step.outputs, step.extra, step.function = FUNCTION, (tensor._meta,), "CompiledBackward0", function
     step.edges = step.slots = ()
-    tensor.step, tensor.output, tensor.needs_grad = step, 0, 1
+    tensor._step, tensor._output, tensor._needs_grad = step, 0, 1
     return tensor

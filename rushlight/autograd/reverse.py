@@ -214,7 +214,7 @@ def describe(given, scalars, values, key):
         kind = type(value)
         if isinstance(value, Tensor):
             values.append(value)
-            key.append(value.meta)
+            key.append(value._meta)
         elif scalars >> k & 1 and kind in NUMBER_METAS:
             values.append(value)
             key.append(kind)

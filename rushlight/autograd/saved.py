@@ -58,7 +58,7 @@ def pack(step: Step) -> None:
     if not any(isinstance(value, Tensor) for value in step.saved):
         return
     saved = tuple(packed(handed(value, step, code)) if isinstance(value, Tensor) else value for value, code in zip(step.saved, step.plan.saves))
-    links = [(calls.edge(v), v.output) if isinstance(v, Tensor) and code >= 0 and v.needs_grad else None for v, code in zip(step.saved, step.plan.saves)]
+    links = [(calls.edge(v), v._output) if isinstance(v, Tensor) and code >= 0 and v._needs_grad else None for v, code in zip(step.saved, step.plan.saves)]
     plan, step.extra = step.plan, class_name(step)
     step.kind, step.outputs, step.saved = FUNCTION, plan.outputs, None
 
@@ -81,17 +81,17 @@ def pack(step: Step) -> None:
 def linked(value: Tensor, edge: Step, output: int) -> Tensor:
     """A tensor that was unpacked, with the history of the one that was packed."""
     made = alias(value)
-    made.needs_grad = 1
+    made._needs_grad = 1
     if edge.kind == ACCUMULATE:
-        made.accumulator = state.weak(edge)
+        made._accumulator = state.weak(edge)
     else:
-        made.step, made.output = edge, output
+        made._step, made._output = edge, output
     return made
 
 
 def handed(value: Tensor, step: Step, code: int) -> Tensor:
     """A saved tensor as a hook gets it: results without the step that saves them, which would keep itself alive."""
-    return OPS["detach"](value) if code < 0 or value.step is step else value
+    return OPS["detach"](value) if code < 0 or value._step is step else value
 
 
 def enter(pair):

@@ -57,19 +57,19 @@ def all_replaced(gradients, changed, hook):
 
 def accumulate(leaf: Tensor, gradient: Tensor, create: int):
     """Adds a gradient to a leaf's ``.grad``; to one that wants none any more, nothing."""
-    if not leaf.needs_grad:
+    if not leaf._needs_grad:
         return
-    if leaf.hooks:
-        for hook in list(leaf.hooks.values()):
+    if leaf._hooks:
+        for hook in list(leaf._hooks.values()):
             gradient = hooked(hook, gradient)
     if gradient.dtype is not leaf.dtype:
         gradient = gradient.to(leaf.dtype)
     with accumulating:
-        known = leaf.gradient
+        known = leaf._gradient
         if known is None:
-            leaf.gradient = gradient if create else keep(gradient, leaf)
-        elif create or known.needs_grad or gradient.is_sparse or known.is_sparse:
-            leaf.gradient = state.add(known, gradient)
+            leaf._gradient = gradient if create else keep(gradient, leaf)
+        elif create or known._needs_grad or gradient.is_sparse or known.is_sparse:
+            leaf._gradient = state.add(known, gradient)
         else:
             OPS["add_"](known, gradient)
     for hook in list(getattr(leaf, "_post_accumulate_hooks", {}).values()):
@@ -84,8 +84,8 @@ ENGINE_HOLDS = 5  # references to a gradient that nobody but the engine holds, a
 
 def keep(gradient: Tensor, leaf: Tensor) -> Tensor:
     """The first gradient of a leaf, as memory of its own: gradients may be shared between leaves, or be expanded views."""
-    alone = sys.getrefcount(gradient) <= ENGINE_HOLDS and sys.getrefcount(gradient.storage) == 2
-    if alone and gradient.step is None and gradient.base is None and gradient.meta.contiguous and not gradient.needs_grad:
+    alone = sys.getrefcount(gradient) <= ENGINE_HOLDS and sys.getrefcount(gradient._storage) == 2
+    if alone and gradient._step is None and gradient._base is None and gradient._meta.contiguous and not gradient._needs_grad:
         return gradient
     return OPS["clone"](gradient).detach()
 
@@ -134,7 +134,7 @@ def derive_recorded(step: Step, gradients, retain):
     """A backward step under ``create_graph``: its own operators are recorded, and intermediate values are computed anew
     from inputs, so that gradients flow through them too."""
     for k, value in enumerate(step.saved):
-        if isinstance(value, Tensor) and value.storage.version != step.versions[k]:
+        if isinstance(value, Tensor) and value._storage.version != step.versions[k]:
             stale(step, k)
     saved = step.saved
     if not retain:
@@ -151,7 +151,7 @@ def recorded_gradients(step: Step, saved, gradients):
             code = plan.saves[k]
             if code < 0 and ~code in plan.cotangents:
                 linked = alias(value)
-                linked.step, linked.output, linked.needs_grad = step, ~code, 1
+                linked._step, linked._output, linked._needs_grad = step, ~code, 1
                 value = linked
         values.append(value)
     cotangents = [gradients[k] if k < len(gradients) and gradients[k] is not None else full_of(plan.outputs[k], 0) for k in plan.cotangents]

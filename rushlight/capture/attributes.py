@@ -431,7 +431,7 @@ class Attributes:
         if name == "is_leaf" and owner.source is not None:
             self.guard(f"{{0}}.is_leaf is {owner.real.is_leaf}", owner.source)
             return Constant(owner.real.is_leaf)
-        if name == "grad_fn" and not fake.needs_grad:
+        if name == "grad_fn" and not fake._needs_grad:
             return Constant(None)
         raw = static(Fake, name)
         if raw is ABSENT:
@@ -457,7 +457,7 @@ class Attributes:
         raise self.missing(owner, name)
 
     def shape_of(self, owner):
-        shape = owner.fake.meta.shape
+        shape = owner.fake._meta.shape
         source = owner.source.attribute("shape", owner.source.covered)
         return Sequence(Size, [Lazy(size, source.item(str(k), source.covered)) if type(size) is int else self.from_python(size) for k, size in enumerate(shape)])
 

@@ -177,7 +177,7 @@ def register(function, name: str):
 
 def shared(inputs) -> bool:
     """Whether two of these tensors share memory, so that a write to one changes the other."""
-    storages = [id(x.storage) for x in inputs if isinstance(x, Tensor)]
+    storages = [id(x._storage) for x in inputs if isinstance(x, Tensor)]
     return len(set(storages)) < len(storages)
 
 

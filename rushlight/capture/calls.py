@@ -207,7 +207,7 @@ class Calls:
         operator_of_call = custom.operator(function, given)
         made = self.run_framework(operator_of_call, [self.from_python(g) for g in given if isinstance(g, Tensor)], {})
         for k in operator_of_call.facts["constant"]:
-            self.item(made, k).fake.needs_grad = 0
+            self.item(made, k).fake._needs_grad = 0
         return made
 
     def as_function(self, function) -> Function:

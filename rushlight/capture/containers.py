@@ -197,7 +197,7 @@ class Containers:
         if isinstance(value, View):
             return Constant(len(value.mapping.items))
         if isinstance(value, TensorValue):
-            if not value.fake.meta.shape:
+            if not value.fake._meta.shape:
                 return self.run_framework(len, [value], {})
             return self.from_python(value.fake.shape[0]) if value.source is None else self.item(self.shape_of(value), 0)
         if isinstance(value, (Object, Instance)):

@@ -23,7 +23,7 @@ class Body:
     def __init__(self, nodes, results, spec):
         self.nodes, self.results, self.spec = nodes, results, spec
 
-    metas = property(lambda self: [r.fake.meta for r in self.results])
+    metas = property(lambda self: [r.fake._meta for r in self.results])
 
     def reads(self, recorder, known) -> tuple:
         """(the nodes from outside that it reads, apart from those ``known``; the symbols in its arguments)."""
@@ -105,7 +105,7 @@ class Control:
         condition = self.recorder.lowered(self.operand(pred) if self.unknown(pred) else self.recorder.entered(pred.fake))
         bodies = [self.followed(function, given) for function in (true_fn, false_fn)]
         self.agree(bodies[0].spec, bodies[1].spec, *bodies)
-        grad = any(r.fake.needs_grad for body in bodies for r in body.results)
+        grad = any(r.fake._needs_grad for body in bodies for r in body.results)
         programs, arguments, _ = self.programs(bodies, [])
         return self.resulting(Chosen("cond", programs), (condition, *arguments), bodies, bodies[0].metas, grad, bodies[0].spec)
 
@@ -115,13 +115,13 @@ class Control:
             return self.inline(self.as_function(self.from_python(while_loop)), [cond_fn, body_fn, carried_inputs], {})
         more = self.expanded(additional_inputs) if additional_inputs is not None else []
         spec, carried = self.carried(Sequence(tuple, self.expanded(carried_inputs)))
-        flags = [v.fake.needs_grad for v in carried]
+        flags = [v.fake._needs_grad for v in carried]
         while True:
-            slots = [self.slot(v.fake.meta, wanted, v.fake.inputs) for v, wanted in zip(carried, flags)]
+            slots = [self.slot(v.fake._meta, wanted, v.fake.inputs) for v, wanted in zip(carried, flags)]
             given = [*self.tree_of(spec, iter(slots)).items, *more]
             test, body = self.followed(cond_fn, given), self.followed(body_fn, given)
             self.agree(spec, body.spec, body, slots)
-            found = [bool(r.fake.needs_grad or wanted) for r, wanted in zip(body.results, flags)]
+            found = [bool(r.fake._needs_grad or wanted) for r, wanted in zip(body.results, flags)]
             if found == list(map(bool, flags)):
                 break
             flags = found
@@ -134,26 +134,26 @@ class Control:
         """A scan: written out, unless it has many steps or as many as vary."""
         rows: list = []
         row_spec = self.flattened(xs, rows)
-        length = rows[0].fake.meta.shape[0]
+        length = rows[0].fake._meta.shape[0]
         if type(length) is int and length <= WRITTEN_OUT:
             return self.inline(self.as_function(self.from_python(steps)), [combine_fn, init, xs], {})
         spec, carried = self.carried(init)
         rows = [self.straight(row) for row in rows]
-        flags = [v.fake.needs_grad for v in carried]
+        flags = [v.fake._needs_grad for v in carried]
         while True:
-            slots = [self.slot(v.fake.meta, wanted, v.fake.inputs) for v, wanted in zip(carried, flags)]
-            places = [self.slot(v.fake.meta.like(tuple(v.fake.meta.shape[1:])), v.fake.needs_grad, v.fake.inputs) for v in rows]
+            slots = [self.slot(v.fake._meta, wanted, v.fake.inputs) for v, wanted in zip(carried, flags)]
+            places = [self.slot(v.fake._meta.like(tuple(v.fake._meta.shape[1:])), v.fake._needs_grad, v.fake.inputs) for v in rows]
             body = self.followed(combine_fn, [self.tree_of(spec, iter(slots)), self.tree_of(row_spec, iter(places))])
             if body.spec[0] is not tuple or len(body.spec[1]) != 2:
                 raise Break("RB007", "a function of a scan that does not give (carry, y)")
             self.agree(spec, body.spec[1][0], body, slots)
-            found = [bool(r.fake.needs_grad or wanted) for r, wanted in zip(body.results, flags)]
+            found = [bool(r.fake._needs_grad or wanted) for r, wanted in zip(body.results, flags)]
             if found == list(map(bool, flags)):
                 break
             flags = found
         programs, arguments, before = self.programs([body], [slots, places], [carried, rows])
         metas = [*body.metas[:len(slots)], *(m.like((length, *m.shape)) for m in body.metas[len(slots):])]
-        grad = any(flags) or any(r.fake.needs_grad for r in body.results)
+        grad = any(flags) or any(r.fake._needs_grad for r in body.results)
         return self.resulting(Scanned("scan", programs, before, len(carried), len(rows)), arguments, [body], metas, grad, body.spec)
 
     # --- trees of tensors -----------------------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ class Control:
 
     def agree(self, spec, other, body, values):
         """A Break where results are not nested, shaped and typed as those of another body, or as the values they come from."""
-        metas = values.metas if isinstance(values, Body) else [v.fake.meta for v in values]
+        metas = values.metas if isinstance(values, Body) else [v.fake._meta for v in values]
         same = all(tuple(a.shape) == tuple(b.shape) and a.dtype is b.dtype for a, b in zip(body.metas, metas))
         if spec != other or not same:
             raise Break("RB001", "control flow whose functions give tensors that are nested, shaped or typed differently")

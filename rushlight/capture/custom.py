@@ -41,7 +41,7 @@ def operator(function, args):
     ``constant`` among its facts holds the positions of results without gradient, once it was traced.
     """
     places = [k for k, a in enumerate(args) if isinstance(a, Tensor)]
-    flags = tuple(isinstance(a, Tensor) and bool(a.needs_grad) for a in args)
+    flags = tuple(isinstance(a, Tensor) and bool(a._needs_grad) for a in args)
     constant: set = set()
     args = [None if isinstance(a, Tensor) else a for a in args]
 

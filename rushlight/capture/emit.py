@@ -196,12 +196,12 @@ class Writer:
         return known
 
     def output(self, value):
-        if value.fake.needs_grad:
+        if value.fake._needs_grad:
             self.recorded = True
             if value.fake.node not in self.machine.recorder.leaves:
                 self.carrying.add(value.fake.node)
         if value.fake.like is state.parameter:
-            self.parameters[value.fake.node] = bool(value.fake.needs_grad)
+            self.parameters[value.fake.node] = bool(value.fake._needs_grad)
         return self.outputs.setdefault(value.fake.node, f"o{len(self.outputs)}")
 
     def all(self, values) -> str:
@@ -361,9 +361,9 @@ class Writer:
             owner, raw = machine.owners[owner_id, name]
             if isinstance(owner, TensorValue) and owner.source is None:
                 if owner.fake.node in self.outputs:
-                    lines.append(f"{self.write(owner)}.gradient = {self.write(value)}")
+                    lines.append(f"{self.write(owner)}._gradient = {self.write(value)}")
             elif isinstance(owner, TensorValue):
-                lines.append(f"{self.machine.place_of(owner)}.gradient = {self.write(value)}")
+                lines.append(f"{self.machine.place_of(owner)}._gradient = {self.write(value)}")
             elif isinstance(owner, Object):
                 place = self.write(owner)
                 if value is DELETED:
@@ -530,7 +530,7 @@ class Writer:
     def is_closed(self, node, alive) -> bool:
         """Whether the history of an output goes back only to leaves made here that are gone."""
         machine = self.machine
-        starts = [n for n, value in machine.inputs().items() if value.fake.needs_grad]
+        starts = [n for n, value in machine.inputs().items() if value.fake._needs_grad]
         return not machine.reach([*starts, *alive]).get(node) and bool(machine.reach(list(machine.recorder.leaves)).get(node))
 
     def read_after(self, node, other) -> bool:

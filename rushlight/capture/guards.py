@@ -27,7 +27,7 @@ class Described:
 
     def __init__(self, guard: Guard, constants):
         self.name, self.orig_guard = ", ".join(map(str, guard.sources)), guard
-        self.guard_type = "TENSOR_MATCH" if ".meta in " in guard.check or ".needs_grad" in guard.check else "EQUALS_MATCH"
+        self.guard_type = "TENSOR_MATCH" if "._meta in " in guard.check or "._needs_grad" in guard.check else "EQUALS_MATCH"
         roots = list(map(root_of, guard.sources))
         self.is_module = guard.covered
         self.is_global = not self.is_module and any(isinstance(constants[int(r.suffix[1:])], dict) for r in roots if r.suffix[:1] == "k")

@@ -42,7 +42,7 @@ class Hooks:
         recorder, node, hook = self.recorder, tensor.fake.node, self.force(hook)
         if isinstance(hook, Object) and not is_framework(getattr(hook.value, "__module__", "")) and inspect.isfunction(hook.value):
             hook = self.as_function(hook)
-        if node.op is None or not tensor.fake.needs_grad or node in recorder.bases or node in recorder.writers or not isinstance(hook, Function):
+        if node.op is None or not tensor.fake._needs_grad or node in recorder.bases or node in recorder.writers or not isinstance(hook, Function):
             raise Break("RB011", "register_hook() of a value from outside, or that shares memory")
         body, observed = None, not all(one.op.startswith(COMPUTING) for one in listing(hook.code).instructions)
         if not observed:
@@ -70,7 +70,7 @@ class Hooks:
     def retain_grad(self, tensor):
         """``tensor.retain_grad()``."""
         node = tensor.fake.node
-        if not tensor.fake.needs_grad:
+        if not tensor.fake._needs_grad:
             raise Break("RB007", "retain_grad() of a tensor that wants no gradient")
         if tensor.source is None and node not in self.recorder.leaves and not self.retains(tensor):
             self.observe(tensor, None)
@@ -109,7 +109,7 @@ class Hooks:
     def derivative(self, fake, hook):
         """What a hook makes of a gradient, as a Graph: of that, and of other values of the graph; None where it leaves it as it is."""
         recorder = self.recorder
-        gradient = recorder.fake(Node(recorder.name("g"), None, meta=fake.meta), fake.meta, False, fake.inputs)
+        gradient = recorder.fake(Node(recorder.name("g"), None, meta=fake._meta), fake._meta, False, fake.inputs)
         start, drawn = len(recorder.nodes), self.drawn
         self.computing = hook
         try:
@@ -122,7 +122,7 @@ class Hooks:
         if isinstance(result, Constant) and result.value is None:
             return None
         wrong = in_stages(nodes) or drawn != self.drawn or any(n in recorder.writers or any(expressions_in(n.args)) for n in nodes)
-        if wrong or not isinstance(result, TensorValue) or tuple(result.fake.meta.shape) != tuple(fake.meta.shape):
+        if wrong or not isinstance(result, TensorValue) or tuple(result.fake._meta.shape) != tuple(fake._meta.shape):
             raise Break("RB011", "a hook whose result is no gradient of the graph")
         within = {gradient.node, *nodes}
         outside = dict.fromkeys(n for node in nodes for n in nodes_in((node.args, tuple(node.params.values()))) if n not in within)

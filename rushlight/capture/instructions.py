@@ -188,7 +188,7 @@ class Instructions:
     def slice_bound(self, value):
         """A bound of a slice: a symbol where it varies."""
         value = self.force(value)
-        if isinstance(value, TensorValue) and not value.fake.meta.shape:
+        if isinstance(value, TensorValue) and not value.fake._meta.shape:
             value = self.force(self.number_in(value, int))
         return value.expr if isinstance(value, Number) and value.expr is not None else self.known(value)
 

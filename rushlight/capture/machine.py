@@ -199,14 +199,14 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
     def wrap_tensor(self, value, source):
         if overriding.kind_of(type(value)) != overriding.PLAIN:
             raise Break("RB014", f"{type(value).__name__}")
-        self.guard(f"type({{0}}) is {self.constant_name(type(value))} and {{0}}.needs_grad == {value.needs_grad}", source)
+        self.guard(f"type({{0}}) is {self.constant_name(type(value))} and {{0}}._needs_grad == {value._needs_grad}", source)
         free = self.entry.free_sizes(source, value) if "static" not in self.rules else frozenset()
-        fake = self.recorder.input(self.symbolic(value.meta, free, source), value.needs_grad, type(value))
+        fake = self.recorder.input(self.symbolic(value._meta, free, source), value._needs_grad, type(value))
         node = fake.node
         self.graph_inputs[node], self.real[node] = (str(source), source), value
-        check = self.checks[node] = TensorCheck(value.meta, free)
+        check = self.checks[node] = TensorCheck(value._meta, free)
         name = self.constant_name(check)
-        self.guard(f"{{0}}.meta in {name}.seen or {name}({{0}}.meta)", source)
+        self.guard(f"{{0}}._meta in {name}.seen or {name}({{0}}._meta)", source)
         made = fake.value = TensorValue(fake, source)
         made.real = value
         return made
@@ -244,7 +244,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
         known = self.wrapped.get(id(tensor))
         if known is None:
             source = self.constant_source(tensor)
-            fake = self.recorder.input(tensor.meta, tensor.needs_grad, type(tensor))
+            fake = self.recorder.input(tensor._meta, tensor._needs_grad, type(tensor))
             self.graph_inputs[fake.node] = str(source), source
             known = fake.value = self.wrapped[id(tensor)] = TensorValue(fake, source)
             known.real = tensor

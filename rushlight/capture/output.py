@@ -56,7 +56,7 @@ class Output:
     def formatted(self, value, specification):
         """``format(value, specification)`` of a number that data decide, or of a tensor that holds one."""
         if isinstance(value, TensorValue):
-            if value.fake.meta.shape:
+            if value.fake._meta.shape:
                 raise Break("RB003", "formatting a tensor")
             value = self.run_framework(type(value.fake).item, [value], {})
         return self.deferred("format({0}, {1})", [value, Constant(specification)], lambda: format(self.sample_of(value), specification))
@@ -94,7 +94,7 @@ class Output:
         """An argument of output as it is now."""
         value = self.force(value)
         if isinstance(value, TensorValue):
-            if value.fake.needs_grad or self.class_of(value) is not Tensor:
+            if value.fake._needs_grad or self.class_of(value) is not Tensor:
                 raise Break("RB009", "output of a tensor that has a history")
             return self.run_framework(OPS["clone"], [value], {})
         if isinstance(value, (Constant, Number, Deferred)):

@@ -44,12 +44,12 @@ class Fake(Tensor):
 
     def read(self):
         self.recorder.sizes_read.update(self.inputs)
-        return self.meta
+        return self._meta
 
     shape = property(lambda self: self.read().shape)
-    nbytes = property(lambda self: self.read().numel * self.meta.itemsize)
-    requires_grad = property(lambda self: bool(self.needs_grad), lambda self, wanted: self.recorder.require_grad(self, wanted))
-    is_leaf = property(lambda self: not self.needs_grad or self.node in self.recorder.leaves)
+    nbytes = property(lambda self: self.read().numel * self._meta.itemsize)
+    requires_grad = property(lambda self: bool(self._needs_grad), lambda self, wanted: self.recorder.require_grad(self, wanted))
+    is_leaf = property(lambda self: not self._needs_grad or self.node in self.recorder.leaves)
     data = property(lambda self: OPS["detach"](self), needs_data("setting .data", "RB011"))
     grad = property(needs_data("reading .grad", "RB011"), needs_data("setting .grad", "RB011"))
     grad_fn = property(needs_data("reading .grad_fn", "RB011"))
@@ -96,7 +96,7 @@ class Fake(Tensor):
         return Tensor.__len__(self)
 
     def __repr__(self):
-        return f"Fake({self.node.name}: {self.meta})"
+        return f"Fake({self.node.name}: {self._meta})"
 
     def __reduce_ex__(self, protocol):
         raise Break("RB001", "a tensor is copied or pickled")
@@ -104,7 +104,7 @@ class Fake(Tensor):
     def _become(self, view):
         if self.node.op is None:
             raise Break("RB011", "a tensor from outside changes its shape in place")
-        self.node, self.meta, self.inputs, self.needs_grad = view.node, view.meta, view.inputs, view.needs_grad
+        self.node, self._meta, self.inputs, self._needs_grad = view.node, view._meta, view.inputs, view._needs_grad
 
     __hash__ = Tensor.__hash__
 
@@ -144,7 +144,7 @@ def infer(op, args, kwargs, symbolic=False) -> Inference:
     def key_of(value):
         if isinstance(value, Tensor):
             tensors.append(value)
-            return value.meta, getattr(value, "weak", False)
+            return value._meta, getattr(value, "weak", False)
         if isinstance(value, (list, tuple)):
             return type(value), *map(key_of, value)
         return type(value), value
@@ -165,7 +165,7 @@ def inference(op, args, kwargs) -> Inference:
 
     def enter(value):
         if isinstance(value, Tensor):
-            entered.append(trace.input(value.meta, weak=getattr(value, "weak", False)))
+            entered.append(trace.input(value._meta, weak=getattr(value, "weak", False)))
             return entered[-1]
         if type(value) in (list, tuple, Size):
             return tuple(map(enter, value)) if type(value) is not list else list(map(enter, value))
@@ -178,9 +178,9 @@ def inference(op, args, kwargs) -> Inference:
         results = op.body(*positional, **keywords) if op.kind is None else trace.call(op, positional, keywords)
     several = isinstance(results, (tuple, list))
     results = list(results) if several else [results]
-    if any(not isinstance(r, Traced) or not isinstance(r.meta, Meta) for r in results):
+    if any(not isinstance(r, Traced) or not isinstance(r._meta, Meta) for r in results):
         raise Break("RB012", f"{op.name}() has a result whose size is not known before it runs")
-    if any(isinstance(size, Tensor) for r in results for size in r.meta.shape):
+    if any(isinstance(size, Tensor) for r in results for size in r._meta.shape):
         raise ValueNeeded(f"{op.name}: a size is a tensor")
     writes = [nodes.index(node) for node, _ in trace.written()] if into is None else [into]
     same = [position(result, entered, nodes) for result in results]
@@ -190,7 +190,7 @@ def inference(op, args, kwargs) -> Inference:
     if op.facts.get("view") and not several and same == [None]:
         root, _ = alias_of(results[0].node, nodes)
         base = nodes.index(root) if root is not None else None
-    return Inference([r.meta for r in results], several, same, base, writes)
+    return Inference([r._meta for r in results], several, same, base, writes)
 
 
 def position(result, entered, nodes):
@@ -234,7 +234,7 @@ class Recorder(Interpreter):
 
     def fake(self, node: Node, meta, needs_grad, inputs, like=Tensor) -> Fake:
         made = blank(Fake)
-        made.meta, made.itemsize, made.needs_grad = meta, meta.itemsize, int(needs_grad)
+        made._meta, made.itemsize, made._needs_grad = meta, meta.itemsize, int(needs_grad)
         made.node, made.recorder, made.inputs, made.like = node, self, inputs, like
         return made
 
@@ -254,9 +254,9 @@ class Recorder(Interpreter):
 
     def shifted(self, position: Fake, blocks: int) -> Fake:
         """A place further on in the random stream."""
-        node = Node(self.name("s"), SHIFT, (position.node, blocks), meta=position.meta, where=self.where())
+        node = Node(self.name("s"), SHIFT, (position.node, blocks), meta=position._meta, where=self.where())
         self.nodes.append(node)
-        made = self.fake(node, position.meta, False, frozenset())
+        made = self.fake(node, position._meta, False, frozenset())
         made.weak = True
         return made
 
@@ -295,7 +295,7 @@ class Recorder(Interpreter):
     def into(self, out, op, args, kwargs):
         """A call with ``out=``: the result is copied there, if it has that shape."""
         result = self.call(op, args, kwargs)
-        if not isinstance(out, Fake) or not isinstance(result, Fake) or out.meta.shape != result.meta.shape or out.needs_grad or result.needs_grad:
+        if not isinstance(out, Fake) or not isinstance(result, Fake) or out._meta.shape != result._meta.shape or out._needs_grad or result._needs_grad:
             raise Break("RB001", f"{op.name}() with out=")
         return OPS["copy_"](out, result)
 
@@ -307,33 +307,33 @@ class Recorder(Interpreter):
         if not isinstance(value, Tensor):
             return value
         value = value if isinstance(value, Fake) else self.lift(value)
-        if not state.grad and value.needs_grad:
+        if not state.grad and value._needs_grad:
             return self.cut(value)
         return value
 
     def cut(self, value: Fake) -> Fake:
         detach = OPS["detach"]
-        node = Node(self.name("t"), detach, (value.node,), {}, value.meta, where=self.where())
+        node = Node(self.name("t"), detach, (value.node,), {}, value._meta, where=self.where())
         self.nodes.append(node)
         self.bases[node] = value.node
-        made = self.fake(node, value.meta, False, value.inputs)
+        made = self.fake(node, value._meta, False, value.inputs)
         made.original = value
         return made
 
     def require_grad(self, fake: Fake, wanted):
         """``requires_grad`` is set: a tensor made here becomes a leaf."""
-        if bool(wanted) == bool(fake.needs_grad):
+        if bool(wanted) == bool(fake._needs_grad):
             return
         node = fake.node
         if not wanted or self.facts is None or node.op is None or not fake.dtype.is_floating_point:
             raise Break("RB011", "setting requires_grad")
-        fake.node = made = self.node(leaf, (node,), fake.meta)
+        fake.node = made = self.node(leaf, (node,), fake._meta)
         shares = node in self.bases or node in self.bases.values()
-        fake.needs_grad, self.leaves[made] = 1, Leaf(fake, self.root(node) if shares else None, node, self.place())
+        fake._needs_grad, self.leaves[made] = 1, Leaf(fake, self.root(node) if shares else None, node, self.place())
 
     def parameter(self, fake: Fake, like, wanted) -> Fake:
         """A tensor made here as a parameter, a leaf if it is ``wanted`` to be one."""
-        made = self.fake(fake.node, fake.meta, False, fake.inputs, like)
+        made = self.fake(fake.node, fake._meta, False, fake.inputs, like)
         self.require_grad(made, wanted)
         return made
 
@@ -352,7 +352,7 @@ class Recorder(Interpreter):
         meta = tuple(found.metas) if found.several else found.metas[0]
         node = Node(self.name("t"), op, self.lowered(args), {k: self.lowered(v) for k, v in kwargs.items()}, meta, where=self.where())
         self.nodes.append(node)
-        grad = bool(state.grad and any(f.needs_grad for f in fakes) and not op.facts.get("detaches"))
+        grad = bool(state.grad and any(f._needs_grad for f in fakes) and not op.facts.get("detaches"))
         if found.writes:
             self.written(node, [getattr(fakes[k], "original", fakes[k]) for k in found.writes], grad)
         if found.base is not None:
@@ -411,7 +411,7 @@ class Recorder(Interpreter):
         for target in targets:
             self.known = {n: v for n, v in self.known.items() if self.root(n) is not self.root(target.node)}
             if grad:
-                target.needs_grad = 1
+                target._needs_grad = 1
                 self.history |= self.root(target.node).op is None
 
     def root(self, node):
@@ -453,7 +453,7 @@ class Recorder(Interpreter):
 
     def item(self, tensor: Fake):
         """The only element: a symbol for an int, a weak tensor for a float."""
-        if self.facts is None or tensor.weak or tensor.dtype is bool_ or tensor.dtype.is_complex or tensor.meta.shape and tensor.numel() != 1:
+        if self.facts is None or tensor.weak or tensor.dtype is bool_ or tensor.dtype.is_complex or tensor._meta.shape and tensor.numel() != 1:
             raise Break("RB003", "item()")
         if tensor.dtype.is_floating_point:
             return self.read_once((ITEM, tensor.node), lambda: self.reading(ITEM, (tensor.node,), float))
@@ -496,7 +496,7 @@ class Recorder(Interpreter):
         inputs = frozenset().union(*(f.inputs for f in fakes_in((args, tuple(kwargs.values())))))
         results = tuple(self.result(node, k, meta, None, (), False, inputs, several) for k, meta in enumerate(metas if several else (metas,)))
         for symbol in unknown:
-            shown, dim = next((r, k) for r in results for k, n in enumerate(r.meta.shape) if n is symbol)
+            shown, dim = next((r, k) for r in results for k, n in enumerate(r._meta.shape) if n is symbol)
             self.facts.unbacked[symbol] = made = Node(symbol.arg[0], SIZE, (shown.node, dim), {}, NUMBER_METAS[int], where=node.where)
             self.nodes.append(made)
         self.symbolic = True

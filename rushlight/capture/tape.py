@@ -83,7 +83,7 @@ class Tape:
                 if step.saved is None:
                     freed(step)
                 for k, value in enumerate(step.saved):
-                    if isinstance(value, Tensor) and value.storage.version != step.versions[k]:
+                    if isinstance(value, Tensor) and value._storage.version != step.versions[k]:
                         stale(step, k)
             out.append(step.saved if step.kind == DERIVED else ())
         return tuple(out)
@@ -148,7 +148,7 @@ def zero(metas, k):
 
 def leaf_of(step):
     leaf = step.variable
-    return leaf, tuple((leaf.hooks or {}).values()), tuple(getattr(leaf, "_post_accumulate_hooks", {}).values())
+    return leaf, tuple((leaf._hooks or {}).values()), tuple(getattr(leaf, "_post_accumulate_hooks", {}).values())
 
 
 class Compiled:

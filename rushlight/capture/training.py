@@ -44,7 +44,7 @@ class Training:
     # --- backward -------------------------------------------------------------------------------------------------------------------
     def leaves_of(self, outputs):
         """The leaves that a backward pass from these nodes reaches, in the order in which they were met."""
-        inputs = {node: value for node, value in self.inputs().items() if value.fake.needs_grad}
+        inputs = {node: value for node, value in self.inputs().items() if value.fake._needs_grad}
         inputs.update((node, self.from_python(made.fake)) for node, made in self.recorder.leaves.items())
         found = self.reach(inputs)
         reached = frozenset().union(*(found.get(o, ()) for o in outputs))
@@ -71,7 +71,7 @@ class Training:
         if leaf.source is None:
             return (), ()
         real, source = leaf.real, leaf.source
-        hooks = tuple((real.hooks or {}).values()), tuple(getattr(real, "_post_accumulate_hooks", {}).values())
+        hooks = tuple((real._hooks or {}).values()), tuple(getattr(real, "_post_accumulate_hooks", {}).values())
         self.guard(f"{self.constant_name(same_hooks)}({{0}}, {self.constant_name(hooks)})", source)
         return hooks
 
@@ -79,7 +79,7 @@ class Training:
         """A node of gradients; one TensorValue for each input."""
         recorder = self.recorder
         arguments = tuple(o.fake.node for o in outputs), tuple(w and w.fake.node for w in weights), tuple(i.fake.node for i in inputs), again, recorded
-        metas = tuple(i.fake.meta.like(tuple(i.fake.meta.shape)) for i in inputs)
+        metas = tuple(i.fake._meta.like(tuple(i.fake._meta.shape)) for i in inputs)
         node = recorder.node(gradients, arguments, metas)
         if not again:
             self.used.add(node)
@@ -93,7 +93,7 @@ class Training:
         weights = [None if isinstance(self.force(w), Constant) else self.force(w) for w in given]
         for output, weight in zip(outputs, weights):
             fake = output.fake
-            if not fake.needs_grad or weight is None and fake.numel() != 1 or weight is not None and (not isinstance(weight, TensorValue) or tuple(weight.fake.shape) != tuple(fake.shape)):
+            if not fake._needs_grad or weight is None and fake.numel() != 1 or weight is not None and (not isinstance(weight, TensorValue) or tuple(weight.fake.shape) != tuple(fake.shape)):
                 raise Break("RB007", "backward() that raises")
         return weights
 
@@ -147,7 +147,7 @@ class Training:
         """A gradient added to what was there before, if anything was."""
         if not isinstance(before, TensorValue):
             return gradient
-        if recorded or before.fake.needs_grad:
+        if recorded or before.fake._needs_grad:
             return self.run_framework(OPS["add"], [before, gradient], {})
         with recording(False):
             return self.run_framework(OPS["add_"], [before, gradient], {})
@@ -169,7 +169,7 @@ class Training:
 
     def dependent(self, outputs, inputs) -> list:
         """Whether each of these inputs is used for the outputs, by way of gradients."""
-        if any(not i.fake.needs_grad for i in inputs):
+        if any(not i.fake._needs_grad for i in inputs):
             raise Break("RB007", "autograd.grad() that raises")
         for value in inputs:
             self.check_written(value, outputs)
@@ -308,7 +308,7 @@ class Training:
     def zero(self, gradient):
         """Fills a gradient with zeros where it lies, if there is one."""
         if isinstance(gradient, TensorValue):
-            if gradient.fake.needs_grad:
+            if gradient.fake._needs_grad:
                 raise Break("RB001", "zero_grad(set_to_none=False) of gradients that have a history")
             with recording(False):
                 self.run_framework(OPS["zero_"], [gradient], {})
@@ -322,9 +322,9 @@ def detaches(node) -> bool:
 
 def same_hooks(leaf, hooks) -> bool:
     """Whether a leaf has these hooks on its gradient, and these after accumulation."""
-    if leaf.hooks is None and "_post_accumulate_hooks" not in leaf.__dict__:
+    if leaf._hooks is None and "_post_accumulate_hooks" not in leaf.__dict__:
         return hooks == ((), ())
-    return hooks == (tuple((leaf.hooks or {}).values()), tuple(getattr(leaf, "_post_accumulate_hooks", {}).values()))
+    return hooks == (tuple((leaf._hooks or {}).values()), tuple(getattr(leaf, "_post_accumulate_hooks", {}).values()))
 
 
 def kept(value):

@@ -59,13 +59,13 @@ def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, mem
             pass
         else:
             raise TypeError(f"to() received an invalid argument of type {value.__class__.__name__}")
-    where = self.meta.device if device is None else devices.placed(device)
-    if where is not self.meta.device:
-        if self.meta.device.type == "meta":
+    where = self._meta.device if device is None else devices.placed(device)
+    if where is not self._meta.device:
+        if self._meta.device.type == "meta":
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
-        return empty_of(Meta(tuple(self.shape), self.meta.strides, dtype or self.dtype, where))
+        return empty_of(Meta(tuple(self.shape), self._meta.strides, dtype or self.dtype, where))
     out = self
-    if dtype is not None and dtype is not self.meta.dtype:
+    if dtype is not None and dtype is not self._meta.dtype:
         out = OPS["_to_dtype"](self, dtype)
     if memory_format in (channels_last, channels_last_3d):
         out = out if out.is_contiguous(memory_format=memory_format) and out.stride(1) == 1 else OPS["clone"](out, memory_format=memory_format)
@@ -168,16 +168,16 @@ def new(self, *args):
 def _data(self):
     """The same memory without history, and with a version counter of its own: writes through it go unnoticed."""
     out = alias(self)
-    if self.storage is not None and self.device.type != "meta":
-        out.storage = borrowed(self.storage.address, self.storage.nbytes, self.storage)
-        out.storage.version = UNCOUNTED if self.is_inference() else 0
+    if self._storage is not None and self.device.type != "meta":
+        out._storage = borrowed(self._storage.address, self._storage.nbytes, self._storage)
+        out._storage.version = UNCOUNTED if self.is_inference() else 0
     return out
 
 
 def _set_data(self, value):
     if not isinstance(value, Tensor):
         raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-    self.storage, self.offset, self.meta, self.itemsize = value.storage, value.offset, value.meta, value.itemsize
+    self._storage, self._offset, self._meta, self.itemsize = value._storage, value._offset, value._meta, value.itemsize
     Epoch.value += 1
 
 
@@ -187,9 +187,9 @@ Tensor.data = property(_data, _set_data)
 @attach
 def detach_(self):
     """Cuts this tensor off from the gradient, in place.  RuntimeError for a view: its base would still have the history."""
-    if self.base is not None:
+    if self._base is not None:
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
-    self.step, self.output, self.needs_grad = None, 0, 0
+    self._step, self._output, self._needs_grad = None, 0, 0
     return self
 
 
@@ -207,35 +207,35 @@ def __reversed__(self):
 
 def copied_memory(tensor: Tensor, memo: dict):
     """(storage, offset, Meta) of a deep copy: tensors that share memory share that of their copies, too."""
-    storage = tensor.storage
-    if storage is None or tensor.meta.device.type == "meta" or tensor.offset + span(tensor.meta.shape, tensor.meta.strides) > storage.nbytes // tensor.itemsize:
+    storage = tensor._storage
+    if storage is None or tensor._meta.device.type == "meta" or tensor._offset + span(tensor._meta.shape, tensor._meta.strides) > storage.nbytes // tensor.itemsize:
         with recording(False):
             copied = OPS["clone"](tensor)
-        return copied.storage, copied.offset, copied.meta
+        return copied._storage, copied._offset, copied._meta
     found = memo.get(id(storage))
     if found is None:
-        found = memo[id(storage)] = empty((storage.nbytes,), dtypes.uint8).storage
+        found = memo[id(storage)] = empty((storage.nbytes,), dtypes.uint8)._storage
         ctypes.memmove(found.address, storage.address, storage.nbytes)
         memo.setdefault(id(memo), []).append(storage)  # as copy does: what lives keeps its id
-    return found, tensor.offset, tensor.meta
+    return found, tensor._offset, tensor._meta
 
 
 @attach
 def __deepcopy__(self, memo):
     if id(self) in memo:
         return memo[id(self)]
-    if self.step is not None:
+    if self._step is not None:
         raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. If you were "
                            "attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage")
     storage, offset, meta = copied_memory(self, memo)
     out = wrap(storage, offset, meta, meta.itemsize)
     if self.__class__ is not Tensor:
         out = blank(self.__class__)
-        out.storage, out.offset, out.meta, out.itemsize = storage, offset, meta, meta.itemsize
-    out.needs_grad = self.needs_grad
+        out._storage, out._offset, out._meta, out.itemsize = storage, offset, meta, meta.itemsize
+    out._needs_grad = self._needs_grad
     out.__dict__.update(__import__("copy").deepcopy(self.__dict__, memo))
-    if self.gradient is not None:
-        out.gradient = __deepcopy__(self.gradient, memo)
+    if self._gradient is not None:
+        out._gradient = __deepcopy__(self._gradient, memo)
     memo[id(self)] = out
     return out
 
@@ -249,8 +249,8 @@ def rebuild(kind, array, dtype, requires_grad, attributes):
         view_memory(made, dtype.numpy)[...] = array
     out = made if kind is Tensor else blank(kind)
     if out is not made:
-        out.storage, out.offset, out.meta, out.itemsize = made.storage, made.offset, made.meta, made.itemsize
-    out.needs_grad = requires_grad
+        out._storage, out._offset, out._meta, out.itemsize = made._storage, made._offset, made._meta, made.itemsize
+    out._needs_grad = requires_grad
     out.__dict__.update(attributes)
     return out
 
@@ -258,9 +258,9 @@ def rebuild(kind, array, dtype, requires_grad, attributes):
 @attach
 def __reduce_ex__(self, protocol):
     from .exchange import view_memory
-    if self.step is not None:
+    if self._step is not None:
         raise RuntimeError("Pickling of non-leaf tensors is not supported: detach() first")
-    return rebuild, (self.__class__, view_memory(self, self.dtype.numpy).copy(), self.dtype, self.needs_grad, dict(self.__dict__))
+    return rebuild, (self.__class__, view_memory(self, self.dtype.numpy).copy(), self.dtype, self._needs_grad, dict(self.__dict__))
 
 
 class UntypedStorage:
@@ -278,13 +278,13 @@ class UntypedStorage:
     @property
     def bytes(self) -> Tensor:
         """The bytes as a uint8 tensor over the same memory."""
-        return wrap(self._tensor.storage, 0, Meta.of((self.nbytes(),), dtypes.uint8), 1)
+        return wrap(self._tensor._storage, 0, Meta.of((self.nbytes(),), dtypes.uint8), 1)
 
     def data_ptr(self):
-        return self._tensor.storage.address
+        return self._tensor._storage.address
 
     def nbytes(self):
-        return self._tensor.storage.nbytes
+        return self._tensor._storage.nbytes
 
     size = __len__ = nbytes
     device = property(lambda self: self._tensor.device)
@@ -293,7 +293,7 @@ class UntypedStorage:
         found = self.bytes[index]
         if not isinstance(index, slice):
             return int(found)
-        part = borrowed(found.storage.address + found.offset, found.numel(), found.storage)
+        part = borrowed(found._storage.address + found._offset, found.numel(), found._storage)
         return UntypedStorage(wrap(part, 0, Meta.of((part.nbytes,), dtypes.uint8), 1))
 
     def untyped(self):
@@ -318,7 +318,7 @@ def is_same_size(self, other):
 
 
 attach(is_same_size)
-Tensor.is_set_to = lambda self, other: self.storage is other.storage and self.meta is other.meta and self.offset == other.offset
+Tensor.is_set_to = lambda self, other: self._storage is other._storage and self._meta is other._meta and self._offset == other._offset
 Tensor.T = property(lambda self: OPS["permute"](self, tuple(reversed(range(self.dim())))))
 Tensor.mT = property(lambda self: OPS["transpose"](self, -2, -1))
 Tensor.H = property(lambda self: OPS["adjoint"](self) if self.dim() else self)

@@ -44,7 +44,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
 
 def to_numpy(tensor: Tensor) -> np.ndarray:
     """An array that shares memory with a tensor."""
-    meta = tensor.meta
+    meta = tensor._meta
     if not meta.dtype.in_numpy:
         raise TypeError(f"Got unsupported ScalarType {dtypes.type_name(meta.dtype)}: NumPy has no such type; use .float() or .view({meta.dtype.numpy.name}) first")
     if meta.device.type == "meta":
@@ -54,25 +54,25 @@ def to_numpy(tensor: Tensor) -> np.ndarray:
 
 def view_memory(tensor: Tensor, element) -> np.ndarray:
     """The tensor's memory as an array, which keeps the storage alive."""
-    meta = tensor.meta
+    meta = tensor._meta
     if meta.numel == 0:
         return np.empty(meta.shape, element)
     interface = {"version": 3, "shape": tuple(meta.shape), "typestr": element.str, "data": (address(tensor), False),
                  "strides": tuple(s * meta.itemsize for s in meta.strides)}
-    return np.asarray(Memory(tensor.storage, interface))
+    return np.asarray(Memory(tensor._storage, interface))
 
 
 @attach
 def numpy(self, *, force=False) -> np.ndarray:
     """The elements as an array that shares memory."""
-    if self.needs_grad and not force:
+    if self._needs_grad and not force:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     return to_numpy(self)
 
 
 @attach
 def __array__(self, dtype=None, copy=None):
-    if self.needs_grad:
+    if self._needs_grad:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     array = to_numpy(self)
     return array if dtype is None else array.astype(dtype, copy=False)
@@ -80,9 +80,9 @@ def __array__(self, dtype=None, copy=None):
 
 def values_of(tensor: Tensor) -> np.ndarray:
     """The elements as Python-convertible NumPy values (bfloat16 and floats of a byte widened)."""
-    if tensor.storage is None:
+    if tensor._storage is None:
         tensor = tensor.concrete()
-    dtype = tensor.meta.dtype
+    dtype = tensor._meta.dtype
     return to_numpy(tensor) if dtype.in_numpy else widen(view_memory(tensor, dtype.numpy), dtype)
 
 
@@ -92,12 +92,12 @@ CELLS = {float32: ctypes.c_float, float64: ctypes.c_double, int64: ctypes.c_int6
 @attach
 def item(self):
     """The only element as a Python number."""
-    if self.meta.numel != 1:
-        raise RuntimeError(f"a Tensor with {self.meta.numel} elements cannot be converted to Scalar")
-    if self.meta.device.type == "meta":
+    if self._meta.numel != 1:
+        raise RuntimeError(f"a Tensor with {self._meta.numel} elements cannot be converted to Scalar")
+    if self._meta.device.type == "meta":
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
-    cell = CELLS.get(self.meta.dtype)
-    if cell is not None and self.storage is not None:
+    cell = CELLS.get(self._meta.dtype)
+    if cell is not None and self._storage is not None:
         return cell.from_address(address(self)).value
     return values_of(self).reshape(-1)[0].item()
 
@@ -110,17 +110,17 @@ def tolist(self):
 
 @attach
 def __bool__(self):
-    if self.meta.numel > 1:
+    if self._meta.numel > 1:
         raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
-    if self.meta.numel == 0:
+    if self._meta.numel == 0:
         raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
     return bool(self.item())
 
 
 def number(tensor, kind):
     """The only element as a number of Python's, of one kind or (None) its own.  ValueError where there are several, RuntimeError where it has an imaginary part."""
-    if tensor.meta.numel != 1:
-        raise ValueError(f"only one element tensors can be converted to Python scalars, not one of shape {list(tensor.meta.shape)}")
+    if tensor._meta.numel != 1:
+        raise ValueError(f"only one element tensors can be converted to Python scalars, not one of shape {list(tensor._meta.shape)}")
     value = tensor.item()
     if isinstance(value, complex) and kind is not None:
         if value.imag:
@@ -146,7 +146,7 @@ def __complex__(self):
 
 @attach
 def __index__(self):
-    value = self.item() if self.meta.numel == 1 else None
+    value = self.item() if self._meta.numel == 1 else None
     if not isinstance(value, int):
         raise TypeError("only integer tensors of a single element can be converted to an index")
     return int(value)
@@ -260,8 +260,8 @@ def made_of(cls, *args, device=None):
 
 def filled_in(self, *args, **names):
     """Calling the class without arguments makes a tensor without elements; one that is made already stays as it is."""
-    if self.meta is None:
-        self.storage, self.offset, self.meta, self.itemsize = (getattr(empty((0,), dtypes.Defaults.floating), name) for name in ("storage", "offset", "meta", "itemsize"))
+    if self._meta is None:
+        self._storage, self._offset, self._meta, self.itemsize = (getattr(empty((0,), dtypes.Defaults.floating), name) for name in ("_storage", "_offset", "_meta", "itemsize"))
 
 
 @attach
@@ -362,7 +362,7 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False) -> Ten
 
 @attach
 def __dlpack__(self, stream=None, **kwargs):
-    if self.needs_grad:
+    if self._needs_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     return to_numpy(self).__dlpack__()
 

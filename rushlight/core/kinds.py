@@ -20,7 +20,7 @@ P = Primitives()
 
 def is_tensor(value) -> bool:
     """Whether a rule's argument is a tensor-like value rather than a Python number."""
-    return hasattr(value, "meta")
+    return hasattr(value, "_meta")
 
 
 def shape_of(value):

@@ -13,7 +13,7 @@ from .tensor import attach, blank
 
 PLAIN, FUNCTION, DISPATCH = 0, 1, 2
 KINDS: dict[type, int] = {}  # what is known of the classes seen as arguments
-FIELDS = ("storage", "offset", "itemsize", "meta", "needs_grad", "output", "step", "base", "seen")
+FIELDS = ("_storage", "_offset", "itemsize", "_meta", "_needs_grad", "_output", "_step", "_base", "_seen")
 READING = ("item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__array__")
 
 
@@ -181,7 +181,7 @@ def as_subclass(self, cls):
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise TypeError(f"as_subclass() takes a subclass of Tensor, not {cls!r}")
     from .op import OPS
-    source = OPS["view_as"](self, self) if self.needs_grad and self.step is None and interpret.is_recording() else self
+    source = OPS["view_as"](self, self) if self._needs_grad and self._step is None and interpret.is_recording() else self
     made = blank(cls)
     for name in FIELDS:
         setattr(made, name, getattr(source, name))
@@ -276,7 +276,7 @@ def make_subclass(cls, data, require_grad=False, *, dispatch_sizes_strides_polic
     if not isinstance(data, Tensor):
         raise TypeError(f"_make_subclass() takes a Tensor, not {type(data).__name__}")
     made = blank(cls)
-    made.storage, made.offset, made.meta, made.itemsize = data.storage, data.offset, data.meta, data.itemsize
+    made._storage, made._offset, made._meta, made.itemsize = data._storage, data._offset, data._meta, data.itemsize
     made.requires_grad = require_grad
     return made
 
@@ -290,7 +290,7 @@ def make_wrapper_subclass(cls, size, strides=None, storage_offset=None, memory_f
         raise RuntimeError(f"_make_wrapper_subclass() needs a class with __torch_dispatch__, which {cls.__name__} lacks: operators could only read memory that "
                            "it does not have")
     made = make_subclass(cls, empty(size, dtype or Defaults.floating, strides, device))
-    made.offset = storage_offset or 0
+    made._offset = storage_offset or 0
     made.requires_grad = requires_grad
     return made
 

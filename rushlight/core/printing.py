@@ -106,7 +106,7 @@ def __repr__(self, *, tensor_contents=None):
     from .exchange import values_of
     prefix = "tensor("
     suffixes = []
-    if self.meta.device.type == "meta":
+    if self._meta.device.type == "meta":
         body = "..."
         suffixes += ["device='meta'", f"size={tuple(self.shape)}"]
         if self.dtype is not dtypes.Defaults.floating:
@@ -126,9 +126,9 @@ def __repr__(self, *, tensor_contents=None):
         usual = (dtypes.Defaults.floating, dtypes.int64, dtypes.bool_, dtypes.Defaults.floating.to_complex())
         if self.dtype not in usual:
             suffixes.append(f"dtype={self.dtype}")
-    if self.step is not None:
+    if self._step is not None:
         suffixes.append(f"grad_fn=<{repr(self.grad_fn).split()[0][1:]}>")
-    elif self.needs_grad:
+    elif self._needs_grad:
         suffixes.append("requires_grad=True")
     return add_suffixes(prefix + body, suffixes, len(prefix))
 

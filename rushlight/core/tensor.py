@@ -72,51 +72,51 @@ def borrowed(address: int, nbytes: int, owner) -> Storage:
 
 def alias(tensor: Tensor, meta: Meta | None = None, offset: int | None = None) -> Tensor:
     """Another tensor over the same memory, without history."""
-    meta = meta or tensor.meta
-    return wrap(tensor.storage, tensor.offset if offset is None else offset, meta, meta.itemsize)
+    meta = meta or tensor._meta
+    return wrap(tensor._storage, tensor._offset if offset is None else offset, meta, meta.itemsize)
 
 
 def address(tensor: Tensor) -> int:
     """Where the first element lies."""
-    return tensor.storage.address + tensor.offset * tensor.itemsize
+    return tensor._storage.address + tensor._offset * tensor.itemsize
 
 
 # --- metadata ------------------------------------------------------------------------------------------------------------------
 @attach
 @property
 def shape(self) -> Size:
-    return self.meta.shape
+    return self._meta.shape
 
 
 @attach
 @property
 def dtype(self) -> dtypes.dtype:
-    return self.meta.dtype
+    return self._meta.dtype
 
 
 @attach
 @property
 def device(self) -> Device:
-    return self.meta.device
+    return self._meta.device
 
 
 @attach
 @property
 def ndim(self) -> int:
-    return len(self.meta.shape)
+    return len(self._meta.shape)
 
 
 @attach
 def dim(self) -> int:
-    return len(self.meta.shape)
+    return len(self._meta.shape)
 
 
 @attach
 def size(self, dim=None):
     """The shape, or the size of one dimension."""
     if dim is None:
-        return self.meta.shape
-    return self.meta.shape[wrapped(dim, len(self.meta.shape))]
+        return self._meta.shape
+    return self._meta.shape[wrapped(dim, len(self._meta.shape))]
 
 
 def wrapped(dim: int, rank: int) -> int:
@@ -133,7 +133,7 @@ def wrapped(dim: int, rank: int) -> int:
 
 def refuse_where(condition: Tensor, error: Exception):
     """Raises the error where a condition holds for an element; a captured program does so when it runs."""
-    while condition.storage is None and hasattr(condition, "value"):
+    while condition._storage is None and hasattr(condition, "value"):
         condition = condition.value
     refuse = getattr(condition, "refuse", None)
     if refuse is not None:
@@ -146,13 +146,13 @@ def refuse_where(condition: Tensor, error: Exception):
 def stride(self, dim=None):
     """Strides in elements, or that of one dimension."""
     if dim is None:
-        return tuple(self.meta.strides)
-    return self.meta.strides[wrapped(dim, len(self.meta.shape))]
+        return tuple(self._meta.strides)
+    return self._meta.strides[wrapped(dim, len(self._meta.shape))]
 
 
 @attach
 def numel(self) -> int:
-    return self.meta.numel
+    return self._meta.numel
 
 
 Tensor.nelement = numel
@@ -161,35 +161,32 @@ Tensor.nelement = numel
 @attach
 def element_size(self) -> int:
     """Bytes of one element."""
-    return self.meta.itemsize
+    return self._meta.itemsize
 
 
 @attach
 @property
 def nbytes(self) -> int:
-    return self.meta.numel * self.meta.itemsize
+    return self._meta.numel * self._meta.itemsize
 
 
-Tensor.itemsize_ = property(lambda self: self.meta.itemsize)
+Tensor.itemsize_ = property(lambda self: self._meta.itemsize)
 
 
 @attach
 def _is_view(self) -> bool:
-    return self.base is not None
-
-
-Tensor._base = property(lambda self: self.base)
+    return self._base is not None
 
 
 @attach
 def storage_offset(self) -> int:
-    return self.offset
+    return self._offset
 
 
 @attach
 def data_ptr(self) -> int:
     """The address of the first element; 0 for an empty tensor."""
-    return address(self) if self.meta.numel and self.meta.device.type != "meta" else 0
+    return address(self) if self._meta.numel and self._meta.device.type != "meta" else 0
 
 
 @attach
@@ -197,23 +194,23 @@ def is_contiguous(self, memory_format=None) -> bool:
     """Whether elements lie in row-major order, or in the order of ``memory_format``."""
     if memory_format is not None and memory_format.name.startswith("channels_last"):
         rank = 4 if memory_format.name == "channels_last" else 5
-        return self.ndim == rank and is_channels_last(self.meta)
-    return self.meta.contiguous
+        return self.ndim == rank and is_channels_last(self._meta)
+    return self._meta.contiguous
 
 
 @attach
 def is_floating_point(self) -> bool:
-    return self.meta.dtype.is_floating_point
+    return self._meta.dtype.is_floating_point
 
 
 @attach
 def is_complex(self) -> bool:
-    return self.meta.dtype.is_complex
+    return self._meta.dtype.is_complex
 
 
 @attach
 def is_signed(self) -> bool:
-    return self.meta.dtype.is_signed
+    return self._meta.dtype.is_signed
 
 
 @attach
@@ -224,16 +221,16 @@ def get_device(self) -> int:
 @attach
 def is_inference(self) -> bool:
     """Whether the tensor's memory was made in inference mode: nobody counts what is written there."""
-    return self.storage.version < 0
+    return self._storage.version < 0
 
 
 @attach
 @property
 def _version(self) -> int:
     """How often the tensor's memory was written.  InferenceTensorError for an inference tensor."""
-    if self.storage.version < 0:
+    if self._storage.version < 0:
         raise InferenceTensorError("the version of an inference tensor is asked for: Inference tensors do not track version counter", "a tensor made outside of inference mode", CLONE)
-    return self.storage.version
+    return self._storage.version
 
 
 CLONE = "take a clone() of it outside of inference_mode(), or compute it under no_grad() instead"
@@ -247,7 +244,7 @@ def unwritable(tensor: Tensor):
 
 def unsaveable(tensor: Tensor):
     """Raises what an operator raises that has to keep an inference tensor for its backward pass."""
-    raise InferenceTensorError(f"Inference tensors cannot be saved for backward: {tensor.meta.dtype} {list(tensor.shape)}, made in inference mode, is needed for a gradient",
+    raise InferenceTensorError(f"Inference tensors cannot be saved for backward: {tensor._meta.dtype} {list(tensor.shape)}, made in inference mode, is needed for a gradient",
                                "tensors made outside of inference mode", CLONE)
 
 
@@ -255,7 +252,7 @@ def unsaveable(tensor: Tensor):
 def _become(self, view):
     """From now on the tensor is what a view of it is."""
     calls.count_write(self)
-    self.meta, self.offset, self.step, self.output = view.meta, view.offset, view.step, view.output
+    self._meta, self._offset, self._step, self._output = view._meta, view._offset, view._step, view._output
 
 
 state.unwritable, state.unsaveable = unwritable, unsaveable
@@ -263,8 +260,8 @@ state.unwritable, state.unsaveable = unwritable, unsaveable
 
 for _name in ("is_cuda", "is_sparse", "is_quantized", "is_mkldnn", "is_mps", "is_xpu", "is_nested", "is_sparse_csr", "is_vulkan"):
     setattr(Tensor, _name, False)
-Tensor.is_cpu = property(lambda self: self.meta.device.type == "cpu")
-Tensor.is_meta = property(lambda self: self.meta.device.type == "meta")
+Tensor.is_cpu = property(lambda self: self._meta.device.type == "cpu")
+Tensor.is_meta = property(lambda self: self._meta.device.type == "meta")
 Tensor.names = property(lambda self: (None,) * self.ndim)
 Tensor.__array_priority__ = 1000
 Tensor.__module__ = __name__.partition(".")[0]  # where users find it
@@ -275,20 +272,20 @@ Tensor.__module__ = __name__.partition(".")[0]  # where users find it
 @property
 def requires_grad(self) -> bool:
     """Whether operators on this tensor are recorded for the backward pass."""
-    return bool(self.needs_grad) or self.base is not None and calls.joins(self)
+    return bool(self._needs_grad) or self._base is not None and calls.joins(self)
 
 
 def _set_requires_grad(self, value):
-    if value and not (self.meta.dtype.is_floating_point or self.meta.dtype.is_complex):
-        raise RuntimeError(f"only Tensors of floating point and complex dtype can require gradients; this one is {self.meta.dtype}")
-    if self.step is not None:
+    if value and not (self._meta.dtype.is_floating_point or self._meta.dtype.is_complex):
+        raise RuntimeError(f"only Tensors of floating point and complex dtype can require gradients; this one is {self._meta.dtype}")
+    if self._step is not None:
         if not value:
             raise RuntimeError("you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
                                "subgraph that doesn't require differentiation use var_no_grad = var.detach().")
         return
-    if value and self.storage.version < 0 and not is_inference_mode_enabled():
+    if value and self._storage.version < 0 and not is_inference_mode_enabled():
         raise InferenceTensorError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed", "a tensor made outside of inference mode", CLONE)
-    self.needs_grad = 1 if value else 0
+    self._needs_grad = 1 if value else 0
     if type(self) is state.parameter:
         Epoch.value += 1
 
@@ -306,10 +303,10 @@ def requires_grad_(self, requires_grad=True):
 @attach
 @property
 def is_leaf(self) -> bool:
-    return self.step is None
+    return self._step is None
 
 
-Tensor.retains_grad = property(lambda self: self.step is not None and self.gradient_hook is not None)
+Tensor.retains_grad = property(lambda self: self._step is not None and self.gradient_hook is not None)
 Tensor.gradient_hook = None
 
 
@@ -317,7 +314,7 @@ Tensor.gradient_hook = None
 @property
 def grad(self):
     """The gradient that backward passes have accumulated, or None."""
-    return self.gradient
+    return self._gradient
 
 
 def _set_grad(self, value):
@@ -328,7 +325,7 @@ def _set_grad(self, value):
             raise RuntimeError(f"assigned grad has data of a different size: {list(value.shape)}, expected {list(self.shape)}")
         if value.dtype is not self.dtype:
             raise RuntimeError(f"assigned grad has data of a different type: {value.dtype}, expected {self.dtype}")
-    self.gradient = value
+    self._gradient = value
 
 
 Tensor.grad = Tensor.grad.setter(_set_grad)
@@ -336,9 +333,9 @@ Tensor.grad = Tensor.grad.setter(_set_grad)
 
 @attach
 def __len__(self):
-    if not self.meta.shape:
+    if not self._meta.shape:
         raise TypeError("len() of a 0-d tensor")
-    return self.meta.shape[0]
+    return self._meta.shape[0]
 
 
 @attach

@@ -43,7 +43,7 @@ def converted(value, target):
 
 def kept(value) -> bool:
     """Whether an argument's copy is worth keeping: parameters are used again."""
-    return Keep.on and value.needs_grad and value.step is None and value.base is None and interpret.top() is None
+    return Keep.on and value._needs_grad and value._step is None and value._base is None and interpret.top() is None
 
 
 def copy_of(leaf, target):
@@ -51,7 +51,7 @@ def copy_of(leaf, target):
     found = copies.get(id(leaf))
     if found is not None:
         reference, version, recorded, copy = found
-        fresh = copy.step is None or copy.step.saved is not None
+        fresh = copy._step is None or copy._step.saved is not None
         if reference() is leaf and version == leaf._version and recorded == state.grad and fresh and copy.dtype is target:
             return copy
     copy = leaf.to(target)

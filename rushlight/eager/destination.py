@@ -39,14 +39,14 @@ APART, SAME, PARTLY, UNKNOWN = "apart", "same", "partly", "unknown"
 
 def overlap(a: Tensor, b: Tensor) -> str:
     """How the elements of two tensors share memory: not at all, all of them alike, some, or not known without looking at each."""
-    if not a.meta.numel or not b.meta.numel:
+    if not a._meta.numel or not b._meta.numel:
         return APART
     first, second = span_of(a), span_of(b)
     if first[0] >= second[1] or second[0] >= first[1]:
         return APART
-    if dense_strides(a.meta.shape, a.meta.strides) is None or dense_strides(b.meta.shape, b.meta.strides) is None:
+    if dense_strides(a._meta.shape, a._meta.strides) is None or dense_strides(b._meta.shape, b._meta.strides) is None:
         return UNKNOWN
-    return SAME if first == second and moving(a.meta) == moving(b.meta) else PARTLY
+    return SAME if first == second and moving(a._meta) == moving(b._meta) else PARTLY
 
 
 def moving(meta: Meta):
@@ -57,7 +57,7 @@ def moving(meta: Meta):
 def span_of(tensor: Tensor):
     """The addresses from the first byte of a tensor to behind its last."""
     start = address(tensor)
-    return start, start + tensor.meta.nbytes
+    return start, start + tensor._meta.nbytes
 
 
 def refuse_overlap(op: Op, target: Tensor, read: Tensor, how: str):
@@ -125,7 +125,7 @@ def into_out(op: Op, args, names):
         return op(*args, **named)
     inputs = list(tensors_in((*args, *named.values())))
     targets = [out] if isinstance(out, Tensor) else list(out)
-    if is_recording() and any(t.needs_grad for t in (*targets, *inputs)):
+    if is_recording() and any(t._needs_grad for t in (*targets, *inputs)):
         refuse_gradient(op)
     if not inputs and isinstance(out, Tensor) and "dtype" in op.signature.parameters:
         named.setdefault("dtype", out.dtype)
@@ -160,13 +160,13 @@ def check_exact(op: Op, result: Meta, target: Meta):
 
 
 def write_out(op: Op, out: Tensor, result: Tensor, inputs):
-    check_exact(op, result.meta, out.meta)
-    check_cast(result.meta, out.meta)
-    check_distinct(op.name, out.meta)
-    resized = out if tuple(out.shape) == tuple(result.shape) else alias(out, out.meta.like(tuple(result.shape)))
+    check_exact(op, result._meta, out._meta)
+    check_cast(result._meta, out._meta)
+    check_distinct(op.name, out._meta)
+    resized = out if tuple(out.shape) == tuple(result.shape) else alias(out, out._meta.like(tuple(result.shape)))
     near = resized is out or grows_in_place(resized)
     for value in inputs:
-        if (near or value.storage is out.storage) and (op.facts.get("moves") or expands_to(value.shape, result.shape)):
+        if (near or value._storage is out._storage) and (op.facts.get("moves") or expands_to(value.shape, result.shape)):
             refuse_overlap(op, out, value, overlap(resized, value))
     if tuple(out.shape) != tuple(result.shape):
         if out.numel():
@@ -181,8 +181,8 @@ def grows_in_place(resized: Tensor) -> bool:
 
     A NumPy view does not tell where the memory ends that it shows, so all that is behind it counts as its own.
     """
-    storage = resized.storage
-    return resized.offset * resized.itemsize + resized.meta.nbytes <= storage.nbytes or getattr(storage.owner, "base", None) is not None
+    storage = resized._storage
+    return resized._offset * resized.itemsize + resized._meta.nbytes <= storage.nbytes or getattr(storage.owner, "base", None) is not None
 
 
 def expands_to(shape, wanted) -> bool:

@@ -183,7 +183,7 @@ class Told(Symbols):
     def stand(self, value, key):
         node = next(self.inputs)
         if isinstance(value, Tensor):
-            return Stand(self.meta(node and node.meta, value.meta))
+            return Stand(self.meta(node and node.meta, value._meta))
         if type(key) is not int or key < LEAST:
             return value
         self.exprs.append(next((s for s in self.facts.hints if node is not None and s.arg[0] == node.name), key))

@@ -59,7 +59,7 @@ class Arguments:
 
     def enter(self, value, scalar):
         if isinstance(value, (Tensor, family.Stand)):
-            entered = self.trace.input(value.meta)
+            entered = self.trace.input(value._meta)
             self.tensors.append(entered.node)
             return entered
         if scalar and type(value) in NUMBER_METAS:
@@ -317,7 +317,7 @@ def make_plan(op: Op, args, names, mask) -> Draft:
         results = list(results) if several else [results]
         if not all(isinstance(r, Traced) for r in results):
             raise TypeError(f"{op.name}: its body returned {results}, not tensors")
-        if arguments.tensors and any(isinstance(size, Tensor) for r in results for size in r.meta.shape):
+        if arguments.tensors and any(isinstance(size, Tensor) for r in results for size in r._meta.shape):
             raise ValueNeeded(f"{op.name}: a size is a tensor whose value is not known while its program is written down")
         if any(m.meta.device.type == "meta" for m in arguments.tensors):
             refuse_mixture(op, arguments)
@@ -427,7 +427,7 @@ def out_plan(op: Op, args, names, mask) -> Draft:
         result = op.body(*arguments.args, **arguments.kwargs)
         if not isinstance(result, Traced) or any(m.meta.device.type == "meta" for m in arguments.tensors) or tuple(result.shape) != tuple(out.shape):
             return python_plan(op, writing(op))
-        check_exact(op, result.meta, out.meta)
+        check_exact(op, result._meta, out._meta)
         return into_plan(op, trace, arguments, result, out.node, 0)
 
 
@@ -457,7 +457,7 @@ def same_plan(op, arguments, node) -> Draft:
 def meta_plan(op, arguments, results, several) -> Draft:
     from ..core.devices import meta as meta_device
 
-    metas = [Meta(tuple(r.meta.shape), dense(r.meta).strides, r.meta.dtype, meta_device) for r in results]
+    metas = [Meta(tuple(r._meta.shape), dense(r._meta).strides, r._meta.dtype, meta_device) for r in results]
     if op.facts.get("into") is not None:
         return python_plan(op, lambda args, names: args[0])
 
@@ -545,7 +545,7 @@ def way_to(result: Traced, trace, source: Node):
 
 def shown_argument(result: Traced, trace, arguments):
     """The argument that a result is, or shows a part of, and the element offset; (None, 0) for results of their own."""
-    owner = result if result.base is None else result.base
+    owner = result if result._base is None else result._base
     given = next((node for node, value in trace.given.items() if value is owner), None)
     if given is None:
         return alias_of(result.node, arguments.tensors)
@@ -571,7 +571,7 @@ def program_plan(op, trace, arguments, results, several, mask, stores) -> Draft:
         if source is None:
             shown.append((fresh.setdefault(own(result.node), len(fresh)), None, 0, ""))
         else:
-            shown.append((arguments.tensors.index(source), result.meta, offset, way_to(result, trace, source)))
+            shown.append((arguments.tensors.index(source), result._meta, offset, way_to(result, trace, source)))
     inner = run_plan(op, trace, arguments, list(fresh), True, mask, stores)
     written = [arguments.tensors.index(store.into) for store in stores]
     if not mask and all(way in ("", "itself") for *_, way in shown):
@@ -591,7 +591,7 @@ def around(op, inner: Plan, written, shown, several: int, mask) -> Plan:
     argument it shows; ``written``: the arguments that the program writes into."""
     def run(args, names):
         tensors = [a for a in flat(args) if isinstance(a, Tensor)]
-        if any(other.storage is tensors[k].storage for k in written for j, other in enumerate(tensors) if j != k):
+        if any(other._storage is tensors[k]._storage for k in written for j, other in enumerate(tensors) if j != k):
             return call_body(op)(args, names)
         for k in written:
             calls.check_writable(tensors[k])
@@ -611,7 +611,7 @@ def view_of(tensor: Tensor, meta: Meta, offset: int, way: str) -> Tensor:
     if way == "itself":
         return tensor
     source = OPS["detach"](tensor) if way == "cut" else tensor
-    return source if way == "cut" and meta is tensor.meta and not offset else OPS["as_strided"](source, tuple(meta.shape), meta.strides, offset)
+    return source if way == "cut" and meta is tensor._meta and not offset else OPS["as_strided"](source, tuple(meta.shape), meta.strides, offset)
 
 
 def part_of_derivative(trace, arguments, mask, stores) -> str:
@@ -640,8 +640,8 @@ def install(plan: Plan, code: Code):
 
 def into_plan(op, trace, arguments, result, target, mask) -> Draft:
     """In place: the result goes into the memory of an argument."""
-    check_shape(result.meta, target.meta)
-    check_cast(result.meta, target.meta)
+    check_shape(result._meta, target.meta)
+    check_cast(result._meta, target.meta)
     if op.facts.get("some") and not mask and is_expanded(target.meta):
         whole = OPS[op.name.removesuffix("_")]
         return python_plan(op, lambda args, names: write_changes(op.name, args[0], call_body(whole)(args, names)))
@@ -805,10 +805,10 @@ def slow(op: Op, args, names):
         nonlocal mask, tensors
         if isinstance(value, Tensor):
             numbers.append(address_bits(value))
-            if value.needs_grad or value.base is not None and calls.joins(value):
+            if value._needs_grad or value._base is not None and calls.joins(value):
                 mask |= gradient_bit(tensors)
             tensors += 1
-            return value.meta
+            return value._meta
         kind = type(value)
         if scalar and kind in NUMBER_METAS:
             numbers.append(float_bits(value) if kind is float else int(value))
@@ -891,7 +891,7 @@ def flat(values):
 
 
 def address_bits(tensor: Tensor) -> int:
-    return tensor.storage.address + tensor.offset * tensor.itemsize
+    return tensor._storage.address + tensor._offset * tensor.itemsize
 
 
 def float_bits(value: float) -> int:

@@ -28,7 +28,7 @@ class Call:
     program are; ``tensor``: their numbers among the tensors, of which the bits of ``mask`` tell which want gradients."""
 
     def __init__(self, region: Region, args, places, mask: int):
-        self.args, self.metas = args, [getattr(a, "meta", None) for a in args]
+        self.args, self.metas = args, [getattr(a, "_meta", None) for a in args]
         self.tensor, count = [], 0
         for meta in self.metas:
             self.tensor.append(count)

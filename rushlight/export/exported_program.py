@@ -21,7 +21,7 @@ def entered(value, varying, trace, symbols, sizes):
     """An input of a trace, with a symbol for each size that varies: ``symbols`` has (symbol, size now) by name, ``sizes`` (input, dimension) by symbol."""
     names = {dim: getattr(free, "__name__", None) or f"{len(symbols)}.{dim}" for dim, free in varying.items() if free is not None and value.shape[dim] > 1}
     shape = [symbols.setdefault(names[k], (size(f"s{len(symbols)}", 2), n))[0] if k in names else n for k, n in enumerate(value.shape)]
-    made = trace.input(Meta.of(shape, value.dtype, value.device) if names else value.meta)
+    made = trace.input(Meta.of(shape, value.dtype, value.device) if names else value._meta)
     for k in names:
         sizes.setdefault(shape[k], (made.node, k))
     return made

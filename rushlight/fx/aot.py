@@ -32,7 +32,7 @@ class Derived:
 
     def __init__(self, body, inputs, wanted):
         trace = self.trace = Recording()
-        given = [trace.input(x.meta) if isinstance(x, Tensor) else trace.input(NUMBER_METAS[type(x)], "s", weak=True) for x in inputs]
+        given = [trace.input(x._meta) if isinstance(x, Tensor) else trace.input(NUMBER_METAS[type(x)], "s", weak=True) for x in inputs]
         nodes = [g.node for g in given]
         with trace:
             self.outputs = [r.node for r in body(*given)]
@@ -119,7 +119,7 @@ class Compiled:
 def kind_of(inputs) -> tuple:
     """What programs are made for: metadata of the inputs, and which want gradients."""
     recording = is_recording()
-    return tuple((x.meta, bool(recording and x.requires_grad)) if isinstance(x, Tensor) else type(x) for x in inputs)
+    return tuple((x._meta, bool(recording and x.requires_grad)) if isinstance(x, Tensor) else type(x) for x in inputs)
 
 
 def nop(module, example_inputs):

@@ -55,7 +55,7 @@ def record(function, args, kwargs=None, symbolic=False) -> Recorded:
 
     def lift(tensor):
         if id(tensor) not in known:
-            fake = recorder.input(tensor.meta, tensor.needs_grad, type(tensor))
+            fake = recorder.input(tensor._meta, tensor._needs_grad, type(tensor))
             known[id(tensor)] = fake
             lifted[fake.node] = tensor
         return known[id(tensor)]
@@ -70,16 +70,16 @@ def record(function, args, kwargs=None, symbolic=False) -> Recorded:
         return seed, position
 
     def symbols(tensor):
-        if not symbolic or not tensor.meta.contiguous:
-            return tensor.meta
-        shape = [n if n < 2 else hints.setdefault(n, size(f"s{len(hints)}", 2)) for n in tensor.meta.shape]
-        return Meta.of(shape, tensor.dtype, tensor.meta.device)
+        if not symbolic or not tensor._meta.contiguous:
+            return tensor._meta
+        shape = [n if n < 2 else hints.setdefault(n, size(f"s{len(hints)}", 2)) for n in tensor._meta.shape]
+        return Meta.of(shape, tensor.dtype, tensor._meta.device)
 
     def enter(value):
         if not isinstance(value, Tensor):
             return value
         meta = symbols(value)
-        fake = recorder.input(meta, value.needs_grad, type(value))
+        fake = recorder.input(meta, value._needs_grad, type(value))
         for k, n in enumerate(meta.shape):
             if not isinstance(n, int):
                 sizes.setdefault(n, (fake.node, k))

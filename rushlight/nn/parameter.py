@@ -16,7 +16,7 @@ class ParameterMeta(type(Tensor)):
 def taken_over(kind, data, requires_grad):
     """A tensor of another class over the memory of ``data``."""
     made = blank(kind)
-    made.storage, made.offset, made.meta, made.itemsize = data.storage, data.offset, data.meta, data.itemsize
+    made._storage, made._offset, made._meta, made.itemsize = data._storage, data._offset, data._meta, data.itemsize
     made.requires_grad = requires_grad
     return made
 
@@ -51,7 +51,7 @@ class Parameter(Tensor, metaclass=ParameterMeta):
         return "Parameter containing:\n" + Tensor.__repr__(self)
 
     def __reduce_ex__(self, protocol):
-        return rebuild_parameter, (Tensor.detach(self), bool(self.needs_grad), dict(self.__dict__))
+        return rebuild_parameter, (Tensor.detach(self), bool(self._needs_grad), dict(self.__dict__))
 
 
 def rebuild_parameter(data, requires_grad, attributes):
@@ -68,7 +68,7 @@ class Buffer(Tensor):
         if data is None:
             from ..ops.create import empty
             data = empty(0)
-        made = taken_over(cls, data, bool(data.needs_grad))
+        made = taken_over(cls, data, bool(data._needs_grad))
         made.persistent, made._is_buffer = persistent, True
         return made
 
@@ -95,7 +95,7 @@ class UninitializedTensorMixin:
         """Gives the tensor its shape; its contents are undefined."""
         from ..ops.create import empty
         data = empty(tuple(shape), dtype=dtype or self.dtype)
-        self.storage, self.offset, self.meta, self.itemsize = data.storage, data.offset, data.meta, data.itemsize
+        self._storage, self._offset, self._meta, self.itemsize = data._storage, data._offset, data._meta, data.itemsize
         self.__class__ = self.cls_to_become
 
     def __repr__(self):

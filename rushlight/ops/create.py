@@ -118,7 +118,7 @@ def empty_like(input, *, dtype=None, layout=None, device=None, pin_memory=False,
         check_rank(memory_format, input)
         strides = channels_last_strides(input.shape)
     else:
-        strides = layout_kept(input.meta)
+        strides = layout_kept(input._meta)
     return finished(empty_tensor(input.shape, dtype or input.dtype, strides, device or input.device), requires_grad)
 
 

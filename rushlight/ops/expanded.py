@@ -17,10 +17,10 @@ def write_changes(name: str, target, value):
     warnings.warn(f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing this operation. This also applies to advanced indexing "
                   "e.g. tensor[indices] = tensor", stacklevel=4)
     changed = value != target
-    for dim, (size, stride) in enumerate(zip(target.meta.shape, target.meta.strides)):
+    for dim, (size, stride) in enumerate(zip(target._meta.shape, target._meta.strides)):
         if stride == 0 and size > 1:
             place = changed.int().argmax(dim, keepdim=True)
             value, changed = value.gather(dim, place), changed.gather(dim, place)
-    memory = OPS["as_strided"](target, tuple(value.shape), target.meta.strides, target.offset)
+    memory = OPS["as_strided"](target, tuple(value.shape), target._meta.strides, target._offset)
     memory.copy_(value.to(target.dtype))
     return target

@@ -26,7 +26,7 @@ def parse(tensor, key):
         if isinstance(k, (list, np.ndarray)) or (isinstance(k, (tuple, range)) and not isinstance(k, str)):
             from ..core.exchange import as_tensor, tensor as make
             k = as_tensor(k) if isinstance(k, np.ndarray) else make(list(k)) if len(k) else make([], dtype=int64)
-        elif isinstance(k, Tensor) and not k.dim() and k.dtype.name in INTEGERS and k.dtype is not uint8 and not k.needs_grad and not state.interpreters:
+        elif isinstance(k, Tensor) and not k.dim() and k.dtype.name in INTEGERS and k.dtype is not uint8 and not k._needs_grad and not state.interpreters:
             pass
         elif hasattr(k, "__index__") and not isinstance(k, (bool, int, Tensor, Expr)):
             k = k.__index__()
@@ -214,7 +214,7 @@ def index_put(input, indices, values, accumulate=False):
 def index_put_(input, indices, values, accumulate=False):
     """In place: input[indices] = values (or +=)."""
     changed = index_put(input, indices, values, accumulate)
-    return write_changes("index_put_", input, changed) if is_expanded(input.meta) else input.copy_(changed)
+    return write_changes("index_put_", input, changed) if is_expanded(input._meta) else input.copy_(changed)
 
 
 @attach
@@ -228,7 +228,7 @@ def __setitem__(self, key, value):
         if isinstance(value, Tensor):
             while value.dim() > target.dim() and value.size(0) == 1:
                 value = value.squeeze(0)
-            target.copy_(value if value.meta.shape == target.meta.shape else value.expand(target.shape))
+            target.copy_(value if value._meta.shape == target._meta.shape else value.expand(target.shape))
         else:
             target.fill_(as_scalar(value, self))
         return
@@ -243,7 +243,7 @@ def __setitem__(self, key, value):
             return
     x, indices = prepared(self, entries)
     changed = put_rows(x, tuple(indices), value, False)
-    if is_expanded(x.meta):
+    if is_expanded(x._meta):
         write_changes("index_put_", x, changed)
     else:
         x.copy_(changed)

@@ -37,7 +37,7 @@ def derive_composite(operator):
 def derive_view(operator):
     """``foo_`` for a view ``foo``: the tensor itself shows its memory that way from now on."""
     def body(input, *args, **kwargs):
-        if input.needs_grad and input.is_leaf and is_recording():
+        if input._needs_grad and input.is_leaf and is_recording():
             raise LeafWrittenError(f"a leaf Variable that requires grad is being used in an in-place operation ({operator.name}_)", "a result", "view a clone()")
         input._become(operator(input, *args, **kwargs))
         return input
@@ -95,17 +95,17 @@ def masked_fill(input, mask, value: Scalar):
 def resize_(input, *sizes, memory_format=None):
     """Another shape for the same storage, which grows where it must (new elements undefined)."""
     from .shape import sizes_of
-    meta = input.meta.like(tuple(sizes_of(sizes)))
+    meta = input._meta.like(tuple(sizes_of(sizes)))
     if any(s < 0 for s in meta.shape):
         raise NegativeSizeError(f"resize_: a size is negative in {list(meta.shape)}", "sizes of 0 or more")
-    if input.needs_grad:
+    if input._needs_grad:
         raise RuntimeError("cannot resize variables that require grad")
-    if (input.offset * input.itemsize) + meta.nbytes > input.storage.nbytes:
+    if (input._offset * input.itemsize) + meta.nbytes > input._storage.nbytes:
         from ..core.native.memory import copy_bytes
         fresh = empty_of(meta)
-        copy_bytes(fresh.storage.address, input.storage.address + input.offset * input.itemsize, min(input.meta.nbytes, meta.nbytes))
-        input.storage, input.offset = fresh.storage, 0
-    input.meta = meta
+        copy_bytes(fresh._storage.address, input._storage.address + input._offset * input.itemsize, min(input._meta.nbytes, meta.nbytes))
+        input._storage, input._offset = fresh._storage, 0
+    input._meta = meta
     return input
 
 
@@ -134,6 +134,6 @@ def resize_as_(input, the_template, memory_format=None):
 def set_(input, source=None, storage_offset=0, size=(), stride=()):
     """The storage, shape and strides of another tensor taken over."""
     if source is None:
-        source = empty_of(input.meta.like((0,)))
-    input.storage, input.offset, input.meta, input.itemsize = source.storage, source.offset, source.meta, source.itemsize
+        source = empty_of(input._meta.like((0,)))
+    input._storage, input._offset, input._meta, input.itemsize = source._storage, source._offset, source._meta, source.itemsize
     return input

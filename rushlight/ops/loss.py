@@ -212,7 +212,7 @@ def check_classes(x, target, ignore_index, weight):
     classes = x.size(1) if x.dim() > 1 else x.size(0)
     if weight is not None and tuple(weight.shape) != (classes,):
         raise RuntimeError(f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: {list(weight.shape)}")
-    if target.numel() and target.storage is not None and target.device.type != "meta":  # a traced program checks when it runs
+    if target.numel() and target._storage is not None and target.device.type != "meta":  # a traced program checks when it runs
         low, high = int(target.min()), int(target.max())
         for wrong in (low, high):
             if wrong != ignore_index and not 0 <= wrong < classes and bool(((target == wrong)).any()):

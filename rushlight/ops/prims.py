@@ -435,7 +435,7 @@ class Strided(View):
     """Memory seen with any sizes and strides: what an element's gradient goes to depends on where the input lies, too."""
 
     def vjp(self, op, g, y, x, shape, strides, offset):
-        own = x.meta.strides
+        own = x._meta.strides
         low, high = min(0, offset), max(offset + span(shape, strides), span(x.shape, own))
         memory = laid_down(g, shape, strides, offset - low, high - low)
         if overlapping(x.shape, own):  # each of the elements that are one place gets its share

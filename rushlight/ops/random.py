@@ -137,7 +137,7 @@ def as_like(name, make):
         dtype = dtype or input.dtype
         drawn = make(*args, size=tuple(input.shape), dtype=dtype, generator=generator, **more)
         out = empty_like(input, dtype=dtype, memory_format=memory_format)
-        return finished(drawn if out.meta is drawn.meta else out.copy_(drawn), requires_grad)
+        return finished(drawn if out._meta is drawn._meta else out.copy_(drawn), requires_grad)
     body.__name__, body.__doc__ = name, f"As {name[:-5]}, in the shape and layout of input."
     return op(body, composite=True, method=False, by_rows=True)
 

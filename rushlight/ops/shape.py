@@ -60,8 +60,8 @@ def view_bytes(x, dtype):
         if (shape[-1] * old) % new or any((s * old) % new for s in strides[:-1]) or (offset * old) % new:
             raise RuntimeError(f"self.size(-1) must be divisible by {new // old} to view {x.dtype} as {dtype} (different element sizes), but got {shape[-1]}")
         shape[-1], strides[:-1], offset = shape[-1] * old // new, [s * old // new for s in strides[:-1]], offset * old // new
-    made = alias_memory(x, x.meta.like(tuple(shape), tuple(strides), dtype), offset)
-    made.base = x
+    made = alias_memory(x, x._meta.like(tuple(shape), tuple(strides), dtype), offset)
+    made._base = x
     return made
 
 
@@ -69,8 +69,8 @@ def view_bytes(x, dtype):
 def view(input, *shape):
     """A view in another shape (or, given a dtype, of the same bytes as that dtype).  RuntimeError where only a copy would do."""
     shape = inferred(sizes_of(shape), input.numel())
-    if reshaped_strides(input.meta.shape, input.meta.strides, shape) is None:
-        raise ViewError(f"view size is not compatible with input tensor's size and stride: {list(input.shape)} with strides {list(input.meta.strides)} seen as "
+    if reshaped_strides(input._meta.shape, input._meta.strides, shape) is None:
+        raise ViewError(f"view size is not compatible with input tensor's size and stride: {list(input.shape)} with strides {list(input._meta.strides)} seen as "
                         f"{list(shape)} (at least one dimension spans across two contiguous subspaces)", "dimensions joined only where they follow each other in memory",
                         "Use .reshape(...) instead, which copies where it must")
     return P.reshape(input, shape=shape)
@@ -359,15 +359,15 @@ def as_strided(input, size, stride, storage_offset=None):
         raise NegativeSizeError(f"as_strided: sizes {list(size)} hold a negative one", "sizes of 0 or more")
     if any(s < 0 for s in stride):
         raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
-    known = input.storage is not None  # a traced value has none: it starts its own memory
-    own = input.offset if known else 0
+    known = input._storage is not None  # a traced value has none: it starts its own memory
+    own = input._offset if known else 0
     start = own if storage_offset is None else storage_offset
     if start < 0:
         raise StorageBoundsError(f"as_strided: the start {start} lies before the storage", "a storage_offset of 0 or more")
     needed = (start + span(size, stride)) * input.itemsize if product(size) else 0
-    if known and needed > input.storage.nbytes:
+    if known and needed > input._storage.nbytes:
         raise StorageBoundsError(f"as_strided: sizes {list(size)}, strides {list(stride)} and start {start} need {needed} bytes, out of bounds for a "
-                                 f"storage of {input.storage.nbytes} bytes", "sizes, strides and start within the storage")
+                                 f"storage of {input._storage.nbytes} bytes", "sizes, strides and start within the storage")
     return strided(input, size, stride, start - own)
 
 
@@ -573,8 +573,8 @@ def contiguous(input, memory_format=None):
     """The tensor itself if its elements lie in order, else a copy in order."""
     if memory_format is not None and memory_format.name.startswith("channels_last"):
         check_rank(memory_format, input)
-        return input if is_channels_last(input.meta) else channels_last(input)
-    return input if input.meta.contiguous else P.copy(input)
+        return input if is_channels_last(input._meta) else channels_last(input)
+    return input if input._meta.contiguous else P.copy(input)
 
 
 def check_rank(memory_format, input):

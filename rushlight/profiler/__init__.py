@@ -140,9 +140,9 @@ def shape_of(value):
 
 def new_bytes(result, given) -> int:
     """Bytes of the results that lie in memory of their own."""
-    old = {id(t.storage) for t in given if isinstance(t, Tensor)}
+    old = {id(t._storage) for t in given if isinstance(t, Tensor)}
     results = result if isinstance(result, (list, tuple)) else (result,)
-    return sum({id(t.storage): t.storage.nbytes for t in results if isinstance(t, Tensor) and id(t.storage) not in old}.values())
+    return sum({id(t._storage): t._storage.nbytes for t in results if isinstance(t, Tensor) and id(t._storage) not in old}.values())
 
 
 def users_lines() -> list:

@@ -92,8 +92,8 @@ def made(kind, shape, elements, **fields):
     """A sparse tensor; its metadata show one place in memory for all elements."""
     shape = tuple(shape)
     out = blank(kind)
-    out.meta = Meta(shape, (0,) * len(shape), elements.dtype)
-    out.storage, out.offset, out.itemsize = allocate(elements.dtype.itemsize), 0, elements.dtype.itemsize
+    out._meta = Meta(shape, (0,) * len(shape), elements.dtype)
+    out._storage, out._offset, out.itemsize = allocate(elements.dtype.itemsize), 0, elements.dtype.itemsize
     out.elements = elements
     for name, value in fields.items():
         setattr(out, name, value)

@@ -20,7 +20,7 @@ class Batched(Wrapped):
     """A tensor mapped over: the first dimension of ``value`` is the batch, the rest is what the function sees."""
 
     def __new__(cls, level, value):
-        meta = value.meta
+        meta = value._meta
         return super().__new__(cls, level, value, Meta(tuple(meta.shape[1:]), tuple(meta.strides[1:]), meta.dtype, meta.device))
 
     @property
@@ -223,7 +223,7 @@ def later(v, size, value):
 
 
 SHIFTED = {  # parameters of views, with a first dimension more
-    "shape": first(lambda size, value: size), "strides": first(lambda size, value: value.meta.strides[0]), "starts": first(lambda size, value: 0),
+    "shape": first(lambda size, value: size), "strides": first(lambda size, value: value._meta.strides[0]), "starts": first(lambda size, value: 0),
     "steps": first(lambda size, value: 1), "low": first(lambda size, value: 0), "high": first(lambda size, value: 0), "inner": first(lambda size, value: 0),
     "dims": later, "dim": lambda v, size, value: v + 1}
 

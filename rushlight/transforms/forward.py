@@ -61,7 +61,7 @@ class Forward(Level):
 
 def like(tangent, value):
     """A tangent laid out as its value is, where that is row-major."""
-    return OPS["contiguous"](tangent) if value.meta.contiguous and not tangent.meta.contiguous else tangent
+    return OPS["contiguous"](tangent) if value._meta.contiguous and not tangent._meta.contiguous else tangent
 
 
 def paired(level, op, results):
@@ -188,7 +188,7 @@ def transposed(op: Op, results, args, duals, params):
     outputs = list(results) if several else [results]
     floating = [k for k, r in enumerate(outputs) if r.dtype.is_inexact]
     trace = Trace()
-    enter = lambda t: trace.input(t.meta, weak=getattr(t, "weak", False))
+    enter = lambda t: trace.input(t._meta, weak=getattr(t, "weak", False))
     inputs = map_every(enter, args)
     ys = [enter(r) for r in outputs]
     cotangents = [enter(r) if k in floating else None for k, r in enumerate(outputs)]

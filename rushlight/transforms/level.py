@@ -28,8 +28,8 @@ class Wrapped(Tensor):
     def __new__(cls, level, value, meta=None):
         made = blank(cls)
         made.level, made.value = level, value
-        made.meta = meta or value.meta
-        made.itemsize = made.meta.itemsize
+        made._meta = meta or value._meta
+        made.itemsize = made._meta.itemsize
         return made
 
     def __init__(self, *_):
@@ -87,7 +87,7 @@ class Wrapped(Tensor):
 
     def take(self, other: "Wrapped"):
         """Becomes another value of the same level."""
-        self.value, self.meta = other.value, other.meta
+        self.value, self._meta = other.value, other._meta
 
     def current(self) -> "Wrapped":
         """Itself, made again if it is a view of what was replaced since."""

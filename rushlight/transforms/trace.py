@@ -46,12 +46,12 @@ class Traced(Tensor):
     concrete = __bool__
 
     def __repr__(self):
-        return f"Traced({self.node.name}: {self.meta})"
+        return f"Traced({self.node.name}: {self._meta})"
 
 
 def traced(node: Node) -> Traced:
     value = blank(Traced)
-    value.meta, value.value = node.meta, node
+    value._meta, value.value = node.meta, node
     return value
 
 
@@ -109,7 +109,7 @@ class Trace(Interpreter):
         """The results of a program of primitives for these arguments, its nodes taken over as they are; None where the arguments are not those that it
         was written for, or where operators carry their bodies."""
         graph = getattr(graph, "graph", graph)
-        known = all(isinstance(v, Traced) and v.meta is n.meta for v, n in zip(values, graph.inputs))
+        known = all(isinstance(v, Traced) and v._meta is n.meta for v, n in zip(values, graph.inputs))
         if not known or any(n.op.kind is None or n.inside is not None for n in graph.nodes):
             return None
         self.simple = not self.nodes
@@ -128,7 +128,7 @@ class Trace(Interpreter):
         def enter(value):
             if isinstance(value, Tensor):
                 outer_nodes.append(value)
-                return inner.input(value.meta, weak=getattr(value, "weak", False))
+                return inner.input(value._meta, weak=getattr(value, "weak", False))
             if isinstance(value, (list, tuple)):
                 return type(value)(map(enter, value)) if type(value) in (list, tuple) else value
             return value

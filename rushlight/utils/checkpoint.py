@@ -308,7 +308,7 @@ def given_back(shared, func, args):
 
 def same_memory(a, b) -> bool:
     """Whether two tensors show the same elements."""
-    return a.storage is b.storage and a.offset == b.offset and a.meta is b.meta
+    return a._storage is b._storage and a._offset == b._offset and a._meta is b._meta
 
 
 def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mutation=False):

@@ -44,7 +44,7 @@ def flops_of(op: Op, args, kwargs) -> int:
     """What one operator call takes; remembered for arguments of the same kind."""
     def key_of(value):
         if isinstance(value, Tensor):
-            return value.meta
+            return value._meta
         if isinstance(value, (list, tuple)):
             return tuple(map(key_of, value))
         return value if value.__hash__ else repr(value)
@@ -62,7 +62,7 @@ def traced_flops(op, args, kwargs) -> int:
 
     def enter(value):
         if isinstance(value, Tensor):
-            return trace.input(value.meta)
+            return trace.input(value._meta)
         return type(value)(map(enter, value)) if type(value) in (list, tuple) else value
 
     try:

@@ -13,7 +13,7 @@ from rushlight.transforms.trace import Trace
 
 def graph_of(function, tensors):
     trace = Trace()
-    given = [trace.input(x.meta) for x in tensors]
+    given = [trace.input(x._meta) for x in tensors]
     with trace:
         results = function(*given)
     return simplify(splice(Graph(trace.inputs, trace.nodes, [r.node for r in results])))

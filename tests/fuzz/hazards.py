@@ -93,7 +93,7 @@ def loops_leave_nothing_behind():
 @hazard
 def reference_counts_of_arguments_stay():
     x, y, numbers = rl.ones(3), rl.ones(3, requires_grad=True), [1, 2]
-    objects = (x, y, x.storage, x.meta, numbers, rl.float32, None, rl.add)
+    objects = (x, y, x._storage, x._meta, numbers, rl.float32, None, rl.add)
     calls = [lambda: x + y, lambda: x + 2.5, lambda: x[1:], lambda: x.reshape(3, 1), lambda: x.sum(0), lambda: rl.cat([x, y]), lambda: x.add_(1), lambda: x.to(rl.float64),
              lambda: rl.add(x, x, alpha=2), lambda: (x * y).sum().backward(), lambda: x.view(3), lambda: rl.stack([x, x], dim=0), lambda: x.detach(), lambda: x.unbind(0)]
     for call in calls:
@@ -124,12 +124,12 @@ def reference_counts_of_refused_calls_stay():
 
     for call in calls:
         refused(call)
-    counts = sys.getrefcount(x), sys.getrefcount(y), sys.getrefcount(x.storage)
+    counts = sys.getrefcount(x), sys.getrefcount(y), sys.getrefcount(x._storage)
     with steady():
         for call in calls:
             for _ in range(50):
                 refused(call)
-    assert max(abs(a - b) for a, b in zip(counts, (sys.getrefcount(x), sys.getrefcount(y), sys.getrefcount(x.storage)))) < 10
+    assert max(abs(a - b) for a, b in zip(counts, (sys.getrefcount(x), sys.getrefcount(y), sys.getrefcount(x._storage)))) < 10
 
 
 @hazard
@@ -167,7 +167,7 @@ def weak_references_die():
     view = x[1:]
     del x
     gc.collect()
-    assert found() is view.base or found() is None
+    assert found() is view._base or found() is None
     del view
     gc.collect()
     assert found() is None

@@ -68,11 +68,11 @@ class Op:
             kind = type(argument)
             if kind is state.tensor or kind is state.parameter:
                 tensor = cast(Tensor, argument)
-                tuple_set(key, k, tensor.meta)
-                store_i64(values, used, tensor.storage.address + tensor.offset * tensor.itemsize)
-                if tensor.needs_grad:
+                tuple_set(key, k, tensor._meta)
+                store_i64(values, used, tensor._storage.address + tensor._offset * tensor.itemsize)
+                if tensor._needs_grad:
                     mask |= bit
-                elif tensor.base is not None:
+                elif tensor._base is not None:
                     if joins(tensor):
                         mask |= bit
                 bit = bit << 1
@@ -146,8 +146,8 @@ def wide(op: Op, args: Args, names: tuple, scalars: i64, thread: i64) -> object:
         kind = type(argument)
         if kind is state.tensor or kind is state.parameter:
             tensor = cast(Tensor, argument)
-            tuple_set(key, k, tensor.meta)
-            store_i64(given, used, tensor.storage.address + tensor.offset * tensor.itemsize)
+            tuple_set(key, k, tensor._meta)
+            store_i64(given, used, tensor._storage.address + tensor._offset * tensor.itemsize)
             used += 1
         elif kind is float or kind is int or kind is bool:
             if k >= WORD:
@@ -224,7 +224,7 @@ def gradient_words(args: Args) -> list:
                 element = argument[j]
             if isinstance(element, Tensor):
                 tensor = cast(Tensor, element)
-                if tensor.needs_grad != 0 or (tensor.base is not None and joins(tensor)):
+                if tensor._needs_grad != 0 or (tensor._base is not None and joins(tensor)):
                     word |= 1 << place
                 place += 1
                 if place == WORD:
@@ -248,11 +248,11 @@ def list_key(items: object, values: i64, room: i64, most: i64, used: i64, mask: 
             if used >= most:
                 return None
             tensor = cast(Tensor, element)
-            tuple_set(key, k, tensor.meta)
-            store_i64(values, used, tensor.storage.address + tensor.offset * tensor.itemsize)
-            if tensor.needs_grad:
+            tuple_set(key, k, tensor._meta)
+            store_i64(values, used, tensor._storage.address + tensor._offset * tensor.itemsize)
+            if tensor._needs_grad:
                 mask |= bit
-            elif tensor.base is not None:
+            elif tensor._base is not None:
                 if joins(tensor):
                     mask |= bit
             bit = bit << 1
@@ -270,11 +270,11 @@ def list_key(items: object, values: i64, room: i64, most: i64, used: i64, mask: 
 @native
 def joins(view: Tensor) -> bool:
     """Whether a view without history gains one, since its base was changed in place and has one now."""
-    base = cast(Tensor, view.base)
-    if base.needs_grad == 0 or view.seen == view.storage.version:
+    base = cast(Tensor, view._base)
+    if base._needs_grad == 0 or view._seen == view._storage.version:
         return False
     state.refresh(view)
-    return view.needs_grad != 0
+    return view._needs_grad != 0
 
 
 @native
@@ -303,9 +303,9 @@ def tensor_argument(args: Args, index: i64) -> object:
 def wrap(storage: Storage, offset: i64, meta: object, itemsize: i64) -> Tensor:
     """A tensor over this memory."""
     tensor = Tensor()
-    tensor.storage = storage
-    tensor.offset = offset
-    tensor.meta = meta
+    tensor._storage = storage
+    tensor._offset = offset
+    tensor._meta = meta
     tensor.itemsize = itemsize
     return tensor
 
@@ -330,10 +330,10 @@ def run(plan: Plan, args: Args, names: tuple, values: i64, used: i64, mask: i64)
             if others is not None:
                 return state.slow(plan.op, others, names)
         return overwrite(plan, target, args, values, used, mask)
-    result = wrap(target.storage, target.offset + plan.offset, plan.outputs[0], plan.itemsizes[0])
+    result = wrap(target._storage, target._offset + plan.offset, plan.outputs[0], plan.itemsizes[0])
     if plan.apart == 0:
-        result.base = target if target.base is None else target.base
-    result.seen = target.storage.version
+        result._base = target if target._base is None else target._base
+    result._seen = target._storage.version
     if mask != 0:
         record(plan, args, (result,), values)
     return result
@@ -366,10 +366,10 @@ def shares(plan: Plan, target: Tensor, args: Args) -> bool:
 @native
 def sharing(target: Tensor, tensor: Tensor) -> i64:
     """0 for tensors in different memory, 1 for the same elements, 2 where that is not clear at once."""
-    a, b = tensor.storage, target.storage
+    a, b = tensor._storage, target._storage
     if a is not b and (a.address + a.nbytes <= b.address or b.address + b.nbytes <= a.address):
         return 0
-    return 1 if a is b and tensor.offset == target.offset and tensor.meta is target.meta else 2
+    return 1 if a is b and tensor._offset == target._offset and tensor._meta is target._meta else 2
 
 
 @native
@@ -430,11 +430,11 @@ def execute_within(plan: Plan, args: Args, values: i64, used: i64, mask: i64) ->
     spent: Storage = None
     if len(plan.reused) != 0:
         tensor = cast(Tensor, tensor_argument(args, plan.source))
-        if tensor.storage.kind == LARGE and tensor.offset == 0:
-            spent = tensor.storage
+        if tensor._storage.kind == LARGE and tensor._offset == 0:
+            spent = tensor._storage
             lay(made, plan.reused, spent)
     for k in range(count):
-        storage = cast(Tensor, made[k]).storage
+        storage = cast(Tensor, made[k])._storage
         if storage.address == 0:
             provide(storage)
         store_i64(values, used, storage.address)
@@ -457,7 +457,7 @@ def lay(made: tuple, places: tuple, whole: Storage) -> None:
     for k in range(len(places)):
         place: tuple = places[k]
         offset: i64 = place[1]
-        cast(Tensor, made[place[0]]).storage.address = whole.address + offset
+        cast(Tensor, made[place[0]])._storage.address = whole.address + offset
 
 
 @native
@@ -466,7 +466,7 @@ def settle(made: tuple, places: tuple, whole: Storage) -> None:
     rest = whole.address
     for k in range(len(places)):
         place: tuple = places[k]
-        rest = divide(whole, cast(Tensor, made[place[0]]).storage, rest)
+        rest = divide(whole, cast(Tensor, made[place[0]])._storage, rest)
     if rest != 0:
         give(rest)
 
@@ -480,20 +480,20 @@ def collides(plan: Plan, args: Args) -> bool:
     for k in range(len(written)):
         target = cast(Tensor, tensor_argument(args, written[k]))
         check_writable(target)
-        target.storage.mark = search
+        target._storage.mark = search
     found = 0
     for k in range(len(args)):
         argument = args[k]
         kind = type(argument)
         if isinstance(argument, Tensor):
-            if cast(Tensor, argument).storage.mark == search:
+            if cast(Tensor, argument)._storage.mark == search:
                 found += 1
         elif kind is list or kind is tuple:
             inner: i64 = len(argument)
             for j in range(inner):
                 element = argument[j]
                 if isinstance(element, Tensor):
-                    if cast(Tensor, element).storage.mark == search:
+                    if cast(Tensor, element)._storage.mark == search:
                         found += 1
     return found != len(written)
 
@@ -504,13 +504,13 @@ def touch(plan: Plan, args: Args) -> None:
     written = plan.written
     for k in range(len(written)):
         target = cast(Tensor, tensor_argument(args, written[k]))
-        target.storage.version += 1
+        target._storage.version += 1
 
 
 @native
 def check_writable(target: Tensor) -> None:
     """Raises for an inference tensor, which only code in inference mode may write."""
-    if target.storage.version < 0 and state.inference == 0:
+    if target._storage.version < 0 and state.inference == 0:
         state.unwritable(target)
 
 
@@ -518,7 +518,7 @@ def check_writable(target: Tensor) -> None:
 def count_write(target: Tensor) -> None:
     """Notes that a tensor was written.  Raises as ``check_writable``."""
     check_writable(target)
-    target.storage.version += 1
+    target._storage.version += 1
 
 
 @native
@@ -538,7 +538,7 @@ def pass_on(plan: Plan, args: Args, fresh: tuple) -> tuple:
             if view[2] is None:
                 tuple_set(results, k, source)
             else:
-                tuple_set(results, k, wrap(source.storage, source.offset + offset, view[2], view[3]))
+                tuple_set(results, k, wrap(source._storage, source._offset + offset, view[2], view[3]))
     return filled(results)
 
 
@@ -546,10 +546,10 @@ def pass_on(plan: Plan, args: Args, fresh: tuple) -> tuple:
 def overwrite(plan: Plan, target: Tensor, args: Args, values: i64, used: i64, mask: i64) -> object:
     """Runs a plan whose result goes into an argument's memory, and returns that argument."""
     check_writable(target)
-    if state.grad != 0 and (mask != 0 or target.needs_grad != 0):
+    if state.grad != 0 and (mask != 0 or target._needs_grad != 0):
         return state.mutate(plan, target, collect(args), values, used)
     launch(plan, args, values, used)
-    target.storage.version += 1
+    target._storage.version += 1
     return target
 
 
@@ -589,14 +589,14 @@ def start(plan: Plan, args: Args, values: i64, used: i64) -> None:
 @native
 def edge(tensor: Tensor) -> object:
     """The step that a gradient of this tensor goes to; None if it wants none."""
-    if tensor.step is not None:
-        if tensor.base is not None and tensor.seen != tensor.storage.version:
+    if tensor._step is not None:
+        if tensor._base is not None and tensor._seen != tensor._storage.version:
             return state.refresh(tensor)
-        return tensor.step
-    if tensor.needs_grad == 0:
+        return tensor._step
+    if tensor._needs_grad == 0:
         return None
-    if tensor.accumulator is not None:
-        known = tensor.accumulator()
+    if tensor._accumulator is not None:
+        known = tensor._accumulator()
         if known is not None:
             return known
     step = Step()
@@ -605,7 +605,7 @@ def edge(tensor: Tensor) -> object:
     step.number = LAST
     step.edges = ()
     step.slots = ()
-    tensor.accumulator = state.weak(step)
+    tensor._accumulator = state.weak(step)
     return step
 
 
@@ -622,7 +622,7 @@ def record(plan: Plan, args: Args, results: tuple, values: i64) -> None:
     for k in range(count):
         tensor = cast(Tensor, tensor_argument(args, wanted[k]))
         tuple_set(edges, k, edge(tensor))
-        tuple_set(slots, k, tensor.output)
+        tuple_set(slots, k, tensor._output)
     step.edges = filled(edges)
     step.slots = filled(slots)
     step.plan = plan
@@ -635,9 +635,9 @@ def record(plan: Plan, args: Args, results: tuple, values: i64) -> None:
     for k in range(len(carrying)):
         slot: i64 = carrying[k]
         result = cast(Tensor, results[slot])
-        result.step = step
-        result.output = slot
-        result.needs_grad = 1
+        result._step = step
+        result._output = slot
+        result._needs_grad = 1
     keep(step, plan, args, results, values)
     if state.packing != 0:
         state.pack(step)
@@ -665,15 +665,15 @@ def keep(step: Step, plan: Plan, args: Args, results: tuple, values: i64) -> Non
         elif code >= 0:
             tensor = cast(Tensor, tensor_argument(args, code))
             tuple_set(saved, k, tensor)
-            version = tensor.storage.version
+            version = tensor._storage.version
             if version < 0:
                 state.unsaveable(tensor)
         else:
             result = cast(Tensor, results[-1 - code])
-            alias = wrap(result.storage, result.offset, result.meta, result.itemsize)
-            alias.output = result.output
+            alias = wrap(result._storage, result._offset, result._meta, result.itemsize)
+            alias._output = result._output
             tuple_set(saved, k, alias)
-            version = result.storage.version
+            version = result._storage.version
         tuple_set(versions, k, version)
     step.saved = filled(saved)
     step.versions = filled(versions)

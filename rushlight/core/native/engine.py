@@ -225,7 +225,7 @@ def derive(run: Run, step: Step, gradients: list) -> tuple:
         if type(value) is state.tensor or type(value) is state.parameter:
             tensor = cast(Tensor, value)
             version: i64 = step.versions[k]
-            if tensor.storage.version != version:
+            if tensor._storage.version != version:
                 state.stale(step, k)
         tuple_set(arguments, at, value)
         at += 1

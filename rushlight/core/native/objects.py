@@ -58,18 +58,18 @@ state.grad = 1
 class Tensor:
     """A strided array of elements of one dtype.  Its methods are attached in ``core/tensor.py``."""
 
-    storage: Storage
-    offset: i64  # in elements
+    _storage: Storage
+    _offset: i64  # in elements
     itemsize: i64
-    meta: object
-    needs_grad: i64
-    output: i64  # which result of ``step`` this is
-    step: object  # how it was made, or None
-    gradient: object  # the accumulated gradient of a leaf
-    accumulator: object  # weak in spirit: the leaf's accumulation step
-    base: object  # the tensor this is a view of
-    seen: i64  # the storage version at which ``step`` of a view was made
-    hooks: object
+    _meta: object
+    _needs_grad: i64
+    _output: i64  # which result of ``step`` this is
+    _step: object  # how it was made, or None
+    _gradient: object  # the accumulated gradient of a leaf
+    _accumulator: object  # weak in spirit: the leaf's accumulation step
+    _base: object  # the tensor this is a view of
+    _seen: i64  # the storage version at which ``step`` of a view was made
+    _hooks: object
 
 
 @native

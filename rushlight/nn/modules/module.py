@@ -156,7 +156,7 @@ class Module:
         self._check_name(name, "parameter")
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(f"cannot assign '{type(param).__name__}' object to parameter '{name}' (torch.nn.Parameter or None required)")
-        if param is not None and param.step is not None:
+        if param is not None and param._step is not None:
             raise ValueError(f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly.")
         changed(self)
         self._parameters[name] = registered("parameter", self, name, param)
@@ -520,7 +520,7 @@ class Module:
                     parameter.data = changed
                 if parameter.grad is not None:
                     gradient = parameter.grad
-                    parameter.gradient = fn(gradient)
+                    parameter._gradient = fn(gradient)
         for key, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[key] = fn(buffer)
@@ -654,7 +654,7 @@ class Module:
                 if not assign:
                     own.copy_(given)
                 elif isinstance(own, Parameter) and not isinstance(given, Parameter):
-                    setattr(self, name, Parameter(given, requires_grad=bool(own.needs_grad)))
+                    setattr(self, name, Parameter(given, requires_grad=bool(own._needs_grad)))
                 else:
                     setattr(self, name, given)
         except Exception as error:
