@@ -33,7 +33,7 @@ class Program:
         op = getattr(P, name)
 
         def call(*args, **params):
-            metas = [a.meta if isinstance(a, Node) else tuple(t._meta for t in a) if isinstance(a, tuple) else a for a in args]
+            metas = [a.meta if isinstance(a, Node) else tuple(t.meta for t in a) if isinstance(a, tuple) else a for a in args]
             self.nodes.append(Node(f"t{len(self.nodes)}", op, args, params, op.kind.meta(op, *metas, **params)))
             return self.nodes[-1]
 
