@@ -61,6 +61,8 @@ def node_vjp(node: Node, g):
         results = list(rule(g, y, *values))
         arguments = list(node.used)
         if len(results) != len(arguments):
+            arguments = [a for a in arguments if not a.weak]  # rules know nothing of numbers that are only known at run time
+        if len(results) != len(arguments):
             raise TypeError(f"{node.op.name}: vjp returned {len(results)} cotangents for {len(arguments)} tensor arguments")
         return zip(arguments, results)
     results = rule(g, y, *values, **node.params) if rule else node.op.kind.vjp(node.op, g, y, *values, **node.params)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import operator
 
 from ..core.dtypes import Defaults
+from ..core.expr import INFINITY
 from ..core.op import OPS
 from .errors import Again, Break, Raised
 from .polyfills import UNSUPPORTED, differing, equal_sequences, operated, operated_reflected, unequal_sequences
@@ -20,7 +21,8 @@ NAMES = {"+": "add", "-": "sub", "*": "mul", "/": "truediv", "@": "matmul", "//"
          "<<": "lshift", ">>": "rshift"}
 COMPARISONS = {"<": ("__lt__", "__gt__"), "<=": ("__le__", "__ge__"), "==": ("__eq__", "__eq__"), "!=": ("__ne__", "__ne__"), ">": ("__gt__", "__lt__"),
                ">=": ("__ge__", "__le__")}
-SYMBOLIC = frozenset("+-*/") | {"//", "%"}
+WHOLE = frozenset("+-*") | {"//", "%"}  # operators under which integers are closed, and of which algebra knows
+SYMBOLIC = WHOLE | {"/"}
 RUN_TIME = frozenset("+-*/")  # operators of a tensor and a number that take the number at run time
 
 
@@ -64,7 +66,7 @@ class Arithmetic:
     def tensor_binary(self, symbol, a, b, inplace):
         run_time = symbol in RUN_TIME and not inplace
         first = isinstance(a, Number) and run_time
-        a, b = ((self.run_time_number(v) if run_time else Constant(self.known(v))) if isinstance(v, Number) else v for v in (a, b))
+        a, b = (self.run_time_number(v) if isinstance(v, Number) and (run_time or self.unknown(v)) else v for v in (a, b))
         if first:  # operators take tensors first
             like, number = b.fake.dtype, a.fake.dtype
             dtype = like if like.category >= number.category else Defaults.floating
@@ -75,15 +77,18 @@ class Arithmetic:
         """A varying number as an input of the graph."""
         if self.unknown(number):
             return TensorValue(self.recorder.number_of(number.expr) if number.fake is None else number.fake)
-        fake = self.recorder.number(type(number.hint))
-        self.graph_inputs[fake.node] = self.text_of(number), None
+        text = self.text_of(number)
+        fake = self.entered.get(text)
+        if fake is None or fake.node not in self.graph_inputs:
+            fake = self.entered[text] = self.recorder.number(type(number.hint))
+            self.graph_inputs[fake.node] = text, None
         return TensorValue(fake)
 
     def number_binary(self, symbol, a, b):
-        if symbol not in SYMBOLIC or not all(isinstance(v, Number) or isinstance(v, Constant) and type(v.value) in (int, float) for v in (a, b)):
+        if not all(isinstance(v, Number) or isinstance(v, Constant) and type(v.value) in (int, float) for v in (a, b)):
             return None
         if self.unknown(a) or self.unknown(b):
-            return self.unknown_binary(symbol, a, b)
+            return self.unknown_binary(symbol, a, b) if symbol in SYMBOLIC else None
         x, y = (v.hint if isinstance(v, Number) else v.value for v in (a, b))
         if symbol in ("/", "//", "%"):
             if y == 0:
@@ -92,9 +97,40 @@ class Arithmetic:
                 self.truth(b)  # that it is not zero is assumed
             elif symbol == "//" and y > 1 and isinstance(a, Number) and a.expr in self.symbols and x % y == 0:
                 raise Again(("multiple", self.symbols[a.expr]), y)  # so that what is halved and doubled is again what it was
-        if symbol != "/" and whole(a) and whole(b):
+        if symbol in WHOLE and whole(a) and whole(b):
             return self.from_python(BINARY[symbol](exact(a), exact(b)))
-        return Number(BINARY[symbol](x, y), text=f"({self.text_of(a)} {symbol} {self.text_of(b)})")
+        return self.computed(BINARY[symbol], f"({{}} {symbol} {{}})", [a, b], symbol in RUN_TIME)
+
+    def computed(self, function, template, operands, total=False):
+        """A function of numbers that vary, as Python text; None where it raises or gives no number. ``total``: it gives one for all floats."""
+        try:
+            hint = function(*(v.hint if isinstance(v, Number) else v.value for v in operands))
+        except (ArithmeticError, ValueError, TypeError):
+            return None
+        text = template.format(*map(self.text_of, operands))
+        if type(hint) not in (int, float):
+            return None
+        if type(hint) is int or not total:
+            self.guard(f"type({text}) is {type(hint).__name__}")
+        if type(hint) is float:
+            return Number(hint, text=text)
+        known = next((symbol for symbol, computed in self.symbols.items() if computed == text), None)
+        return Number(hint, self.symbol(hint, text, -INFINITY) if known is None else known)
+
+    def computed_by(self, function, operands):
+        """A function of numbers that ``vary``, called in Python: as text, or where that cannot be now."""
+        operands = list(map(self.force, operands))
+        found = self.computed(function, f"{self.constant_name(function)}({', '.join(['{}'] * len(operands))})", operands)
+        return self.fold(function, operands) if found is None else found
+
+    def real_binary(self, symbol, a, b):
+        """Arithmetic of framework code on a float that varies."""
+        a, b = self.from_python(a), self.from_python(b)
+        found = self.number_binary(symbol, a, b)
+        return self.passed_on(self.fold(BINARY[symbol], [a, b]) if found is None else found)
+
+    def real_comparison(self, symbol, a, b) -> bool:
+        return self.compare(symbol, self.from_python(a), self.from_python(b)).value
 
     def method(self, value, name):
         """A special method that a user's class defines, as a Value; None where there is none."""

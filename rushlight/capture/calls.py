@@ -26,6 +26,7 @@ from ..core.dtypes import finfo, iinfo
 from ..core.epoch import changed
 from ..core.meta import Size
 from ..core.native import Op, Tensor
+from ..core.interpret import stack
 from ..core.op import OPS
 from ..nn.modules.container import ModuleList, Sequential
 from ..nn.modules.module import Module
@@ -37,6 +38,7 @@ from .containers import raised
 from .control import HANDLERS as CONTROL
 from .errors import Again, Break, CaptureError, Raised
 from .output import HANDLERS as OUTPUT_HANDLERS
+from .reals import Real
 from .training import HANDLERS as TRAINING
 from .transforms import ROOMS, kind_of
 from .unknown import HANDLERS as UNKNOWN
@@ -244,20 +246,55 @@ class Calls:
     # --- the framework ------------------------------------------------------------------------------------------------------------------
     def run_framework(self, function, arguments, keywords, concrete=None):
         """Runs framework code on fakes, which ``concrete`` makes of arguments; the operators it calls are recorded."""
-        concrete = concrete or self.concrete
         if isinstance(function, Op) and function.scalars:
             arguments, keywords = self.with_numbers(function, arguments, keywords)
+        frame = self.frames[-1]
+        fixed, varying = ("fixed", frame.code, frame.now.offset), any(map(self.varies, (*arguments, *keywords.values())))
+        concrete = concrete or (self.fixed if fixed in self.rules else self.passed_on)
         given = [concrete(a) for a in arguments]
         named = {k: concrete(v) for k, v in keywords.items()}
         try:
             return self.from_python(function(*given, **named))
-        except (Break, Raised):
+        except Raised:
             raise
         except Exception as error:
+            if varying and fixed not in self.rules:
+                raise Again(fixed) from error  # its numbers are as they are now
+            if isinstance(error, Break):
+                raise
             if self.symbols and "static" not in self.rules:
                 raise Again("static") from error
             name = getattr(function, "name", None) or getattr(function, "__name__", type(function).__name__)
             raise Break("RB007", f"{name}: {type(error).__name__}: {error}") from error
+
+    def vary(self, values) -> bool:
+        """Whether these are numbers, of which some vary from call to call."""
+        values = list(map(self.force, values))
+        return any(map(self.varies, values)) and all(isinstance(v, Number) and not self.unknown(v) or isinstance(v, Constant) and type(v.value) in (int, float)
+                                                     for v in values)
+
+    def varies(self, value) -> bool:
+        """Whether a value is a number that varies from call to call, or holds one."""
+        value = self.force(value)
+        if isinstance(value, Sequence) and issubclass(value.kind, (list, tuple)):
+            return any(map(self.varies, value.items))
+        return isinstance(value, Number) and not self.unknown(value)
+
+    def passed_on(self, value):
+        """The Python value that framework code gets: floats that vary as Reals."""
+        value = self.force(value)
+        if isinstance(value, Number) and value.text is not None and stack[-1] is self.recorder:
+            return Real(self, value)
+        if isinstance(value, Sequence) and value.kind in (list, tuple, Size):
+            return value.kind([self.passed_on(self.item(value, k)) for k in range(len(value.items))])
+        return self.concrete(value)
+
+    def fixed(self, value):
+        """The Python value that framework code gets: numbers that vary as they are now."""
+        value = self.force(value)
+        if isinstance(value, Sequence) and value.kind in (list, tuple, Size):
+            return value.kind([self.fixed(self.item(value, k)) for k in range(len(value.items))])
+        return self.known(value) if isinstance(value, Number) and not self.unknown(value) else self.concrete(value)
 
     def with_numbers(self, operator, arguments, keywords):
         """The arguments with floats that vary as inputs of the graph, where the operator takes them at run time."""
@@ -296,7 +333,7 @@ class Calls:
                 return self.run_framework(target, arguments, keywords)
             if target in OPERATORS:
                 return self.binary(OPERATORS[target], *arguments)
-            return self.fold(target, arguments, keywords)
+            return self.computed_by(target, arguments) if not keywords and self.vary(arguments) else self.fold(target, arguments, keywords)
         if isinstance(owner, type) and name in ("fromkeys", "fromhex", "from_bytes", "maketrans"):
             return self.fold(target, arguments, keywords)
         raise Break("RB009" if name in OUTPUT else "RB001", f"{name}()")
@@ -568,6 +605,8 @@ class Calls:
     def builtin_min_max(self, function, arguments, keywords):
         if not keywords and all(isinstance(self.force(a), Constant) for a in arguments) and len(arguments) > 1:
             return self.fold(function, arguments)
+        if not keywords and self.vary(arguments) and any(self.class_of(a) is float for a in arguments):
+            return self.computed_by(function, arguments)
         return self.call_python(polyfills.POLYFILLS[function], arguments, keywords)
 
     def builtin_callable(self, value):
@@ -588,6 +627,8 @@ class Calls:
         if isinstance(value, Number) and type(value.hint) is kind and not more:
             return value
         name = {int: "__int__", float: "__float__"}.get(kind)
+        if self.vary([value]) and not more:
+            return self.computed_by(kind, [value])
         found = name and self.user_class(value) and (self.class_attribute(self.class_of(value), name) or self.class_attribute(self.class_of(value), "__index__"))
         return self.call(found, [value], {}) if found else self.fold(kind, [value, *more])
 

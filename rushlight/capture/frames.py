@@ -123,7 +123,7 @@ def failed(segment, values) -> str:
     for guard in segment.guards:
         try:
             holds = eval(guard.check.format(*guard.sources), names)
-        except (AttributeError, KeyError, IndexError, ValueError, TypeError, RuntimeError):
+        except (ArithmeticError, AttributeError, KeyError, IndexError, ValueError, TypeError, RuntimeError):
             holds = False
         if not holds:
             return named(str(guard), segment.names)

@@ -89,7 +89,7 @@ class Block:
 def function(lines, arguments: str, result: str, names: dict):
     """A function of these lines that is False where one of them raises for a value of another shape."""
     source = "\n".join([f"def guard({arguments}):", "    try:", *(f"        {line}" for line in lines), f"        return {result}",
-                        "    except (AttributeError, KeyError, IndexError, ValueError, TypeError, RuntimeError):", "        return False"])
+                        "    except (ArithmeticError, AttributeError, KeyError, IndexError, ValueError, TypeError, RuntimeError):", "        return False"])
     namespace = {"maximum": max, "minimum": min, "logical_not": operator.not_, **names}
     exec(compile(source, "<guards>", "exec"), namespace)
     made = namespace["guard"]

@@ -27,6 +27,7 @@ from .hooks import Hooks
 from .instructions import Instructions
 from .output import Output
 from .readings import Assumptions, Reading
+from .reals import Real
 from .record import Fake, Recorder
 from .callables import Callables
 from .training import Training
@@ -71,6 +72,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
         self.stores: dict = {}  # (id of a namespace, name) -> (namespace, Value)
         self.handling: list = []  # exceptions whose handlers are running
         self.graph_inputs: dict = {}  # graph input node -> (text of the expression, Source or None)
+        self.entered: dict = {}  # text of a number -> the Fake that stands for it in the graph
         self.stream, self.drawn = None, 0  # seed and position in the random stream, and how many blocks are drawn
         self.facts, self.symbols = Assumptions(), {}  # what is assumed of varying ints; symbol -> text that computes it
         self.roots: list = []  # (source, module) of modules that are values of the entry
@@ -78,6 +80,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
         self.checks: dict = {}  # graph input node -> TensorCheck
         self.recorder = Recorder(self.lift, self.draw, self.where)
         self.facts.number, self.recorder.within_try = self.ratio, self.within_try
+        self.recorder.real = self.run_time_number
         self.recorder.facts, self.recorder.place = self.facts, lambda: (self.frames[-1].code, self.frames[-1].now.offset)
         self.used: set = set()  # nodes of backward passes that use their history up
         self.numbers: list = []  # what optimizers compute in Python before the graph runs
@@ -275,6 +278,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
             return Constant(value)
         if kind is Key:
             return value.value
+        if kind is Real:
+            return value.number
         if kind is Expr:
             return Number(evaluate(value, self.facts.hints), value)
         if isinstance(value, Fake):

@@ -14,6 +14,7 @@ from ..eager.plan import NUMBER_METAS, alias_of
 from ..graph.graph import Graph, Node, nodes_in
 from ..transforms.trace import Traced, ValueNeeded
 from .errors import Break
+from .reals import Real
 from .readings import ITEM, NUMBER, OPERATORS, PICK, REQUIRE, SHIFT, SIZE, Assumptions, Reading, between, in_stages, measured
 
 
@@ -33,6 +34,7 @@ class Fake(Tensor):
 
     weak = False
     like = Tensor
+    real = None  # the Real that a number stands for
 
     concrete = needs_data("reading elements to decide a size", "RB012")
     __int__, __float__, __complex__, __index__ = (needs_data(what, method=name) for what, name in (
@@ -112,6 +114,20 @@ class Fake(Tensor):
 MOST_ITEMS = 32  # numbers that one tolist() makes
 FORBIDDEN_INPLACE = frozenset(("resize_", "resize_as_", "set_", "detach_", "requires_grad_"))
 _inferred: dict = {}
+
+
+def as_fixed(value):
+    """Floats that vary as they are now, which is assumed from here on; within tuples too."""
+    if type(value) in (tuple, list):
+        return type(value)(map(as_fixed, value))
+    return float(value.real) if isinstance(value, Fake) and value.real is not None else value
+
+
+def as_hinted(value):
+    """Floats that vary as they are now, within tuples too."""
+    if type(value) in (tuple, list):
+        return type(value)(map(as_hinted, value))
+    return value.real.number.hint if isinstance(value, Fake) and value.real is not None else value
 
 
 class Leaf:
@@ -217,6 +233,7 @@ class Recorder(Interpreter):
         self.history = False  # whether a tensor from outside is overwritten with values that carry a gradient
         self.counter = {}
         self.symbolic = False  # whether any size or argument is a symbol
+        self.real = None  # a number that varies -> it as an input of the graph, a TensorValue
         self.within_try = None  # () -> whether the program may catch an error of the instruction at hand
         self.place = None  # () -> the code and offset of the instruction at hand
         self.facts: Assumptions | None = None  # what is known of numbers that data decide; None: there can be none
@@ -304,12 +321,20 @@ class Recorder(Interpreter):
         if type(value) in (list, tuple, Size):
             kind = list if type(value) is list else tuple
             return kind(map(self.entered, value))
+        if type(value) is Real:
+            return self.run_time(value)
         if not isinstance(value, Tensor):
             return value
         value = value if isinstance(value, Fake) else self.lift(value)
         if not state.grad and value._needs_grad:
             return self.cut(value)
         return value
+
+    def run_time(self, real: Real) -> Fake:
+        """A float that varies as an input of the graph."""
+        fake = self.real(real.number).fake
+        fake.real = real
+        return fake
 
     def cut(self, value: Fake) -> Fake:
         detach = OPS["detach"]
@@ -339,6 +364,8 @@ class Recorder(Interpreter):
 
     def record(self, op, args, kwargs):
         fakes = list(fakes_in((args, tuple(kwargs.values()))))
+        if any(f.real is not None for f in fakes) and not self.takes_reals(op, args, kwargs):
+            return self.record(op, tuple(map(as_fixed, args)), {k: as_fixed(v) for k, v in kwargs.items()})
         try:
             found = infer(op, args, kwargs, self.symbolic)
         except ValueNeeded:
@@ -361,6 +388,15 @@ class Recorder(Interpreter):
         if not found.several and not found.writes and type(meta.numel) is int and meta.numel == 1 and all(f.node in self.known for f in fakes) and not any(expressions_in((args, tuple(kwargs.values())))):
             self.known[node] = op, args, kwargs
         return results if found.several else results[0]
+
+    def takes_reals(self, op, args, kwargs) -> bool:
+        """Whether an operator does with floats that are known at run time what it does with those that they are now."""
+        try:
+            found = infer(op, args, kwargs, self.symbolic)
+        except (TypeError, ValueError, RuntimeError, AttributeError, Break):
+            return False
+        now = infer(op, tuple(map(as_hinted, args)), {k: as_hinted(v) for k, v in kwargs.items()}, self.symbolic)
+        return found.metas == now.metas and found.several == now.several and (bool(found.writes), found.base is None) == (bool(now.writes), now.base is None)
 
     def as_number(self, value):
         """A tensor whose value is known as a number, within tuples too; all else as it is."""

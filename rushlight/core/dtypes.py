@@ -114,13 +114,13 @@ def default_of(category: int) -> dtype:
 
 
 def category_of(number) -> int:
-    """The category of a Python number."""
+    """The category of a Python number, or of what stands for one and tells its ``category``."""
     kind = type(number)
     if kind is bool:
         return BOOL
     if issubclass(kind, complex):
         return COMPLEX
-    return FLOATING if issubclass(kind, float) else INTEGER
+    return FLOATING if issubclass(kind, float) else getattr(kind, "category", INTEGER)
 
 
 def result_type(dimensioned, zero_dim, categories) -> dtype:

@@ -9,7 +9,7 @@ from ..core.interpret import is_recording
 from ..core.kinds import P
 from ..core.op import OPS, Scalar, op, rule, sample
 from ..core.tensor import wrapped
-from .promotion import as_dtype, floating, wide
+from .promotion import as_dtype, floating, real, wide
 from .random import draw, uniform_at
 
 ONE = (sample((3, 4)), sample((2, 0)))
@@ -93,8 +93,8 @@ def soft(x):
 def softplus(input, beta=1.0, threshold=20.0):
     """log(1 + exp(beta x)) / beta, x itself where beta x is above the threshold."""
     x = wide(input)
-    scaled = P.mul(x, float(beta))
-    return back(P.where(P.gt(scaled, float(threshold)), x, P.div(soft(P.where(P.gt(scaled, float(threshold)), 0.0, scaled)), float(beta))), input)
+    scaled = P.mul(x, real(beta))
+    return back(P.where(P.gt(scaled, real(threshold)), x, P.div(soft(P.where(P.gt(scaled, real(threshold)), 0.0, scaled)), real(beta))), input)
 
 
 @op(samples=ONE, namespace=F)
@@ -107,15 +107,15 @@ def logsigmoid(input):
 @op(samples=ONE, namespace=F, name="_leaky_relu")
 def leaky_(input, negative_slope=0.01):
     """x where positive, else negative_slope * x."""
-    return P.where(P.gt(input, 0), input, P.mul(input, float(negative_slope)))
+    return P.where(P.gt(input, 0), input, P.mul(input, real(negative_slope)))
 
 
 @op(samples=ONE, namespace=F, name="_elu")
 def elu_(input, alpha=1.0, scale=1.0):
     """scale * x where positive, else scale * alpha * (exp(x) - 1)."""
     x = wide(input)
-    low = P.mul(P.expm1(P.where(P.gt(x, 0), 0.0, x)), float(alpha) * scale)
-    return back(P.where(P.gt(x, 0), P.mul(x, float(scale)), low), input)
+    low = P.mul(P.expm1(P.where(P.gt(x, 0), 0.0, x)), real(alpha) * scale)
+    return back(P.where(P.gt(x, 0), P.mul(x, real(scale)), low), input)
 
 
 @op(samples=ONE, namespace=F, name="_celu")
@@ -124,7 +124,7 @@ def celu_(input, alpha=1.0):
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     x = wide(input)
-    low = P.mul(P.expm1(P.div(P.where(P.gt(x, 0), 0.0, x), float(alpha))), float(alpha))
+    low = P.mul(P.expm1(P.div(P.where(P.gt(x, 0), 0.0, x), real(alpha))), real(alpha))
     return back(P.where(P.gt(x, 0), x, low), input)
 
 

@@ -11,7 +11,7 @@ from ..core.kinds import P, layout_kept
 from ..core.meta import channels_last_strides
 from ..core.op import Scalar, op
 from ..core.tensor import Tensor, empty as empty_tensor
-from .promotion import as_dtype
+from .promotion import as_dtype, real
 from .shape import check_rank, sizes_of
 
 
@@ -233,7 +233,7 @@ def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=Non
         return empty_tensor((count,), dtype, device="meta")
     if dtype.is_complex:
         return finished(evenly(complex(start), complex(end), count, dtype), requires_grad)
-    start, end = (v if isinstance(v, Expr) else float(v) for v in (start, end))
+    start, end = (v if isinstance(v, Expr) else real(v) for v in (start, end))
     return finished(evenly(start, end, count, dtype), requires_grad)
 
 

@@ -11,7 +11,7 @@ from ..core.meta import broadcast, product
 from ..core.op import OPS, op, rule
 from ..core.tensor import Tensor, refuse_where
 from .activation import log_softmax, soft
-from .promotion import promoted, wide
+from .promotion import promoted, real, wide
 
 AUTOCAST = "float32"  # sensitive to rounding
 
@@ -72,7 +72,7 @@ def smooth(x, y, beta):
 
 def huber(x, y, delta):
     away = P.abs(P.sub(x, y))
-    return P.where(P.le(away, delta), P.mul(P.mul(away, away), 0.5), P.mul(P.sub(away, 0.5 * delta), float(delta)))
+    return P.where(P.le(away, delta), P.mul(P.mul(away, away), 0.5), P.mul(P.sub(away, 0.5 * delta), real(delta)))
 
 
 smooth_core, huber_core = pairwise("smooth_l1_loss", smooth, ""), pairwise("huber_loss", huber, "")
@@ -96,7 +96,7 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     warn_of_broadcast(input, target)
-    return smooth_core(input, target, None, chosen(reduction, size_average, reduce), float(beta))
+    return smooth_core(input, target, None, chosen(reduction, size_average, reduce), real(beta))
 
 
 @op(composite=True, namespace=F)
@@ -105,7 +105,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     warn_of_broadcast(input, target)
-    return huber_core(input, target, weight, chosen(reduction), float(delta))
+    return huber_core(input, target, weight, chosen(reduction), real(delta))
 
 
 @op(method=False, name="_bce")

@@ -7,7 +7,7 @@ from ..core.kinds import P
 from ..core.meta import product
 from ..core.op import OPS, op, rule, sample
 from .activation import back
-from .promotion import wide
+from .promotion import real, wide
 
 F = "nn.functional"
 
@@ -16,7 +16,7 @@ def standardised(x, dims, eps):
     """(x - mean) / sqrt(variance + eps) over dims, and 1 / sqrt(variance + eps)."""
     count = product(x.shape[d] for d in dims)
     away = P.sub(x, P.div(P.sum(x, dims), count))
-    rstd = P.rsqrt(P.add(P.div(P.sum(P.mul(away, away), dims), count), float(eps)))
+    rstd = P.rsqrt(P.add(P.div(P.sum(P.mul(away, away), dims), count), real(eps)))
     return P.mul(away, rstd), rstd
 
 
@@ -67,7 +67,7 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     for name, v in (("weight", weight), ("bias", bias)):
         if v is not None and tuple(v.shape) != shape:
             raise RuntimeError(f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(v.shape)} and normalized_shape = {list(shape)}")
-    return layer_norm_(input, weight, bias, len(shape), float(eps))
+    return layer_norm_(input, weight, bias, len(shape), real(eps))
 
 
 @op(composite=True, method=False, name="layer_norm", by_rows=True)
@@ -82,7 +82,7 @@ def rms_norm_(input, weight, rank, eps):
     x = wide(input)
     dims = tuple(range(len(x.shape) - rank, len(x.shape)))
     count = product(x.shape[d] for d in dims)
-    out = P.mul(x, P.rsqrt(P.add(P.div(P.sum(P.mul(x, x), dims), count), float(eps))))
+    out = P.mul(x, P.rsqrt(P.add(P.div(P.sum(P.mul(x, x), dims), count), real(eps))))
     return back(affine(out, weight, None, tuple(x.shape[d] for d in dims)), input)
 
 
@@ -97,7 +97,7 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
         raise RuntimeError(f"Expected weight to be of same shape as normalized_shape, but got weight of shape {list(weight.shape)} and normalized_shape = {list(shape)}")
     if eps is None:
         eps = finfo(input.dtype if not input.dtype.is_half else float32).eps
-    return rms_norm_(input, weight, len(shape), float(eps))
+    return rms_norm_(input, weight, len(shape), real(eps))
 
 
 rms_norm_top = op(lambda input, normalized_shape, weight=None, eps=None: rms_norm(input, normalized_shape, weight, eps), name="rms_norm", composite=True, method=False,
@@ -125,7 +125,7 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     for name, v in (("weight", weight), ("bias", bias)):
         if v is not None and tuple(v.shape) != (input.size(1),):
             raise RuntimeError(f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of shape {list(v.shape)} and input of shape {list(input.shape)}")
-    return group_norm_(input, num_groups, weight, bias, float(eps))
+    return group_norm_(input, num_groups, weight, bias, real(eps))
 
 
 @op(method=False, name="_batch_norm")
@@ -139,7 +139,7 @@ def batch_norm_(input, weight, bias, eps):
     away = P.sub(x, mean)
     var = P.div(P.sum(P.mul(away, away), dims), count)
     shape = (1, c) + (1,) * (len(x.shape) - 2)
-    out = affine(P.mul(away, P.rsqrt(P.add(var, float(eps)))), weight, bias, shape)
+    out = affine(P.mul(away, P.rsqrt(P.add(var, real(eps)))), weight, bias, shape)
     return back(out, input), P.reshape(mean, shape=(c,)), P.reshape(var, shape=(c,))
 
 
@@ -152,7 +152,7 @@ def vjp(g, y, input, weight, bias, eps):  # noqa: F811
     dims = (0, *range(2, len(x.shape)))
     count, c = product(x.shape[d] for d in dims), x.shape[1]
     shape = (1, c) + (1,) * (len(x.shape) - 2)
-    rstd = P.rsqrt(P.add(P.reshape(var, shape=shape), float(eps)))
+    rstd = P.rsqrt(P.add(P.reshape(var, shape=shape), real(eps)))
     xhat = P.mul(P.sub(x, P.reshape(mean, shape=shape)), rstd)
     sum_g, sum_gx = P.sum(g0, dims), P.sum(P.mul(g0, xhat), dims)
     gx = P.mul(P.sub(P.sub(g0, P.div(sum_g, count)), P.mul(xhat, P.div(sum_gx, count))), rstd)
@@ -175,7 +175,7 @@ def batch_norm_eval(input, mean, var, weight, bias, eps):
     """Normalised with given statistics for each channel."""
     x = wide(input)
     shape = (1, x.shape[1]) + (1,) * (len(x.shape) - 2)
-    rstd = P.rsqrt(P.add(wide(var), float(eps)))
+    rstd = P.rsqrt(P.add(wide(var), real(eps)))
     scale = rstd if weight is None else P.mul(rstd, wide(weight))
     out = P.mul(P.sub(x, P.reshape(wide(mean), shape=shape)), P.reshape(scale, shape=shape))
     return back(out if bias is None else P.add(out, P.reshape(wide(bias), shape=shape)), input)
@@ -194,11 +194,11 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     if not training:
         if running_mean is None or running_var is None:
             raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
-        return batch_norm_eval(input, running_mean, running_var, weight, bias, float(eps))
+        return batch_norm_eval(input, running_mean, running_var, weight, bias, real(eps))
     count = input.numel() // max(input.size(1), 1)
     if count == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
-    out, mean, var = batch_norm_(input, weight, bias, float(eps))
+    out, mean, var = batch_norm_(input, weight, bias, real(eps))
     if running_mean is not None and count:
         with_momentum(running_mean, mean.detach(), momentum)
         with_momentum(running_var, var.detach() * (count / (count - 1)), momentum)

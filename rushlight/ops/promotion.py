@@ -37,6 +37,11 @@ def as_dtype(value, dtype: dtypes.dtype):
     return bool(value) if dtype is dtypes.bool_ else int(value)
 
 
+def real(value):
+    """A number as a float; one that is only known at run time as it is."""
+    return value if isinstance(value, Tensor) or hasattr(type(value), "category") else float(value)
+
+
 def promoted(*values, floating=False, dtype=None):
     """The values in their common dtype; with ``floating``, integers become the default floating dtype.
 

@@ -15,7 +15,7 @@ from ..core.random import default_generator
 from ..core.tensor import Tensor, refuse_where
 from .create import checked_sizes, empty_like, finished, whole
 from .inplace import copy_
-from .promotion import as_dtype
+from .promotion import as_dtype, real
 
 
 def draw(generator, count, words=1):
@@ -195,7 +195,7 @@ def uniform_(input, a=0.0, b=1.0, *, generator=None, **named):
     if a > b:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={a} > to={b}")
     seed, block = draw(generator, input.numel(), 2 if input.dtype is float64 else 1)
-    return uniform_into(input, seed, block, float(a), float(b - a))
+    return uniform_into(input, seed, block, real(a), real(b - a))
 
 
 @op(composite=True, inplace=True)
@@ -204,7 +204,7 @@ def normal_(input, mean=0.0, std=1.0, *, generator=None):
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
     seed, block = draw(generator, input.numel(), 2)
-    return normal_into(input, seed, block, float(mean), float(std))
+    return normal_into(input, seed, block, real(mean), real(std))
 
 
 @op(composite=True, method=False)

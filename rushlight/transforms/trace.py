@@ -80,7 +80,10 @@ class Trace(Interpreter):
                 if any(isinstance(bound[k], Expr) for k in names[:count]):
                     return computed(op.name.rpartition(".")[2], [bound[k] for k in names[:count]])
                 return op.kind.numpy(*(np.asarray(bound[k]) for k in names[:count]), **{k: bound[k] for k in names[count:]}).item()
-            return self.emit(op, tuple(bound[k] for k in names[:count]), {k: freeze(bound[k]) for k in names[count:]})
+            given = tuple(bound[k] for k in names[:count])
+            if op.kind.name == "elementwise" and count > 1:
+                given = fitted(given)
+            return self.emit(op, given, {k: freeze(bound[k]) for k in names[count:]})
         if op.facts.get("detaches"):
             lower_values(args, self)  # views are brought up to date now: what that takes is not part of the operator
         before = len(self.nodes)
@@ -146,6 +149,19 @@ class Trace(Interpreter):
         if several:
             return tuple(self.emit(P.item, (Several(node),), {"index": k}, meta=m) for k, m in enumerate(meta))
         return traced(node)
+
+
+def fitted(values):
+    """The operands of an elementwise primitive, numbers that are only known at run time in the dtype of what they meet, as constants are."""
+    weak = [isinstance(v, Traced) and v.weak for v in values]
+    if not any(weak):
+        return values
+    met = [v.dtype for v, number in zip(values, weak) if isinstance(v, Tensor) and not number and v.dtype.category]
+    if not met:
+        return values
+    if any(number and v.dtype.category > met[-1].category for v, number in zip(values, weak)):
+        raise ValueNeeded(f"a number of {met[-1].name} is wanted, not of another kind")
+    return tuple(P.convert(v, dtype=met[-1]) if number and v.dtype is not met[-1] else v for v, number in zip(values, weak))
 
 
 class Several:
