@@ -22,11 +22,12 @@ import numpy as np
 from .._ops import Callable
 from ..autograd.function import Function as CustomFunction
 from ..core.devices import device
-from ..core.dtypes import finfo, iinfo
+from ..core.dtypes import category_of, default_of, finfo, iinfo
 from ..core.epoch import changed
+from ..core.exchange import as_tensor, tensor
+from ..core.interpret import stack
 from ..core.meta import Size
 from ..core.native import Op, Tensor
-from ..core.interpret import stack
 from ..core.op import OPS
 from ..nn.modules.container import ModuleList, Sequential
 from ..nn.modules.module import Module
@@ -266,6 +267,28 @@ class Calls:
                 raise Again("static") from error
             name = getattr(function, "name", None) or getattr(function, "__name__", type(function).__name__)
             raise Break("RB007", f"{name}: {type(error).__name__}: {error}") from error
+
+    def tensor_of(self, function, arguments, keywords):
+        """``torch.tensor(data)``: numbers that vary are filled in one by one when the graph runs."""
+        options = {"data": Constant(None), "dtype": Constant(None), "device": Constant("cpu"), **dict(zip(("data", "dtype"), arguments)), **keywords}
+        if len(options) > 3 or not self.varies(options["data"]) or str(self.known(options["device"])) not in ("cpu", "None"):
+            return self.run_framework(function, arguments, keywords)
+        numbers, shape = self.nested_numbers(options["data"])
+        chosen = self.known(options["dtype"]) or default_of(max(category_of(v.hint if isinstance(v, Number) else v.value) for v in numbers))
+        filled = [self.run_framework(OPS["_filled"], [v, Constant(()), self.from_python(chosen)], {}) for v in numbers]
+        return self.run_framework(Tensor.view, [self.run_framework(OPS["stack"], [Sequence(list, filled)], {}), Constant(shape)], {})
+
+    def nested_numbers(self, data):
+        """(the numbers in nested lists, row by row; their shape); a Break where they have none."""
+        data = self.force(data)
+        if isinstance(data, Sequence):
+            rows = [self.nested_numbers(self.item(data, k)) for k in range(len(data.items))]
+            if len({shape for _, shape in rows}) != 1:
+                raise Break("RB007", "torch.tensor() of rows that differ in length")
+            return [v for numbers, _ in rows for v in numbers], (len(rows), *rows[0][1])
+        if not isinstance(data, Number) and not (isinstance(data, Constant) and type(data.value) in (bool, int, float)) or self.unknown(data):
+            raise Break("RB004", "torch.tensor() of numbers that vary and something else")
+        return [data], ()
 
     def vary(self, values) -> bool:
         """Whether these are numbers, of which some vary from call to call."""
@@ -678,7 +701,7 @@ class Calls:
         return Constant(issubclass(self.known(cls), self.known(classes)))
 
     def builtin_slice(self, *bounds):
-        return Constant(slice(*(self.known(b) for b in bounds)))
+        return Constant(slice(*map(self.slice_bound, bounds)))
 
     def part_of_row(self, kind, owner, index):
         """An item of a row of modules; a part (``layers[:n]``) is such a row again, the same one at every call, since the modules are."""
@@ -761,6 +784,8 @@ HANDLERS[collections._count_elements] = lambda self, *a: self.call_python(polyfi
 for _kind in (ModuleList, Sequential):
     HANDLERS[_kind.__getitem__] = lambda self, owner, index, _kind=_kind: self.part_of_row(_kind, owner, index)
 HANDLERS[inspect.signature], HANDLERS[types.MappingProxyType] = Calls.signature, lambda self, mapping: mapping
+for _function in (tensor, as_tensor):
+    HANDLERS[_function] = lambda self, *a, _function=_function, **k: self.tensor_of(_function, a, k)
 HANDLERS[sys.exc_info], HANDLERS[sys.exception] = Calls.exception_info, Calls.exception_now
 HANDLERS[polyfills.check_plain] = Calls.check_plain
 HANDLERS[copy.copy] = lambda self, value: self.call_python(polyfills.copied, [value])

@@ -225,6 +225,8 @@ def reshaped_strides(shape, strides, new) -> tuple | None:
         return tuple(strides)
     if any(type(s) is int and s == 0 for s in shape):
         return row_major(new)
+    if any(type(s) is not int for s in new) and all(map(same, strides, row_major(shape))):
+        return row_major(new)  # sizes that are computed need not divide one by one
     groups, k = [], len(shape) - 1  # maximal runs of dimensions that step through memory as one
     while k >= 0:
         if is_one(shape[k]):

@@ -193,7 +193,7 @@ for _operator, _name in ((leaky_, "leaky_relu"), (elu_, "elu"), (celu_, "celu"),
 @op(samples=ONE, namespace=F)
 def hardshrink(input, lambd=0.5):
     """x where |x| > lambd, else 0."""
-    return P.where(P.logical_and(P.ge(input, -lambd), P.le(input, lambd)), 0.0, input)
+    return P.where(P.le(P.abs(input), lambd), 0.0, input)
 
 
 @op(samples=ONE, namespace=F)

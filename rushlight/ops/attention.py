@@ -130,7 +130,7 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
     x = input.reshape(-1) if dim is None else input
     at = 0 if dim is None else dim % max(x.dim(), 1)
     x = x if x.dim() else x.reshape(1)
-    if isinstance(repeats, int):
+    if isinstance(repeats, (int, Expr)):
         if repeats < 0:
             raise RuntimeError("repeats can not be negative")
         shape = tuple(x.shape)

@@ -1,6 +1,7 @@
 """Convolution and its transpose."""
 from __future__ import annotations
 
+from ..core.expr import Expr
 from ..core.kinds import P
 from ..core.op import OPS, op, sample
 
@@ -11,7 +12,7 @@ F = "nn.functional"
 
 def spread(value, count, name):
     """One number for all dimensions, or one each."""
-    if isinstance(value, int):
+    if isinstance(value, (int, Expr)):
         return (value,) * count
     value = tuple(value)
     if len(value) == 1:

@@ -463,7 +463,7 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
     if size is None:
         sizes = tuple(map(scaled, space, factors))
     else:
-        sizes = tuple(s if isinstance(s, Expr) else int(s) for s in (spread(size, rank, "size") if isinstance(size, int) else size))
+        sizes = tuple(s if isinstance(s, Expr) else int(s) for s in (spread(size, rank, "size") if isinstance(size, (int, Expr)) else size))
     if any(s <= 0 for s in sizes):
         raise RuntimeError(f"Input and output sizes should be greater than 0, but got input (H: {space[0]}) output (H: {sizes[0]})")
     if mode == "area":
