@@ -271,7 +271,7 @@ class Calls:
     def tensor_of(self, function, arguments, keywords):
         """``torch.tensor(data)``: numbers that vary are filled in one by one when the graph runs."""
         options = {"data": Constant(None), "dtype": Constant(None), "device": Constant("cpu"), **dict(zip(("data", "dtype"), arguments)), **keywords}
-        if len(options) > 3 or not self.varies(options["data"]) or str(self.known(options["device"])) not in ("cpu", "None"):
+        if len(options) > 3 or not self.numbers_in(options["data"]) or str(self.known(options["device"])) not in ("cpu", "None"):
             return self.run_framework(function, arguments, keywords)
         numbers, shape = self.nested_numbers(options["data"])
         chosen = self.known(options["dtype"]) or default_of(max(category_of(v.hint if isinstance(v, Number) else v.value) for v in numbers))
@@ -286,7 +286,7 @@ class Calls:
             if len({shape for _, shape in rows}) != 1:
                 raise Break("RB007", "torch.tensor() of rows that differ in length")
             return [v for numbers, _ in rows for v in numbers], (len(rows), *rows[0][1])
-        if not isinstance(data, Number) and not (isinstance(data, Constant) and type(data.value) in (bool, int, float)) or self.unknown(data):
+        if not isinstance(data, Number) and not (isinstance(data, Constant) and type(data.value) in (bool, int, float)):
             raise Break("RB004", "torch.tensor() of numbers that vary and something else")
         return [data], ()
 
@@ -302,6 +302,13 @@ class Calls:
         if isinstance(value, Sequence) and issubclass(value.kind, (list, tuple)):
             return any(map(self.varies, value.items))
         return isinstance(value, Number) and not self.unknown(value)
+
+    def numbers_in(self, value) -> bool:
+        """Whether a value is a number that is not known now, or a list that holds one."""
+        value = self.force(value)
+        if isinstance(value, Sequence) and issubclass(value.kind, (list, tuple)):
+            return any(map(self.numbers_in, value.items))
+        return isinstance(value, Number)
 
     def passed_on(self, value):
         """The Python value that framework code gets: floats that vary as Reals."""

@@ -475,7 +475,7 @@ class Writer:
             seed, position = machine.stream
             drawn = machine.expression(machine.drawn) if isinstance(machine.drawn, Expr) else machine.drawn
             lines = [f"{seed.node.name}, {position.node.name} = {machine.constant_name(default_generator)}.reserve({drawn})"]
-        lines += [f"numbers{k} = {machine.constant_name(plan)}()" for k, plan in enumerate(machine.numbers)]
+        lines += [f"numbers{k} = {machine.constant_name(plan)}({', '.join(texts)})" for k, (plan, texts) in enumerate(machine.numbers)]
         after = self.histories()
         graph = machine.recorder.graph(list(self.outputs), machine.symbols)
         if not graph.nodes and not self.outputs:

@@ -1,6 +1,8 @@
 """Training steps: backward passes and optimizers as nodes of the graph, gradients as attributes that tensors get at the end."""
 from __future__ import annotations
 
+import contextlib
+
 from ..autograd.backward import _tensor_backward, backward, grad
 from ..autograd.program import gradients, leaf
 from ..core.interpret import Suspended, recording
@@ -12,7 +14,7 @@ from ..optim import lr_scheduler
 from ..optim.optimizer import Optimizer
 from ..utils.checkpoint import checkpoint
 from .errors import Break
-from .values import Constant, Mapping, Object, Sequence, TensorValue
+from .values import Constant, Lazy, Mapping, Number, Object, Sequence, TensorValue
 
 
 class Training:
@@ -229,8 +231,32 @@ class Training:
         """What ``optimizer.step()`` does between its hooks: tensor updates become nodes; what is counted and computed in Python runs before the graph."""
         optimizer, source = self.optimizer_of(owner)
         self.check_later(optimizer)
-        if any(map(self.altered, (optimizer.param_groups, *optimizer.param_groups, *(group["params"] for group in optimizer.param_groups)))):
-            raise Break("RB004", "the step of an optimizer whose settings were changed in the compiled function before it")
+        if any(map(self.altered, (optimizer.param_groups, *(group["params"] for group in optimizer.param_groups)))):
+            raise Break("RB004", "the step of an optimizer whose parameters were changed in the compiled function before it")
+        chosen = Chosen(self.settings_set(optimizer))
+        with chosen.being(chosen.now):
+            self.planned_step(optimizer, source, chosen)
+        return Constant(None)
+
+    def settings_set(self, optimizer) -> list:
+        """(group, key, number) for each setting that the program has set."""
+        found = []
+        for group in filter(self.altered, optimizer.param_groups):
+            known = self.wrapped[id(group)]
+            if known.items.keys() != group.keys():
+                raise Break("RB004", "the step of an optimizer that got other settings in the compiled function before it")
+            for key, value in known.items.items():
+                value = value if isinstance(value, Lazy) else self.force(value)
+                if isinstance(value, Number) and not self.unknown(value) or isinstance(value, Constant) and type(value.value) in (int, float):
+                    found.append((group, key, value, self.text_of(value)))
+                    if key not in FREE:
+                        self.truth(value)
+                elif not isinstance(value, Lazy) and not (isinstance(value, (Constant, Object)) and value.value is group[key]):
+                    raise Break("RB004", "the step of an optimizer whose settings were changed in the compiled function before it")
+        return found
+
+    def planned_step(self, optimizer, source, chosen):
+        """Records a step."""
         due = []
         for group in optimizer.param_groups:
             if group.get("differentiable"):
@@ -247,12 +273,11 @@ class Training:
                         optimizer.state[p.real].update(optimizer.prepare(p.real, p.real, group))
         if any(p.real.is_complex() for p, _, _ in due) or getattr(optimizer, "untouched", ()):
             raise Break("RB001", "the first step of an optimizer with dampening, or complex parameters")
-        plan = Numbers(optimizer, [(p.real, group) for p, _, group in due])
+        plan = Numbers(optimizer, [(p.real, group) for p, _, group in due], chosen)
         self.guard(f"{self.constant_name(plan)}.holds({{0}})", source)
         numbers = plan.places(len(self.numbers))
         self.updates(optimizer, due, numbers)
-        self.numbers.append(plan)
-        return Constant(None)
+        self.numbers.append((plan, chosen.texts))
 
     def altered(self, container) -> bool:
         """Whether the program has changed a container from outside."""
@@ -349,21 +374,48 @@ class Groups:
         return len(groups) == len(self.ids) and all(list(map(id, group["params"])) == ids for group, ids in zip(groups, self.ids))
 
 
+FREE = ("params", "lr", "initial_lr")  # of a group's entries those that may change without a new capture
+
+
+class Chosen:
+    """Settings of an optimizer that the program sets: what they are ``now``, and the Python ``texts`` of their values."""
+
+    def __init__(self, settings):
+        self.places = [(group, key) for group, key, _, _ in settings]
+        self.now = [v.hint if isinstance(v, Number) else v.value for _, _, v, _ in settings]
+        self.texts = [text for _, _, _, text in settings]
+        self.keys = {(id(group), key) for group, key in self.places}
+
+    def set(self, values):
+        for (group, key), value in zip(self.places, values):
+            group[key] = value
+
+    @contextlib.contextmanager
+    def being(self, values):
+        """A block in which they have these values; the program itself sets them when the graph has run."""
+        before = [group[key] for group, key in self.places]
+        self.set(values)
+        try:
+            yield
+        finally:
+            self.set(before)
+
+
 class Numbers(Groups):
     """What a compiled optimizer step computes in Python: counters are moved on, and the numbers of the updates come out.
 
     As a guard: parameters, settings and state are as they were, and counters that agreed still do.
     """
 
-    def __init__(self, optimizer, due):
+    def __init__(self, optimizer, due, chosen):
         super().__init__(optimizer)
-        self.optimizer, self.due = optimizer, due
+        self.optimizer, self.due, self.chosen = optimizer, due, chosen
         self.settings = self.settings_of(optimizer)
         self.states = [(p, optimizer.state[p], dict(optimizer.state[p])) for p, _ in due]
         self.agreement = self.agreement_of()
 
     def settings_of(self, optimizer):
-        return [{k: kept(v) for k, v in group.items() if k not in ("params", "lr", "initial_lr")} for group in optimizer.param_groups]
+        return [{k: kept(v) for k, v in group.items() if k not in FREE and (id(group), k) not in self.chosen.keys} for group in optimizer.param_groups]
 
     def agreement_of(self):
         """For each parameter the first with the same numbers."""
@@ -389,13 +441,14 @@ class Numbers(Groups):
                 made += count
         return [found[k] for k in self.agreement]
 
-    def __call__(self) -> list:
-        """Counts one step; the numbers of the updates."""
+    def __call__(self, *chosen) -> list:
+        """Counts one step, with the settings that the program has ``chosen``; the numbers of the updates."""
         known, optimizer, out = {}, self.optimizer, []
-        for k, (p, group) in enumerate(self.due):
-            numbers = optimizer.advance(optimizer.state[p], group, known)
-            if self.agreement[k] == k:
-                out += numbers
+        with self.chosen.being(chosen):
+            for k, (p, group) in enumerate(self.due):
+                numbers = optimizer.advance(optimizer.state[p], group, known)
+                if self.agreement[k] == k:
+                    out += numbers
         return out
 
 
