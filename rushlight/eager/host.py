@@ -7,6 +7,7 @@ import struct
 import weakref
 
 from ..compiler.llvm import pool
+from ..core import failures
 from ..core.native import Tensor
 from ..core.tensor import address, empty
 
@@ -64,9 +65,10 @@ class Workspace:
         self.address = -(-ctypes.addressof(self.room) // 64) * 64
 
     def check(self):
-        """IndexError if a kernel reported one here."""
-        if ctypes.c_int64.from_address(self.address).value:
-            raise IndexError("an index is out of range")
+        """Raises what a kernel reported here."""
+        flag = ctypes.c_int64.from_address(self.address).value
+        if flag:
+            raise failures.error(flag) or IndexError("an index is out of range")
 
 
 workspace = Workspace

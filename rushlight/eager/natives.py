@@ -1,4 +1,4 @@
-"""Library calls that native kernels compute: which they are, and what their templates are asked for.
+"""Library calls that native kernels compute (linear algebra: linear.py): which they are, and what their templates are asked for.
 
 ``NATIVE[op].suits(node)`` tells whether there is a kernel for a call; ``NATIVE[op].plan(assembler, node, targets)`` gives what plans a problem, the problem,
 and the operands by name.  Operands and results lie in rows.
@@ -8,6 +8,7 @@ from __future__ import annotations
 from ..core.kinds import P
 from ..core.meta import product
 from ..ops import fft, sort  # noqa: F401 - declares the primitives named below
+from . import linear
 
 
 class Native:
@@ -59,4 +60,6 @@ def plan_transform(assembler, node, targets):
 
 TRANSFORM = Native(transforms, plan_transform)
 NATIVE = {P.fft: TRANSFORM, P.rfft: TRANSFORM, P.irfft: TRANSFORM,
-          **dict.fromkeys((P.sort, P.topk), Native(selects_along_rows, plan_selection))}
+          **dict.fromkeys((P.sort, P.topk), Native(selects_along_rows, plan_selection)),
+          P.row_order: Native(linear.has_exchanges, linear.plan_row_order),
+          **{op: Native(linear.suits, plan) for op, plan in linear.PLANS.items()}}

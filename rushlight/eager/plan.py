@@ -20,7 +20,7 @@ from ..compiler.llvm import jit
 from ..compiler.products import joined_products
 from ..compiler.schedule import bytes_of_work
 from ..compiler.simplify import simplify
-from ..core import collector, interpret
+from ..core import collector, failures, interpret
 from ..core.dtypes import INTEGER, bool_, float64, int32, int64, meant
 from ..core.errors import OutOfMemoryError
 from ..core.kinds import P
@@ -907,16 +907,19 @@ def normalise(value):
     return value
 
 
-def out_of_range(plan: Plan, args):
-    """Raises what a program reported: an error inside a NumPy step, or an index out of range."""
-    from .reference import failures
+def failed(plan: Plan, args, flag: int):
+    """Raises what a program reported: an error inside a NumPy step, one that the flag names, or an index out of range."""
+    from .reference import failures as raised
 
-    pending, failures.pending = failures.pending, None
+    pending, raised.pending = raised.pending, None
     kind = plan.op.facts.get("out_of_range", IndexError)
     if isinstance(pending, MemoryError):
         raise OutOfMemoryError(f"{plan.op.name}: {pending}", "at most what the machine has left") from pending
     if pending is not None:
         raise kind(*pending.args) if isinstance(pending, IndexError) else pending
+    named = failures.error(flag)
+    if named is not None:
+        raise named
     raise kind(f"{plan.op.name.strip('_')}: an index is out of range{indices_among(args) if OPS.get(plan.op.name) is plan.op else ''}")
 
 
@@ -942,6 +945,6 @@ def activate():
     state.tensor = state.parameter = Tensor
     state.switch = interpret.switch
     state.shared = shared
-    state.slow, state.plan, state.keyword_mask, state.whole_mask, state.out_of_range = slow, plan_for, keyword_mask, whole_mask, out_of_range
+    state.slow, state.plan, state.keyword_mask, state.whole_mask, state.failed = slow, plan_for, keyword_mask, whole_mask, failed
     state.weak = weakref.ref
     state.static_types = frozenset({dtype, device, Size})

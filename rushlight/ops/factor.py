@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from ..core import failures
 from ..core.dtypes import int32, int64
 from ..core.kinds import Foreign, P
 from ..core.op import OPS
@@ -47,12 +48,18 @@ def real_like(x, like):
     return x.real if x.dtype.is_complex and not like.dtype.is_complex else x
 
 
-def refuse(message, info):
+SINGULAR_SYSTEM = failures.declare(2, LinAlgError, "linalg.solve: {where}The solver failed because the input matrix is singular.")
+SINGULAR_INVERSE = failures.declare(3, LinAlgError, "linalg.inv: {where}The diagonal element {at} is zero, the inversion could not be completed because the "
+                                    "input matrix is singular.")
+NOT_POSITIVE = failures.declare(4, LinAlgError, "linalg.cholesky: {where}The factorization could not be completed because the input is not positive-definite "
+                                "(the leading minor of order {at} is not positive-definite).")
+
+
+def refuse(kind, info):
     """Raises for the first matrix that failed."""
     wrong = np.flatnonzero(info)
     if wrong.size:
-        where = f"(Batch element {wrong[0]}): " if info.ndim else ""
-        raise LinAlgError(message.format(where=where, at=int(info.reshape(-1)[wrong[0]])))
+        raise failures.error(failures.word(kind + failures.BATCHED * bool(info.ndim), int(info.reshape(-1)[wrong[0]]), int(wrong[0])))
 
 
 def converging(function, name):
@@ -81,7 +88,7 @@ P_solve_triangular = primitive("solve_triangular", Foreign(
 def solve_numpy(a, b, check):
     x, info = lapack.solve(a, b)
     if check:
-        refuse("linalg.solve: {where}The solver failed because the input matrix is singular.", info)
+        refuse(SINGULAR_SYSTEM, info)
     return x, info
 
 
@@ -99,7 +106,7 @@ P_solve = primitive("solve", Foreign(solve_numpy, lambda a, b, check: (b.like(tu
 def inverse_numpy(a, check):
     x, info = lapack.solve(a, np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape))
     if check:
-        refuse("linalg.inv: {where}The diagonal element {at} is zero, the inversion could not be completed because the input matrix is singular.", info)
+        refuse(SINGULAR_INVERSE, info)
     return x, info
 
 
@@ -188,8 +195,7 @@ P_slogdet = primitive("slogdet", Foreign(
 def cholesky_numpy(a, check):
     factor, info = lapack.cholesky(a)
     if check:
-        refuse("linalg.cholesky: {where}The factorization could not be completed because the input is not positive-definite "
-               "(the leading minor of order {at} is not positive-definite).", info)
+        refuse(NOT_POSITIVE, info)
     return factor, info
 
 

@@ -583,7 +583,7 @@ def start(plan: Plan, args: Args, values: i64, used: i64) -> None:
     else:
         run_program(plan.code, values)
     if load_i64(values, used + 1) != 0:
-        state.out_of_range(plan, collect(args))
+        state.failed(plan, collect(args), load_i64(values, used + 1))
 
 
 @native

@@ -34,7 +34,7 @@ class State:
     shared: object  # (plan, args, names) -> other arguments, where one that is read shares memory with what is written
     mutate: object  # (plan, target, args, values, used): in-place under autograd
     refresh: object  # (view) -> its step, after the memory it shares was changed in place
-    out_of_range: object  # (plan, args): raises the IndexError
+    failed: object  # (plan, args, the error flag): raises what the program reported
     weak: object  # weakref.ref
     add: object  # the operator that accumulates gradients
     accumulate: object  # (leaf, gradient, create): into .grad

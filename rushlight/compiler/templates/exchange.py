@@ -1,0 +1,78 @@
+"""Rows of matrices in another order: that of the exchanges that elimination made."""
+
+from ..llvm import jit
+from ..llvm.builder import Module, constant
+from ..llvm.scalars import STORED
+from ..llvm.types import i32, i64
+from .blocked import KERNEL, Slots
+from .rows import Rows, number_at
+
+SLOTS = ("source", "target", "pivots", "rows", "columns", "count", "row", "matrix", "pivot_bytes")
+POINTERS = ("source", "target", "pivots")
+
+
+def exchange_kernel(dtype, identity):
+    """The kernel that copies matrices and exchanges their rows, a matrix a unit; of the identity where nothing is given.  Returns its address."""
+    return jit.build(f"exchange {dtype} {identity}", lambda: _text(dtype, identity), ["exchange"])["exchange"]
+
+
+def _text(dtype, identity):
+    module = Module()
+    element = STORED[dtype]
+    f = module.function("exchange", KERNEL)
+    args, begin, end, _ = f.parameters
+    s = Slots(f, args, SLOTS, POINTERS)
+    rows = Rows(f, element, module.features.lanes(element.bytes))
+    named = {name: getattr(s, name) for name in SLOTS}
+
+    def matrix(unit, _):
+        target, pivots = f.offset(named["target"], f.mul(unit, named["matrix"])), f.offset(named["pivots"], f.mul(unit, named["pivot_bytes"]))
+        if identity:
+            f.fill_bytes(target, 0, named["matrix"])
+            f.loop(0, named["rows"], 1, [], lambda i, _: f.store(constant(element, 1.0), f.offset(f.offset(target, f.mul(i, named["row"])), i, element)))
+        else:
+            f.copy_bytes(target, f.offset(named["source"], f.mul(unit, named["matrix"])), named["matrix"])
+
+        def exchanged(j, _):
+            other = f.sub(number_at(f, pivots, j), 1)
+            places = [f.offset(target, f.mul(i, named["row"])) for i in (j, other)]
+            f.when(f.compare("!=", j, other), lambda: rows.exchanged(*places, named["columns"]))
+
+        f.loop(0, named["count"], 1, [], exchanged)
+
+    f.loop(begin, end, 1, [], matrix)
+    f.ret()
+    return module.text()
+
+
+ORDER_SLOTS = ("pivots", "order", "rows", "count")
+
+
+def order_kernel():
+    """The kernel that writes the order of rows (int64) that exchanges make, a matrix a unit; returns its address."""
+    return jit.build("order of rows", _order_text, ["order"])["order"]
+
+
+def _order_text():
+    module = Module()
+    f = module.function("order", KERNEL)
+    args, begin, end, _ = f.parameters
+    s = Slots(f, args, ORDER_SLOTS, ("pivots", "order"))
+    pivots, order, size, count = (getattr(s, name) for name in ORDER_SLOTS)
+
+    def matrix(unit, _):
+        own, places = f.offset(pivots, f.mul(unit, count), i32), f.offset(order, f.mul(unit, size), i64)
+        f.loop(0, size, 1, [], lambda i, _: f.store(i, f.offset(places, i, i64)))
+
+        def exchanged(j, _):
+            other = f.minimum(f.maximum(f.sub(number_at(f, own, j), 1), 0), f.sub(size, 1))  # a user's own pivots may be anything
+            one, two = f.offset(places, j, i64), f.offset(places, other, i64)
+            values = f.load(i64, one), f.load(i64, two)
+            f.store(values[1], one)
+            f.store(values[0], two)
+
+        f.loop(0, count, 1, [], exchanged)
+
+    f.loop(begin, end, 1, [], matrix)
+    f.ret()
+    return module.text()

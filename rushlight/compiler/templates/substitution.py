@@ -1,0 +1,90 @@
+"""Triangular systems by substitution: several right-hand sides in the lanes, several rows at once.
+
+One kernel serves lower and upper triangles: of an upper one it begins at the last row and walks backwards, by negative strides.
+"""
+
+from ..llvm import jit
+from ..llvm.builder import Module
+from ..llvm.scalars import STORED
+from ..llvm.types import vector
+from .blocked import KERNEL, Slots
+
+ROWS = 4  # at once, so that sums do not wait for each other
+SLOTS = ("a", "x", "size", "columns", "blocks", "a_matrix", "a_row", "a_column", "x_matrix", "x_row")
+POINTERS = ("a", "x")
+
+
+def substitution_kernel(dtype, vectors, unit):
+    """The kernel that solves in place, so many vectors of columns a unit; strides are in bytes.  Returns its address."""
+    return jit.build(f"substitute {dtype} {vectors} {unit}", lambda: _text(dtype, vectors, unit), ["substitute"])["substitute"]
+
+
+def _text(dtype, vectors, unit):
+    module = Module()
+    f = module.function("substitute", KERNEL)
+    args, begin, end, _ = f.parameters
+    s = Slots(f, args, SLOTS, POINTERS)
+    writer = _Columns(f, STORED[dtype], module.features.lanes(STORED[dtype].bytes), vectors, unit, {name: getattr(s, name) for name in SLOTS})
+    f.loop(begin, end, 1, [], lambda at, _: writer.block(at))
+    f.ret()
+    return module.text()
+
+
+class _Columns:
+    """Writes the solution of one block of columns."""
+
+    def __init__(self, f, element, lanes, vectors, unit, named):
+        self.f, self.element, self.lanes, self.vectors, self.unit, self.s = f, element, lanes, vectors, unit, named
+        self.kind = vector(element, lanes)
+
+    def block(self, at):
+        f, s = self.f, self.s
+        matrix = f.div(at, s["blocks"])
+        column = f.mul(f.sub(at, f.mul(matrix, s["blocks"])), self.vectors * self.lanes)
+        self.a = f.offset(s["a"], f.mul(matrix, s["a_matrix"]))
+        self.x = f.offset(f.offset(s["x"], f.mul(matrix, s["x_matrix"])), column, self.element)
+        left = f.sub(s["columns"], column)
+        self.masks = [f.lane_mask(f.sub(left, k * self.lanes), self.lanes) for k in range(self.vectors)]
+        whole = f.and_(s["size"], -ROWS)
+        f.loop(0, whole, ROWS, [], lambda i, _: self.some(i, ROWS))
+        f.loop(whole, s["size"], 1, [], lambda i, _: self.some(i, 1))
+
+    def row(self, i):
+        return self.f.offset(self.x, self.f.mul(i, self.s["x_row"]))
+
+    def load(self, row):
+        f = self.f
+        return [f.load(self.kind, f.offset(row, k * self.lanes, self.element), mask=mask) for k, mask in enumerate(self.masks)]
+
+    def factor(self, i, j):
+        """An element of the triangle."""
+        f, s = self.f, self.s
+        return f.load(self.element, f.offset(f.offset(self.a, f.mul(i, s["a_row"])), f.mul(j, s["a_column"])))
+
+    def less(self, sums, factor, row):
+        f = self.f
+        many = f.neg(f.splat(factor, self.lanes))
+        return [f.fma(many, x, total) for x, total in zip(row, sums)]
+
+    def some(self, first, count):
+        """Rows from `first` on: less what is known of the others, then one by one."""
+        f, vectors = self.f, self.vectors
+        places = [self.row(f.add(first, r)) for r in range(count)]
+        flat = [value for place in places for value in self.load(place)]
+
+        def known(j, sums):
+            x = self.load(self.row(j))
+            return [value for r in range(count) for value in self.less(sums[r * vectors:(r + 1) * vectors], self.factor(f.add(first, r), j), x)]
+
+        flat = f.loop(0, first, 1, flat, known)
+        done = []
+        for r, place in enumerate(places):
+            i, sums = f.add(first, r), flat[r * vectors:(r + 1) * vectors]
+            for k, row in enumerate(done):
+                sums = self.less(sums, self.factor(i, f.add(first, k)), row)
+            if not self.unit:
+                divisor = f.splat(self.factor(i, i), self.lanes)
+                sums = [f.div(value, divisor) for value in sums]
+            done.append(sums)
+            for k, (value, mask) in enumerate(zip(sums, self.masks)):
+                f.store(value, f.offset(place, k * self.lanes, self.element), mask=mask)

@@ -1,0 +1,99 @@
+"""Linear algebra by kernels: which calls there are kernels for, and what their templates are asked for."""
+from __future__ import annotations
+
+from ..core.failures import BATCHED
+from ..core.kinds import P
+from ..core.meta import Meta, product, row_major
+from ..ops import factor
+
+FLOATS = ("float32", "float64")
+
+
+def in_rows(meta: Meta) -> bool:
+    return meta.contiguous
+
+
+def rows_or_columns(meta: Meta) -> bool:
+    """Whether matrices lie in rows, or transposed in rows."""
+    return meta.contiguous or meta.strides == turned(meta.shape)
+
+
+def turned(shape) -> tuple:
+    """Strides of matrices whose transposes lie in rows."""
+    *lead, rows, columns = row_major((*shape[:-2], shape[-1], shape[-2]))
+    return (*lead, columns, rows)
+
+
+def suits(node) -> bool:
+    """Whether there are kernels for these matrices."""
+    return node.args[0].dtype.name in FLOATS and all(0 not in n.shape for n in node.used)
+
+
+def count(x) -> int:
+    """How many matrices there are."""
+    return product(x.shape[:-2])
+
+
+def reported(node, kind: int) -> int:
+    """The failure that a checked call reports."""
+    if not node.params["check"]:
+        return 0
+    return kind + BATCHED * (len(node.args[0].shape) > 2)
+
+
+def flag():
+    from .program import FLAG, Place
+
+    return Place(FLAG, None)
+
+
+def plan_lu(assembler, node, targets):
+    from ..compiler.templates.linear import Factors, plan_factors
+
+    a = node.args[0]
+    packed, pivots, info = targets
+    return plan_factors, Factors(count(a), *a.shape[-2:], a.dtype.name, True), {"a": assembler.operand(a, in_rows), "packed": packed, "pivots": pivots, "info": info, "flag": flag()}
+
+
+def plan_cholesky(assembler, node, targets):
+    from ..compiler.templates.linear import Factors, plan_factors
+
+    a = node.args[0]
+    problem = Factors(count(a), *a.shape[-2:], a.dtype.name, False, reported(node, factor.NOT_POSITIVE))
+    return plan_factors, problem, {"a": assembler.operand(a, in_rows), "packed": targets[0], "info": targets[1], "flag": flag()}
+
+
+def plan_triangular(assembler, node, targets):
+    from ..compiler.templates.linear import Triangle, plan_triangle
+
+    a, b = node.args
+    place = assembler.operand(a, rows_or_columns)
+    size = a.shape[-1]
+    strides = (size * size, size, 1) if place.meta.contiguous else (size * size, 1, size)
+    problem = Triangle(count(a), size, b.shape[-1], a.dtype.name, strides, node.params["upper"], node.params["unit"])
+    return plan_triangle, problem, {"a": place, "b": assembler.operand(b, in_rows), "x": targets[0]}
+
+
+def plan_solution(assembler, node, targets):
+    from ..compiler.templates.linear import System, plan_system
+
+    a, *b = node.args
+    operands = {"a": assembler.operand(a, in_rows), "x": targets[0], "info": targets[1], "flag": flag()}
+    if b:
+        operands["b"] = assembler.operand(b[0], in_rows)
+    kind = factor.SINGULAR_SYSTEM if b else factor.SINGULAR_INVERSE
+    return plan_system, System(count(a), a.shape[-1], b[0].shape[-1] if b else 0, a.dtype.name, reported(node, kind)), operands
+
+
+def plan_row_order(assembler, node, targets):
+    from ..compiler.templates.linear import Order, plan_order
+
+    pivots = node.args[0]
+    return plan_order, Order(product(pivots.shape[:-1]), node.params["size"], pivots.shape[-1]), {"pivots": assembler.operand(pivots, in_rows), "order": targets[0]}
+
+
+def has_exchanges(node) -> bool:
+    return node.args[0].dtype.name == "int32" and 0 not in node.args[0].shape
+
+
+PLANS = {P.lu: plan_lu, P.cholesky: plan_cholesky, P.solve_triangular: plan_triangular, P.solve: plan_solution, P.inverse: plan_solution}
