@@ -172,8 +172,11 @@ def cofactor_gradient(g, y, a):
 
 
 P_cofactor = primitive("cofactor", Foreign(converging(cofactor_numpy, "det"), lambda a: a.like(tuple(a.shape)), cofactor_gradient), lambda a: 0, arity=1)
-P_det = primitive("det", Foreign(np.linalg.det, lambda a: a.like(batch(a)), lambda g, y, a: [g[..., None, None] * P.cofactor(a).conj()]),
-                  lambda a: 0, arity=1)
+def pivots_with_signs(a, change=lambda x: x):
+    """The pivots of a, changed, with the sign of the exchange that each took: their product has the sign of the permutation."""
+    packed, exchanges, _ = P.lu(a)
+    pivots = change(packed.diagonal(0, -2, -1))
+    return P.where(P.eq(exchanges, P.add(P.iota(size=a.shape[-1], dtype=int32), 1)), pivots, P.neg(pivots)), packed
 
 
 def slogdet_gradient(g, y, a):
@@ -184,11 +187,7 @@ def slogdet_gradient(g, y, a):
         if g[0] is not None:  # the phase turns with the imaginary part of the logarithm
             turn = (y[0].conj() * g[0]).imag
             scale = scale + P.complex(turn * 0, turn)
-    return [scale[..., None, None] * inverse]
-
-
-P_slogdet = primitive("slogdet", Foreign(
-    np.linalg.slogdet, lambda a: (a.like(batch(a)), a.like(batch(a), None, a.dtype.to_real())), slogdet_gradient), lambda a: 0, arity=1)
+    return scale[..., None, None] * inverse
 
 
 # --- triangular factors ----------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from ..core.meta import broadcast
 from ..core.op import op, rule, sample
 from ..core.results import named
 from .elementwise import where_
-from .factor import reflected
+from .factor import pivots_with_signs, reflected, slogdet_gradient
 from .lapack import LinAlgError
 
 AUTOCAST = "float32"  # sensitive to rounding
@@ -124,18 +124,35 @@ def inv_ex(A, *, check_errors=False):
     return named("inv_ex", inverse=inverse, info=info)
 
 
-@op(composite=True, namespace="linalg", method=True, samples=SQUARE)
+@op(namespace="linalg", method=True, samples=SQUARE)
 def det(A):
     """The determinant.  [*, n, n] -> [*]."""
     square("det", A)
-    return P.det(A)
+    return pivots_with_signs(A)[0].prod(-1)
+
+
+@rule(det)
+def vjp(g, y, A):
+    return [g[..., None, None] * P.cofactor(A).conj()]
+
+
+@op(method=False, name="_slogdet")
+def sign_and_log(A):
+    """The sign of the determinant, and the log of its absolute value."""
+    signs, packed = pivots_with_signs(A, P.sgn if A.dtype.is_complex else P.sign)
+    return signs.prod(-1), packed.diagonal(0, -2, -1).abs().log().sum(-1)
+
+
+@rule(sign_and_log)
+def vjp(g, y, A):  # noqa: F811
+    return [slogdet_gradient(g, y, A)]
 
 
 @op(composite=True, namespace="linalg", method=True, samples=SQUARE)
 def slogdet(A):
     """Sign and log of the absolute value of the determinant: log|det| does not overflow."""
     square("slogdet", A)
-    sign, log = P.slogdet(A)
+    sign, log = sign_and_log(A)
     return named("slogdet", sign=sign, logabsdet=log)
 
 
@@ -143,7 +160,7 @@ def slogdet(A):
 def logdet(input):
     """The logarithm of the determinant; NaN where it is negative."""
     square("det", input)
-    sign, log = P.slogdet(input)
+    sign, log = sign_and_log(input)
     return log + sign.log()
 
 
@@ -237,7 +254,7 @@ def cholesky_solved(input, low):
 
 
 @rule(cholesky_solved)
-def vjp(g, y, input, low):
+def vjp(g, y, input, low):  # noqa: F811
     """Of low as a whole matrix, as PyTorch has it."""
     gx = cholesky_solved(g, low)
     along = gx @ y.mH
