@@ -85,6 +85,21 @@ def plan_solution(assembler, node, targets):
     return plan_system, System(count(a), a.shape[-1], b[0].shape[-1] if b else 0, a.dtype.name, reported(node, kind)), operands
 
 
+def plan_qr(assembler, node, targets):
+    from ..compiler.templates.linear import Orthogonal, plan_orthogonal
+
+    a = node.args[0]
+    problem = Orthogonal(count(a), *a.shape[-2:], a.dtype.name, node.params["mode"])
+    return plan_orthogonal, problem, {"a": assembler.operand(a, in_rows), "q": targets[0], "r": targets[1]}
+
+
+def plan_reflections(assembler, node, targets):
+    from ..compiler.templates.linear import Orthogonal, plan_orthogonal
+
+    a = node.args[0]
+    return plan_orthogonal, Orthogonal(count(a), *a.shape[-2:], a.dtype.name, "raw"), {"a": assembler.operand(a, in_rows), "packed": targets[0], "scales": targets[1]}
+
+
 def plan_row_order(assembler, node, targets):
     from ..compiler.templates.linear import Order, plan_order
 
@@ -96,4 +111,5 @@ def has_exchanges(node) -> bool:
     return node.args[0].dtype.name == "int32" and 0 not in node.args[0].shape
 
 
-PLANS = {P.lu: plan_lu, P.cholesky: plan_cholesky, P.solve_triangular: plan_triangular, P.solve: plan_solution, P.inverse: plan_solution}
+PLANS = {P.lu: plan_lu, P.cholesky: plan_cholesky, P.solve_triangular: plan_triangular, P.solve: plan_solution, P.inverse: plan_solution, P.qr: plan_qr,
+         P.geqrf: plan_reflections}

@@ -4,12 +4,13 @@ Operands are batches of matrices in rows; "flag" is the error flag of the progra
 """
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..llvm import pool
 from ..llvm.features import host
 from ..llvm.scalars import STORED
-from . import elimination, exchange, substitution
+from . import columns, elimination, exchange, reflection, substitution
+from .contraction import NO_EPILOGUE
 from .sequence import Part, Sequence
 
 WHOLE = 4    # vectors of columns that are eliminated in one piece
@@ -52,6 +53,17 @@ class System:
     columns: int
     dtype: str
     failure: int = 0
+
+
+@dataclass(frozen=True)
+class Orthogonal:
+    """QR factors of `count` matrices [rows, columns]; `mode`: "reduced", "complete", "r" (R alone) or "raw" (reflections)."""
+
+    count: int
+    rows: int
+    columns: int
+    dtype: str
+    mode: str
 
 
 @dataclass(frozen=True)
@@ -128,10 +140,10 @@ def _grain(work):
     return max(1, 4096 // max(1, work))
 
 
-def _copy(made, source, target, rows, columns, pivots, steps=0):
-    """Matrices (the identity where there is no source) with their rows exchanged."""
+def _copy(made, source, target, rows, columns, pivots, steps=0, ones=None):
+    """Matrices with their rows exchanged; without a source the identity, or its first rows (`ones`) and zeros."""
     row = columns * made.size
-    numbers = {"rows": rows, "columns": columns, "count": steps, "row": row, "matrix": rows * row, "pivot_bytes": steps * 4}
+    numbers = {"rows": rows if ones is None else ones, "columns": columns, "count": steps, "row": row, "matrix": rows * row, "pivot_bytes": steps * 4}
     sources = {"source": source or ("const", 0), "target": target, "pivots": pivots}
     made.kernel(exchange.exchange_kernel(made.dtype, source is None), made.count, exchange.SLOTS, numbers, sources, _grain(rows * columns))
 
@@ -149,22 +161,22 @@ def _eliminate(made, p, packed, pivots, threads):
     _copy(made, ("pointer", "a", 0), packed, m, n, ("const", 0))
     width = PANEL * lanes
     for first in range(0, least, width):
-        columns = min(width, least - first)
-        end = first + columns
+        count = min(width, least - first)
+        end = first + count
         here = whole.moved(first, first)
         if not p.pivoting and first:  # what the columns before make of these
             left = whole.moved(first, 0)
-            made.product(here, left, left.turned, m - first, columns, first)
-        _columns(made, p, packed, packed, pivots, first, columns, PANEL, threads)
+            made.product(here, left, left.turned, m - first, count, first)
+        _columns(made, p, packed, packed, pivots, first, count, PANEL, threads)
         if p.pivoting and end < n:
-            _substitute(made, here, whole.moved(first, end), columns, n - end, False, True, threads)
-            made.product(whole.moved(end, end), whole.moved(end, first), whole.moved(first, end), m - end, n - end, columns)
+            _substitute(made, here, whole.moved(first, end), count, n - end, False, True, threads)
+            made.product(whole.moved(end, end), whole.moved(end, first), whole.moved(first, end), m - end, n - end, count)
 
 
 def _columns(made, p, source, target, pivots, first, width, vectors, threads):
     """The elimination of some columns."""
     steps = min(width, p.rows - first)
-    room = elimination.scratch_bytes(p.rows, vectors, host().lanes(made.size), made.size)
+    room = columns.scratch_bytes(p.rows, vectors, host().lanes(made.size), made.size)
     scratch = made.temporary("columns", room * threads)
     numbers = {"rows": p.rows, "columns": p.columns, "first": first, "width": width, "count": steps, "row": p.columns * made.size,
                "matrix": p.rows * p.columns * made.size, "pivot_bytes": min(p.rows, p.columns) * 4, "scratch_bytes": room, "failure": p.failure}
@@ -193,3 +205,100 @@ def _substitute(made, a, x, size, columns, upper, unit, threads):
         made.kernel(kernel, made.count * blocks, substitution.SLOTS, numbers, {"a": own.slot(made.size), "x": rows.slot(made.size)}, _grain(size * size * vectors))
         low, high = (0, first) if upper else (end, size)
         made.product(x.moved(low, 0), a.moved(low, first), x.moved(first, 0), high - low, columns, end - first)
+
+
+# --- orthogonal factors ----------------------------------------------------------------------------------------------------------
+def plan_orthogonal(problem):
+    """Plans QR factors; operands are "a", "q" and "r" (reduced, complete), "r" alone, or "packed" and "scales" (as LAPACK has them)."""
+    return _orthogonal(problem, pool.get_num_threads())
+
+
+@functools.lru_cache(maxsize=256)
+def _orthogonal(p, threads):
+    made = _sequence(p)
+    m, n, least = p.rows, p.columns, min(p.rows, p.columns)
+    lanes = host().lanes(made.size)
+    raw = p.mode == "raw"
+    packed = ("pointer", "packed", 0) if raw else made.temporary("packed", p.count * m * n * made.size)
+    scales = ("pointer", "scales", 0) if raw else made.temporary("scales", p.count * least * made.size)
+    vectors = -(-n // lanes)
+    vectors = 1 << (vectors - 1).bit_length() if vectors <= WHOLE else PANEL
+    reflections = _Reflections(made, p, packed, scales, vectors, threads)
+    if n <= vectors * lanes:
+        reflections.columns(("pointer", "a", 0), 0, n)
+    else:
+        _copy(made, ("pointer", "a", 0), packed, m, n, ("const", 0))
+        for first in range(0, least, reflections.width):
+            end = min(first + reflections.width, least)
+            reflections.columns(packed, first, end - first)
+            reflections.turn(reflections.whole.moved(first, end), first, end, n - end, False)
+    if not raw:
+        _upper(made, packed, p, m if p.mode == "complete" else least)
+    if p.mode in ("reduced", "complete"):
+        reflections.form(m if p.mode == "complete" else least)
+    return made.contraction()
+
+
+def _upper(made, packed, p, rows):
+    row = p.columns * made.size
+    numbers = {"rows": rows, "columns": p.columns, "source_matrix": p.rows * row, "target_matrix": rows * row, "row": row}
+    made.kernel(reflection.upper_kernel(made.dtype), made.count, reflection.UPPER_SLOTS, numbers, {"source": packed, "target": ("pointer", "r", 0)}, _grain(p.rows * p.columns))
+
+
+class _Reflections:
+    """The steps that reflect columns, and turn others by what was found: V, and the transposes of T one after the other."""
+
+    def __init__(self, made, p, packed, scales, vectors, threads):
+        self.made, self.p, self.packed, self.scales, self.vectors, self.threads = made, p, packed, scales, vectors, threads
+        self.least, self.width = min(p.rows, p.columns), vectors * host().lanes(made.size)
+        self.whole = Part(*packed[:2], 0, p.rows * p.columns, p.columns)
+        found = made.temporary("vectors", p.count * p.rows * self.least * made.size)
+        self.found = Part(*found[:2], 0, p.rows * self.least, self.least)
+        self.panels = -(-self.least // self.width)
+        self.square = self.width * self.width
+        joined = made.temporary("joined", p.count * self.panels * self.square * made.size)
+        self.joined = Part(*joined[:2], 0, self.panels * self.square, self.width)
+
+    def columns(self, source, first, width):
+        """Reflects some columns."""
+        made, p, size = self.made, self.p, self.made.size
+        steps = min(width, p.rows - first)
+        along = columns.scratch_bytes(p.rows, self.vectors, host().lanes(size), size)
+        room = along + 64 + self.width * size
+        scratch = made.temporary("columns", room * self.threads)
+        numbers = {"rows": p.rows, "first": first, "width": width, "count": steps, "row": p.columns * size, "matrix": self.whole.matrix * size,
+                   "vectors_row": self.least * size, "vectors_matrix": self.found.matrix * size, "scales_bytes": self.least * size,
+                   "joined_bytes": self.joined.matrix * size, "along_at": along, "scratch_bytes": room}
+        sources = {"source": source, "target": self.packed, "vectors": self.found.slot(size), "scales": self.scales,
+                   "joined": self.joined_at(first).slot(size), "scratch": scratch}
+        made.kernel(reflection.reflection_kernel(made.dtype, self.vectors), made.count, reflection.SLOTS, numbers, sources, _grain(p.rows * width * steps // 16))
+
+    def joined_at(self, first):
+        """T's transpose for the columns from number `first` on."""
+        return replace(self.joined, at=first // self.width * self.square)
+
+    def turn(self, x, first, end, columns, forth, untouched=False):
+        """x = H_first ... H_end x, or with the transpose of that, x being rows from `first` on; `untouched`: of the identity."""
+        if not columns:
+            return
+        made, count, height = self.made, end - first, self.p.rows - first
+        v = self.found.moved(first, first)
+        room = made.count * self.width * columns * made.size
+        along, joined = (Part(*made.temporary(name, room)[:2], 0, count * columns, columns) for name in ("along", "along joined"))
+        if untouched:
+            along = v.turned
+        else:
+            made.product(along, v.turned, x, count, columns, height, NO_EPILOGUE)
+        t = self.joined_at(first)
+        made.product(joined, t.turned if forth else t, along, count, columns, count, NO_EPILOGUE)
+        made.product(x, v, joined, height, columns, count)
+
+    def form(self, columns):
+        """The first columns of Q: reflections of the identity, from the last to the first."""
+        made, p = self.made, self.p
+        q = Part("pointer", "q", 0, p.rows * columns, columns)
+        _copy(made, None, q.slot(made.size), p.rows, columns, ("const", 0), ones=columns)
+        starts = range(0, self.least, self.width)
+        for first in reversed(starts):
+            end = min(first + self.width, self.least)
+            self.turn(q.moved(first, first), first, end, columns - first, True, first == starts[-1])
