@@ -173,7 +173,8 @@ class Emitter:
     # -- loops ------------------------------------------------------------------------------------------------------------
 
     def vectors(self, axis, low, high, carried, body):
-        """Runs ``body(contexts, carried)`` over [low, high): ``unroll`` vectors at a time, then one at a time, the last one masked."""
+        """Runs ``body(contexts, carried)`` over [low, high): ``unroll`` vectors at a time, then one at a time under a mask; without mask registers
+        masks are dear, and only the last vector has one."""
         b, lanes = self.b, self.lanes
 
         def inside(contexts, values):
@@ -182,19 +183,14 @@ class Emitter:
             self.scopes.pop()
             return out
 
-        def main(at, values):
-            return inside([Context(axis, b.add(at, k * lanes)) for k in range(self.unroll)], values)
-
-        def single(at, values):
-            return inside([Context(axis, at)], values)
-
         def tail(at, values):
             count = b.sub(high, at)
             return inside([Context(axis, at, b.lane_mask(count, lanes), count)], values)
 
-        for step, part in ((lanes * self.unroll, main), (lanes, single)) if self.unroll > 1 else ((lanes, single),):
+        for vectors in (self.unroll,) if self.unroll == 1 or b.features.width == 512 else (self.unroll, 1):
+            step = lanes * vectors
             whole = b.add(low, b.and_(b.sub(high, low), -step))
-            carried = b.loop(low, whole, step, carried, part)
+            carried = b.loop(low, whole, step, carried, lambda at, values: inside([Context(axis, b.add(at, k * lanes)) for k in range(vectors)], values))
             low = whole
         return b.loop(low, high, lanes, carried, tail)
 
