@@ -11,7 +11,9 @@ import pytest
 from rushlight.core import cache
 from rushlight.core.native import loader
 from rushlight.compiler.llvm import jit, jumps
+from rushlight.compiler.llvm.behind import Line
 from rushlight.compiler.llvm.builder import Module, Value
+from rushlight.compiler.llvm.generate import Agreement
 from rushlight.compiler.llvm.types import i64, ptr
 
 
@@ -217,6 +219,56 @@ def test_the_second_thread_ends_and_the_switch_interval_is_as_before(folder):
         if thread.name == "rushlight code generation":
             thread.join(10)
             assert not thread.is_alive()
+
+
+def test_the_first_thread_takes_its_share_and_hands_it_back_when_interrupted(monkeypatch):
+    working = []
+
+    class Idle(Line):
+        def run(self):
+            """Nothing is done on the second thread."""
+
+    line = Idle()
+    monkeypatch.setattr("rushlight.compiler.llvm.behind.generate", lambda text, *rest: working.append(text) or text.encode())
+    waiting = [line.add(text, 1) for text in ("; many streams", "a", "b")]
+    line.share(None, {})
+    assert working == ["a", "b", "; many streams"] and [one.image() for one in waiting] == [b"; many streams", b"a", b"b"]
+
+    def interrupted(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rushlight.compiler.llvm.behind.generate", interrupted)
+    left = line.add("c", 1)
+    with pytest.raises(KeyboardInterrupt):
+        line.share(None, {})
+    line.end()
+    assert list(line.waiting) == [left] and not left.done.is_set()
+
+
+def test_threads_that_want_a_setting_otherwise_wait():
+    seen = []
+    setting = Agreement(seen.append, rest=True)
+    inside, leave = threading.Event(), threading.Event()
+
+    def first():
+        with setting.agreed(False):
+            inside.set()
+            leave.wait(10)
+
+    def second():
+        with setting.agreed(True):
+            seen.append("second")
+
+    threads = [threading.Thread(target=work) for work in (first, second)]
+    threads[0].start()
+    inside.wait(10)
+    threads[1].start()
+    with setting.agreed(False):  # agrees with the first, and does not wait
+        assert seen == [False]
+    leave.set()
+    for thread in threads:
+        thread.join(10)
+    assert seen == [False, True, "second"] and setting.value is True
 
 
 def test_more_jumps_than_a_page_holds():

@@ -13,15 +13,14 @@ import hashlib
 import itertools
 import logging
 import threading
-import time
 from pathlib import Path
 
 from ...core.native import loader
 from ...core import cache
 from . import jumps
 from .behind import Line
-from .builder import MANY_STREAMS
 from .features import host
+from .generate import generate, machine_of, new_machine
 
 assembly_log = logging.getLogger("rushlight.asm")
 timing_log = logging.getLogger("rushlight.timing")
@@ -38,26 +37,6 @@ _line = None
 _planning = threading.local()  # ``ahead``: how many such blocks a thread is in
 
 
-def _machine(level, machines=_machines):
-    """A target machine that generates code at an optimisation level (0 to 3)."""
-    machine = machines.get(level)
-    if machine is None:
-        machine = machines[level] = _new_machine(level)
-    return machine
-
-
-def _new_machine(level):
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    llvm.initialize_native_asmparser()
-    features = host()
-    # position-independent: objects and the process may lie more than 2 GB apart
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=features.cpu, features=features.text, opt=level, reloc="pic", codemodel="jitdefault", jit=True)
-
-
 def _forever(thing):
     """Keeps an llvmlite object past interpreter shutdown: unmapping code that a thread still runs would crash."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
@@ -70,7 +49,7 @@ def _linker():
         import llvmlite.binding as llvm
 
         # the engine owns its machine: machines must not be shared with it
-        _engine = _forever(llvm.create_lljit_compiler(_new_machine(1), use_jit_link=True))
+        _engine = _forever(llvm.create_lljit_compiler(new_machine(1), use_jit_link=True))
     return _engine
 
 
@@ -83,8 +62,8 @@ def compile_object(text, level=1, passes=None):
 
     with _lock:
         if passes is None and not assembly_log.isEnabledFor(logging.DEBUG):
-            return _generate(text, level, llvm.get_global_context(), _machines)
-        machine = _machine(level)
+            return generate(text, level, llvm.get_global_context(), _machines)
+        machine = machine_of(level, _machines)
         module = llvm.parse_assembly(text)
         if passes is not None:
             tuning = llvm.create_pipeline_tuning_options(speed_level=passes)
@@ -93,34 +72,6 @@ def compile_object(text, level=1, passes=None):
         module.verify()
         assembly_log.debug("%s", machine.emit_assembly(module))
         return machine.emit_object(module)
-
-
-def _generate(text, level, context, machines):
-    """Code generation alone: an object file of LLVM IR."""
-    import llvmlite.binding as llvm
-
-    started = time.perf_counter()
-    machine = _machine(level, machines)
-    with llvm.parse_assembly(text, context) as module, _loops_as_written(text):
-        image = machine.emit_object(module)
-    timing_log.debug("compiled %d bytes of IR to %d in %.1f ms", len(text), len(image), 1e3 * (time.perf_counter() - started))
-    return image
-
-
-@contextlib.contextmanager
-def _loops_as_written(text):
-    """LLVM's search for better induction variables takes four tenths of code generation, and loops of vectors run as fast without: it is off
-    but for modules of ``MANY_STREAMS``.  The option is the process's, so other users of LLVM get it back."""
-    import llvmlite.binding as llvm
-
-    if text.startswith(MANY_STREAMS):
-        yield
-        return
-    llvm.set_option("rushlight", "-disable-lsr=1")
-    try:
-        yield
-    finally:
-        llvm.set_option("rushlight", "-disable-lsr=0")
 
 
 def link(image, exports, imports=None):
@@ -200,7 +151,7 @@ def _is_ahead():
 def _begin(key, digest, text, exports, level):
     """Starts a compilation; the addresses that its functions will have."""
     global _line
-    _line = _line or Line(_generate)
+    _line = _line or Line()
     _pending[key] = one = _line.add(text, level)
     one.digest, one.jumps = digest, {name: jumps.new() for name in exports}
     return one.jumps
@@ -211,8 +162,12 @@ def settle():
     global _line
     if not _pending:
         return
+    import llvmlite.binding as llvm
+
     wrong = []
     with _lock:
+        if _line is not None:
+            _line.share(llvm.get_global_context(), _machines)
         while _pending:
             key, one = next(iter(_pending.items()))
             try:
