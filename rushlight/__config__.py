@@ -10,5 +10,5 @@ def show() -> str:
 
 def parallel_info() -> str:
     """How many threads kernels run on."""
-    from .api import get_num_threads
+    from .switches import get_num_threads
     return f"our own pool of threads\n\tget_num_threads() : {get_num_threads()}\n"

@@ -3,13 +3,14 @@ from __future__ import annotations
 
 from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
 from .core import devices, dtypes
+from .core.epoch import changed
 from .core.native import Tensor
 from .core.op import OPS
 from .ops.promotion import result_dtype
 
 __all__ = ["enable_grad", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "set_grad_enabled", "is_tensor", "is_floating_point",
            "is_complex", "numel", "get_default_dtype", "set_default_dtype", "get_default_device", "set_default_device", "result_type", "promote_types", "can_cast",
-           "get_num_threads", "set_num_threads", "is_nonzero", "is_storage", "pi", "e", "inf", "nan", "broadcast_shapes", "is_same_size", "typename", "is_conj", "is_neg",
+           "is_nonzero", "is_storage", "pi", "e", "inf", "nan", "broadcast_shapes", "is_same_size", "typename", "is_conj", "is_neg",
            "is_signed", "is_inference", "get_device", "newaxis"]
 from math import e, inf, nan, pi  # noqa: E402
 
@@ -100,6 +101,7 @@ def set_default_dtype(d):
     if not d.is_floating_point:
         raise TypeError(f"only floating-point types are supported as the default type, not {d}")
     dtypes.Defaults.floating = d
+    changed(dtypes.Defaults)
     for operator in OPS.values():
         operator.plans.clear()
 
@@ -111,7 +113,7 @@ def get_default_device():
 
 def set_default_device(device):
     """Sets the device of factory functions that name none."""
-    devices.Context.default = devices.cpu if device is None else devices.placed(device)
+    devices.Context.put(devices.cpu if device is None else devices.placed(device))
 
 
 def result_type(tensor1, tensor2):
@@ -126,15 +128,3 @@ def broadcast_shapes(*shapes):
     """The shape that shapes broadcast to."""
     from .core.meta import Size, broadcast
     return Size(broadcast(*((s,) if isinstance(s, int) else tuple(s) for s in shapes)))
-
-
-def get_num_threads() -> int:
-    """How many threads kernels run on."""
-    from .compiler.llvm import pool
-    return pool.get_num_threads()
-
-
-def set_num_threads(n: int):
-    """Sets how many threads kernels run on."""
-    from .compiler.llvm import pool
-    pool.set_num_threads(n)

@@ -28,6 +28,18 @@ def get_float32_matmul_precision() -> str:
     return precision
 
 
+def get_num_threads() -> int:
+    """How many threads kernels run on."""
+    from .compiler.llvm import pool
+    return pool.get_num_threads()
+
+
+def set_num_threads(n: int):
+    """Sets how many threads kernels run on."""
+    from .compiler.llvm import pool
+    pool.set_num_threads(n)
+
+
 def get_num_interop_threads() -> int:
     """How many operators may run side by side: one, unless ``set_num_interop_threads`` said otherwise, which changes nothing."""
     return interop_threads

@@ -6,8 +6,9 @@ import functools
 import sys
 import types
 
-from .._ops import Namespace as OperatorNamespace, OpOverloadPacket, Ops
+from .._ops import Callable, Namespace as OperatorNamespace, OpOverloadPacket, Ops
 from ..autograd.backward import _tensor_backward
+from ..core.epoch import watch
 from ..core.meta import Size
 from ..core.native import Op, Tensor, state
 from ..nn.modules.module import DICTS, Module
@@ -23,6 +24,7 @@ HEAP, IMMUTABLE = 1 << 9, 1 << 8  # flags of classes: made at run time; without 
 DELETED = Constant(None)
 PLACES = ("_parameters", "_buffers", "_modules")
 MUTABLE = (list, dict, set)
+REPLACEABLE = (types.FunctionType, Op, Callable)  # what programs put others in place of
 FUNCTION_FACTS = frozenset(("__name__", "__qualname__", "__doc__", "__module__", "__annotations__", "__type_params__", "__wrapped__"))
 
 
@@ -297,9 +299,13 @@ class Attributes:
         found = module.__dict__.get(name, ABSENT)
         if found is ABSENT or is_framework(module.__package__):
             try:
-                return self.from_python(getattr(module, name))
+                found = getattr(module, name)
             except AttributeError:
                 raise Raised(ExceptionValue(AttributeError, [Constant(f"module {module.__name__!r} has no attribute {name!r}")])) from None
+            if isinstance(found, REPLACEABLE):
+                watch(module)
+                self.guard(f"{{0}} is {self.constant_name(found)}", self.constant_source(module).attribute(name, True))
+            return self.from_python(found)
         return self.wrap(found, owner.source.attribute(name))
 
     def of_class(self, owner, name):
@@ -335,8 +341,9 @@ class Attributes:
             raise Break("RB004", "__dict__ of a module")
         if name in place:
             found = place[name]
-            covered = type(found) not in MUTABLE or name in DICTS
+            covered = name in DICTS or type(found) not in MUTABLE and static(cls, "__setattr__") is Module.__setattr__
             return self.wrap(found, owner.source.attribute(name, covered))
+        self.guard(f"{name!r} not in {{0}}.__dict__", owner.source)
         if raw is not ABSENT:
             return self.bound(raw, owner, name, cls)
         for where in PLACES:
@@ -347,6 +354,7 @@ class Attributes:
                 continue
             if name in place.get(where, ()):
                 return self.wrap(place[where][name], owner.source.attribute(where, True).item(repr(name), True))
+            self.guard(f"{name!r} not in {{0}}", owner.source.attribute(where, True))
         if cls.__getattr__ is Module.__getattr__:
             raise self.missing(owner, name)
         return self.fallback(owner, cls, name)

@@ -43,7 +43,7 @@ from .reals import Real
 from .training import HANDLERS as TRAINING
 from .transforms import ROOMS, kind_of
 from .unknown import HANDLERS as UNKNOWN
-from .values import (IDENTITIES, NUMBERS_AND_TEXT, Cell, Constant, ContainerMethod, Deferred, ExceptionValue, Function, GeneratorValue, Identity, Instance,
+from .values import (IDENTITIES, NUMBERS_AND_TEXT, PLAIN, Cell, Constant, ContainerMethod, Deferred, ExceptionValue, Function, GeneratorValue, Identity, Instance,
                      IteratorValue, Key, Lazy, Mapping, Method, Number,
                      Object, Partial, Sequence, SetValue, Source, Super, TensorValue)
 
@@ -53,6 +53,7 @@ INLINED = tuple(f"{FRAMEWORK}.{room}" for room in (
     "distributions", "jit", "_higher_order_ops", "core.pytree"))
 RUN = tuple(f"{FRAMEWORK}.{room}" for room in ("ops", "core", "nn.functional", "nn.init", "api", "foreach", "special", "linalg", "fft", "capture", "eager", "compiler"))
 CALLING = (f"{FRAMEWORK}.nn.attention.flex_attention",)  # framework code that calls functions of the user
+SETTINGS = tuple(f"{FRAMEWORK}.{room}" for room in ("determinism", "switches", "backends", "cuda", "cpu", "accelerator", "distributed", "autograd.anomaly", "compiler.llvm.pool"))
 FORBIDDEN = {f"{FRAMEWORK}.api": ("set_",), f"{FRAMEWORK}.core.random": ("manual_seed", "seed", "set_rng_state", "get_rng_state", "fork_rng"),
              f"{FRAMEWORK}.core.printing": ("set_",)}
 OUTPUT = frozenset(("print", "input", "open", "exec", "eval", "breakpoint", "warn"))
@@ -193,11 +194,21 @@ class Calls:
                 return self.run_framework(target, arguments, keywords, self.for_framework)
             if module.startswith(ROOMS):
                 return self.transform(function, arguments, keywords)
+            if target.__name__.startswith(("get_", "is_", "are_", "device_count")) and module.startswith(SETTINGS) and not arguments and not keywords:
+                return self.setting(target)
             if module.startswith(RUN) and not module.startswith(INLINED):
                 return self.run_framework(target, arguments, keywords)
             if not module.startswith(INLINED):
                 raise Break("RB011" if ".autograd" in module else "RB001", f"{target.__name__}()")
         return self.inline(self.as_function(function), arguments, keywords)
+
+    def setting(self, target):
+        """What a function of the framework without arguments says: a setting, which is guarded."""
+        found = target()
+        if type(found) not in PLAIN and not isinstance(found, IDENTITIES):
+            raise Break("RB001", f"{target.__name__}()")
+        self.guard(f"{self.constant_name(target)}() == {self.constant_name(found)}")
+        return self.from_python(found)
 
     def custom_function(self, function, arguments):
         """``autograd.Function.apply``: one node; what the user's functions read from outside is guarded."""
@@ -218,6 +229,8 @@ class Calls:
         target, source = function.value, function.source
         made = Function(target.__code__, target.__globals__, name=target.__name__)
         framework = is_framework(target.__module__)
+        if not framework:
+            self.codes[target] = target.__code__
         if target.__closure__:
             made.closure = [self.wrap(c, source.attribute("__closure__").item(str(k))) for k, c in enumerate(target.__closure__)]
         if target.__defaults__:

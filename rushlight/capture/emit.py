@@ -574,6 +574,9 @@ def guard_classes(machine):
             base = next((b for b in cls.__mro__ if name in b.__dict__), None)
             if base is not None and base.__dict__[name] is raw and not is_framework(base.__module__):
                 machine.guard(f"{machine.constant_name(base)}.__dict__[{name!r}] is {machine.constant_name(raw)}")
+    if machine.codes:
+        codes = "".join(f"{machine.constant_name(function)}.__code__, " for function in machine.codes)
+        machine.guard(f"({codes}) == {machine.constant_name(tuple(machine.codes.values()))}")
     if functions:
         machine.guard(f"({', '.join(functions)},) == {machine.constant_name(tuple(functions.values()))}")
 

@@ -7,7 +7,8 @@ import types
 import numpy as np
 
 from ..core import overriding
-from ..core.dtypes import bool_
+from ..core.devices import Context
+from ..core.dtypes import Defaults, bool_
 from ..core.expr import INFINITY, Expr, Printer, evaluate, size
 from ..core.interpret import own
 from ..core.log import logger
@@ -67,6 +68,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
         self.attributes: dict = {}  # (id of a Value, name) -> Value set there; DELETED where deleted
         self.owners: dict = {}
         self.relied: dict = {}  # (user's class, name) -> what it was found to have
+        self.codes: dict = {}  # user's function -> its code, which tools that reload source replace
         self.class_stores: set = set()  # names of attributes that were set on classes
         self.changed: list = []  # containers and cells from outside that were changed
         self.stores: dict = {}  # (id of a namespace, name) -> (namespace, Value)
@@ -170,9 +172,11 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
             return self.wrap_tensor(value, source)
         if isinstance(value, Module):
             self.guard(f"{{0}} is {self.constant_name(value)}", source)
+            place = self.constant_source(value)
+            self.guard(f"type({{0}}) is {self.constant_name(kind)}", place)
             if source.parent is None:
                 self.roots.append((source, value))
-            return Object(value, self.constant_source(value))
+            return Object(value, place)
         if isinstance(value, IDENTITIES) or value is state:
             self.guard(f"{{0}} is {self.constant_name(value)}", source)
             return Object(value, source if not isinstance(value, (type, types.ModuleType)) else self.constant_source(value))
@@ -184,8 +188,11 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
         if isinstance(value, types.MethodType):
             self.guard(f"type({{0}}) is {self.constant_name(kind)}", source)
             return self.bound_method(value, source)
+        if immutable(value):
+            self.guard(f"{{0}} == {self.constant_name(value)}", source)
+            return Object(value, source)
         self.guard(f"type({{0}}) is {self.constant_name(kind)}", source)
-        if isinstance(value, NUMBERS_AND_TEXT) and not immutable(value):
+        if isinstance(value, NUMBERS_AND_TEXT):
             base = next(b for b in NUMBERS_AND_TEXT if isinstance(value, b))
             self.guard(f"{base.__name__}({{0}}) == {self.literal(base(value))}", source)
         return Object(value, source)
@@ -405,6 +412,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
         self.modes = {name: getattr(state, name) for name in ("grad", "inference", "autocast")}
         for name, value in self.modes.items():
             self.guard(f"{{0}}.{name} == {value}", source)
+        for owner, name in ((Defaults, "floating"), (Context, "default")):
+            self.guard(f"{{0}}.{name} is {self.constant_name(getattr(owner, name))}", self.constant_source(owner))
 
     def step(self):
         """One instruction; what ``emit`` made if it ended the segment."""

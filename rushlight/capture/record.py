@@ -9,7 +9,7 @@ from ..core.interpret import Interpreter, Suspended, precision
 from ..core.meta import Meta, Size
 from ..core.native import Tensor, state
 from ..core.op import OPS
-from ..core.tensor import blank
+from ..core.tensor import blank, empty_of
 from ..eager.plan import NUMBER_METAS, alias_of
 from ..graph.graph import Graph, Node, nodes_in
 from ..transforms.trace import Traced, ValueNeeded
@@ -282,6 +282,8 @@ class Recorder(Interpreter):
         return self.draw(blocks)
 
     def empty(self, meta):
+        if meta.device.type == "meta":
+            return self.constant(lambda: empty_of(meta))
         return OPS["_filled"](False if meta.dtype.name == "bool" else 0, tuple(meta.shape), meta.dtype)
 
     def constant(self, make):

@@ -1,6 +1,8 @@
 """Where a tensor lives."""
 from __future__ import annotations
 
+from .epoch import changed
+
 KNOWN = ("cpu", "meta", "cuda", "mps", "xpu")
 
 
@@ -42,11 +44,11 @@ class device:
 
     def __enter__(self):
         Context.stack.append(Context.default)
-        Context.default = placed(self)
+        Context.put(placed(self))
         return self
 
     def __exit__(self, *exception):
-        Context.default = Context.stack.pop()
+        Context.put(Context.stack.pop())
 
 
 class Context:
@@ -54,6 +56,13 @@ class Context:
 
     default: device
     stack: list = []
+
+    @classmethod
+    def put(cls, where):
+        """Sets the default, on which compiled code relies."""
+        if where is not cls.default:
+            changed(cls)
+            cls.default = where
 
 
 cpu = device("cpu")

@@ -1,13 +1,33 @@
-"""The epoch: a count of changes to modules, so that what was compiled against them can tell that they changed."""
+"""The epoch: a count of changes to what is seldom changed, so that what was compiled against it can tell."""
 from __future__ import annotations
+
+import types
 
 
 class Epoch:
-    """Raised by every assignment to a module's attributes, and to the data and flags of parameters."""
+    """Raised by every assignment to a network's attributes, to the data and flags of parameters, to defaults, and to attributes of Watched modules."""
 
     value = 0
 
 
 def changed(owner):
-    """Tells that a module's attributes change."""
+    """Tells that a network's attributes, or defaults, change."""
     Epoch.value += 1
+
+
+class Watched(types.ModuleType):
+    """A Python module whose functions may be replaced: that raises the epoch."""
+
+    def __setattr__(self, name, value):
+        changed(self)
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name):
+        changed(self)
+        super().__delattr__(name)
+
+
+def watch(module):
+    """Has a plain Python module raise the epoch from now on."""
+    if type(module) is types.ModuleType:
+        module.__class__ = Watched

@@ -5,14 +5,14 @@ import math
 
 import numpy as np
 
-from ..core import dtypes
+from ..core import devices, dtypes
 from ..core.dtypes import bool_, float32, float64, iinfo, int64
 from ..core.interpret import active, draws
 from ..core.kinds import P
 from ..core.meta import product
 from ..core.op import OPS, Scalar, op
 from ..core.random import default_generator
-from ..core.tensor import Tensor, refuse_where
+from ..core.tensor import Tensor, empty as empty_tensor, refuse_where
 from .create import checked_sizes, empty_like, finished, whole
 from .inplace import copy_
 from .promotion import as_dtype, real
@@ -86,17 +86,26 @@ def integer_tensor(low, high, size, dtype, generator=None):
     return integers_at(seed, block, low, high - low, tuple(size), dtype)
 
 
+def located(size, dtype, device, make):
+    """A drawn tensor on a device: ``make(size, dtype)``; one without data draws nothing."""
+    return empty_tensor(size, dtype, device="meta") if devices.placed(device).type == "meta" else make(size, dtype)
+
+
 def sampled(name, make, doc):
     def body(*size, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, names=None):
         dtype = dtype or dtypes.Defaults.floating
         if not dtype.is_inexact:
             raise RuntimeError(f'"{name}" is not implemented for {dtype}')
         size = checked_sizes(size)
-        if dtype.is_complex:
+
+        def drawn(size, dtype):
+            if not dtype.is_complex:
+                return make(size, dtype, generator)
             from .elementwise import complex as join
             scale = 0.5**0.5 if make is normal_tensor else 1.0
-            return finished(join(make(size, dtype.to_real(), generator) * scale, make(size, dtype.to_real(), generator) * scale), requires_grad)
-        return finished(make(size, dtype, generator), requires_grad)
+            return join(make(size, dtype.to_real(), generator) * scale, make(size, dtype.to_real(), generator) * scale)
+
+        return finished(located(size, dtype, device, drawn), requires_grad)
     body.__name__, body.__doc__ = name, doc
     return op(body, composite=True, method=False)
 
@@ -114,7 +123,8 @@ def randint(low=0, high=None, size=None, *, generator=None, out=None, dtype=None
         low, high = 0, low
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    return finished(integer_tensor(whole(low), whole(high), checked_sizes((size,)), dtype or int64, generator), requires_grad)
+    made = located(checked_sizes((size,)), dtype or int64, device, lambda size, dtype: integer_tensor(whole(low), whole(high), size, dtype, generator))
+    return finished(made, requires_grad)
 
 
 def stream_for(count: int, generator):
@@ -129,22 +139,23 @@ def randperm(n, *, generator=None, out=None, dtype=int64, layout=None, device=No
     from .shape import to_dtype
     if n < 0:
         raise RuntimeError(f"n must be non-negative, got {n}")
-    return to_dtype(OPS["argsort"](integer_tensor(0, 1 << 62, (n,), int64, generator)), dtype)
+    return located((n,), dtype, device, lambda size, dtype: to_dtype(OPS["argsort"](integer_tensor(0, 1 << 62, size, int64, generator)), dtype))
 
 
 def as_like(name, make):
     def body(input, *args, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None, generator=None, pin_memory=False, **more):
         dtype = dtype or input.dtype
-        drawn = make(*args, size=tuple(input.shape), dtype=dtype, generator=generator, **more)
-        out = empty_like(input, dtype=dtype, memory_format=memory_format)
+        device = device or input.device
+        drawn = make(*args, size=tuple(input.shape), dtype=dtype, device=device, generator=generator, **more)
+        out = empty_like(input, dtype=dtype, memory_format=memory_format, device=device)
         return finished(drawn if out._meta is drawn._meta else out.copy_(drawn), requires_grad)
     body.__name__, body.__doc__ = name, f"As {name[:-5]}, in the shape and layout of input."
     return op(body, composite=True, method=False, by_rows=True)
 
 
-rand_like = as_like("rand_like", lambda size, dtype, generator: rand(size, dtype=dtype, generator=generator))
-randn_like = as_like("randn_like", lambda size, dtype, generator: randn(size, dtype=dtype, generator=generator))
-randint_like = as_like("randint_like", lambda low, high=None, *, size, dtype, generator: randint(low if high is not None else 0, high if high is not None else low, size, dtype=dtype, generator=generator))
+rand_like = as_like("rand_like", lambda size, **named: rand(size, **named))
+randn_like = as_like("randn_like", lambda size, **named: randn(size, **named))
+randint_like = as_like("randint_like", lambda low, high=None, *, size, **named: randint(low if high is not None else 0, high if high is not None else low, size, **named))
 
 
 @op(composite=True)
@@ -213,7 +224,8 @@ def normal(mean, std=1.0, size=None, *, generator=None, out=None, dtype=None, de
     if size is not None:
         if std < 0:
             raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
-        return finished(normal_tensor(checked_sizes((size,)), dtype or dtypes.Defaults.floating, generator) * std + mean, requires_grad)
+        made = located(checked_sizes((size,)), dtype or dtypes.Defaults.floating, device, lambda size, dtype: normal_tensor(size, dtype, generator) * std + mean)
+        return finished(made, requires_grad)
     from ..core.meta import broadcast
     wrong = RuntimeError("normal expects all elements of std >= 0.0")
     if isinstance(std, Tensor):

@@ -169,12 +169,12 @@ class Threads:
         self.count = count
 
     def __enter__(self):
-        from ..api import get_num_threads, set_num_threads
+        from ..switches import get_num_threads, set_num_threads
         self.before = get_num_threads()
         set_num_threads(self.count)
 
     def __exit__(self, *exception):
-        from ..api import set_num_threads
+        from ..switches import set_num_threads
         set_num_threads(self.before)
 
 

@@ -1,4 +1,5 @@
 """What compiled code assumes, and what it does when that no longer holds; numbers and sizes that vary."""
+import enum
 import warnings
 
 import pytest
@@ -324,3 +325,111 @@ def test_a_number_that_varies_is_compared_with_text():
     assert seen == [1, 2, 3]
     equal = torch.compile(lambda x, n: (x, n == "a", n != None))  # noqa: E711
     assert [equal(torch.ones(1), n)[1:] for n in (1, 2)] == [(False, True)] * 2
+
+
+class First(nn.Module):
+    def forward(self, x):
+        return x + 1
+
+
+class Second(nn.Module):
+    def forward(self, x):
+        return x + 100
+
+
+def follows(function, *changes):
+    """Whether compiled code gives what the plain function gives after each of these changes."""
+    compiled, x = torch.compile(function), torch.arange(1.0, 5.0)
+    for change in (lambda: None, *changes):
+        change()
+        got, wanted = compiled(x), function(x)
+        assert got.dtype is wanted.dtype and got.device is wanted.device and (got.is_meta or torch.equal(got, wanted)), change
+
+
+def test_class_of_a_network():
+    model = nn.Sequential(First())
+    follows(model, lambda: setattr(model[0], "__class__", Second))
+
+
+def test_forward_of_one_network():
+    model = nn.Sequential(First())
+    follows(model, lambda: setattr(model[0], "forward", lambda x: x * 7), lambda: delattr(model[0], "forward"))
+
+
+def test_what_a_network_did_not_have():
+    class Optional(nn.Module):
+        def forward(self, x):
+            return x * self.scale if hasattr(self, "scale") else x
+
+    model = Optional()
+    follows(model, lambda: model.register_buffer("scale", torch.tensor(3.0)), lambda: delattr(model, "scale"), lambda: setattr(model, "scale", 5))
+
+
+def test_network_that_stores_in_its_own_way():
+    class Own(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = 2
+
+        def __setattr__(self, name, value):
+            object.__setattr__(self, name, value)
+
+        def forward(self, x):
+            return x * self.scale
+
+    model = Own()
+    follows(model, lambda: setattr(model, "scale", 3))
+
+
+def test_code_of_a_function():
+    def inner(x):
+        return x + 1
+
+    def other(x):
+        return x - 1
+
+    follows(lambda x: inner(x), lambda: setattr(inner, "__code__", other.__code__))
+
+
+def test_functions_of_the_framework(monkeypatch):
+    follows(lambda x: F.relu(x - 2) + torch.sin(x), lambda: monkeypatch.setattr(F, "relu", lambda x: x * 50),
+            lambda: monkeypatch.setattr(torch, "sin", torch.cos), monkeypatch.undo)
+
+
+def test_defaults_of_factories():
+    try:
+        follows(lambda x: torch.ones(4) * 0.5, lambda: torch.set_default_dtype(torch.float64), lambda: torch.set_default_dtype(torch.float32),
+                lambda: torch.set_default_device("meta"), lambda: torch.set_default_device(None))
+    finally:
+        torch.set_default_dtype(torch.float32)
+        torch.set_default_device(None)
+
+
+def test_settings_that_are_asked():
+    before = torch.get_num_threads()
+    try:
+        follows(lambda x: x * torch.get_num_threads() + len(torch.get_float32_matmul_precision()) + int(torch.are_deterministic_algorithms_enabled()),
+                lambda: torch.set_num_threads(1), lambda: torch.set_num_threads(2), lambda: torch.set_float32_matmul_precision("medium"),
+                lambda: torch.use_deterministic_algorithms(True))
+    finally:
+        torch.set_num_threads(before)
+        torch.set_float32_matmul_precision("highest")
+        torch.use_deterministic_algorithms(False)
+
+
+def test_settings_do_not_break_the_graph():
+    compiled = torch.compile(lambda x: x * (torch.cuda.device_count() + int(torch.distributed.is_initialized()) + 1), fullgraph=True)
+    assert torch.equal(compiled(torch.ones(2)), torch.ones(2))
+
+
+class Kind(enum.Enum):
+    ADD = 1
+    MULTIPLY = 2
+
+
+def test_members_and_objects_by_identity():
+    holder = Holder()
+    holder.kind = holder.mark = Kind.ADD
+    unset, other = object(), object()
+    follows(lambda x: (x + 2 if holder.kind is Kind.ADD else x * 2) + (holder.mark is unset), lambda: setattr(holder, "kind", Kind.MULTIPLY),
+            lambda: setattr(holder, "mark", other), lambda: setattr(holder, "mark", unset))

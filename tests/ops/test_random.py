@@ -105,3 +105,15 @@ def test_drawing_into_a_result_forgets_its_gradient():
     y.normal_()
     y.sum().backward()
     assert x.grad is None or not x.grad.any()
+
+
+def test_on_the_device_without_data():
+    makers = [lambda **k: torch.rand(2, 3, **k), lambda **k: torch.randn(2, 3, dtype=torch.complex64, **k), lambda **k: torch.randint(5, (2,), **k),
+              lambda **k: torch.randperm(4, **k), lambda **k: torch.normal(0.0, 1.0, (2,), **k), lambda **k: torch.randn_like(torch.ones(2), **k)]
+    for make in makers:
+        assert make(device="meta").is_meta and not make().is_meta
+    assert torch.rand_like(torch.ones(2, device="meta")).is_meta
+    with torch.device("meta"):
+        assert torch.rand(2).is_meta and torch.compile(lambda: torch.ones(2) + torch.rand(2))().is_meta
+    with pytest.raises(RuntimeError, match="not available"):
+        torch.rand(2, device="cuda")
