@@ -8,6 +8,7 @@ import types
 from ..autograd.program import ended, spent
 from ..core.expr import Expr, Printer
 from ..core.log import logger
+from ..core.meta import Meta
 from ..core.native import state
 from ..core.random import default_generator
 from ..graph.graph import nodes_in
@@ -18,10 +19,12 @@ from .errors import Again, Break
 from .guards import Described, guard_function
 from .instructions import Placeholder
 from .output import logged, warned
+from .record import expressions_in
 from .transforms import outlives
 from .values import (NULL, Constant, Function, Handled, Key, Mapping, Number, Object, Offset, Sequence, SetValue, TensorValue)
 
 END = object()
+ROOT = "<root>"  # what a view is made of, in its text
 dynamic_log = logger("dynamic")
 
 
@@ -56,6 +59,11 @@ class GradMode:
 
     def __exit__(self, *exception):
         state.grad = self.before
+
+
+def recorded(statements) -> list[str]:
+    """Statements under recording."""
+    return ["with GRAD(1):", *(f"    {s}" for s in statements)] if statements else []
 
 
 def iterator_at(items, position):
@@ -476,6 +484,7 @@ class Writer:
             drawn = machine.expression(machine.drawn) if isinstance(machine.drawn, Expr) else machine.drawn
             lines = [f"{seed.node.name}, {position.node.name} = {machine.constant_name(default_generator)}.reserve({drawn})"]
         lines += [f"numbers{k} = {machine.constant_name(plan)}({', '.join(texts)})" for k, (plan, texts) in enumerate(machine.numbers)]
+        views = self.views()
         after = self.histories()
         graph = machine.recorder.graph(list(self.outputs), machine.symbols)
         if not graph.nodes and not self.outputs:
@@ -493,8 +502,46 @@ class Writer:
         results = "".join(f"{name}, " for name in self.outputs.values())
         statement = f"{results + '= ' if results else ''}graph({', '.join(arguments)})"
         if self.recorded and not machine.modes["grad"]:
-            return [*lines, "with GRAD(1):", f"    {statement}", *after], graph, fetched
-        return [*lines, statement, *after], graph, fetched
+            return [*lines, *recorded([statement]), *after, *recorded(views)], graph, fetched
+        return [*lines, statement, *after, *views], graph, fetched
+
+    def views(self) -> list[str]:
+        """Statements that make views of other outputs, which are no outputs themselves: they share memory as they do in the program."""
+        recorder, families = self.machine.recorder, collections.defaultdict(list)
+        if recorder.leaves or not recorder.bases or self.machine.entry.owner.views_apart:
+            return []
+        for node in self.outputs:
+            root = recorder.root(node)
+            if root.op is not None and all(type(n.meta) is Meta for n in (node, root)):
+                families[root].append(node)
+        statements = []
+        for root, members in families.items():
+            shown = [(node, text) for node in members if node is not root and (text := self.view(node, root)) is not None]
+            if len(members) < 2 or not shown:
+                continue
+            if not self.carrying.isdisjoint(members):
+                self.carrying.add(root)
+            name = self.outputs.setdefault(root, f"o{len(self.outputs)}")
+            statements += [f"{self.outputs.pop(node)} = {text.replace(ROOT, name)}" for node, text in shown]
+            self.carrying.difference_update(node for node, _ in shown)
+        return statements
+
+    def view(self, node, root):
+        """An expression that makes a view of ROOT; None where another tensor decides what it shows."""
+        if node is root:
+            return ROOT
+        base = self.machine.recorder.bases[node]
+        others = [*node.args, *node.params.values()]
+        if others.count(base) != 1 or any(n is not base for n in nodes_in(others)) or any(self.machine.facts.unknown(e) for e in expressions_in(others)):
+            return None
+        inner = self.view(base, root)
+
+        def written(value):
+            if type(value) in (tuple, list) and any(expressions_in(value)):
+                return f"{type(value).__name__}([{', '.join(map(written, value))}])"
+            return inner if value is base else self.early(self.machine.expression(value)) if type(value) is Expr else self.literal(value)
+
+        return inner and f"{self.constant(node.op)}({', '.join([*map(written, node.args), *(f'{k}={written(v)}' for k, v in node.params.items())])})"
 
     def histories(self) -> list[str]:
         """Statements that give outputs the history they have left, after backward passes in the graph."""

@@ -97,6 +97,12 @@ class Fake(Tensor):
         self.read()
         return Tensor.__len__(self)
 
+    def detach_(self):
+        if self.node.op is None or self.node in self.recorder.bases or self.node in self.recorder.leaves:
+            raise Break("RB011", "detach_() of a view, a leaf, or a tensor from outside")
+        self._become(OPS["detach"](self))
+        return self
+
     def __repr__(self):
         return f"Fake({self.node.name}: {self._meta})"
 

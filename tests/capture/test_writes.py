@@ -93,3 +93,85 @@ def test_a_repeated_number_can_be_written():
     found = rl.compile(f, fullgraph=True)(x, rl.tensor([1, 2]))
     found.sum().backward()
     assert found.sum().item() == 12 and x.grad.tolist() == [[2.0] * 3] * 2
+
+
+def two(x):
+    y = x * 2
+    return y, y.view(2, 2), y[1:], y[:3]
+
+
+def parts(x):
+    y = x * 2
+    return y[:3], y[1:]
+
+
+def split(x):
+    return (x * 2).chunk(2)
+
+
+def detached(x):
+    y = x * 2
+    return y, y.detach()
+
+
+def kept_in_containers(x):
+    y = x * 2
+    return {"all": [y], "rows": y.view(2, 2).unbind(0)}
+
+
+def of_half_the_size(x):
+    y = x * 2
+    return y, y[:x.shape[0] // 2]
+
+
+@pytest.mark.parametrize("function", [two, parts, split, detached, kept_in_containers, of_half_the_size])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_results_share_memory_as_they_do_uncompiled(function, dynamic):
+    compiled = rl.compile(function, fullgraph=True, dynamic=dynamic)
+    for grad in (False, True):
+        found = []
+        for run in (function, compiled):
+            x = rl.arange(1.0, 5.0, requires_grad=grad)
+            results = rl.utils._pytree.tree_leaves(run(x))
+            if grad:
+                sum((r * r).sum() for r in results).backward()
+            with rl.no_grad():
+                results[0].mul_(-1)
+            found.append(([r.tolist() for r in results], [r.requires_grad for r in results], None if x.grad is None else x.grad.tolist()))
+        assert found[0] == found[1]
+
+
+def test_values_that_live_past_a_break_share_memory():
+    def f(x):
+        y = x * 2
+        v = y.view(2, 2)
+        rl._dynamo.graph_break()
+        v.add_(1)
+        return y, v
+
+    for got, wanted in zip(rl.compile(f)(rl.ones(4)), f(rl.ones(4))):
+        assert rl.equal(got, wanted)
+
+
+def test_writing_a_result_reaches_the_gradient_of_its_views():
+    def f(x):
+        y = x * 2
+        return y, y.view(2, 2)
+
+    x = rl.arange(1.0, 5.0, requires_grad=True)
+    y, shown = rl.compile(f)(x)
+    y.mul_(3)
+    (shown ** 2).sum().backward()
+    assert shown._base is y and rl.equal(x.grad, 72 * x.detach())
+
+
+def test_detached_in_place():
+    def f(x):
+        y = x * 2
+        y.detach_()
+        return y * x, y
+
+    x = rl.ones(3, requires_grad=True)
+    product, y = rl.compile(f, fullgraph=True)(x)
+    product.sum().backward()
+    assert not y.requires_grad and rl.equal(x.grad, rl.full((3,), 2.0))
