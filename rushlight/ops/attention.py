@@ -51,13 +51,17 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         key = key.repeat_interleave(query.size(-3) // key.size(-3), -3)
         value = value.repeat_interleave(query.size(-3) // value.size(-3), -3)
     root, sign = roots_of(query.size(-1)) if scale is None else math.sqrt(abs(scale)), -1 if scale is not None and scale < 0 else 1
+    half = query.dtype if query.dtype.is_half else None  # what a score of many units loses to rounding, exp() magnifies
+    if half:
+        query, key, value = query.float(), key.float(), value.float()
     scores = (query * root * sign) @ (key.transpose(-2, -1) * root)
     mask = None if attn_mask is None or attn_mask.dtype is bool_ else attn_mask
     allowed = attn_mask if attn_mask is not None and attn_mask.dtype is bool_ else None
     weights = masked_softmax(scores, allowed, mask, bool(is_causal))
     if dropout_p:
         weights = dropout(weights, dropout_p)
-    return weights @ value
+    out = weights @ value
+    return out.to(half) if half else out
 
 
 def roots_of(size):
@@ -275,7 +279,7 @@ def tensordot(a, b, dims=2, out=None):
         raise RuntimeError(f"contracted dimensions need to match, but first has size {[a.size(i) for i in left]} and second has size {[b.size(j) for j in right]}")
     for i, j in zip(left, right):  # a dimension of size 1 meets every element of the other
         if a.size(i) != b.size(j):
-            a, b = (a, b.sum(j, keepdim=True)) if a.size(i) == 1 else (a.sum(i, keepdim=True), b)
+            a, b = (a, b.sum(j, keepdim=True, dtype=b.dtype)) if a.size(i) == 1 else (a.sum(i, keepdim=True, dtype=a.dtype), b)
     keep_a, keep_b = [d for d in range(a.dim()) if d not in left], [d for d in range(b.dim()) if d not in right]
     x = a.permute(keep_a + left).reshape(product(a.size(d) for d in keep_a), -1 if left else 1)
     y = b.permute(right + keep_b).reshape(-1 if right else 1, product(b.size(d) for d in keep_b))

@@ -514,13 +514,14 @@ def _unsafe_masked_index_put_accumulate(input, mask, indices, values):
 
 @op(composite=True, method=False)
 def unravel_index(indices, shape):
-    """The coordinates of positions in row-major order: a tuple with one tensor a dimension."""
+    """The coordinates of positions in row-major order: a tuple with one int64 tensor a dimension."""
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     if indices.dtype.name not in INTEGERS:
         raise ValueError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
     if any(size < 0 for size in shape):
         raise ValueError(f"'shape' cannot have negative values, but got {shape}")
     out, step = [], product(shape)
+    indices = indices.to(int64)
     for size in shape:
         step = step // max(size, 1)
         out.append((indices // step) % size if size else indices)

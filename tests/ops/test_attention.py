@@ -81,6 +81,21 @@ def test_halves_with_heads_last(dtype):
         assert x.grad.stride() == y.grad.stride()
 
 
+@pytest.mark.parametrize("dtype, unit", [("bfloat16", 2.0 ** -8), ("float16", 2.0 ** -11)])
+def test_the_formula_rounds_halves_once(dtype, unit):
+    """Scores of a hundred units: one rounding of them would change results by tens of percent."""
+    shapes = [(4, 30, 16), (2, 4, 20, 16), (2, 4, 20, 8)]
+    xs, ys = operands(*shapes, dtype=dtype)
+    xs, ys = ([(x.detach() * 5).requires_grad_() for x in values] for values in (xs, ys))
+    exact = [x.detach().double().requires_grad_() for x in xs]
+    wanted, got = theirs(*exact), ours(*ys)
+    wanted.sum().backward()
+    got.sum().backward()
+    assert got.dtype is ys[0].dtype
+    for found, true in [(got, wanted), *((y.grad, x.grad) for x, y in zip(exact, ys))]:
+        np.testing.assert_allclose(array(found), array(true), rtol=2 * unit, atol=unit * abs(array(true)).max())
+
+
 @pytest.mark.parametrize("shapes, mask, arguments", [
     ([(1, 2, 5, 4)] * 3, False, {}), ([(1, 2, 5, 4)] * 3, True, {}),
     ([(1, 2, 5, 4)] * 3, False, {"is_causal": True}), ([(1, 4, 5, 4), (1, 2, 6, 4), (1, 2, 6, 3)], False, {"enable_gqa": True})])

@@ -93,10 +93,12 @@ def test_cropping_before_wrapping():
 def test_a_size_of_one_meets_every_element():
     a, b = arrays((2, 1, 3), (4, 3))
     same(lambda lib, a, b: lib.tensordot(a, b, ([1], [0])), a, b)
+    same(lambda lib, a, b: lib.tensordot(a, b, ([1], [0])), a.astype(np.int32), b.astype(np.int32))
 
 
 def test_coordinates_of_positions():
-    same(lambda lib, i: lib.unravel_index(i, (2, 3, 4)), np.array([0, 5, 23]))
+    for dtype in (np.int64, np.int32, np.uint8):
+        same(lambda lib, i: lib.unravel_index(i, (2, 3, 4)), np.array([0, 5, 23], dtype))
     same(lambda lib, v: lib.norm_except_dim(v, 2, 1), arrays((2, 3, 4))[0])
 
 
