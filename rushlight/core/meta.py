@@ -64,15 +64,15 @@ class Meta:
     """Shape, strides (in elements), dtype and device of a tensor.  Equal metas are one object."""
 
     __slots__ = ("shape", "strides", "dtype", "device", "numel", "nbytes", "contiguous", "itemsize")
-    _table: dict = {}
+    known: dict = {}
 
     def __new__(cls, shape, strides, dtype: dtype, device: device = cpu):
         key = (shape, strides, dtype, device)
-        found = cls._table.get(key)
+        found = cls.known.get(key)
         if found is None:
             if dtype in NAMED:
                 raise NotImplementedError(f"{dtype} exists here only as a name: no tensor can have it. Use one of {', '.join(d.name for d in ALL)}.")
-            found = cls._table[key] = object.__new__(cls)
+            found = cls.known[key] = object.__new__(cls)
             found.shape, found.strides, found.dtype, found.device = Size(shape), strides, dtype, device
             found.numel = product(shape)
             found.itemsize = dtype.itemsize

@@ -946,5 +946,6 @@ def activate():
     state.switch = interpret.switch
     state.shared = shared
     state.slow, state.plan, state.keyword_mask, state.whole_mask, state.failed = slow, plan_for, keyword_mask, whole_mask, failed
+    state.metas, state.meta = Meta.known, lambda key: Meta(*key)
     state.weak = weakref.ref
     state.static_types = frozenset({dtype, device, Size})

@@ -8,7 +8,7 @@ from ..core.expr import Expr
 from ..core.errors import IndexCountError, StorageBoundsError
 from ..core.kinds import P
 from ..core.meta import Meta, broadcast, product, span
-from ..core.native import state
+from ..core.native import part, state
 from ..core.op import Scalar, op, rule
 from ..core.tensor import Tensor, attach, wrapped
 from .expanded import is_expanded, write_changes
@@ -60,8 +60,17 @@ def static(entries):
     return tuple(slice_entry(k) if isinstance(k, slice) else ("slice", None, None, None) if isinstance(k, Tensor) else k for k in entries)
 
 
+def part_of(tensor, entries):
+    """What entries without tensors show."""
+    found = part(tensor, tuple(entries))
+    return index_basic(tensor, static(entries)) if found is None else found
+
+
 @attach
 def __getitem__(self, key):
+    found = part(self, key)
+    if found is not None:
+        return found
     if type(key) is int and self.dim():
         return index_basic(self, (key,) + (("slice", None, None, None),) * (self.dim() - 1))
     entries = parse(self, key)
@@ -70,7 +79,7 @@ def __getitem__(self, key):
         entries = [make(k) if isinstance(k, bool) else k for k in entries]
     advanced = [k for k in entries if isinstance(k, Tensor)]
     if not advanced:
-        return index_basic(self, static(entries))
+        return part_of(self, entries)
     x, indices = prepared(self, entries)
     return index(x, indices)
 
@@ -99,7 +108,7 @@ def prepared(x, entries):
             basic.append(k)
             if not type(k) is int:
                 flat.append(None)
-    start = index_basic(x, static(basic)) if any(not (isinstance(b, slice) and b == slice(None)) for b in basic) else x
+    start = part_of(x, basic) if any(not (isinstance(b, slice) and b == slice(None)) for b in basic) else x
     indices, dim = [], 0
     for k in flat:
         if k is None:
@@ -219,12 +228,16 @@ def index_put_(input, indices, values, accumulate=False):
 
 @attach
 def __setitem__(self, key, value):
+    target = part(self, key)
+    if target is not None and type(value) in (int, float, bool):
+        target.fill_(value)
+        return
     entries = parse(self, key)
     if any(isinstance(k, bool) for k in entries):
         from ..core.exchange import tensor as make
         entries = [make(k) if isinstance(k, bool) else k for k in entries]
     if not any(isinstance(k, Tensor) for k in entries):
-        target = index_basic(self, static(entries))
+        target = part_of(self, entries)
         if isinstance(value, Tensor):
             while value.dim() > target.dim() and value.size(0) == 1:
                 value = value.squeeze(0)

@@ -1,12 +1,13 @@
 """The hot path, in a typed subset of Python (see ``language``) that is compiled here unless ``RUSHLIGHT_NATIVE=0``."""
-from . import allocator, blocks, calls, engine, objects
+from . import allocator, blocks, calls, engine, objects, views
 from .compiler import activate
 
-compiled = activate(blocks, allocator, objects, calls, engine)
+compiled = activate(blocks, allocator, objects, calls, views, engine)
 
 from .allocator import UNCOUNTED, Storage, allocate  # noqa: E402 - the compiled ones, if there are
 from .calls import Op, wrap  # noqa: E402
 from .blocks import heap  # noqa: E402
 from .objects import Plan, Step, Tensor, state  # noqa: E402
+from .views import part  # noqa: E402
 
-__all__ = ["UNCOUNTED", "Op", "Plan", "Step", "Storage", "Tensor", "allocate", "compiled", "heap", "state", "wrap"]
+__all__ = ["UNCOUNTED", "Op", "Plan", "Step", "Storage", "Tensor", "allocate", "compiled", "heap", "part", "state", "wrap"]

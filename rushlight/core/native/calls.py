@@ -257,7 +257,7 @@ def list_key(items: object, values: i64, room: i64, most: i64, used: i64, mask: 
                     mask |= bit
             bit = bit << 1
             used += 1
-        elif kind is int or element is None or kind is str:
+        elif kind is int or element is None or kind is str or (kind is tuple and is_static(cast(tuple, element))):
             tuple_set(key, k, element)
         else:
             return None
@@ -265,6 +265,17 @@ def list_key(items: object, values: i64, room: i64, most: i64, used: i64, mask: 
     store_i64(values, room - 2, mask)
     store_i64(values, room - 3, bit)
     return filled(key)
+
+
+@native
+def is_static(items: tuple) -> bool:
+    """Whether a tuple within a list argument is a static parameter as it is."""
+    for k in range(len(items)):
+        element = items[k]
+        kind = type(element)
+        if not (kind is int or element is None or kind is str):
+            return False
+    return True
 
 
 @native

@@ -47,6 +47,8 @@ class State:
     unsaveable: object  # (tensor): raises, an inference tensor is saved for a backward pass
     zeros: object  # (meta) -> tensor
     derive_recorded: object  # (step, gradients, retain): a backward step that is itself recorded
+    metas: dict  # (shape, strides, dtype, device) -> Meta, of all that there are
+    meta: object  # (shape, strides, dtype, device): makes one
     static_types: object  # types whose values are static parameters as they are
 
 

@@ -1,0 +1,119 @@
+"""Parts of tensors by whole numbers and slices, without a plan: where a part begins is only an offset, so each ``x[i]`` is found at once."""
+from __future__ import annotations
+
+from .calls import joins, wrap
+from .language import cast, filled, i64, native, new_tuple, tuple_set
+from .memory import thread_id
+from .objects import Tensor, state
+
+REST = Ellipsis
+
+
+@native
+def part(tensor: object, index: object) -> object:
+    """``tensor[index]`` for whole numbers, slices, None and an ellipsis, where nothing is recorded; None where somebody else has to look."""
+    kind = type(tensor)
+    if state.interpreters != 0 or thread_id() != state.thread or (kind is not state.tensor and kind is not state.parameter):
+        return None
+    whole = cast(Tensor, tensor)
+    if state.grad != 0 and (whole._needs_grad != 0 or (whole._base is not None and joins(whole))):
+        return None
+    entries = cast(tuple, index) if type(index) is tuple else cast(tuple, (index,))
+    rank = len(cast(tuple, whole._meta.shape))
+    used = 0
+    kept = 0
+    rests = 0
+    for k in range(len(entries)):
+        kind = type(entries[k])
+        if kind is int:
+            used += 1
+        elif kind is slice:
+            used += 1
+            kept += 1
+        elif entries[k] is None:
+            kept += 1
+        elif entries[k] is REST:
+            rests += 1
+        else:
+            return None
+    if used > rank or rests > 1:
+        return None
+    try:
+        return stepped(whole, entries, rank - used, new_tuple(kept + rank - used), new_tuple(kept + rank - used))
+    except (OverflowError, TypeError):  # numbers that no tensor has
+        return None
+
+
+@native
+def stepped(tensor: Tensor, entries: tuple, rest: i64, shape: tuple, strides: tuple) -> object:
+    """The part that ``entries`` show, of which an ellipsis or the end stands for ``rest`` dimensions; fills ``shape`` and ``strides``."""
+    meta = tensor._meta
+    sizes = cast(tuple, meta.shape)
+    steps = cast(tuple, meta.strides)
+    offset = 0
+    dim = 0
+    made = 0
+    for k in range(len(entries) + 1):
+        entry: object = REST if k == len(entries) else entries[k]
+        if entry is None:
+            tuple_set(shape, made, 1)
+            tuple_set(strides, made, inserted(sizes, steps, dim))
+            made += 1
+        elif entry is REST:
+            for _ in range(rest):
+                tuple_set(shape, made, sizes[dim])
+                tuple_set(strides, made, steps[dim])
+                made += 1
+                dim += 1
+            rest = 0
+        else:
+            size: i64 = sizes[dim]
+            step: i64 = steps[dim]
+            dim += 1
+            if type(entry) is int:
+                at: i64 = entry
+                if at < 0:
+                    at += size
+                if at < 0 or at >= size:
+                    return None
+                offset += at * step
+            else:
+                every: i64 = 1 if entry.step is None else entry.step
+                if every <= 0:
+                    return None
+                first = place(entry.start, 0, size)
+                count = (place(entry.stop, size, size) - first + every - 1) // every
+                offset += first * step
+                tuple_set(shape, made, count if count > 0 else 0)
+                tuple_set(strides, made, step * every)
+                made += 1
+    key = (filled(shape), filled(strides), meta.dtype, meta.device)
+    known = state.metas.get(key)
+    if known is None:
+        known = state.meta(key)
+    result = wrap(tensor._storage, tensor._offset + offset, known, tensor.itemsize)
+    result._base = tensor if tensor._base is None else tensor._base
+    result._seen = tensor._storage.version
+    return result
+
+
+@native
+def place(given: object, otherwise: i64, size: i64) -> i64:
+    """Where a slice begins or ends in a dimension of ``size`` elements."""
+    if given is None:
+        return otherwise
+    at: i64 = given
+    if at < 0:
+        at += size
+        return at if at > 0 else 0
+    return at if at < size else size
+
+
+@native
+def inserted(sizes: tuple, steps: tuple, dim: i64) -> object:
+    """The stride of a new dimension of size 1 before ``dim``."""
+    if dim == len(sizes):
+        return 1
+    size: i64 = sizes[dim]
+    step: i64 = steps[dim]
+    return size * step
