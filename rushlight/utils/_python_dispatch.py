@@ -16,9 +16,10 @@ class TorchDispatchMode:
     ...     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
     ...         print(func)
     ...         return func(*args, **(kwargs or {}))
+    >>> x = torch.ones(2)
     >>> with Names():
-    ...     y = torch.ones(2) + 1
-    aten.ones.default
+    ...     y = x.sin() + 1
+    aten.sin.default
     aten.add.Tensor
     """
 

@@ -1,12 +1,9 @@
 """The scalar language: normal forms, proofs, guards, rules."""
-
-import doctest
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rushlight.core import expr, rules
+from rushlight.core import expr
 from rushlight.core.dtypes import float32
 from rushlight.core.expr import (Facts, add, evaluate, eq, floor_divide, index, load, lt, maximum, minimum, modulo, multiply, nonnegative,
                                  show, size, substitute)
@@ -92,8 +89,3 @@ def test_shared_parts_are_named_once():
     x = load("x", I, float32)
     y = x * x
     assert show(y + y * y) == ["v0 = x[i]", "v1 = v0 * v0", "v1 + (v1 * v1)"]
-
-
-@pytest.mark.parametrize("module", [expr, rules])
-def test_examples(module):
-    assert doctest.testmod(module).failed == 0
