@@ -45,7 +45,7 @@ from . import optim  # noqa: E402
 from . import utils  # noqa: E402
 from .core import random  # noqa: E402
 from .serialization import load, save  # noqa: E402
-from .compiling import _check, _check_is_size, _check_tensor_all, compile  # noqa: E402,F401
+from .compiling import compile  # noqa: E402
 from ._ops import ops  # noqa: E402  (users find operators by namespace here; the package of declarations stays importable)
 
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 from .core.native import Tensor
 
 
-def said(message, otherwise: str) -> str:
-    return otherwise if message is None else str(message() if callable(message) else message)
-
-
 def _check_with(error_type, cond, message=None):
-    """Raises ``error_type`` unless ``cond`` holds; ``message`` is a function that gives the text."""
+    """Raises ``error_type``, with the text that ``message()`` gives, unless ``cond`` holds.  TypeError for a tensor."""
+    if not isinstance(cond, (bool, int)):
+        raise TypeError(f"cond must be a bool, but got {type(cond).__name__}: for tensors use _check_tensor_all")
     if not cond:
-        raise error_type(said(message, "Expected cond to be True, but got False. (Could this error message be improved? If so, please report an enhancement request.)"))
+        text = "a condition that was to hold does not: pass a function that tells more as the second argument" if message is None else message
+        raise error_type(text() if callable(text) else str(text))
 
 
 def _check(cond, message=None):
+    """RuntimeError with the text that ``message()`` gives unless the condition holds; compiled code goes on assuming it.
+
+    >>> import rushlight as torch
+    >>> torch._check(2 > 1, lambda: "never")
+    """
     _check_with(RuntimeError, cond, message)
 
 
@@ -42,12 +46,15 @@ def _check_tensor_all_with(error_type, cond, message=None):
 
 
 def _check_tensor_all(cond, message=None):
+    """RuntimeError unless all elements of a tensor of bools are True."""
     _check_tensor_all_with(RuntimeError, cond, message)
 
 
 def _check_is_size(i, message=None, *, max=None):
-    """RuntimeError unless a number can be a size."""
-    _check_with(RuntimeError, i >= 0 and (max is None or i <= max), message)
+    """RuntimeError unless ``i`` is a size: not negative, and at most ``max``."""
+    _check(i >= 0, message)
+    if max is not None:
+        _check(i <= max, message)
 
 
 def _assert(condition, message):

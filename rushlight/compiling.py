@@ -254,30 +254,6 @@ def mark_static(tensor, index=None):
     tensor._dynamic_sizes = frozenset(getattr(tensor, "_dynamic_sizes", ())) - {k % tensor.dim() for k in chosen}
 
 
-def _check(condition, message=None):
-    """RuntimeError with the text that ``message()`` gives unless the condition holds; compiled code goes on assuming it.
-
-    >>> import rushlight as torch
-    >>> torch._check(2 > 1, lambda: "never")
-    """
-    if not isinstance(condition, (bool, int)) or isinstance(condition, Tensor):
-        raise TypeError(f"cond must be a bool, but got {type(condition).__name__}: for tensors use _check_tensor_all")
-    if not condition:
-        raise RuntimeError("a condition that was to hold does not: pass a function that tells more as the second argument" if message is None else message())
-
-
-def _check_is_size(i, message=None, *, max=None):
-    """RuntimeError unless ``i`` is a size: not negative, and at most ``max``."""
-    _check(i >= 0, message)
-    if max is not None:
-        _check(i <= max, message)
-
-
-def _check_tensor_all(condition, message=None):
-    """RuntimeError unless all elements of a tensor of bools are True."""
-    _check(bool(condition.all()), message)
-
-
 def cudagraph_mark_step_begin():
     """Nothing on CPUs."""
 

@@ -1,7 +1,7 @@
 """Numbers that only data tell, as values of the program under capture."""
 from __future__ import annotations
 
-from ..compiling import _check
+from ..checks import _check_with
 from ..core.expr import Expr, eq, le, lt, ne
 from ..core.native import Tensor, state
 from .arithmetic import BINARY, COMPARE, exact, whole
@@ -58,12 +58,12 @@ class Unknown:
             raise Break("RB003", f"{kind.__name__}() of a {dtype.name} tensor")
         return self.run_framework(type(tensor.fake).item, [tensor], {})
 
-    def check(self, condition, message=Constant(None)):
-        """``torch._check``: what holds from here on is known, and what data decide is checked when the graph runs."""
+    def check(self, error, condition, message):
+        """``torch._check`` and its kin: what holds from here on is known, and what data decide is checked when the graph runs."""
         condition = self.force(condition)
         if not self.unknown(condition):
-            return self.inline(self.as_function(self.from_python(_check)), [condition, message], {})
-        self.require_now(condition, RuntimeError(self.text_now(message)))
+            return self.inline(self.as_function(self.from_python(_check_with)), [error, condition, message], {})
+        self.require_now(condition, self.force(error).value(self.text_now(message)))
         return Constant(None)
 
     def asserted(self, frame, value, place) -> bool:
@@ -111,4 +111,4 @@ class Unknown:
         return found.value if isinstance(found, Constant) and isinstance(found.value, str) else "a condition that was to hold does not: data decide it"
 
 
-HANDLERS = {_check: Unknown.check}
+HANDLERS = {_check_with: Unknown.check}

@@ -109,6 +109,20 @@ def test_checks_are_carried_out_at_every_call():
             compiled(torch.tensor([n]))
 
 
+def test_a_check_raises_the_error_it_names():
+    def f(x):
+        n = x.sum().item()
+        torch._check_value(n != 3, lambda: "three")
+        return x * n
+
+    compiled = torch.compile(f, fullgraph=True)
+    assert compiled(torch.tensor([2])).tolist() == [4]
+    with pytest.raises(ValueError, match="three"):
+        compiled(torch.tensor([3]))
+    with pytest.raises(TypeError, match="_check_tensor_all"):
+        torch._check_index(torch.ones(2) > 0)
+
+
 def test_what_is_not_known_tells_the_remedy():
     def f(x):
         return torch.ones(4)[:x.sum().item()]
