@@ -2,6 +2,8 @@
 
 __version__ = "0.1.0"
 
+import sys as _sys
+
 from .core.log import from_environment as _logs_from_environment
 
 _logs_from_environment()
@@ -10,6 +12,7 @@ from .core import dtypes as _dtypes
 from .core.devices import device
 from .core.dtypes import ALIASES as _ALIASES, ALL as _ALL, dtype, finfo, iinfo
 from .core.errors import OutOfMemoryError
+from .core.later import later as _later
 from .core.meta import Size
 from .core.native import Tensor
 from .core import overriding as _overriding, tensor as _tensor_members, exchange as _exchange, convert as _convert, printing as _printing
@@ -30,8 +33,7 @@ from .autograd.backward import activate as _activate
 
 _activate()
 globals().update(_library.namespace(""))
-globals().update({("bool" if d.name == "bool" else d.name): d for d in _ALL})
-globals().update({d.name: d for d in _dtypes.NAMED})
+globals().update({d.name: d for d in (*_ALL, *_dtypes.NAMED)})
 globals().update(_ALIASES)
 from .api import *  # noqa: F401,F403,E402
 
@@ -59,8 +61,8 @@ ELSEWHERE = {  # names of rooms that few programs enter
                      "is_autocast_cache_enabled", "set_autocast_cache_enabled", "clear_autocast_cache"),
     "legacy": ("BoolTensor", "ByteTensor", "CharTensor", "ShortTensor", "IntTensor", "LongTensor", "HalfTensor", "BFloat16Tensor", "FloatTensor",
                "DoubleTensor", "SymInt", "SymFloat", "SymBool", "sym_int", "sym_float", "sym_not", "sym_max", "sym_min", "sym_ite"),
-    "checks": ("_assert", "_assert_async", "_check", "_check_with", "_check_index", "_check_value", "_check_type", "_check_not_implemented", "_check_tensor_all",
-               "_check_tensor_all_with", "_check_is_size", "_is_all_true", "_is_any_true"),
+    "checks": ("_assert", "_assert_async", "_check", "_check_is_size", "_check_tensor_all", "_check_with", "_check_index", "_check_value", "_check_type",
+               "_check_not_implemented", "_check_tensor_all_with", "_is_all_true", "_is_any_true"),
     "functions": ("hinge_embedding_loss", "kl_div", "binary_cross_entropy_with_logits", "poisson_nll_loss", "batch_norm", "instance_norm", "lstm_cell", "gru_cell",
                   "rnn_tanh_cell", "rnn_relu_cell", "nuclear_norm", "svd_lowrank", "pca_lowrank", "set_default_tensor_type"),
     "_higher_order_ops": ("cond", "while_loop"),
@@ -75,18 +77,10 @@ ELSEWHERE = {  # names of rooms that few programs enter
 }
 
 
-def __getattr__(name):
-    """Rooms that few programs enter are imported when they are first asked for."""
-    from importlib import import_module
-    from importlib.util import find_spec
+_room = _later(__name__, ELSEWHERE)
 
+
+def __getattr__(name):
     if name == "torch":  # PyTorch's module has itself for an attribute, which some programs go through
-        return import_module(__package__)
-    for room, names in ELSEWHERE.items():
-        if name in names:
-            return getattr(import_module(f".{room}", __package__), name)
-    if name.startswith("_foreach_"):
-        return getattr(import_module(".foreach", __package__), name)
-    if (not name.startswith("__") or name == "__config__") and find_spec(f"{__package__}.{name}"):
-        return import_module(f".{name}", __package__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return _sys.modules[__name__]
+    return getattr(_room("foreach"), name) if name.startswith("_foreach_") else _room(name)

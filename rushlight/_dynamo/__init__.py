@@ -4,6 +4,7 @@ from __future__ import annotations
 from ..compiling import (OptimizedModule, allow_in_graph, assume_constant_result, disable, explain, graph_break, is_compiling, list_backends, lookup_backend, mark_dynamic,  # noqa: F401
                          mark_static, mark_unbacked, maybe_mark_dynamic, register_backend, reset, set_stance)
 from ..compiling import compile as optimize_function
+from ..core.later import later
 from ..steering import (disallow_in_graph, error_on_graph_break, forbid_in_graph, mark_static_address, run, skip_frame, step_unsupported,  # noqa: F401
                         substitute_in_graph)
 from . import backends, config, testing, utils  # noqa: F401
@@ -42,10 +43,4 @@ def is_dynamo_supported() -> bool:
     return True
 
 
-def __getattr__(name):
-    """Rooms that few programs enter are imported when they are first asked for."""
-    from importlib import import_module
-
-    if name in ("compiled_autograd", "eval_frame"):
-        return import_module(f".{name}", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = later(__name__)

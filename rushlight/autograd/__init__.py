@@ -1,4 +1,6 @@
 """Reverse-mode differentiation of what eager operators recorded."""
+from ..core.later import later
+from ..core.native import Tensor as Variable
 from .backward import backward, grad
 from .function import Function
 from .gradcheck import gradcheck, gradgradcheck
@@ -9,14 +11,4 @@ __all__ = ["Function", "backward", "enable_grad", "grad", "gradcheck", "gradgrad
            "set_grad_enabled"]
 
 
-def __getattr__(name):
-    """Rooms that few programs enter are imported when they are first asked for."""
-    from importlib import import_module
-
-    if name in ("anomaly", "forward_ad", "functional", "graph", "profiler"):
-        return import_module(f".{name}", __name__)
-    if name in ("detect_anomaly", "is_anomaly_enabled", "set_detect_anomaly"):
-        return getattr(import_module(".anomaly", __name__), name)
-    if name == "Variable":
-        return import_module("..core.native", __name__).Tensor
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = later(__name__, {"anomaly": ("detect_anomaly", "is_anomaly_enabled", "set_detect_anomaly")})

@@ -1,6 +1,7 @@
 """CUDA devices: none here.  Questions are answered so; what would need a device refuses."""
 from ..compat.absent import absent
 from ..core.devices import device as _device
+from ..core.later import later
 
 __all__ = ["is_available", "device_count", "is_initialized", "manual_seed", "manual_seed_all", "seed", "seed_all", "empty_cache", "is_current_stream_capturing",
            "is_bf16_supported", "get_arch_list", "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "reset_peak_memory_stats"]
@@ -107,8 +108,4 @@ class OutOfMemoryError(RuntimeError):
     """What a device without memory left would raise."""
 
 
-def __getattr__(name):
-    if name in ("amp", "random", "memory", "nvtx"):
-        from importlib import import_module
-        return import_module(f".{name}", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = later(__name__)

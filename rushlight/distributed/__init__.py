@@ -1,5 +1,6 @@
 """Several processes: not here.  ``is_available()`` is False; what would need a process group refuses."""
 from ..compat.absent import absent
+from ..core.later import later
 
 WHY = "this build runs in one process, and torch.distributed.is_available() is False"
 globals().update(absent("torch.distributed", WHY, "init_process_group destroy_process_group new_group barrier broadcast all_reduce all_gather all_gather_into_tensor "
@@ -47,11 +48,4 @@ class group:
     WORLD = None
 
 
-def __getattr__(name):
-    """Rooms are imported when they are first asked for."""
-    from importlib import import_module
-    from importlib.util import find_spec
-
-    if name.startswith("__") or not find_spec(f"{__name__}.{name}"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module(f".{name}", __name__)
+__getattr__ = later(__name__)

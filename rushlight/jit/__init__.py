@@ -4,6 +4,7 @@ from __future__ import annotations
 import typing
 
 from ..compat.absent import absent
+from ..core.later import later
 from .script import RecursiveScriptModule, ScriptFunction, ScriptModule, TracedModule, TopLevelTracedModule, script, trace, trace_module
 from .storage import load, save
 
@@ -111,8 +112,4 @@ def wait(future):
     return future.wait()
 
 
-def __getattr__(name):
-    if name in ("annotations", "_script", "mobile"):
-        from importlib import import_module
-        return import_module(f".{name}", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = later(__name__)

@@ -1,4 +1,5 @@
 """Neural networks."""
+from ..core.later import later
 from . import functional, init
 from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 from . import modules, utils
@@ -10,13 +11,4 @@ for _name, _value in vars(modules).items():
         globals()[_name] = _value
 
 
-def __getattr__(name):
-    """Rooms that few programs enter are imported when they are first asked for."""
-    from importlib import import_module
-    from importlib.util import find_spec
-
-    if name in ("DataParallel", "data_parallel"):
-        return getattr(import_module(".parallel", __name__), name)
-    if not name.startswith("__") and find_spec(f"{__name__}.{name}"):
-        return import_module(f".{name}", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = later(__name__, {"parallel": ("DataParallel", "data_parallel")})
