@@ -83,7 +83,7 @@ class Cluster:
         if self.scan:
             reduction, store = self.scan
             stages = [Stage(loops, [reduction], [store])]
-            return Kernel(outer, None, stages, flag=reads_by_index(stages))
+            return Kernel(outer, None, stages, flag=may_fail(stages))
         self.store_costly_parts()
         stages = []
         last = max([level for level, *_ in self.reductions + self.stores], default=0)
@@ -99,12 +99,12 @@ class Cluster:
         tail = [s for at, whole, s in self.stores if at == last + 1 and not whole]
         if tail and not any(s is tail[0] for st in stages for s in st.stores):
             stages.append(Stage((), [], tail))
-        return Kernel(outer, None, stages, flag=reads_by_index(stages))
+        return Kernel(outer, None, stages, flag=may_fail(stages))
 
 
-def reads_by_index(stages) -> bool:
-    """Whether stages read at positions that come from memory, which may be out of range."""
-    return any(True for s in stages for e in s.exprs() for _ in walk(e, "position"))
+def may_fail(stages) -> bool:
+    """Whether stages read at positions that come from memory, which may be out of range, or divide by what may be 0."""
+    return any(True for s in stages for e in s.exprs() for op in ("position", "divisor") for _ in walk(e, op))
 
 
 def walk_all(e: Expr):

@@ -196,7 +196,7 @@ class Parameters:
         return found
 
     def _integer(self, e: Expr):
-        if all(leaf.op == "size" for leaf in e.free) and not any(True for op in ("load", "position") for _ in walk(e, op)):
+        if all(leaf.op == "size" for leaf in e.free) and not any(True for op in ("load", "position", "divisor") for _ in walk(e, op)):
             return self.static(expr.plain(e))
         if e.op in ("sum", "product"):
             return self._sum(e)

@@ -5,7 +5,7 @@ Elementwise operators, views, gathers and creations are read through; reductions
 from __future__ import annotations
 
 from ..core import expr
-from ..core.dtypes import bool_, float64, int64
+from ..core.dtypes import INTEGER, bool_, float64, int64
 from ..core.expr import Expr, apply, convert, load, number, scalar_of
 from ..core.meta import Meta, is_one, row_major, same
 from ..graph.graph import Graph, Node
@@ -55,6 +55,16 @@ MACHINE = frozenset((
 
 FLOATING_ONLY = ("reciprocal", "div", "sqrt", "copysign")
 READABLE = ("elementwise", "view", "join", "gather", "create")  # read through; reductions, scans and scatters are placed by ``fuse.py``
+
+
+DIVISIONS = ("floor_divide", "remainder", "fmod")
+
+
+def may_fail(node: Node) -> bool:
+    """Whether a node divides whole numbers by some that may be 0, so that its kernel needs the error flag."""
+    if node.op.name.split(".")[-1] not in DIVISIONS or node.dtype.category != INTEGER:
+        return False
+    return isinstance(node.args[1], Node) or node.args[1] == 0
 
 
 def obstacle(node: Node) -> str:
@@ -143,6 +153,9 @@ class Reader:
             read[1:] = [convert(r, node.dtype) for r in read[1:]]
         elif len(read) > 1:
             read = [convert(r, like) if isinstance(a, Node) and a.weak else r for a, r in zip(args, read)]
+        if name in DIVISIONS and read[1].dtype.category == INTEGER:
+            read[1] = expr.divisor(read[1])
+            self.checked = self.checked or read[1].op == "divisor"
         if read[-1].dtype is bool_ and name in ("add", "mul"):
             name = {"add": "logical_or", "mul": "logical_and"}[name]
         made = apply(name, *read)
@@ -223,7 +236,7 @@ class Reader:
 
 
 def guard(e: Expr, mask: Expr, memo: dict) -> Expr:
-    """``e`` with every load made under the mask, and every position checked only there."""
+    """``e`` with every load made under the mask, and every position and divisor checked only there."""
     if e.op == "result" or not e.args:
         return e
     found = memo.get(e)
@@ -234,6 +247,9 @@ def guard(e: Expr, mask: Expr, memo: dict) -> Expr:
         elif e.op == "position":
             value = guard(e.args[0], mask, memo)
             found = expr.position(expr.where(mask, value, number(0, value.dtype)), expr.plain(e.args[1]))
+        elif e.op == "divisor":
+            value = guard(e.args[0], mask, memo)
+            found = expr.divisor(expr.where(mask, value, number(1, value.dtype)))
         else:
             found = expr.rebuild(e, [guard(a, mask, memo) for a in e.args])
         memo[e] = found

@@ -194,3 +194,13 @@ class UnsupportedLayoutError(Numbered, NotImplementedError):
     """An operator that has no meaning yet for sparse or jagged tensors."""
 
     number = 701
+
+
+# --- 800: numbers ----------------------------------------------------------------------------------------------------------------
+class ZeroDivisorError(Numbered, RuntimeError):
+    """Whole numbers divided by 0, for which they have no result."""
+
+    number = 801
+
+    def __init__(self, seen, wanted="divisors other than 0", remedy="divide by where(d == 0, 1, d) and replace those results, or divide floating-point numbers"):
+        super().__init__(seen, wanted, remedy)

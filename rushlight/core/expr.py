@@ -396,6 +396,12 @@ def position(value: Expr, limit) -> Expr:
     return Expr("position", (value, const(limit)), None, None, 0, (limit if isinstance(limit, int) else limit.high) - 1)
 
 
+def divisor(value: Expr) -> Expr:
+    """A whole number that others are divided by: once checked, not 0.  One that certainly is not is that number itself."""
+    counted = value.args[0].low if value.op == "value" else value.arg if value.op == "number" else 0
+    return value if counted > 0 or value.op == "number" and counted else Expr("divisor", (value,), None, value.dtype)
+
+
 # --- proofs ------------------------------------------------------------------------------------------------------------------------
 def at_least(e, bound: int) -> bool:
     """Whether e >= bound is certain."""

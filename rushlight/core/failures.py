@@ -1,6 +1,8 @@
 """What kernels report through a program's error flag: a number that says what went wrong, and where; 0 is nothing."""
 from __future__ import annotations
 
+from .errors import ZeroDivisorError
+
 OUT_OF_RANGE = 1
 BATCHED = 128  # added to a kind: the matrix is one of several, and its number is told
 LAST = 0x7FFFFFFF
@@ -31,3 +33,6 @@ def error(word: int):
     kind, message = _kinds[word & BATCHED - 1]
     where = f"(Batch element {LAST - (word >> 32)}): " if word & BATCHED else ""
     return kind(message.format(where=where, at=word >> 8 & 0xFFFFFF))
+
+
+DIVIDED_BY_ZERO = declare(16, ZeroDivisorError, "ZeroDivisionError: whole numbers are divided by 0")

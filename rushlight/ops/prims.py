@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from ..core.dtypes import INTEGER, bool_, int32, int64, uint64
+from ..core.errors import ZeroDivisorError
 from ..core.kinds import (Contract, Convert, Create, Elementwise, Foreign, Gather, Join, P, Reduce, Scatter, View, is_tensor, sum_to)
 from ..core.meta import Meta, is_one, product, reshaped_strides, row_major, span
 from ..core.narrow import narrow, widen
@@ -52,9 +53,18 @@ add = binary("add", np.add, lambda y, a, b: (1, 1))
 sub = binary("sub", np.subtract, lambda y, a, b: (1, -1))
 mul = binary("mul", np.multiply, lambda y, a, b: (b, a))
 div = binary("div", np.divide, lambda y, a, b: (P.div(1.0, b), P.neg(P.div(y, b))))
-floor_divide = binary("floor_divide", np.floor_divide)
-remainder = binary("remainder", np.remainder, lambda y, a, b: (1, P.neg(P.floor(P.div(a, b)))))
-fmod = binary("fmod", np.fmod, lambda y, a, b: (1, P.neg(P.trunc(P.div(a, b)))))
+def dividing(function):
+    """NumPy's division; ZeroDivisorError for whole numbers by 0."""
+    def run(a, b):
+        if np.result_type(a, b).kind in "iu" and np.any(np.equal(b, 0)) and np.size(a):
+            raise ZeroDivisorError("ZeroDivisionError: whole numbers are divided by 0")
+        return function(a, b)
+    return run
+
+
+floor_divide = binary("floor_divide", dividing(np.floor_divide))
+remainder = binary("remainder", dividing(np.remainder), lambda y, a, b: (1, P.neg(P.floor(P.div(a, b)))))
+fmod = binary("fmod", dividing(np.fmod), lambda y, a, b: (1, P.neg(P.trunc(P.div(a, b)))))
 maximum = binary("maximum", np.maximum, lambda y, a, b: (share(a, b, y), share(b, a, y)))
 minimum = binary("minimum", np.minimum, lambda y, a, b: (share(a, b, y), share(b, a, y)))
 def power_numpy(a, b):

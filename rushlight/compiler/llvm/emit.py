@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ...core.dtypes import bool_
 from ...core.expr import Expr, add, const, extent_of, plain, terms, total
+from ...core.failures import DIVIDED_BY_ZERO, OUT_OF_RANGE
 from .. import math
 from ..kernel import Kernel, Stage, scalar_inputs
 from . import scalars
@@ -534,6 +535,8 @@ class Emitter:
             return b.compare(e.op, *x)
         if e.op == "position":
             return self.position(*x)
+        if e.op == "divisor":
+            return self.divisor(*x)
         if e.op == "value":
             return b.convert(x[0], COMPUTED[e.dtype.name])
         if e.op == "convert":
@@ -613,12 +616,23 @@ class Emitter:
         b = self.b
         wide = b.convert(value, i64)
         wrong = b.or_(b.compare("<", wide, 0), b.compare(">=", wide, limit))
-        mask = self.context.mask if self.context and wide.type.lanes else None
+        self.report(wrong, OUT_OF_RANGE)
+        return b.maximum(b.minimum(wide, b.sub(limit, 1)), 0)
+
+    def divisor(self, value):
+        """What whole numbers are divided by: 0 raises the error flag and counts as 1."""
+        zero = self.b.compare("==", value, 0)
+        self.report(zero, DIVIDED_BY_ZERO)
+        return self.b.select(zero, 1, value)
+
+    def report(self, wrong, reason):
+        """Raises the error flag if something is wrong in a lane that counts."""
+        b = self.b
+        mask = self.context.mask if self.context and wrong.type.lanes else None
         if mask is not None:
             wrong = b.and_(wrong, mask)
-        bad = b.reduce("or", wrong) if wide.type.lanes else wrong
-        b.when(bad, lambda: b.store(constant(i64, 1), self.flag))
-        return b.maximum(b.minimum(wide, b.sub(limit, 1)), 0)
+        bad = b.reduce("or", wrong) if wrong.type.lanes else wrong
+        b.when(bad, lambda: b.store(constant(i64, reason), self.flag))
 
     # -- memory -----------------------------------------------------------------------------------------------------------------------
 

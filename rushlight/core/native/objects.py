@@ -140,4 +140,3 @@ class Step:
 
 DERIVED, ACCUMULATE, FUNCTION = 0, 1, 2  # kinds of step
 LAST = 1 << 62  # accumulation runs as soon as it can
-
