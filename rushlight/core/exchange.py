@@ -8,7 +8,7 @@ from types import FunctionType
 import numpy as np
 
 from . import devices, dtypes
-from .dtypes import float32, float64, int32, int64
+from .dtypes import bool_, float32, float64, int32, int64
 from .interpret import top
 from .meta import Meta, Size
 from .narrow import narrow, widen
@@ -86,7 +86,7 @@ def values_of(tensor: Tensor) -> np.ndarray:
     return to_numpy(tensor) if dtype.in_numpy else widen(view_memory(tensor, dtype.numpy), dtype)
 
 
-CELLS = {float32: ctypes.c_float, float64: ctypes.c_double, int64: ctypes.c_int64, int32: ctypes.c_int32}  # numbers that are read where they lie
+CELLS = {bool_: ctypes.c_bool, float32: ctypes.c_float, float64: ctypes.c_double, int64: ctypes.c_int64, int32: ctypes.c_int32}  # numbers that are read where they lie
 
 
 @attach

@@ -167,8 +167,15 @@ class Suspended:
             count()
 
 
+def is_idle() -> bool:
+    """Whether operators of the calling thread simply run.  In this order: the state of another thread does not become this one's by itself."""
+    return not state.interpreters and state.thread == thread_id()
+
+
 def active() -> list:
     """The interpreters of the calling thread, the one on top last."""
+    if is_idle():
+        return []
     with own:
         return list(stack)
 
@@ -183,5 +190,7 @@ def draws() -> int:
 
 def top():
     """The interpreter that answers the calling thread's next operator; None while operators simply run."""
+    if is_idle():
+        return None
     with own:
         return stack[-1] if stack else None

@@ -5,6 +5,8 @@ and returns one cotangent (or None) for each argument.  ``numpy`` is the operato
 """
 from __future__ import annotations
 
+import functools
+
 from .meta import Meta, broadcast, channels_last_strides, dense_strides, is_channels_last, is_one, nested_strides, row_major, same_sizes
 
 
@@ -82,6 +84,7 @@ def layout_like(shape, metas, alone=True):
     return row_major(shape)
 
 
+@functools.lru_cache(maxsize=MOST_KNOWN)
 def layout_kept(meta):
     """Strides of a copy: those of the tensor where it lies without gaps, be some of size-1 dimensions what they are, else as of an elementwise result."""
     if meta.numel == 0 or dense_strides(meta.shape, meta.strides) is not None:

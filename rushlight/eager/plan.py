@@ -265,8 +265,10 @@ def python_plan(op: Op, function) -> Draft:
 def call_body(op: Op):
     """Runs a composite operator's body on the tensors themselves."""
     def run(args, names):
-        positional = len(args) - len(names or ())
-        return op.body(*args[:positional], **dict(zip(names or (), args[positional:])))
+        if not names:
+            return op.body(*args)
+        positional = len(args) - len(names)
+        return op.body(*args[:positional], **dict(zip(names, args[positional:])))
     return run
 
 

@@ -7,9 +7,10 @@ from ..core import devices, dtypes
 from ..core.dtypes import FLOATING, INTEGER, float64, int64
 from ..core.errors import NegativeSizeError, OperandError
 from ..core.expr import Expr, estimated
+from ..core.interpret import top
 from ..core.kinds import P, layout_kept
 from ..core.meta import channels_last_strides
-from ..core.op import Scalar, op
+from ..core.op import OPS, Scalar, op
 from ..core.tensor import Tensor, empty as empty_tensor
 from .promotion import as_dtype, real
 from .shape import check_rank, sizes_of
@@ -41,6 +42,8 @@ def whole(value):
 def checked_sizes(size):
     """Sizes as ints.  TypeError for what is none, RuntimeError for one below 0."""
     given = sizes_of(size)
+    if {*map(type, given)} <= {int} and min(given, default=0) >= 0:
+        return given
     for s in given:
         if isinstance(s, bool) or not hasattr(s, "__index__"):
             raise OperandError(f"argument 'size' must be tuple of ints, but holds {s!r}, a {type(s).__name__}", "ints", "convert it with int()")
@@ -122,17 +125,20 @@ def empty_like(input, *, dtype=None, layout=None, device=None, pin_memory=False,
     return finished(empty_tensor(input.shape, dtype or input.dtype, strides, device or input.device), requires_grad)
 
 
+def full_of(input, value, dtype, device, requires_grad, memory_format):
+    """One value, in the shape and layout of input."""
+    meta = input._meta
+    if device is None and memory_format is None and top() is None and meta.contiguous and meta.device is devices.cpu:
+        return finished(filled(value, meta.shape, dtype or meta.dtype), requires_grad)
+    out = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
+    return finished(OPS["fill_"](out, value) if out.device.type != "meta" else out, requires_grad)
+
+
 def like(name, value):
     def body(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None):
-        out = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
-        return finished(fill_with(out, value), requires_grad)
+        return full_of(input, value, dtype, device, requires_grad, memory_format)
     body.__name__, body.__doc__ = name, f"{name.split('_')[0]}, in the shape and layout of input."
     return op(body, composite=True, method=False, by_rows=True)
-
-
-def fill_with(out, value):
-    from .inplace import fill_
-    return fill_(out, value) if out.device.type != "meta" else out
 
 
 zeros_like, ones_like = like("zeros_like", 0), like("ones_like", 1)
@@ -142,7 +148,7 @@ zeros_like, ones_like = like("zeros_like", 0), like("ones_like", 1)
 def full_like(input, fill_value, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None):
     """One value, in the shape and layout of input."""
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    return finished(fill_with(empty_like(input, dtype=dtype, device=device, memory_format=memory_format), value), requires_grad)
+    return full_of(input, value, dtype, device, requires_grad, memory_format)
 
 
 def new(name, function):

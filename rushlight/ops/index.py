@@ -5,11 +5,13 @@ import numpy as np
 
 from ..core.dtypes import bool_, bound, int32, int64, type_name, uint8
 from ..core.expr import Expr
+from ..core.interpret import is_idle
 from ..core.errors import IndexCountError, StorageBoundsError
+from ..core.exchange import as_tensor, tensor as make
 from ..core.kinds import P
 from ..core.meta import Meta, broadcast, product, span
-from ..core.native import part, state
-from ..core.op import Scalar, op, rule
+from ..core.native import chosen, part, places, state
+from ..core.op import OPS, Scalar, op, rule
 from ..core.tensor import Tensor, attach, wrapped
 from .expanded import is_expanded, write_changes
 from .promotion import as_dtype, is_number
@@ -24,7 +26,6 @@ def parse(tensor, key):
     entries, used = [], 0
     for k in key:
         if isinstance(k, (list, np.ndarray)) or (isinstance(k, (tuple, range)) and not isinstance(k, str)):
-            from ..core.exchange import as_tensor, tensor as make
             k = as_tensor(k) if isinstance(k, np.ndarray) else make(list(k)) if len(k) else make([], dtype=int64)
         elif isinstance(k, Tensor) and not k.dim() and k.dtype.name in INTEGERS and k.dtype is not uint8 and not k._needs_grad and not state.interpreters:
             pass
@@ -73,9 +74,13 @@ def __getitem__(self, key):
         return found
     if type(key) is int and self.dim():
         return index_basic(self, (key,) + (("slice", None, None, None),) * (self.dim() - 1))
+    if type(key) is Tensor and is_idle() and self.dim():
+        if key.dtype is int64:
+            return index_rows(self, (key,) + (None,) * (self.dim() - 1))
+        if key.dtype is bool_ and key.dim() and not self.requires_grad and self.shape[:key.dim()] == key.shape:
+            return chosen(self.contiguous(), key.contiguous())
     entries = parse(self, key)
     if any(isinstance(k, bool) for k in entries):
-        from ..core.exchange import tensor as make
         entries = [make(k) if isinstance(k, bool) else k for k in entries]
     advanced = [k for k in entries if isinstance(k, Tensor)]
     if not advanced:
@@ -234,7 +239,6 @@ def __setitem__(self, key, value):
         return
     entries = parse(self, key)
     if any(isinstance(k, bool) for k in entries):
-        from ..core.exchange import tensor as make
         entries = [make(k) if isinstance(k, bool) else k for k in entries]
     if not any(isinstance(k, Tensor) for k in entries):
         target = part_of(self, entries)
@@ -246,8 +250,7 @@ def __setitem__(self, key, value):
             target.fill_(as_scalar(value, self))
         return
     if not isinstance(value, Tensor):
-        from ..core.exchange import tensor as make
-        value = make(value, dtype=self.dtype)
+        value = OPS["_filled"](value, (), self.dtype) if type(value) in (int, float) and self.dtype.is_floating_point else make(value, dtype=self.dtype)
     value = value.to(self.dtype)
     if len(entries) == 1 and entries[0].dtype.name == "bool" and value.numel() == 1:
         mask = entries[0]
@@ -267,7 +270,6 @@ def as_scalar(value, target):
         return value
     if value is None or np.ndim(value):
         raise TypeError(f"can't assign a {type(value).__name__} to a torch.{type_name(target.dtype)}Tensor: make it a tensor first")
-    from ..core.exchange import tensor as make
     return make(value, dtype=target.dtype)
 
 
@@ -479,15 +481,17 @@ def index_fill(input, dim, index, value: Scalar):
 @op(composite=True, dynamic=True)
 def nonzero(input, *, as_tuple=False):
     """The indices of elements that are not zero: [n, dims] int64, or a tuple of vectors."""
-    from ..core.exchange import from_numpy, values_of
-    data = values_of(input.detach())
-    found = np.flatnonzero(data)
-    if not as_tuple and not input.dim():
-        return from_numpy(np.zeros((len(found), 0), np.int64))
-    parts = np.unravel_index(found, data.shape) if input.dim() > 1 else (found,)
-    if as_tuple:
-        return tuple(map(from_numpy, parts))
-    return from_numpy(np.stack(parts, -1) if len(parts) > 1 else found[:, None])
+    flags = in_memory(input.detach() if input.dtype is bool_ else input.detach() != 0)
+    if not input.dim():
+        found = places(flags.reshape(1), 1, int64)
+        return found if as_tuple else found[0].reshape(-1, 1)[:, :0]
+    return places(flags, int(as_tuple), int64)
+
+
+def in_memory(x):
+    """A tensor's elements, known and in row-major order."""
+    x = x.contiguous()
+    return x.concrete() if x._storage is None else x
 
 
 @rule(nonzero)
@@ -553,6 +557,8 @@ def masked_select(input, mask):
     if mask.dtype is not bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     shape = broadcast(tuple(input.shape), tuple(mask.shape))
+    if shape and shape == tuple(input.shape) == tuple(mask.shape):
+        return input[mask]
     return input.expand(shape).reshape(-1)[mask.expand(shape).reshape(-1)]
 
 

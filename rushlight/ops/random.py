@@ -7,7 +7,7 @@ import numpy as np
 
 from ..core import devices, dtypes
 from ..core.dtypes import bool_, float32, float64, iinfo, int64
-from ..core.interpret import active, draws
+from ..core.interpret import active, draws, top
 from ..core.kinds import P
 from ..core.meta import product
 from ..core.op import OPS, Scalar, op
@@ -147,6 +147,8 @@ def as_like(name, make):
         dtype = dtype or input.dtype
         device = device or input.device
         drawn = make(*args, size=tuple(input.shape), dtype=dtype, device=device, generator=generator, **more)
+        if memory_format is None and input._meta.contiguous and top() is None:
+            return finished(drawn, requires_grad)
         out = empty_like(input, dtype=dtype, memory_format=memory_format, device=device)
         return finished(drawn if out._meta is drawn._meta else out.copy_(drawn), requires_grad)
     body.__name__, body.__doc__ = name, f"As {name[:-5]}, in the shape and layout of input."

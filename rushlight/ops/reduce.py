@@ -7,6 +7,7 @@ from ..core.dtypes import bool_, int64, uint8
 from ..core.kinds import P
 from ..core.meta import product
 from ..core.op import OPS, op, rule, sample
+from ..core.results import named
 from ..core.tensor import Tensor, wrapped
 from .prims import adjoint
 from .promotion import as_dtype, floating, wide
@@ -142,7 +143,6 @@ def amin(input, dim=(), keepdim=False):
 @op(composite=True, out_exact=True)
 def aminmax(input, *, dim=None, keepdim=False):
     """The smallest and the largest element."""
-    from ..core.results import named
     return named("aminmax", min=amin(input, () if dim is None else dim, keepdim), max=amax(input, () if dim is None else dim, keepdim))
 
 
@@ -185,13 +185,11 @@ def extreme_along(input, dim, keepdim, largest):
 
 def overloaded(name, largest):
     def body(input, *args, **kwargs):
-        from ..core.results import named
-        from .elementwise import maximum, minimum
         other = args[0] if args else kwargs.get("other", kwargs.get("dim"))
         if other is None:
             return (amax if largest else amin)(input) if input.numel() else empty_error(name)
         if isinstance(other, Tensor):
-            return (maximum if largest else minimum)(input, other)
+            return OPS["maximum" if largest else "minimum"](input, other)
         keepdim = args[1] if len(args) > 1 else kwargs.get("keepdim", False)
         if input.is_complex():
             raise RuntimeError(f"{name}(): does not support complex input")
