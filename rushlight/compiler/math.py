@@ -137,8 +137,16 @@ def through_double(function, *args):
     return convert(function(*(convert(a, float64) for a in args)), float32)
 
 
+def tiny_or(v, least, near, far):
+    """``near`` below ``least`` in magnitude, else ``far``: a difference in float64, which there keeps more digits than float32 has."""
+    return where(apply("lt", magnitude(v), least), near, far)
+
+
 @expansion("expm1")
 def expm1(x):
+    if x.dtype is float32:
+        return through_double(lambda v: tiny_or(v, 1e-4, v * fma(v, fma(v, 1 / 6, 0.5), 1.0), exp(v) - 1.0), x)
+
     def run(v):
         near = fma(v * v, polynomial(v, [1 / math.factorial(k) for k in range(2, 16)]), v)
         return where(apply("lt", magnitude(v), 0.5), with_sign(near, v), exp(v) - 1.0)
@@ -207,11 +215,10 @@ def log10(x):
 
 @expansion("log1p")
 def log1p(x):
-    def run(v):
-        u = v + 1.0
-        lost = where(apply("eq", u, math.inf), number(0, float64), (v - (u - 1.0)) / u)
-        return where(apply("eq", v, 0.0), v, where(apply("eq", u, 0.0), number(-math.inf, float64), log(u) + lost))
-    return through_double(run, x)
+    """ln of what 1 + x is rounded to, and what that lost."""
+    u = x + 1.0
+    lost = where(apply("eq", u, math.inf), number(0, x.dtype), (x - (u - 1.0)) / u)
+    return where(apply("eq", x, 0.0), x, where(apply("eq", u, 0.0), number(-math.inf, x.dtype), log(u) + lost))
 
 
 # --- hyperbolic -------------------------------------------------------------------------------------------------------------------
@@ -232,6 +239,12 @@ def tanh(x):
 
 @expansion("sinh")
 def sinh(x):
+    if x.dtype is float32:
+        def half_difference(v):
+            e = exp(v)
+            return tiny_or(v, 1e-3, fma(v * v * v, 1 / 6, v), 0.5 * (e - 1.0 / e))
+        return through_double(half_difference, x)
+
     def run(v):
         t = expm1(magnitude(v))
         e = exp(magnitude(v) * 0.5)
@@ -267,6 +280,8 @@ def acosh(x):
 
 @expansion("atanh")
 def atanh(x):
+    if x.dtype is float32:
+        return through_double(lambda v: tiny_or(v, 1e-4, fma(v * v * v, 1 / 3, v), 0.5 * log((v + 1.0) / (1.0 - v))), x)
     return through_double(lambda v: with_sign(0.5 * log1p(2.0 * magnitude(v) / (1.0 - magnitude(v))), v), x)
 
 
@@ -451,6 +466,20 @@ def power(x, y):
         one = apply("logical_or", apply("eq", w, 0.0), apply("eq", v, 1.0))
         return where(one, number(1, float64), where(apply("eq", w, 1.0), v, size))
     return through_double(run, x, y)
+
+
+@expansion("hypot")
+def hypot(x, y):
+    """sqrt(x^2 + y^2), infinite where one of them is; in float64 of the larger one, so that squares stay within range."""
+    a, b = magnitude(x), magnitude(y)
+    if x.dtype is float32:
+        size = through_double(lambda v, w: apply("sqrt", fma(v, v, w * w)), x, y)
+    else:
+        swap = apply("lt", a, b)
+        large, small = where(swap, b, a), where(swap, a, b)
+        r = small / where(apply("eq", large, 0.0), number(1, x.dtype), large)
+        size = large * apply("sqrt", fma(r, r, 1.0))
+    return where(apply("logical_or", apply("eq", a, math.inf), apply("eq", b, math.inf)), number(math.inf, x.dtype), size)
 
 
 SINGLE_ONLY = frozenset(("erf", "erfc", "erfinv", "pow"))

@@ -631,9 +631,9 @@ def pad(input, pad, mode="constant", value=None):
     if count not in (rank - 1, rank - 2):
         raise NotImplementedError("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
     out = input
-    for at, (a, b) in enumerate(zip(low, high)):
-        if (a, b) != (0, 0):
-            out = border(out, at, a, b, mode)
+    for at in reversed(range(rank)):  # whole rows at last
+        if (low[at], high[at]) != (0, 0):
+            out = border(out, at, low[at], high[at], mode)
     return out
 
 
@@ -653,14 +653,23 @@ def border(x, at, low, high, mode):
         raise RuntimeError(f"Argument #4: Padding size should be less than the corresponding input dimension, but got: padding ({low}, {high}) at dimension {at} of input {list(x.shape)}")
     if mode == "circular" and max(low, high) > size:
         raise RuntimeError("Padding value causes wrapping around more than once.")
-    positions = P.add(P.iota(size=size + low + high, dtype=int64), -low)
+    middle = sliced(x, at, max(-low, 0), 1, size + min(low, 0) + min(high, 0))
+    pieces = [edge(x, at, mode, low, True), middle, edge(x, at, mode, high, False)]
+    pieces = [piece for piece in pieces if piece is not None]
+    return P.cat(tuple(pieces), dim=at) if len(pieces) > 1 else middle
+
+
+def edge(x, at, mode, width, first):
+    """The ``width`` elements before the first one along a dimension, or behind the last one; None for none."""
+    size = x.shape[at]
+    if width <= 0:
+        return None
     if mode == "replicate":
-        index = P.minimum(P.maximum(positions, 0), size - 1)
-    elif mode == "circular":
-        index = P.remainder(positions, size)
-    else:
-        index = P.sub(size - 1, P.abs(P.sub(size - 1, P.abs(positions))))
-    return P.take(x, index, dim=at)
+        shape = tuple(width if k == at else s for k, s in enumerate(x.shape))
+        return P.expand(sliced(x, at, 0 if first else size - 1, 1, 1), shape=shape)
+    if mode == "circular":
+        return sliced(x, at, size - width if first else 0, 1, width)
+    return sliced(x, at, width if first else size - 2, -1, width)
 
 
 # --- several results: composed of the views above ---------------------------------------------------------------------------------

@@ -466,6 +466,7 @@ def histogram_of(input, bins, low: Scalar, high: Scalar):
     """Counts in equal bins from ``low`` to ``high``, which belongs to the last one: [*] -> [bins]."""
     count = product(input.shape)
     x = P.reshape(wide(input) if input.dtype.is_inexact else P.convert(input, dtype=float64), shape=(count,))
+    low, high = as_dtype(low, x.dtype), as_dtype(high, x.dtype)
     inside = P.logical_and(P.ge(x, low), P.le(x, high))
     at = P.convert(P.div(P.mul(P.sub(x, low), bins), P.sub(high, low)), dtype=int64)
     at = P.maximum(P.minimum(at, bins - 1), 0)

@@ -73,3 +73,14 @@ def test_ends_of_the_inverse_error_function():
     found = compute(lambda p, a: p.erfinv(a), np.array([1, -1, 1.5, np.nan, -0.0], np.float32))
     np.testing.assert_array_equal(found, np.array([np.inf, -np.inf, np.nan, np.nan, 0], np.float32))
     assert np.signbit(found[4])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_hypot(dtype):
+    x, y = points(-1e19, 1e19, dtype), points(-1e3, 1e3, dtype)[::-1].copy()
+    for a, b in ((x, y), (y, x), (y, y)):
+        exact = np.hypot(a.astype(np.longdouble), b.astype(np.longdouble))
+        assert ulps(compute(lambda p, v, w: p.hypot(v, w), a, b), exact) <= (1 if dtype is np.float32 else 2)
+    large = np.array([np.finfo(dtype).max / 2, 0, -0.0, np.inf, np.nan, -np.inf, np.finfo(dtype).tiny], dtype)
+    a, b = np.repeat(large, 7), np.tile(large, 7)
+    np.testing.assert_allclose(compute(lambda p, v, w: p.hypot(v, w), a, b), np.hypot(a, b), rtol=1e-6)
