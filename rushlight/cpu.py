@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import types
 
+from .core.advice import deprecated
 from .amp import GradScaler, autocast
 
 
@@ -29,6 +30,7 @@ class _Autocast(autocast):
     """``autocast("cpu")``, as it was called before."""
 
     def __init__(self, enabled=True, dtype=None, cache_enabled=True):
+        deprecated("torch.cpu.amp.autocast(args...)", "torch.amp.autocast('cpu', args...)", FutureWarning)
         super().__init__("cpu", dtype, enabled, cache_enabled)
 
 
@@ -36,6 +38,7 @@ class _Scaler(GradScaler):
     """``GradScaler("cpu")``, as it was called before."""
 
     def __init__(self, init_scale=2.0**16, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000, enabled=True):
+        deprecated("torch.cpu.amp.GradScaler(args...)", "torch.amp.GradScaler('cpu', args...)", FutureWarning)
         super().__init__("cpu", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
 
 

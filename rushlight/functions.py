@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from .api import set_default_dtype
+from .core.advice import deprecated
 from .core import dtypes
 from .core.native import Tensor
 from .nn import functional as F
@@ -117,6 +118,7 @@ def pca_lowrank(A, q=None, center=True, niter=2):
 
 def set_default_tensor_type(t):
     """Sets the default dtype by an older name: ``torch.DoubleTensor`` or "torch.DoubleTensor".  TypeError for types that are not floating."""
+    deprecated("torch.set_default_tensor_type()", "torch.set_default_dtype() and torch.set_default_device()")
     names = {f"{dtypes.type_name(d)}Tensor": d for d in dtypes.ALL}
     found = names.get(t.rpartition(".")[2]) if isinstance(t, str) else dtypes.float32 if t is Tensor else getattr(t, "dtype", None)
     if not isinstance(found, dtypes.dtype) or not found.is_floating_point:

@@ -1,6 +1,7 @@
 """Running the backward engine: ``backward`` and ``grad``."""
 from __future__ import annotations
 
+from ..core.advice import warn
 from ..core.composed import Composed
 from ..core.errors import NoHistoryError, NotScalarError
 from ..core.native import Tensor, calls, engine, state
@@ -114,6 +115,9 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
     gradients = as_tuple(grad_tensors) or (None,) * len(tensors)
     gradients = [starting_gradient(t, g, create_graph) for t, g in zip(tensors, gradients)]
     retain = create_graph if retain_graph is None else retain_graph
+    if create_graph:
+        warn("backward() with create_graph=True makes a reference cycle between a parameter and its gradient, which can leak memory: write autograd.grad() instead, or set the "
+             ".grad of parameters to None when they are no longer needed.")
     if inputs is None:
         if Whole.run is not None and not create_graph and not state.anomaly:
             Whole.run(tensors, gradients, retain)

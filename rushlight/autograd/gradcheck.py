@@ -1,6 +1,8 @@
 """Gradients against finite differences."""
 from __future__ import annotations
 
+from ..core.advice import warn
+from ..core.dtypes import complex128, float64
 from ..core.interpret import top
 from ..core.native import Tensor
 from ..core.op import OPS
@@ -103,6 +105,9 @@ def check(func, inputs, eps, atol, rtol, nondet_tol, backward, forward, batched,
     wanted = [k for k, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
     if not wanted:
         raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True.")
+    for k in wanted:
+        if inputs[k].dtype not in (float64, complex128):
+            warn(f"gradcheck: input {k} is {inputs[k].dtype}, of which differences lose more digits than are compared: the check will likely fail. Give it as float64.")
     with enable_grad():
         outputs = differentiable(func(*inputs))
     for j, output in enumerate(outputs):

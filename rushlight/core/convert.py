@@ -6,6 +6,7 @@ import ctypes
 import numpy as np
 
 from . import devices, dtypes
+from .advice import warn
 from .epoch import Epoch
 from .meta import Meta, span
 from .interpret import recording
@@ -66,6 +67,8 @@ def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, mem
         return empty_of(Meta(tuple(self.shape), self._meta.strides, dtype or self.dtype, where))
     out = self
     if dtype is not None and dtype is not self._meta.dtype:
+        if self._meta.dtype.is_complex and not dtype.is_complex and dtype is not dtypes.bool_:
+            warn("Casting complex values to real discards the imaginary part: write .real if that is meant.")
         out = OPS["_to_dtype"](self, dtype)
     if memory_format in (channels_last, channels_last_3d):
         out = out if out.is_contiguous(memory_format=memory_format) and out.stride(1) == 1 else OPS["clone"](out, memory_format=memory_format)
@@ -319,9 +322,25 @@ def is_same_size(self, other):
 
 attach(is_same_size)
 Tensor.is_set_to = lambda self, other: self._storage is other._storage and self._meta is other._meta and self._offset == other._offset
-Tensor.T = property(lambda self: OPS["permute"](self, tuple(reversed(range(self.dim())))))
+
+
+def _transposed(self):
+    """The dimensions in reverse order."""
+    if self.dim() not in (0, 2):
+        warn(f"x.T of a tensor of {self.dim()} dimensions is deprecated and will become an error: write x.mT for a batch of matrices, x.permute(*range(x.ndim - 1, -1, -1)) to "
+             "reverse all dimensions.")
+    return OPS["permute"](self, tuple(reversed(range(self.dim()))))
+
+
+def _adjoint(self):
+    """The conjugate transpose of a matrix."""
+    if self.dim() not in (0, 2):
+        raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.dim()}-D tensor. For batches of matrices, consider using tensor.mH")
+    return OPS["adjoint"](self) if self.dim() else self
+
+
+Tensor.T, Tensor.H = property(_transposed), property(_adjoint)
 Tensor.mT = property(lambda self: OPS["transpose"](self, -2, -1))
-Tensor.H = property(lambda self: OPS["adjoint"](self) if self.dim() else self)
 Tensor.mH = property(lambda self: OPS["adjoint"](self))
 Tensor.real = property(lambda self: OPS["real"](self))
 Tensor.imag = property(lambda self: OPS["imag"](self))

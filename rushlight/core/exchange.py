@@ -9,6 +9,7 @@ import numpy as np
 
 from . import devices, dtypes
 from .dtypes import bool_, float32, float64, int32, int64
+from .advice import warn
 from .interpret import top
 from .meta import Meta, Size
 from .narrow import narrow, widen
@@ -37,6 +38,9 @@ def from_numpy(array: np.ndarray) -> Tensor:
                          "supported. (You can probably work around this by making a copy of your array  with array.copy().)")
     if any(s % array.itemsize for s in array.strides):
         raise ValueError("given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory.")
+    if not array.flags.writeable:
+        warn("The given NumPy array is not writable, but tensors are: writing into this one changes an array that is meant to stay as it is, or a copy of the array. "
+             "Give a copy: array.copy().")
     strides = tuple(s // array.itemsize for s in array.strides)
     meta = Meta(tuple(array.shape), strides, dtype, devices.cpu)
     return wrap(borrowed(array.ctypes.data, meta.nbytes, array), 0, meta, meta.itemsize)
@@ -129,14 +133,21 @@ def number(tensor, kind):
     return value if kind is None else kind(value)
 
 
+def conversion(self, kind):
+    """``number``, with a warning where history is left behind."""
+    if self._needs_grad:
+        warn(f"Converting a tensor with requires_grad=True to a Python {kind.__name__} loses its gradient: write detach() first if that is meant.")
+    return number(self, kind)
+
+
 @attach
 def __int__(self):
-    return number(self, int)
+    return conversion(self, int)
 
 
 @attach
 def __float__(self):
-    return number(self, float)
+    return conversion(self, float)
 
 
 @attach
@@ -217,6 +228,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     if dtype is not None and not isinstance(dtype, dtypes.dtype):
         raise TypeError(f"tensor(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
     if isinstance(data, Tensor):
+        warn("To copy a tensor, it is recommended to write data.detach().clone(), with requires_grad_() if the copy is to have a gradient, instead of torch.tensor(data).")
         out = converted_copy(data.detach(), dtype)
     elif isinstance(data, (np.ndarray, np.generic)):
         out = converted_copy(from_numpy(np.array(data, copy=True)), dtype, shared=False)
@@ -229,6 +241,8 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
             raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
         if not isinstance(data, (list, tuple, int, float, bool, complex)):
             data = list(data)
+        if isinstance(data, (list, tuple)) and data and isinstance(data[0], np.ndarray) and data[0].ndim:
+            warn("Creating a tensor from a list of numpy.ndarrays is slow: make one array of them by numpy.array() first.")
         array, inferred = array_of(data, dtype)
         out = from_array(array, inferred)
     if device is not None and devices.placed(device).type == "meta":
@@ -354,6 +368,8 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False) -> Ten
     count = (size - offset) // dtype.itemsize if count < 0 else count
     if offset + count * dtype.itemsize > size:
         raise ValueError(f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset ({offset} bytes) must not be greater than actual buffer length ({size} bytes)")
+    if memoryview(buffer).readonly:
+        warn("The given buffer is not writable, but tensors are: writing into this one changes memory that is meant to stay as it is. Give a copy: bytearray(buffer).")
     array = np.frombuffer(buffer, np.uint8)
     meta = Meta.of((count,), dtype)
     out = wrap(borrowed(array.ctypes.data + offset, meta.nbytes, array), 0, meta, meta.itemsize)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from . import dtypes
+from .advice import warn
 from .devices import device as Device
 from .epoch import Epoch
 from .errors import DimensionError, InferenceTensorError, NegativeSizeError, OutOfMemoryError
@@ -314,6 +315,9 @@ Tensor.gradient_hook = None
 @property
 def grad(self):
     """The gradient that backward passes have accumulated, or None."""
+    if self._step is not None and self._gradient is None and self.gradient_hook is None and not state.interpreters:
+        warn("The .grad attribute of a Tensor that is not a leaf is read, and no backward pass sets it: call retain_grad() before backward() if the gradient of this tensor "
+             "is wanted, or read that of the leaf it was computed from.")
     return self._gradient
 
 

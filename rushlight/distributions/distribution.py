@@ -5,6 +5,7 @@ import functools
 import warnings
 
 import rushlight as torch
+from ..core.advice import deprecated
 from . import constraints
 from .utils import as_tensors, lazy_property
 
@@ -201,7 +202,7 @@ class Distribution:
 
     def sample_n(self, n):
         """Deprecated: ``sample((n,))``."""
-        warnings.warn("sample_n(n) will go: write sample((n,))", UserWarning, stacklevel=2)
+        deprecated("sample_n(n)", "sample((n,))", FutureWarning)
         return self.sample((n,))
 
     def log_prob(self, value):

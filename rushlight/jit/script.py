@@ -4,6 +4,7 @@ from __future__ import annotations
 import functools
 import inspect
 
+from ..core.advice import deprecated
 from ..core.native import Tensor
 from ..nn.modules.module import Module
 
@@ -127,6 +128,7 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
     >>> torch.jit.script(lambda x: x + 1)(torch.ones(1))
     tensor([2.])
     """
+    deprecated("torch.jit.script", "torch.compile", DeprecationWarning)
     if isinstance(obj, (ScriptModule, ScriptFunction, type)):
         return obj
     if isinstance(obj, Module):
@@ -142,6 +144,7 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
 
     Unlike TorchScript's, a traced program still takes every branch its inputs ask for.
     """
+    deprecated("torch.jit.trace", "torch.export.export", DeprecationWarning)
     if example_inputs is None and example_kwarg_inputs is None:
         raise RuntimeError("example_kwarg_inputs should be a dict: trace() needs example_inputs or example_kwarg_inputs")
     given = () if example_inputs is None else (example_inputs,) if isinstance(example_inputs, Tensor) else tuple(example_inputs)

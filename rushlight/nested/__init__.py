@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ..core import convert
+from ..core.advice import warn
 from ..core.errors import UnsupportedLayoutError
 from ..core.exchange import as_tensor
 from ..core.native import Tensor
@@ -23,6 +24,8 @@ def nested_tensor(tensor_list, *, dtype=None, layout=None, device=None, requires
     >>> torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], layout=torch.jagged).offsets()
     tensor([0, 2, 6])
     """
+    if layout is None:
+        warn("nested_tensor() without a layout makes one of the older layout, torch.strided, to which few operators apply: write layout=torch.jagged.")
     parts = [as_tensor(x, dtype=dtype, device=device).detach() for x in tensor_list]
     out = joined(parts, layout or convert.strided)
     out = out.with_rows(out.rows.to(out.rows.dtype, copy=True)) if len(parts) == 1 else out

@@ -1,9 +1,11 @@
 """Filling parameters with first values, in place."""
 from __future__ import annotations
 
+import functools
 import math
 
 from ..autograd.mode import no_grad
+from ..core.advice import deprecated, warn
 
 
 def calculate_gain(nonlinearity, param=None):
@@ -116,6 +118,7 @@ def xavier_normal_(tensor, gain=1.0, generator=None):
 def kaiming_uniform_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
     """Uniform with the variance of He et al. (2015)."""
     if 0 in tensor.shape:
+        warn("Initializing zero-element tensors is a no-op")
         return tensor
     bound = math.sqrt(3.0) * calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
     return uniform_(tensor, -bound, bound, generator)
@@ -124,6 +127,7 @@ def kaiming_uniform_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", gene
 def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
     """Normal with the variance of He et al. (2015)."""
     if 0 in tensor.shape:
+        warn("Initializing zero-element tensors is a no-op")
         return tensor
     return normal_(tensor, 0, calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode)), generator)
 
@@ -157,5 +161,15 @@ def sparse_(tensor, sparsity, std=0.01, generator=None):
     return tensor
 
 
-uniform, normal, constant, eye, dirac, xavier_uniform, xavier_normal, kaiming_uniform, kaiming_normal, orthogonal, sparse = (
-    uniform_, normal_, constant_, eye_, dirac_, xavier_uniform_, xavier_normal_, kaiming_uniform_, kaiming_normal_, orthogonal_, sparse_)
+def older(fill):
+    """A function by its older name, without the underscore."""
+    @functools.wraps(fill)
+    def run(*args, **kwargs):
+        deprecated(f"nn.init.{run.__name__}", f"nn.init.{fill.__name__}", FutureWarning)
+        return fill(*args, **kwargs)
+    run.__name__ = run.__qualname__ = fill.__name__.rstrip("_")
+    return run
+
+
+uniform, normal, constant, eye, dirac, xavier_uniform, xavier_normal, kaiming_uniform, kaiming_normal, orthogonal, sparse = map(older, (
+    uniform_, normal_, constant_, eye_, dirac_, xavier_uniform_, xavier_normal_, kaiming_uniform_, kaiming_normal_, orthogonal_, sparse_))

@@ -2,8 +2,8 @@
 from __future__ import annotations
 
 import math
-import warnings
 
+from ..core.advice import warn
 from ..core.dtypes import float32
 from ..core.interpret import is_recording
 from ..core.kinds import P
@@ -254,7 +254,7 @@ def softmax_dim(dim, rank):
     """PyTorch's choice where none is given, with a warning."""
     if dim is None:
         dim = 0 if rank in (0, 1, 3) else 1
-        warnings.warn(f"Implicit dimension choice for softmax has been deprecated. Change the call to include dim={dim} as an argument.", stacklevel=4)
+        warn(f"Implicit dimension choice for softmax has been deprecated. Change the call to include dim={dim} as an argument.")
     return wrapped(dim, rank)
 
 
@@ -343,6 +343,8 @@ def softmin(input, dim=None, _stacklevel=3, dtype=None):
 @op(composite=True, namespace=F)
 def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
     """A sample of the Gumbel-softmax distribution (Jang et al. 2017), one-hot with ``hard`` (straight-through gradient)."""
+    if eps != 1e-10:
+        warn("gumbel_softmax: `eps` is deprecated and has no effect.")
     noise = OPS["empty_like"](logits).exponential_().log()
     y = softmax((logits - noise) / tau, dim)
     if not hard:
@@ -385,15 +387,22 @@ def dropout_top(input, p, train):
     return dropped(input, p, train, input.shape)
 
 
-def channels(name, ranks):
+def channels(name, expected, batched=None):
     def body(input, p=0.5, training=True, inplace=False):
-        lead = 2 if not ranks or input.dim() in ranks or input.dim() < 2 else 1
+        rank = input.dim()
+        if expected and rank not in expected:
+            warn(f"{name}: expected an input of {' or '.join(map(str, expected))} dimensions, but got {rank}, which will become an error. Give it the dimensions of a batch and channels.")
+        if name == "dropout2d" and rank == 3:
+            warn("dropout2d: an input of 3 dimensions is taken for (n, channels, length), of which whole channels are dropped. Write dropout1d if that is meant, unsqueeze(0) if it is one image.")
+        lead = 2 if batched is None or rank == batched else 1
+        if rank < lead:
+            raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
         return dropped(input, p, training, tuple(s if k < lead else 1 for k, s in enumerate(input.shape)), inplace)
     body.__name__, body.__doc__ = name, "Whole channels zeroed with probability p."
     return op(body, composite=True, namespace=F)
 
 
-dropout1d, dropout2d, dropout3d = channels("dropout1d", (3,)), channels("dropout2d", (4, 3)), channels("dropout3d", (5,))
+dropout1d, dropout2d, dropout3d = channels("dropout1d", (2, 3), 3), channels("dropout2d", (3, 4)), channels("dropout3d", (4, 5), 5)
 feature_dropout = channels("feature_dropout", ())
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 
+from ..core.advice import deprecated
 from ..core import devices, dtypes
 from ..core.dtypes import FLOATING, INTEGER, float64, int64
 from ..core.errors import NegativeSizeError, OperandError
@@ -194,6 +195,7 @@ def arange(start=None, end=None, step=1, *, out=None, dtype=None, layout=None, d
 @op(composite=True, method=False)
 def range(start, end=None, step=1, *, dtype=None, device=None, requires_grad=False, layout=None):
     """start, start + step, ... up to and including end."""
+    deprecated("torch.range", "torch.arange, which leaves the end out")
     if end is None:
         start, end = 0, start
     if step == 0 or (end - start) * step < 0:

@@ -6,6 +6,7 @@ from builtins import abs as abs_
 
 import numpy as np
 
+from ..core.advice import warn
 from ..core.dtypes import FLOATING, INTEGER, bool_, int32, int64, type_name, uint8
 from ..core.kinds import Foreign, P
 from ..core.op import OPS, Scalar, op, sample
@@ -583,6 +584,8 @@ def where_(condition, input=None, other=None):
     if condition.dtype not in (bool_, uint8):
         raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {type_name(condition.dtype)}: compare it, as in condition != 0")
     x, y = promoted(input, other)
+    if condition.dtype is uint8:
+        warn("where received a uint8 condition tensor, which is deprecated: write condition.bool().")
     c = condition if condition.dtype is bool_ else P.ne(condition, 0)
     return P.where(c, x, y)
 
@@ -791,6 +794,7 @@ def cross(input, other, dim=None):
     x, y = promoted(input, other)
     shape = broadcast(x.shape, y.shape)
     if dim is None:
+        warn("torch.cross without dim is deprecated: it takes the first dimension of size 3, where torch.linalg.cross takes the last one. Say which.")
         dim = next((k for k, s in enumerate(shape) if s == 3), None)
         if dim is None:
             raise RuntimeError("no dimension of size 3 in input")

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 
+from ..core.advice import warn
 from ..core.dtypes import Defaults, int64
 from ..core.kinds import Foreign, P
 from ..core.meta import product
@@ -224,6 +225,9 @@ def window_of(name, window, n_fft, win_length, like):
     if not 0 < win_length <= n_fft:
         raise RuntimeError(f"{name}: expected 0 < win_length <= n_fft, but got win_length={win_length}, n_fft={n_fft}")
     if window is None:
+        if win_length > 1:
+            warn(f"{name}: a window was not provided, and a rectangular one is applied, which leaks between frequencies. Give one such as hann_window({win_length}), or "
+                 f"ones({win_length}) if that is meant.")
         window = like.new_ones(win_length)
     elif tuple(window.shape) != (win_length,):
         raise RuntimeError(f"{name}: expected a 1D window tensor of size equal to win_length={win_length}, but got window with size {list(window.shape)}")
@@ -247,6 +251,8 @@ def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tru
     if onesided and complex_:
         raise RuntimeError("Cannot have onesided output if window or input is complex")
     onesided = not complex_ if onesided is None else onesided
+    if return_complex is False:
+        warn("stft with return_complex=False is deprecated: let it return complex tensors, of which view_as_real gives the pairs.")
     x = input.unsqueeze(0) if input.dim() == 1 else input
     if center:
         half = n_fft // 2

@@ -1,6 +1,7 @@
 """Sampling at points of a grid (Jaderberg et al. 2015): grids of affine maps, and images read between their elements."""
 from __future__ import annotations
 
+from ..core.advice import warn
 from ..core.dtypes import int64
 from ..core.kinds import P
 from ..core.meta import product
@@ -12,11 +13,18 @@ F = "nn.functional"
 MODES, PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
 
 
+def warn_of_corners(name, align_corners):
+    """The default has changed once: what a program means by saying nothing depends on its age."""
+    if align_corners is None:
+        warn(f"{name}: align_corners=False is the default since PyTorch 1.3. Say which of True and False is meant.")
+
+
 @op(composite=True, namespace=F)
 def affine_grid(theta, size, align_corners=None):
     """The points (x, y[, z]) in [-1, 1] that affine maps theta [n, 2, 3] or [n, 3, 4] take an output of ``size`` to: [n, h, w, 2] or [n, d, h, w, 3]."""
     if not theta.is_floating_point():
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
+    warn_of_corners("affine_grid", align_corners)
     rank = len(size) - 2
     if rank not in (2, 3):
         raise NotImplementedError(f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size {tuple(size)}")
@@ -172,6 +180,7 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
         raise RuntimeError(f"grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes {list(input.shape)}")
     if input.dim() == 5 and mode == "bicubic":
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
+    warn_of_corners("grid_sample", align_corners)
     return sampled(input, grid, mode, padding_mode, bool(align_corners))
 
 

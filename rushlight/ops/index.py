@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..core.advice import warn
 from ..core.dtypes import bool_, bound, int32, int64, type_name, uint8
 from ..core.expr import Expr
 from ..core.interpret import is_idle
@@ -95,6 +96,8 @@ def prepared(x, entries):
     for k in entries:
         if isinstance(k, Tensor) and k.dtype in (bool_, uint8):
             masks += [k] if k.dim() else [k]
+    if any(k.dtype is uint8 for k in masks):
+        warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead: write mask.bool().")
     flat = []  # one entry for each input dimension that remains
     basic = []
     for k in entries:
@@ -449,6 +452,7 @@ index_add, index_copy = along("index_add", "add"), along("index_copy", "set")
 @op(inplace_too=True)
 def index_reduce(input, dim, index, source, reduce, *, include_self=True):
     """Slices of source combined into a copy of input at the positions of index: prod, mean, amax or amin."""
+    warn("index_reduce() is in beta and the API may change at any time.")
     at, index = index_of("index_reduce", dim, input, index)
     if len(index.shape) > 1:
         raise IndexError(f"index_reduce(): Index should have dimension 1 or 0 (got {len(index.shape)})")

@@ -4,6 +4,7 @@ Bodies check what they get and name what they give; the work is in the primitive
 """
 from __future__ import annotations
 
+from ..core.advice import deprecated
 from ..core.dtypes import int32
 from ..core.kinds import P
 from ..core.meta import broadcast
@@ -104,6 +105,7 @@ def solve_triangular(A, B, *, upper, left=True, unitriangular=False):
 @op(composite=True)
 def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False):
     """x with A @ x = input (A transposed on request), and A."""
+    deprecated("torch.triangular_solve", "torch.linalg.solve_triangular")
     a, b = together(A, input)
     x = P.solve_triangular(a.mH if transpose else a, b, upper=upper != transpose, unit=unitriangular)
     return named("triangular_solve", solution=x, cloned_coefficient=a.clone())
@@ -233,6 +235,7 @@ def cholesky_ex(A, *, upper=False, check_errors=False):
 @op(composite=True, name="cholesky")
 def cholesky_(input, upper=False):
     """``linalg.cholesky``."""
+    deprecated("torch.cholesky", "torch.linalg.cholesky")
     return cholesky(input, upper=upper)
 
 
@@ -324,6 +327,7 @@ def lu_(A, *, pivot=True):
 @op(composite=True)
 def lu(input, pivot=True, get_infos=False):
     """Packed factors, row exchanges and, on request, the columns of zero pivots."""
+    deprecated("torch.lu", "torch.linalg.lu_factor")
     floating("lu", input)
     packed, pivots, info = P.lu(input)
     return named("lu_info", A_LU=packed, pivots=pivots, infos=info) if get_infos else named("lu_factor", A_LU=packed, pivots=pivots)
@@ -377,6 +381,7 @@ def qr_(A, mode="reduced"):
 @op(composite=True)
 def qr(input, some=True):
     """``linalg.qr``, reduced or complete."""
+    deprecated("torch.qr", "torch.linalg.qr")
     return qr_(input, "reduced" if some else "complete")
 
 

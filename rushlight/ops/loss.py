@@ -2,8 +2,8 @@
 from __future__ import annotations
 
 import math
-import warnings
 
+from ..core.advice import warn
 from ..core.dtypes import int64, type_name
 from ..core.errors import CastError
 from ..core.kinds import P
@@ -23,7 +23,7 @@ def chosen(reduction, size_average=None, reduce=None):
     if size_average is not None or reduce is not None:
         size_average, reduce = size_average is not False, reduce is not False
         meant = "none" if not reduce else "mean" if size_average else "sum"
-        warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{meant}' instead.", stacklevel=4)
+        warn(f"size_average and reduce args will be deprecated, please use reduction='{meant}' instead.")
         return meant
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
@@ -41,8 +41,8 @@ def reduced(loss, reduction):
 def warn_of_broadcast(input, target):
     """A forgotten dimension makes a matrix of differences, and training that seems to work."""
     if tuple(input.shape) != tuple(target.shape):
-        warnings.warn(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}): the loss is that of their broadcast shape. "
-                      "Give both the same shape, for example by target.view_as(input) or unsqueeze.", stacklevel=4)
+        warn(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}): the loss is that of their broadcast shape. "
+             "Give both the same shape, for example by target.view_as(input) or unsqueeze.")
 
 
 def pairwise(name, formula, doc, **extra):
@@ -323,8 +323,8 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
         return loss.sum() / (input.size(0) if input.dim() else 1)
     reduction = chosen(reduction, size_average, reduce)
     if reduction == "mean":
-        warnings.warn("reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides only by the batch size, and "
-                      "aligns with the KL math definition.", stacklevel=3)
+        warn("reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides only by the batch size, and "
+             "aligns with the KL math definition.")
     return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 
+from ..core.advice import deprecated
 from ..core.kinds import P
 from ..core.meta import product
 from ..core.op import OPS, op, sample
@@ -190,6 +191,7 @@ def multi_dot(tensors):
 @op(composite=True, method=False)
 def chain_matmul(*matrices):
     """``linalg.multi_dot``."""
+    deprecated("torch.chain_matmul", "torch.linalg.multi_dot")
     return multi_dot(matrices) if len(matrices) > 1 else matrices[0]
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 
+from ..core.advice import deprecated
 from ..core.dtypes import float32, float64, int64, uint8
 from ..core.expr import Expr, estimated
 from ..core.kinds import P
@@ -497,6 +498,22 @@ def wide_composite(x):
     return x.float() if x.dtype.is_half else x
 
 
-op(lambda input, size=None, scale_factor=None, mode="nearest", align_corners=None: interpolate(input, size, scale_factor, mode, align_corners), name="upsample", composite=True, namespace=F)
-op(lambda input, size=None, scale_factor=None: interpolate(input, size, scale_factor, "nearest"), name="upsample_nearest", composite=True, namespace=F)
-op(lambda input, size=None, scale_factor=None: interpolate(input, size, scale_factor, "bilinear" if input.dim() == 4 else "trilinear", True), name="upsample_bilinear", composite=True, namespace=F)
+@op(composite=True, namespace=F)
+def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
+    """``interpolate`` by its old name."""
+    deprecated("nn.functional.upsample", "nn.functional.interpolate")
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+@op(composite=True, namespace=F)
+def upsample_nearest(input, size=None, scale_factor=None):
+    """``interpolate`` with the nearest element."""
+    deprecated("nn.functional.upsample_nearest", "nn.functional.interpolate")
+    return interpolate(input, size, scale_factor, "nearest")
+
+
+@op(composite=True, namespace=F)
+def upsample_bilinear(input, size=None, scale_factor=None):
+    """``interpolate``, linear between corners."""
+    deprecated("nn.functional.upsample_bilinear", "nn.functional.interpolate")
+    return interpolate(input, size, scale_factor, "bilinear" if input.dim() == 4 else "trilinear", True)

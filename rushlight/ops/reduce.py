@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 
+from ..core.advice import warn
 from ..core.dtypes import bool_, int64, uint8
 from ..core.kinds import P
 from ..core.meta import product
@@ -247,6 +248,8 @@ def variance(name, finish):
             raise RuntimeError(f"{name} only support floating point and complex dtypes")
         correction = correction if correction is not None else 0 if unbiased is False else 1
         dims = dims_of(input, dim)
+        if count_of(input, dims) <= correction and product(input.shape[d] for d in range(len(input.shape)) if d not in dims) > 0:
+            warn(f"{name}(): degrees of freedom is <= 0: {count_of(input, dims)} elements are fewer than needed with a correction of {correction}, and the result is NaN or infinite.")
         center, spread = moments(wide(input), dims, correction)
         out = [drop(v, dims, keepdim) for v in finish(spread, center)]
         out = [P.convert(v, dtype=input.dtype) if input.dtype.is_half else v for v in out]

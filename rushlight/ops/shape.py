@@ -1,6 +1,7 @@
 """Views and rearrangements: the same elements under other indices."""
 from __future__ import annotations
 
+from ..core.advice import warn
 from ..core.dtypes import INTEGER, dtype as dtype_class, int64
 from ..core.errors import ExpandError, IndexRangeError, JoinError, NegativeSizeError, ReshapeError, StorageBoundsError, ViewError
 from ..core.expr import Expr
@@ -781,6 +782,8 @@ def meshgrid(*tensors, indexing=None):
         raise RuntimeError("torch.meshgrid: Expected 0D or 1D tensor in the tensor list")
     if any(x.dtype is not tensors[0].dtype for x in tensors):
         raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
+    if indexing is None:
+        warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument: 'ij' as here, or 'xy'.")
     if indexing not in (None, "ij", "xy"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     swap = indexing == "xy" and len(tensors) > 1

@@ -5,6 +5,7 @@ import operator
 
 import numpy as np
 
+from ..core.advice import warn
 from ..core.dtypes import bool_, float32, float64, int32, int64
 from ..core.exchange import from_numpy, values_of
 from ..core.kinds import Foreign, P
@@ -379,6 +380,9 @@ def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=N
         input = sorted_sequence.new_full((), input, dtype=promoted_dtype(sorted_sequence, input))
     if sorted_sequence.dim() != 1 and tuple(sorted_sequence.shape[:-1]) != tuple(input.shape[:-1]):
         raise RuntimeError("torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value tensor must match")
+    for name, values in (("boundary", sorted_sequence), ("input value", input), ("sorter", sorter)):
+        if values is not None and not values.is_contiguous():
+            warn(f"torch.searchsorted(): {name} tensor is non-contiguous, which costs a copy: call contiguous() once if it is used often.")
     edges = sorted_sequence.detach() if sorter is None else sorted_sequence.detach().gather(-1, sorter)
     return search(edges, input.detach(), side == "right" if side else right, out_int32)
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..core.advice import warn
 from ..core.dtypes import FLOATING
 from ..core.exchange import from_array, values_of
 from ..core.meta import product
@@ -43,6 +44,8 @@ def cov(input, *, correction=1, fweights=None, aweights=None):
         raise RuntimeError("cov(): weights sum to zero, can't be normalized")
     mean = (x.sum(1) / count if weights is None else (x * weights).sum(1) / total).unsqueeze(1)
     below = total - correction if weights is None or aweights is None or correction == 0 else total - correction * (weights * aweights).sum() / total
+    if count <= correction:
+        warn(f"cov(): degrees of freedom is <= 0: {count} observations are too few for a correction of {correction}.")
     below = below.clamp(min=0) if isinstance(below, Tensor) else max(below, 0)
     away = x - mean
     weighted = away if weights is None else away * weights

@@ -6,7 +6,13 @@ import types
 from bisect import bisect_right
 from collections import Counter
 
+from ..core.advice import warn
 from .optimizer import Optimizer
+
+
+def warn_of_epoch():
+    """Schedules count steps themselves."""
+    warn("The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible: write `scheduler.step()`.")
 
 
 class LRScheduler:
@@ -22,10 +28,11 @@ class LRScheduler:
             elif "initial_lr" not in group:
                 raise KeyError("param 'initial_lr' is not specified in param_groups[0] when resuming an optimizer")
         self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
-        self.last_epoch, self._step_count = last_epoch, 0
+        self.last_epoch = last_epoch
         self._initial_step()
 
     def _initial_step(self):
+        self._step_count = 0
         self.step()
 
     def get_last_lr(self):
@@ -37,7 +44,14 @@ class LRScheduler:
 
     def step(self, epoch=None):
         """Goes to the next step (or to ``epoch``) and sets the learning rates."""
+        if self._step_count == 1 and not self.optimizer._opt_called:
+            warn("Detected call of `lr_scheduler.step()` before `optimizer.step()`: the first value of the schedule is skipped. Call them the other way round.")
         self._step_count += 1
+        if epoch is not None:
+            warn_of_epoch()
+        self._update_lr(epoch)
+
+    def _update_lr(self, epoch=None):
         if epoch is None:
             self.last_epoch += 1
             values = self.get_lr()
@@ -381,7 +395,7 @@ class SequentialLR(LRScheduler):
         self.last_epoch += 1
         at = bisect_right(self._milestones, self.last_epoch)
         if at > 0 and self._milestones[at - 1] == self.last_epoch:
-            self._schedulers[at].step(0)
+            self._schedulers[at]._update_lr(0)
         else:
             self._schedulers[at].step()
         self._last_lr = self._schedulers[at].get_last_lr()
@@ -438,6 +452,8 @@ class ReduceLROnPlateau(LRScheduler):
 
     def step(self, metrics, epoch=None):
         current = float(metrics)
+        if epoch is not None:
+            warn_of_epoch()
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self.is_better(current, self.best):
             self.best, self.num_bad_epochs = current, 0

@@ -8,6 +8,7 @@ from itertools import chain
 
 from ..autograd.mode import enable_grad, no_grad
 from ..autograd.node import Handle
+from ..core.advice import warn
 from ..core.interpret import recording
 from ..core.native import Tensor
 from ..ops.elementwise import view_as_complex, view_as_real
@@ -33,6 +34,7 @@ def between_hooks(step):
                 if not (isinstance(changed, tuple) and len(changed) == 2):
                     raise RuntimeError(f"{hook} must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
                 args, kwargs = changed
+        self._opt_called = True  # what schedulers ask
         result = step(self, *args, **kwargs)
         for hook in list(self._optimizer_step_post_hooks.values()):
             hook(self, args, kwargs)
@@ -49,6 +51,8 @@ class Optimizer:
     Python numbers.  ``update(parameter, gradient, state, group, *numbers)`` changes the parameter and the rest of its state in
     place, by tensor operations alone: so a compiled step takes the numbers at run time.
     """
+
+    _opt_called = False  # whether there was a step yet
 
     counters: tuple = ("step",)
 
@@ -84,6 +88,8 @@ class Optimizer:
         elif isinstance(params, set):
             raise TypeError("optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change between runs. Please use a list instead.")
         params = list(params)
+        if len(set(map(id, params))) < len(params):
+            warn("optimizer contains a parameter group with duplicate parameters, each of which would be updated several times: give it once.")
         if params and isinstance(params[0], tuple):
             param_group["param_names"] = [name for name, _ in params]
             params = [p for _, p in params]

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ...autograd.function import Function
+from ...core.advice import warn
 from ...core.native import Tensor
 
 
@@ -58,7 +59,8 @@ class Watch:
 
     def outputs(self, result):
         single = isinstance(result, Tensor)
-        if not single and not isinstance(result, tuple):
+        if not single and not (isinstance(result, tuple) and all(isinstance(v, Tensor) for v in result)):
+            warn(f"For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received {type(result)}")
             return result
         values, _ = self.gated([result] if single else result, self.on_outputs)
         return values[0] if single else tuple(values)
@@ -73,6 +75,8 @@ class Watch:
 
     def without_inputs(self, gradients):
         """Hooks where no input wants a gradient."""
+        if self.module._is_full_backward_hook is not False:
+            warn("Full backward hook is firing when gradients are computed with respect to module outputs since no inputs require gradients: its grad_input is None.")
         for hook in self.hooks:
             changed = hook(self.module, (None,) * self.input_count, gradients)
             if changed is not None and not (isinstance(changed, tuple) and all(g is None for g in changed)):

@@ -1,6 +1,7 @@
 """Batch and instance normalisation."""
 from __future__ import annotations
 
+from ...core.advice import warn
 from .. import functional as F
 from .. import init
 from ..parameter import UninitializedBuffer, UninitializedParameter, is_lazy
@@ -135,6 +136,8 @@ class _InstanceNorm(_NormBase):
         x = input.unsqueeze(0) if single else input
         if x.size(1) != self.num_features and self.affine:
             raise ValueError(f"expected input's size at dim=1 to match num_features ({self.num_features}), but got: {x.size(1)}.")
+        if x.size(1) != self.num_features:
+            warn(f"input's size at dim=1, {x.size(1)}, does not match num_features, {self.num_features}, which affine=False does not use.")
         out = F.instance_norm(x, self.running_mean, self.running_var, self.weight, self.bias, self.training or not self.track_running_stats,
                               self.momentum if self.momentum is not None else 0.0, self.eps)
         return out.squeeze(0) if single else out

@@ -50,6 +50,18 @@ def obstacle(layer, src, mask, padding):
     return None
 
 
+def reason_against(layer):
+    """Why padding will never be left out in an encoder of such layers; None where it may be."""
+    attention = getattr(layer, "self_attn", None)
+    if type(layer).__name__ != "TransformerEncoderLayer" or attention is None:
+        return f"its layers are {type(layer).__name__}, not TransformerEncoderLayer"
+    if not attention.batch_first:
+        return "batch_first was not True for its layers (use batch_first for better inference performance)"
+    if attention.in_proj_weight is None or layer.activation not in (F.relu, F.gelu):
+        return "its attention or its activation is of another kind"
+    return None
+
+
 def watched(module):
     """Whether hooks or another forward stand between a module's call and its weights."""
     return bool(AROUND_CALLS or module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks or "forward" in module.__dict__)

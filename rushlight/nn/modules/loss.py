@@ -4,6 +4,7 @@ from __future__ import annotations
 import inspect
 import math
 
+from ...core.advice import deprecated
 from .. import functional as F
 from .linear import Linear
 from .module import Module
@@ -105,6 +106,10 @@ class NLLLoss(_WeightedLoss):
 
 class NLLLoss2d(NLLLoss):
     """The old name of NLLLoss for images."""
+
+    def __init__(self, *args, **kwargs):
+        deprecated("NLLLoss2d", "NLLLoss", FutureWarning)
+        super().__init__(*args, **kwargs)
 
 
 @of("binary_cross_entropy", weight=None, **OLD_FLAGS)

@@ -8,6 +8,7 @@ from collections import OrderedDict, namedtuple
 
 from ...autograd.mode import no_grad
 from ...autograd.node import Handle
+from ...core.advice import deprecated
 from ...core.dtypes import BY_NAME, dtype as dtype_class
 from ...core.epoch import Epoch, changed
 from ...core.native import Tensor
@@ -349,6 +350,8 @@ class Module:
     def _register_backward_hook(self, hook, full, prepend=False):
         if self._is_full_backward_hook is (not full):
             raise RuntimeError("Cannot use both regular backward hooks and full backward hooks on a single Module: register all by register_full_backward_hook.")
+        if not full:
+            deprecated("register_backward_hook", "register_full_backward_hook", FutureWarning)
         self._is_full_backward_hook = full
         return RemovableHandle(self._backward_hooks, hook, prepend=prepend)
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import copy
 
+from ...core.advice import warn
 from .. import functional as F
 from ..init import xavier_uniform_
 from . import encoding
@@ -121,6 +122,9 @@ class TransformerEncoder(_Stack):
     def __init__(self, encoder_layer, num_layers, norm=None, enable_nested_tensor=True, mask_check=True):
         super().__init__(encoder_layer, num_layers, norm)
         self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
+        reason = enable_nested_tensor and encoding.reason_against(encoder_layer)
+        if reason:
+            warn(f"enable_nested_tensor is True, but padding will not be left out: {reason}.")
 
     def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
         """Every layer in turn.  Where padding is left out (inference with ``enable_nested_tensor``), its places are 0 after the layers."""

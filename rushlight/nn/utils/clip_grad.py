@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ...autograd.mode import no_grad
+from ...core.advice import deprecated
 from ...core.native import Tensor
 
 
@@ -40,7 +41,10 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
     return total
 
 
-clip_grad_norm = clip_grad_norm_
+def clip_grad_norm(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+    """``clip_grad_norm_`` by its older name."""
+    deprecated("torch.nn.utils.clip_grad_norm", "torch.nn.utils.clip_grad_norm_", FutureWarning)
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
 def clip_grad_value_(parameters, clip_value, foreach=None):

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...core.advice import deprecated
 from ...func.modules import functional_call as call
 
 __all__ = ["functional_call"]
@@ -10,4 +11,5 @@ __all__ = ["functional_call"]
 
 def functional_call(module, parameters_and_buffers: dict, args: Any = None, kwargs: dict | None = None, *, tie_weights=True, strict=False):
     """``torch.func.functional_call`` by its older name."""
+    deprecated("torch.nn.utils.stateless.functional_call", "torch.func.functional_call", FutureWarning)
     return call(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import rushlight as torch
+from ...core.advice import deprecated
 from ..parameter import Parameter
 from .hooked import Computed
 
@@ -42,6 +43,7 @@ class WeightNorm(Computed):
 
 def weight_norm(module, name="weight", dim=0):
     """Splits a parameter into norm and direction, by a hook; ``parametrizations.weight_norm`` is the newer form."""
+    deprecated("torch.nn.utils.weight_norm", "torch.nn.utils.parametrizations.weight_norm", FutureWarning)
     WeightNorm.apply(module, name, dim)
     return module
 

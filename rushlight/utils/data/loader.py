@@ -3,10 +3,12 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
+import os
 import queue
 import traceback
 from dataclasses import dataclass
 
+from ...core.advice import warn
 from .collate import default_collate, default_convert
 from .dataset import IterableDataset
 from .sampler import BatchSampler, RandomSampler, SequentialSampler
@@ -98,6 +100,11 @@ def work(number, count, seed, dataset, collate, batched, drop_last, prepare, tas
         results.put((place, number, answer))
 
 
+def available_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class DataLoader:
     """Iterates over batches of a dataset."""
 
@@ -120,8 +127,14 @@ class DataLoader:
             raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last")
         if batch_size is None and batch_sampler is None and drop_last:
             raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
+        cores = available_cores()
+        if num_workers > cores:
+            warn(f"This DataLoader will create {num_workers} worker processes, but this process may use {cores} cores only: more workers than cores slow it down, or stop it. "
+                 f"Give at most num_workers={cores}.")
         self.dataset, self.num_workers, self.timeout, self.worker_init_fn, self.generator = dataset, num_workers, timeout, worker_init_fn, generator
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
+        if pin_memory:
+            warn("'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be used.")
         self.pin_memory, self.persistent_workers, self.drop_last = pin_memory, persistent_workers, drop_last
         self.multiprocessing_context = multiprocessing_context
         if sampler is None:
