@@ -15,7 +15,8 @@ from .core.errors import OutOfMemoryError
 from .core.later import later as _later
 from .core.meta import Size
 from .core.native import Tensor
-from .core import overriding as _overriding, tensor as _tensor_members, exchange as _exchange, convert as _convert, printing as _printing
+from .core import overriding as _overriding, tensor as _tensor_members, members as _members, exchange as _exchange, convert as _convert, printing as _printing
+from .core.members import legacy_contiguous_format
 from .core.convert import (channels_last, channels_last_3d, contiguous_format, jagged, layout, memory_format, preserve_format, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided)
 from .core.exchange import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, scalar_tensor, tensor
 from .core.printing import set_printoptions
@@ -60,11 +61,15 @@ ELSEWHERE = {  # names of rooms that few programs enter
                      "is_autocast_cpu_enabled", "set_autocast_cpu_enabled", "get_autocast_cpu_dtype", "set_autocast_cpu_dtype",
                      "is_autocast_cache_enabled", "set_autocast_cache_enabled", "clear_autocast_cache"),
     "legacy": ("BoolTensor", "ByteTensor", "CharTensor", "ShortTensor", "IntTensor", "LongTensor", "HalfTensor", "BFloat16Tensor", "FloatTensor",
-               "DoubleTensor", "SymInt", "SymFloat", "SymBool", "sym_int", "sym_float", "sym_not", "sym_max", "sym_min", "sym_ite"),
+               "DoubleTensor", "SymInt", "SymFloat", "SymBool", "sym_int", "sym_float", "sym_not", "sym_max", "sym_min", "sym_ite", "sym_sum", "sym_sqrt",
+               "symeig", "eig", "lstsq", "solve", "matrix_rank"),
     "checks": ("_assert", "_assert_async", "_check", "_check_is_size", "_check_tensor_all", "_check_with", "_check_index", "_check_value", "_check_type",
                "_check_not_implemented", "_check_tensor_all_with", "_is_all_true", "_is_any_true"),
     "functions": ("hinge_embedding_loss", "kl_div", "binary_cross_entropy_with_logits", "poisson_nll_loss", "batch_norm", "instance_norm", "lstm_cell", "gru_cell",
-                  "rnn_tanh_cell", "rnn_relu_cell", "nuclear_norm", "svd_lowrank", "pca_lowrank", "set_default_tensor_type"),
+                  "rnn_tanh_cell", "rnn_relu_cell", "nuclear_norm", "svd_lowrank", "pca_lowrank", "set_default_tensor_type", "margin_ranking_loss",
+                  "cosine_embedding_loss", "triplet_margin_loss", "ctc_loss", "frobenius_norm", "native_dropout", "lstm", "gru", "rnn_tanh", "rnn_relu", "embedding_bag", "detach_", "smm", "hspmm", "hsmm",
+                  "sspaddmm", "slice_copy"),
+    "_lobpcg": ("lobpcg",),
     "_higher_order_ops": ("cond", "while_loop"),
     "switches": ("get_float32_matmul_precision", "set_float32_matmul_precision", "get_num_threads", "set_num_threads", "get_num_interop_threads",
                  "set_num_interop_threads", "set_flush_denormal",

@@ -17,6 +17,8 @@ class TypeOfTensors(type):
 
     def __call__(cls, *args, device=None):
         """A tensor of this dtype: of data, or of sizes with undefined contents."""
+        if len(args) == 1 and isinstance(args[0], Tensor):
+            return OPS["clone"](args[0].detach()).to(cls.dtype)
         if len(args) == 1 and not isinstance(args[0], int):
             return tensor(args[0], dtype=cls.dtype)
         return OPS["empty"](*(args or (0,)), dtype=cls.dtype)
@@ -43,6 +45,33 @@ class SymFloat(SymInt):
 
 class SymBool(SymInt):
     """A truth that is a symbol while a program is captured."""
+
+
+REMOVED = {  # functions that PyTorch removed, and what does their work
+    "symeig": "torch.linalg.eigh", "eig": "torch.linalg.eig", "lstsq": "torch.linalg.lstsq", "solve": "torch.linalg.solve", "matrix_rank": "torch.linalg.matrix_rank"}
+
+
+def removed(name: str):
+    """A function that refuses, and says what to write."""
+    def refuse(*args, **kwargs):
+        raise RuntimeError(f"torch.{name} is removed from PyTorch: write {REMOVED[name]}, whose arguments and results may come in another order.")
+
+    refuse.__name__ = refuse.__qualname__ = name
+    return refuse
+
+
+symeig, eig, lstsq, solve, matrix_rank = map(removed, REMOVED)
+BY_TYPE = {f"{type_name(d)}{kind}": d for d in BY_NAME.values() for kind in ("Tensor", "Storage")}  # names of the types of tensors and of memory
+
+
+def sym_sum(args):
+    """The sum of numbers and symbols."""
+    return sum(args)
+
+
+def sym_sqrt(a):
+    """The square root of a number or symbol."""
+    return a ** 0.5
 
 
 def sym_int(a):

@@ -1,6 +1,7 @@
 """Losses scaled up, so that small gradients do not vanish in float16."""
 from __future__ import annotations
 
+import enum
 import warnings
 from collections import defaultdict
 
@@ -10,7 +11,14 @@ from ..core.native import Tensor
 from ..core.op import OPS
 from .autocast import is_autocast_available
 
-READY, UNSCALED, STEPPED = "ready", "unscaled", "stepped"
+
+class OptState(enum.Enum):
+    """How far an optimizer is within a step."""
+
+    READY, UNSCALED, STEPPED = range(3)
+
+
+READY, UNSCALED, STEPPED = OptState
 
 
 class GradScaler:

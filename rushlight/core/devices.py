@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 from .epoch import changed
+from .errors import NoDeviceError
 
-KNOWN = ("cpu", "meta", "cuda", "mps", "xpu")
+KNOWN = ("cpu", "meta", "cuda", "mps", "xpu", "mtia", "xla", "hpu", "ipu", "maia", "vulkan", "privateuseone", "lazy", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga")
 
 
 class device:
@@ -79,4 +80,5 @@ def placed(where) -> device:
         return cpu
     if found.type == "meta":
         return meta
-    raise RuntimeError(f"device '{found}' is not available: this build runs on 'cpu' and 'meta'")
+    raise NoDeviceError(f"device '{found}' is not available: Torch not compiled with {found.type.upper()} enabled", "'cpu' or 'meta'",
+                        f"ask torch.{found.type}.is_available() first, and load with map_location='cpu' what was saved elsewhere")

@@ -204,3 +204,10 @@ class ZeroDivisorError(Numbered, RuntimeError):
 
     def __init__(self, seen, wanted="divisors other than 0", remedy="divide by where(d == 0, 1, d) and replace those results, or divide floating-point numbers"):
         super().__init__(seen, wanted, remedy)
+
+
+# --- 900: devices ----------------------------------------------------------------------------------------------------------------
+class NoDeviceError(Numbered, AssertionError, NotImplementedError):
+    """A device that this machine or this build does not have; PyTorch raises AssertionError or RuntimeError, by the function that is called."""
+
+    number = 901

@@ -123,8 +123,11 @@ def _segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, a
     """Consecutive segments along ``axis`` reduced to one element each: "sum", "mean", "max", "min" or "prod"."""
     if reduce not in ("sum", "mean", "max", "min", "prod"):
         raise RuntimeError(f"segment_reduce(): unsupported reduction {reduce}")
-    if (lengths is None) == (offsets is None):
-        raise RuntimeError("segment_reduce(): exactly one of lengths and offsets must be given")
+    if lengths is None and offsets is None:
+        raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
+    bounds = lengths if offsets is None else offsets
+    if not data.is_floating_point() or bounds.dtype not in (int64, int32):
+        raise NotImplementedError(f"segment_reduce() is not implemented for data of {data.dtype} and lengths or offsets of {bounds.dtype}: give floating-point data and integers")
     axis = wrapped(axis, data.dim())
     sizes = values_of(lengths) if offsets is None else np.diff(values_of(offsets), axis=-1)
     if (sizes < 0).any() or not unsafe and (sizes.sum(-1) != data.size(axis)).any():

@@ -452,7 +452,6 @@ index_add, index_copy = along("index_add", "add"), along("index_copy", "set")
 @op(inplace_too=True)
 def index_reduce(input, dim, index, source, reduce, *, include_self=True):
     """Slices of source combined into a copy of input at the positions of index: prod, mean, amax or amin."""
-    warn("index_reduce() is in beta and the API may change at any time.")
     at, index = index_of("index_reduce", dim, input, index)
     if len(index.shape) > 1:
         raise IndexError(f"index_reduce(): Index should have dimension 1 or 0 (got {len(index.shape)})")

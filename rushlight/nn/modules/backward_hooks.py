@@ -59,7 +59,7 @@ class Watch:
 
     def outputs(self, result):
         single = isinstance(result, Tensor)
-        if not single and not (isinstance(result, tuple) and all(isinstance(v, Tensor) for v in result)):
+        if not single and not isinstance(result, tuple):
             warn(f"For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received {type(result)}")
             return result
         values, _ = self.gated([result] if single else result, self.on_outputs)

@@ -1,6 +1,6 @@
 """``torch.cuda.amp``: autocast and GradScaler by their older names."""
-from ..amp import GradScaler as _GradScaler, autocast as _autocast
-from ..core.advice import deprecated
+from ...amp import GradScaler as _GradScaler, autocast as _autocast, custom_bwd, custom_fwd
+from ...core.advice import deprecated
 
 
 class autocast(_autocast):
@@ -19,5 +19,5 @@ class GradScaler(_GradScaler):
         super().__init__("cuda", *args, **kwargs)
 
 
-__all__ = ["GradScaler", "autocast"]
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 

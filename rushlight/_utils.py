@@ -1,0 +1,63 @@
+"""``torch._utils``: small helpers that libraries reach for."""
+from __future__ import annotations
+
+from .core.native import Tensor
+from .core.op import OPS
+from .serialization import ALLOWED
+
+
+__all__ = ["_flatten_dense_tensors", "_get_all_device_indices", "_get_available_device_type", "_get_device_index", "_reorder_tensors_as", "_take_tensors",
+           "_unflatten_dense_tensors"]
+globals().update({name: function for (room, name), function in ALLOWED.items() if room == "torch._utils"})
+
+
+def _flatten_dense_tensors(tensors) -> Tensor:
+    """The elements of tensors end to end, in a vector."""
+    return OPS["cat"]([t.reshape(-1) for t in tensors])
+
+
+def _unflatten_dense_tensors(flat, tensors) -> tuple:
+    """A vector cut into tensors of the shapes of others."""
+    return tuple(part.view(t.shape) for part, t in zip(flat.split([t.numel() for t in tensors]), tensors))
+
+
+def _take_tensors(tensors, size_limit):
+    """Lists of tensors of one type, each of at most ``size_limit`` bytes or of one tensor."""
+    waiting: dict = {}
+    for tensor in tensors:
+        group = waiting.setdefault(tensor.type(), [])
+        if group and sum(t.nbytes for t in group) + tensor.nbytes > size_limit:
+            yield waiting.pop(tensor.type())
+            group = waiting.setdefault(tensor.type(), [])
+        group.append(tensor)
+    yield from waiting.values()
+
+
+def _reorder_tensors_as(tensors, ordered_tensors) -> tuple:
+    """Tensors, kept in their order among those of one type, in the order that these types have in another list."""
+    by_type: dict = {}
+    for tensor in tensors:
+        by_type.setdefault(tensor.type(), []).append(tensor)
+    return tuple(by_type[other.type()].pop(0) for other in ordered_tensors)
+
+
+def _get_available_device_type():
+    """None: there is no accelerator."""
+
+
+def _get_all_device_indices() -> list:
+    """The indices of no devices."""
+    return []
+
+
+def _get_device_index(device, optional=False, allow_cpu=False) -> int:
+    """The index of a device; -1 for the CPU where that is allowed, else ValueError."""
+    from .core.devices import device as Device
+    found = Device(device) if isinstance(device, str) else device
+    if isinstance(found, int):
+        return found
+    if found is None or found.type == "cpu":
+        if found is not None and not allow_cpu or found is None and not optional:
+            raise ValueError(f"Expected a torch.device with a specified index or an integer, but got: {device}")
+        return -1
+    return found.index if found.index is not None else 0

@@ -1,0 +1,154 @@
+"""What tensors answer besides computing: members that few programs ask for, those of other layouts and devices, and those that PyTorch has removed."""
+from __future__ import annotations
+
+import numpy as np
+
+from .advice import warn
+from .convert import contiguous_format
+from .native import Tensor
+from .op import OPS
+from .tensor import attach
+
+COO, COMPRESSED = ("indices", "coalesce", "is_coalesced", "_indices", "_nnz"), ("crow_indices", "col_indices", "ccol_indices", "row_indices")
+REMOVED = {"symeig": "torch.linalg.eigh", "eig": "torch.linalg.eig", "lstsq": "torch.linalg.lstsq", "solve": "torch.linalg.solve"}
+
+
+def of_layout(name: str, layout: str):
+    """A method that tensors of another layout have."""
+    def refuse(self, *args, **kwargs):
+        raise RuntimeError(f"{name} expected {layout} tensor layout but got {self.layout}: convert it by to_sparse() or to_sparse_csr() first")
+
+    refuse.__name__ = refuse.__qualname__ = name
+    attach(refuse)
+
+
+def removed(name: str, instead: str):
+    """A method that PyTorch removed."""
+    def refuse(self, *args, **kwargs):
+        raise RuntimeError(f"Tensor.{name} is removed from PyTorch: write {instead}, whose arguments and results may come in another order")
+
+    refuse.__name__ = refuse.__qualname__ = name
+    attach(refuse)
+
+
+def on_device(kind: str):
+    """A copy on a device of a kind that is not here."""
+    def move(self, *args, **kwargs):
+        return self.to(kind)
+
+    move.__name__ = move.__qualname__ = kind
+    move.__doc__ = f"A copy on a device of type {kind!r}, of which there is none: NoDeviceError."
+    attach(move)
+
+
+for _name in COO:
+    of_layout(_name, "sparse coordinate")
+for _name in COMPRESSED:
+    of_layout(_name, "sparse compressed")
+of_layout("values", "sparse")
+of_layout("to_padded_tensor", "nested")
+for _name, _instead in REMOVED.items():
+    removed(_name, _instead)
+for _name in ("xpu", "mtia", "ipu", "hpu"):
+    on_device(_name)
+for _name in ("is_xla", "is_ipu", "is_maia", "is_mtia", "is_hpu"):
+    setattr(Tensor, _name, False)
+Tensor.name = None  # of a Variable, long ago
+
+
+@attach
+def sparse_dim(self) -> int:
+    """How many dimensions are sparse: none."""
+    return 0
+
+
+@attach
+def dense_dim(self) -> int:
+    """How many dimensions are dense: all."""
+    return self.dim()
+
+
+@attach
+@property
+def output_nr(self) -> int:
+    """Which result of its operator the tensor is."""
+    return self._output
+
+
+@attach
+@property
+def volatile(self) -> bool:
+    """False: ``no_grad`` took its place."""
+    warn("volatile was removed (Variable.volatile is always False)")
+    return False
+
+
+@attach
+def is_distributed(self) -> bool:
+    """False: the elements are all here."""
+    return False
+
+
+@attach
+def record_stream(self, stream):
+    """Nothing to note: there are no streams."""
+
+
+@attach
+def dim_order(self, *, ambiguity_check=False) -> tuple:
+    """The dimensions, that of the largest stride first; RuntimeError with ``ambiguity_check`` where strides leave a choice.
+
+    >>> import rushlight as torch
+    >>> torch.empty(2, 3, 4).transpose(0, 2).dim_order()
+    (2, 1, 0)
+    """
+    strides = self.stride()
+    if ambiguity_check and len({s for s, n in zip(strides, self.shape) if n > 1}) < sum(n > 1 for n in self.shape):
+        raise RuntimeError(f"The tensor does not have unique dim order, or cannot map to exact one of the given memory formats: strides {strides} of sizes {tuple(self.shape)}")
+    return tuple(sorted(range(self.dim()), key=lambda d: -strides[d]))
+
+
+@attach
+def resize(self, *sizes):
+    """``reshape`` by an older name, for as many elements as there are."""
+    warn("non-inplace resize is deprecated: write reshape")
+    return OPS["reshape"](self, *sizes)
+
+
+@attach
+def resize_as(self, other):
+    """``reshape_as`` by an older name."""
+    return self.resize(tuple(other.shape))
+
+
+@attach
+def map2_(self, x, y, function):
+    """Sets every element to ``function(it, the element of x, the element of y)``, in place."""
+    from .exchange import to_numpy
+    mine, first, second = (to_numpy(t.expand(tuple(self.shape))) for t in (self, x, y))
+    for index in np.ndindex(mine.shape):
+        mine[index] = function(mine[index].item(), first[index].item(), second[index].item())
+    return self
+
+
+@attach
+def i0_(self):
+    """``i0`` in place."""
+    return self.copy_(OPS["special.i0"](self))
+
+
+@attach
+def polygamma_(self, n):
+    """``polygamma`` in place."""
+    return self.copy_(OPS["polygamma"](n, self))
+
+
+@attach
+def module_load(self, other, assign=False):
+    """What takes this tensor's place where a module loads ``other``: other itself with ``assign``, else this one with other's elements."""
+    if assign:
+        return other.detach()
+    return self.detach().copy_(other)
+
+
+legacy_contiguous_format = contiguous_format

@@ -1,0 +1,78 @@
+"""Questions about sizes, which may be symbols while a program is captured: answered for plain numbers, and for symbols by what capture knows."""
+from __future__ import annotations
+
+import enum
+
+from ...compat.absent import absent
+from ...core.expr import Expr
+
+__all__ = ["DimDynamic", "GuardOnDataDependentSymNode", "free_symbols", "guard_int", "guard_or_false", "guard_or_true", "guard_size_oblivious", "has_free_symbols",
+           "is_concrete_bool", "is_concrete_float", "is_concrete_int", "is_symbolic", "statically_known_false", "statically_known_true", "sym_and", "sym_eq", "sym_or"]
+globals().update(absent("torch.fx.experimental.symbolic_shapes", "capture keeps what it knows of sizes with its guards: see torch._dynamo.explain",
+                        "ShapeEnv StatelessSymbolicContext StatefulSymbolicContext SymbolicContext ConvertIntKey CallMethodKey"))
+
+
+class GuardOnDataDependentSymNode(RuntimeError):
+    """What PyTorch raises for a decision on a size that data decide; here such a decision ends the graph."""
+
+
+class DimDynamic(enum.Enum):
+    """How a size is treated: as a symbol, as a symbol if asked for, as a number."""
+
+    DYNAMIC, DUCK, STATIC, SIZE_LIKE_UNBACKED, INFER_STRIDE, OBLIVIOUS_SIZE = range(6)
+
+
+def is_symbolic(a) -> bool:
+    """Whether a size is a symbol."""
+    return isinstance(a, Expr)
+
+
+def is_concrete_int(a) -> bool:
+    """Whether a size is a number."""
+    return not isinstance(a, Expr)
+
+
+is_concrete_bool = is_concrete_float = is_concrete_int
+
+
+def guard_int(a) -> int:
+    """A size as a number: of a symbol, what it is now, on which the captured program then depends."""
+    return int(a)
+
+
+def guard_size_oblivious(expr) -> bool:
+    """The truth of a comparison of sizes."""
+    return bool(expr)
+
+
+guard_or_false = guard_or_true = statically_known_true = guard_size_oblivious
+
+
+def statically_known_false(expr) -> bool:
+    """Whether a comparison of sizes does not hold."""
+    return not expr
+
+
+def free_symbols(value) -> set:
+    """The symbols in a size."""
+    return {value} if isinstance(value, Expr) else set()
+
+
+def has_free_symbols(value) -> bool:
+    """Whether a size, or one of the sizes of a tensor, is a symbol."""
+    return any(map(is_symbolic, getattr(value, "shape", (value,))))
+
+
+def sym_eq(a, b) -> bool:
+    """Whether sizes are equal."""
+    return a == b
+
+
+def sym_and(first, *others):
+    """Whether all comparisons hold."""
+    return all((first, *others))
+
+
+def sym_or(first, *others):
+    """Whether one of the comparisons holds."""
+    return any((first, *others))
