@@ -1,4 +1,5 @@
 """PyTorch's ``torch._inductor`` names: the compiler, as a backend that other backends can call."""
+from ..core.later import later
 from . import compile_fx
 
 __all__ = ["compile_fx", "list_mode_options", "list_options"]
@@ -16,10 +17,4 @@ def list_options() -> list:
     return sorted([*INERT, "max_autotune"])
 
 
-def __getattr__(name):
-    """The settings are imported when they are first asked for."""
-    from importlib import import_module
-
-    if name == "config":
-        return import_module(".config", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = later(__name__)
