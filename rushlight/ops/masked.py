@@ -44,7 +44,7 @@ sum = reduction("sum", lambda dtype: 0, "The sum of elements where the mask hold
 prod = reduction("prod", lambda dtype: 1, "The product of elements where the mask holds.")
 amax = reduction("amax", lambda dtype: bound(dtype, False), "The largest of the elements where the mask holds.")
 amin = reduction("amin", lambda dtype: bound(dtype, True), "The smallest of the elements where the mask holds.")
-logsumexp = reduction("logsumexp", lambda dtype: -math.inf, "log(sum(exp(x))) of the elements where the mask holds.")
+logsumexp = reduction("logsumexp", lambda dtype: bound(dtype, False), "log(sum(exp(x))) of the elements where the mask holds.")
 
 
 def position(name, highest):
@@ -60,7 +60,8 @@ argmax, argmin = position("argmax", False), position("argmin", True)
 
 def running(name, neutral):
     def body(input, dim, *, dtype=None, mask=None):
-        return OPS[name](kept(converted(input, dtype), mask, neutral), dim)
+        x = converted(input, dtype)
+        return OPS[name](kept(x, mask, neutral), dim, dtype=None if x.dtype is bool_ else x.dtype)
     body.__name__, body.__doc__ = name, f"{name} with elements where the mask does not hold as {neutral}."
     return op(body, composite=True, namespace=NAMESPACE)
 

@@ -31,6 +31,13 @@ def test_positions_median_and_normalize():
     same(lambda lib, x, m: lib.masked.normalize(x, 2.0, 1, mask=m), x, MASK)
 
 
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "int64"])
+def test_whole_numbers_keep_their_dtype(dtype):
+    x, none = np.array([[1, 0, 5], [2, 7, 1]], dtype), np.array([[True, False, True], [False, False, False]])
+    same(lambda lib, x, m: [getattr(lib.masked, name)(x, 1, mask=m) for name in ("cumsum", "cumprod", "logsumexp")], x, none)
+    same(lambda lib, x, m: [getattr(lib.masked, name)(x, 1, mask=m) for name in ("sum", "prod", "amax")], x, none)
+
+
 def test_a_mask_of_numbers_is_refused():
     with pytest.raises(TypeError, match="tensor of bools"):
         rushlight.masked.sum(rushlight.ones(3), mask=rushlight.ones(3))
