@@ -1,0 +1,40 @@
+"""Images resampled, beside torch: bytes to the bit, other whole numbers refused."""
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import rushlight  # noqa: E402
+
+from .judge import arrays, same  # noqa: E402
+
+FORMS = [(mode, corners, smooth) for mode in ("bilinear", "bicubic") for corners in (False, True) for smooth in (False, True) if not (corners and smooth)]
+
+
+@pytest.mark.parametrize("mode, corners, smooth", FORMS)
+@pytest.mark.parametrize("shape, size", [((2, 3, 16, 16), (24, 9)), ((1, 2, 5, 7), (5, 20)), ((1, 1, 40, 33), (17, 13)), ((1, 4, 1, 6), (3, 2))])
+def test_bytes(mode, corners, smooth, shape, size):
+    image = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+    how = {"mode": mode, "align_corners": corners, "antialias": smooth}
+    same(lambda lib, x: lib.nn.functional.interpolate(x, size, **how), image, rtol=0, atol=0)
+    compiled = rushlight.compile(lambda x: rushlight.nn.functional.interpolate(x, size, **how))
+    np.testing.assert_array_equal(compiled(rushlight.tensor(image)).numpy(), torch.nn.functional.interpolate(torch.tensor(image), size, **how).numpy())
+
+
+def test_bytes_by_a_factor():
+    image = np.random.default_rng(1).integers(0, 256, (1, 3, 7, 9), np.uint8)
+    for mode in ("bilinear", "bicubic", "nearest", "nearest-exact"):
+        same(lambda lib, x: lib.nn.functional.interpolate(x, scale_factor=1.7, mode=mode), image, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("mode, corners, smooth", FORMS)
+def test_floats(mode, corners, smooth):
+    how = {"mode": mode, "align_corners": corners, "antialias": smooth}
+    same(lambda lib, x: lib.nn.functional.interpolate(x, (9, 4), **how), arrays((2, 3, 5, 6))[0])
+
+
+@pytest.mark.parametrize("dtype, mode, rank", [("int64", "bilinear", 2), ("int32", "bicubic", 2), ("uint8", "linear", 1), ("uint8", "trilinear", 3), ("bool", "bilinear", 2)])
+def test_whole_numbers_are_refused(dtype, mode, rank):
+    for library in (rushlight, torch):
+        with pytest.raises(NotImplementedError):
+            library.nn.functional.interpolate(library.ones(1, 1, *[4] * rank, dtype=getattr(library, dtype)), size=[3] * rank, mode=mode)
