@@ -192,6 +192,21 @@ def bound(dtype, highest):
     return limits.max if highest else limits.min
 
 
+def check_range(least, most, dtype):
+    """RuntimeError where numbers between two are beyond what an integer dtype holds; whole ones below 0 wrap around in an unsigned dtype.
+
+    >>> check_range(-1, 255, uint8), check_range(0.0, 1e9, int32)
+    (None, None)
+    """
+    if dtype.category != INTEGER:
+        return
+    limits = iinfo(dtype)
+    low = -limits.max if not dtype.is_signed and not isinstance(least, float) else limits.min
+    if not (low <= least and most <= limits.max):  # so that NaN is refused
+        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow: {most if low <= least else least} is not between {limits.min} and {limits.max}; "
+                           "choose a wider dtype, or clamp first")
+
+
 NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long", "int32": "Int", "int16": "Short",
          "int8": "Char", "uint8": "Byte", "bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
          **{d.name: d.name.replace("uint", "UInt").replace("float", "Float") for d in (*UNSIGNED, *BYTES)}}

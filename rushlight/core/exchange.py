@@ -302,10 +302,8 @@ def filled_from(array: np.ndarray, dtype) -> Tensor:
             view_memory(out, dtype.numpy)[...] = narrow(array.astype(np.float32), dtype)
         else:
             with np.errstate(all="ignore"):
-                if array.dtype.kind == "i" and dtype.category == dtypes.INTEGER and dtype is not int64:
-                    limits = np.iinfo(dtype.numpy)
-                    if array.min() < limits.min or array.max() > limits.max:
-                        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
+                if array.dtype.kind in "if" and dtype.category == dtypes.INTEGER and not (array.dtype.kind == "i" and dtype is int64):
+                    dtypes.check_range(array.min().item(), array.max().item(), dtype)
                 view_memory(out, dtype.numpy)[...] = array.real if array.dtype.kind == "c" and not dtype.is_complex else array
     return out
 

@@ -13,7 +13,7 @@ from ..core.kinds import P, layout_kept
 from ..core.meta import channels_last_strides
 from ..core.op import OPS, Scalar, op
 from ..core.tensor import Tensor, empty as empty_tensor
-from .promotion import as_dtype, real
+from .promotion import as_dtype, check_number, real
 from .shape import check_rank, sizes_of
 
 
@@ -62,6 +62,7 @@ def constant(size, value, dtype, device, requires_grad):
     dtype = dtype or dtypes.default_of(dtypes.category_of(value))
     if devices.placed(device).type == "meta":
         return finished(empty_tensor(size, dtype, device="meta"), requires_grad)
+    check_number(value, dtype)
     return finished(filled(value, size, dtype), requires_grad)
 
 
@@ -149,6 +150,7 @@ zeros_like, ones_like = like("zeros_like", 0), like("ones_like", 1)
 def full_like(input, fill_value, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None):
     """One value, in the shape and layout of input."""
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    check_number(value, dtype or input.dtype)
     return full_of(input, value, dtype, device, requires_grad, memory_format)
 
 

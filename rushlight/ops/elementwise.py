@@ -13,7 +13,7 @@ from ..core.op import OPS, Scalar, op, sample
 from ..core.results import named
 from ..core.tensor import Tensor
 from .prims import binary, primitive
-from .promotion import as_dtype, floating, is_number, promoted, result_dtype
+from .promotion import as_dtype, check_number, floating, is_number, promoted, result_dtype
 
 PAIR = (sample((3, 4), (3, 4)), sample((3, 4), (4,)), sample((2, 1, 3), (4, 1)), sample((3,), 2.5), sample((), (2, 3)))
 ONE = (sample((3, 4)), sample(()), sample((2, 0)))
@@ -510,6 +510,8 @@ def clamp(input, min=None, max=None):
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     dtype = result_dtype(*[v for v in (input, min, max) if v is not None])
     x = as_dtype(input, dtype)
+    check_number(min, dtype)
+    check_number(max, dtype)
     if min is not None:
         x = keep_gradient(P.maximum, P.lt, x, as_dtype(min, dtype))
     return x if max is None else keep_gradient(P.minimum, P.gt, x, as_dtype(max, dtype))
@@ -584,6 +586,8 @@ def where_(condition, input=None, other=None):
     if condition.dtype not in (bool_, uint8):
         raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {type_name(condition.dtype)}: compare it, as in condition != 0")
     x, y = promoted(input, other)
+    for number in (input, other):
+        check_number(number, result_dtype(x, y))
     if condition.dtype is uint8:
         warn("where received a uint8 condition tensor, which is deprecated: write condition.bool().")
     c = condition if condition.dtype is bool_ else P.ne(condition, 0)

@@ -15,7 +15,7 @@ from ..core.native import chosen, part, places, state
 from ..core.op import OPS, Scalar, op, rule
 from ..core.tensor import Tensor, attach, wrapped
 from .expanded import is_expanded, write_changes
-from .promotion import as_dtype, is_number
+from .promotion import as_dtype, check_number, is_number
 from .shape import index_basic
 
 INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
@@ -236,6 +236,7 @@ def index_put_(input, indices, values, accumulate=False):
 
 @attach
 def __setitem__(self, key, value):
+    check_number(value, self.dtype)
     target = part(self, key)
     if target is not None and type(value) in (int, float, bool):
         target.fill_(value)

@@ -3,8 +3,7 @@ from __future__ import annotations
 
 import math
 
-from ..core.dtypes import float32, float64, int64, uint8
-from ..core.expr import Expr, estimated
+from ..core.dtypes import int64, uint8
 from ..core.kinds import P
 from ..core.meta import product
 from ..core.op import OPS, op, rule, sample

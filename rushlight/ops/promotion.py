@@ -42,6 +42,12 @@ def real(value):
     return value if isinstance(value, Tensor) or hasattr(type(value), "category") else float(value)
 
 
+def check_number(value, dtype):
+    """RuntimeError for a Python number that a tensor is to hold and cannot."""
+    if type(value) in (int, float):
+        dtypes.check_range(value, value, dtype)
+
+
 def promoted(*values, floating=False, dtype=None):
     """The values in their common dtype; with ``floating``, integers become the default floating dtype.
 

@@ -9,7 +9,7 @@ from ..core.kinds import P
 from ..core.meta import broadcast, is_channels_last, is_one, product, reshaped_strides, same, span
 from ..core.op import OPS, op, sample
 from ..core.tensor import Tensor, wrapped
-from .promotion import promoted
+from .promotion import check_number, promoted
 
 
 def sizes_of(size):
@@ -624,6 +624,7 @@ def pad(input, pad, mode="constant", value=None):
         if size + a + b < 0:
             raise RuntimeError(f"The input size {size}, plus negative padding {a} and {b} resulted in a negative output size, which is invalid. Check dimension sizes.")
     if mode == "constant":
+        check_number(value, input.dtype)
         return P.pad(input, low=tuple(low), high=tuple(high), inner=(0,) * rank, value=value or 0)
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
