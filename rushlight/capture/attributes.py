@@ -211,6 +211,9 @@ class Attributes:
             return ContainerMethod(owner, name)
         return self.of_other(owner, name)
 
+    def of_IteratorValue(self, owner, name):
+        return ContainerMethod(owner, name) if name in ("__next__", "__iter__") else self.of_other(owner, name)
+
     def of_Function(self, owner, name):
         if name in owner.attributes:
             return owner.attributes[name]
@@ -346,6 +349,15 @@ class Attributes:
         self.guard(f"{name!r} not in {{0}}.__dict__", owner.source)
         if raw is not ABSENT:
             return self.bound(raw, owner, name, cls)
+        if cls.__getattr__ is not Module.__getattr__:
+            return self.fallback(owner, cls, name)
+        return self.part_of_network(owner, name)
+
+    def part_of_network(self, owner, name):
+        """A parameter, buffer or module of a module: what ``Module.__getattr__`` finds."""
+        if not isinstance(owner, Object):
+            return self.inline(self.as_function(self.from_python(Module.__getattr__)), [owner, Constant(name)], {})
+        place = owner.value.__dict__
         for where in PLACES:
             changed = self.wrapped.get(id(place.get(where)))
             if isinstance(changed, Mapping) and changed.changed:
@@ -355,9 +367,7 @@ class Attributes:
             if name in place.get(where, ()):
                 return self.wrap(place[where][name], owner.source.attribute(where, True).item(repr(name), True))
             self.guard(f"{name!r} not in {{0}}", owner.source.attribute(where, True))
-        if cls.__getattr__ is Module.__getattr__:
-            raise self.missing(owner, name)
-        return self.fallback(owner, cls, name)
+        raise self.missing(owner, name)
 
     def of_instance(self, owner, name):
         value, cls = owner.value, type(owner.value)

@@ -13,9 +13,11 @@ import itertools
 import logging
 import math
 import operator
+import re
 import sys
 import threading
 import types
+import weakref
 
 import numpy as np
 
@@ -141,6 +143,8 @@ class Calls:
             return self.call(self.attribute_now(arguments[0], name), list(map(self.from_python, more)), {k: self.from_python(v) for k, v in named.items()})
         if isinstance(target, (operator.attrgetter, operator.itemgetter)):
             return self.call_getter(target, arguments)
+        if type(target) is weakref.ref and function.source is not None:
+            return self.wrap(target(), Source(function.source, "()"))
         return self.call_instance(function, target, arguments, keywords)
 
     def settled(self, function) -> bool:
@@ -152,6 +156,8 @@ class Calls:
         found = self.class_attribute(type(target), "__call__")
         if isinstance(target, np.ufunc) and all(isinstance(self.force(a), Constant) for a in (*arguments, *keywords.values())):
             return self.fold(target, arguments, keywords)
+        if type(target) is type(np.prod) and target in NUMBERS_OF and len(arguments) == 1 and not keywords:
+            return self.fold(target, arguments)
         if found is None:
             raise Break("RB001", f"a call of a {type(target).__name__}")
         return self.call(found, [function, *arguments], keywords)
@@ -178,6 +184,8 @@ class Calls:
     def call_python_function(self, function, arguments, keywords):
         target = function.value
         module = target.__globals__.get("__name__") or ""
+        if target.__code__ is DISPATCH:
+            return self.dispatched(target, *map(self.known, arguments))
         if target in FRAMES:
             raise Break("RB008", f"{target.__name__}()", native=True)
         if target is APPLY:
@@ -208,6 +216,12 @@ class Calls:
         if type(found) not in PLAIN and not isinstance(found, IDENTITIES):
             raise Break("RB001", f"{target.__name__}()")
         self.guard(f"{self.constant_name(target)}() == {self.constant_name(found)}")
+        return self.from_python(found)
+
+    def dispatched(self, dispatch, cls):
+        """The function that ``functools.singledispatch`` chooses for a class."""
+        found = dispatch(cls)
+        self.guard(f"{self.constant_name(dispatch)}({self.constant_name(cls)}) is {self.constant_name(found)}")
         return self.from_python(found)
 
     def custom_function(self, function, arguments):
@@ -288,7 +302,7 @@ class Calls:
             return self.run_framework(function, arguments, keywords)
         numbers, shape = self.nested_numbers(options["data"])
         chosen = self.known(options["dtype"]) or default_of(max(category_of(v.hint if isinstance(v, Number) else v.value) for v in numbers))
-        filled = [self.run_framework(OPS["_filled"], [v, Constant(()), self.from_python(chosen)], {}) for v in numbers]
+        filled = [self.run_framework(OPS["_filled"], [self.run_time_number(v) if isinstance(v, Number) else v, Constant(()), self.from_python(chosen)], {}) for v in numbers]
         return self.run_framework(Tensor.view, [self.run_framework(OPS["stack"], [Sequence(list, filled)], {}), Constant(shape)], {})
 
     def nested_numbers(self, data):
@@ -368,6 +382,8 @@ class Calls:
             return Mapping({self.key(k): default for k in self.expanded(arguments[0])})
         if target in COMPARED:
             return self.compare(COMPARED[target], *arguments)
+        if target in SPELLED:
+            return SPELLED[target](self, *arguments)
         if target in FOLDED:
             method = arguments and self.method(self.force(arguments[0]), f"__{name}__")
             if method:
@@ -376,10 +392,17 @@ class Calls:
                 return self.run_framework(target, arguments, keywords)
             if target in OPERATORS:
                 return self.binary(OPERATORS[target], *arguments)
-            return self.computed_by(target, arguments) if not keywords and self.vary(arguments) else self.fold(target, arguments, keywords)
+            if not keywords and self.vary(arguments):
+                return self.computed_by(target, arguments)
+            return self.fold(target, list(map(self.listed_once, arguments)), keywords)
         if isinstance(owner, type) and name in ("fromkeys", "fromhex", "from_bytes", "maketrans"):
             return self.fold(target, arguments, keywords)
         raise Break("RB009" if name in OUTPUT else "RB001", f"{name}()")
+
+    def listed_once(self, value):
+        """An iterator that builtin code would run through as the list of its items."""
+        value = self.force(value)
+        return Sequence(list, self.expanded(value)) if isinstance(value, (GeneratorValue, IteratorValue)) else value
 
     def call_descriptor(self, target, arguments, keywords):
         """A method of a builtin class, called through the class or ``super()``."""
@@ -412,7 +435,7 @@ class Calls:
             return self.wrap(dict.__getitem__(owner.value, key), Source(None, f"dict.__getitem__({owner.source}, {self.literal(key)})"))
         elif isinstance(owner, TensorValue):
             return self.run_framework(target, arguments, keywords)
-        elif isinstance(owner, Object) and isinstance(owner.value, NUMBERS_AND_TEXT):
+        elif isinstance(owner, Object) and isinstance(owner.value, (*NUMBERS_AND_TEXT, re.Pattern, re.Match)):
             return self.fold(target, arguments, keywords)
         raise Break("RB001", f"{target.__objclass__.__name__}.{name}()")
 
@@ -470,6 +493,8 @@ class Calls:
         if cls is types.MethodType:
             return Method(*arguments)
         if cls in GETTERS:
+            return self.fold(cls, arguments, keywords)
+        if issubclass(cls, np.generic):
             return self.fold(cls, arguments, keywords)
         if cls in VALUES:
             return self.run_framework(cls, arguments, keywords)
@@ -694,7 +719,8 @@ class Calls:
                 text = self.fold(function, [ExceptionValue(base, value.arguments)]).value
                 return Constant(text if function is str else text.replace(base.__name__, value.cls.__name__, 1))
         cls = value.cls if isinstance(value, ExceptionValue) else self.user_class(value)
-        for name in (("__str__", "__repr__") if function is str else ("__repr__",)):
+        own = cls and function is str and static(cls, "__str__") is not object.__str__
+        for name in (("__str__",) if own else ("__repr__",)):
             found = cls and self.class_attribute(cls, name)
             if found:
                 return self.call(found, [value], {})
@@ -794,6 +820,10 @@ def bound(function: Function, arguments, keywords) -> dict:
     return variables
 
 
+DISPATCH = functools.singledispatch(len).dispatch.__code__
+NUMBERS_OF = (np.prod, np.sum, np.mean, np.max, np.min, np.round, np.ndim, np.size)  # functions of NumPy that make one number of a list
+SPELLED = {operator.getitem: lambda self, owner, index: self.subscript(owner, index), operator.truth: Calls.builtin_bool,
+           operator.contains: lambda self, owner, item: self.contains(owner, item), operator.not_: lambda self, value: Constant(not self.truth(value))}
 COMPARED = {operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">="}
 OPERATORS = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.floordiv: "//", operator.mod: "%", operator.matmul: "@"}
 HANDLERS = {getattr(builtins, name.removeprefix("builtin_")): method for name, method in vars(Calls).items()
@@ -810,6 +840,7 @@ HANDLERS[sys.exc_info], HANDLERS[sys.exception] = Calls.exception_info, Calls.ex
 HANDLERS[polyfills.check_plain] = Calls.check_plain
 HANDLERS[copy.copy] = lambda self, value: self.call_python(polyfills.copied, [value])
 HANDLERS[copy.deepcopy] = lambda self, value, memo=Constant(None): self.call_python(polyfills.deeply_copied, [value, memo])
+HANDLERS[Module.__getattr__] = lambda self, owner, name: self.part_of_network(self.force(owner), self.known(name))
 HANDLERS[Parameter], HANDLERS[changed] = Calls.new_parameter, Calls.module_changed
 for _function in (importlib.util.find_spec, importlib.import_module, importlib.metadata.version, importlib.metadata.metadata, importlib.metadata.distribution,
                   importlib.metadata.packages_distributions):  # what is installed does not change

@@ -4,6 +4,7 @@ from __future__ import annotations
 import collections
 import enum
 import operator
+import re
 import types
 
 from ..core.meta import Size
@@ -19,7 +20,7 @@ DICTS = (dict, collections.OrderedDict, collections.defaultdict)
 
 
 BINARY = {"|": operator.or_, "&": operator.and_, "-": operator.sub, "^": operator.xor}
-FAMILIES = {Sequence: "list", View: "view", Mapping: "dict", SetValue: "set", GeneratorValue: "generator"}  # the prefix of the methods of each
+FAMILIES = {Sequence: "list", View: "view", Mapping: "dict", SetValue: "set", GeneratorValue: "generator", IteratorValue: "iterator"}  # the prefix of the methods of each
 
 
 def raised(cls, *arguments):
@@ -127,7 +128,7 @@ class Containers:
             return self.run_framework(type(owner.fake).__getitem__, [owner, index], {})
         if isinstance(owner, Object) and type(owner.value).__module__ == "typing":
             return self.from_python(owner.value[self.known(index)])
-        if isinstance(owner, (Object, Instance)):
+        if isinstance(owner, (Object, Instance)) and self.class_of(owner) is not re.Match:
             found = self.class_attribute(self.class_of(owner), "__getitem__")
             if found:
                 return self.call(found, [owner, index], {})
@@ -825,6 +826,12 @@ class Containers:
             return None
         iterator.position += 1
         return self.item(iterator.sequence, iterator.position - 1)
+
+    def iterator_next(self, owner):
+        return self.next(owner)
+
+    def iterator_iter(self, owner):
+        return owner
 
     def next(self, iterator, default=None):
         """``next(iterator[, default])``; None if a frame was pushed."""

@@ -572,7 +572,7 @@ def immutable(value) -> bool:
     """Whether an object's identity says all about it: enum members, layouts, memory formats."""
     import enum
     kind = type(value)
-    if isinstance(value, (enum.Enum, types.UnionType, types.GenericAlias, re.Pattern)) or kind.__module__ == "typing":
+    if isinstance(value, (enum.Enum, types.UnionType, types.GenericAlias, re.Pattern, re.Match)) or kind.__module__ == "typing":
         return True
     return kind.__module__ == f"{FRAMEWORK}.core.convert" or value is NotImplemented
 

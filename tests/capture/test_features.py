@@ -8,7 +8,7 @@ import pytest
 import rushlight as torch
 
 from .compare import shown
-from .features import (breaks, containers, control, data, errors, functions, leaves, networks, objects, output, tensors,  # noqa: F401  (they fill the table)
+from .features import (breaks, containers, control, data, errors, functions, leaves, library, networks, objects, output, tensors,  # noqa: F401  (they fill the table)
                        texts)
 from .features.table import CASES
 

@@ -1,0 +1,170 @@
+"""The standard library as models use it: patterns, weak references, dispatch by class, operators as functions, modules with ``__getattr__``."""
+import enum
+import functools
+import itertools
+import math
+import operator
+import re
+import weakref
+
+import numpy as np
+
+import rushlight as torch
+
+from .table import case
+
+ROW = torch.nn.ModuleList([torch.nn.Identity(), torch.nn.ReLU()])
+PATTERN = re.compile(r"layer\.(\d+)\.(?P<part>\w+)")
+
+
+@case()
+def patterns(x):
+    found = PATTERN.match("layer.3.attention")
+    names = re.findall(r"\w+|\(|\)", "b (h d)")
+    return x * int(found.group(1)), found["part"], found.groupdict(), names, re.sub(r"\d", "N", "a1b2"), PATTERN.match("other") is None, re.split(r"[ ,]+", "a, b c")
+
+
+@case()
+def a_rearrangement_written_as_text(x, text="b (h d) -> b h d", h=2):
+    left, right = text.split("->")
+    sizes, at, group = {}, 0, None
+    x = x.view(2, 2)
+    for token in re.findall(r"\w+|\(|\)", left):
+        if token == "(":
+            group = []
+        elif token == ")":
+            rest = x.shape[at] // math.prod(h for name in group if name == "h")
+            sizes.update((name, h if name == "h" else rest) for name in group)
+            at, group = at + 1, None
+        elif group is not None:
+            group.append(token)
+        else:
+            sizes[token], at = x.shape[at], at + 1
+    return x.reshape([sizes[name] for name in right.split()])
+
+
+class Holder:
+    def __init__(self, value):
+        self.value = value
+
+
+HELD = Holder(3)
+REFERENCE = weakref.ref(HELD)
+
+
+@case()
+def weak_reference(x):
+    return x * REFERENCE().value
+
+
+@functools.singledispatch
+def doubled(value):
+    return str(value)
+
+
+@doubled.register
+def _(value: int):
+    return value * 2
+
+
+@doubled.register(list)
+def _(value):
+    return [doubled(v) for v in value]
+
+
+@case()
+def function_chosen_by_class(x):
+    return x * doubled(3), doubled([1, "a"]), doubled(2.5)
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Name(str, enum.Enum):
+    RELU = "relu"
+
+
+@case()
+def texts_of_members(x):
+    return x, str(Level.LOW), repr(Level.HIGH), f"{Level.LOW}", str(Name.RELU), Name.RELU == "relu", Level.LOW + 1
+
+
+@case()
+def operators_as_functions(x):
+    return (operator.getitem([x, 1], 1), operator.contains([1, 2], 2), operator.not_([]), operator.truth([x]), operator.concat([1], [2]),
+            functools.reduce(operator.add, [x, x, 1]), operator.getitem(x, 0))
+
+
+@case()
+def next_as_a_method(x):
+    numbers = iter([1, 2])
+    return x * numbers.__next__(), next(numbers), numbers.__iter__() is numbers
+
+
+@case()
+def generators_given_to_builtin_functions(x):
+    return x * math.prod(k for k in (2, 3)), math.fsum(map(float, [1, 2])), math.gcd(*itertools.repeat(6, 2)), "-".join(str(k) for k in range(3))
+
+
+@case()
+def numbers_of_numpy(x):
+    return x * float(np.prod([2, 3])) + np.float32(2), np.log2(8), int(np.ceil(2.5)), int(np.sum((1, 2)))
+
+
+class Forwarding(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 4)
+        self.asked = "no"
+
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("inner"), name)
+
+    def forward(self, x):
+        return self.inner.in_features * x + self.weight[0] + self.out_features
+
+
+class Renaming(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(4))
+
+    def __getattr__(self, name):
+        return super().__getattr__(name) * 2 if name == "weight" else super().__getattr__(name)
+
+    def forward(self, x):
+        return x * self.weight, hasattr(self, "nothing")
+
+
+torch.manual_seed(0)
+FORWARDING, RENAMING = Forwarding(), Renaming()
+
+
+@case()
+def module_that_forwards_attributes(x):
+    return FORWARDING(x).detach()
+
+
+@case()
+def module_that_changes_what_it_holds(x):
+    return RENAMING(x)
+
+
+@case()
+def slices_made_by_a_call(x):
+    return x[slice(1, 3)], [1, 2, 3][slice(None, 2)]
+
+
+@case(given=lambda: (0.5, 3))
+def numbers_of_the_caller_in_a_tensor(x, rate, count):
+    return torch.tensor([rate, count]), torch.tensor([[count], [1]]), torch.as_tensor(rate) * x
+
+
+@case()
+def numbers_that_data_decide_in_a_tensor(x):
+    return torch.tensor([row.sum().item() for row in x.view(2, 2)]), torch.tensor((x > 0).sum().item())
