@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 from ..core.native import Tensor
-from ..core.pytree import tree_leaves, tree_map
+from ..core.op import OPS
+from ..core.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from ..transforms.batch import differs
 
 __all__ = ["cond"]
 
@@ -11,7 +13,8 @@ def cond(pred, true_fn, false_fn, operands=()):
     """``true_fn(*operands)`` where ``pred`` (a bool, or a tensor of one element) holds, else ``false_fn(*operands)``.
 
     In compiled code both functions become programs, one of which runs: no break.  They have no effects, and give trees of tensors of
-    the same shapes and dtypes; what is differentiated is what ran.  RuntimeError for other arguments.
+    the same shapes and dtypes; what is differentiated is what ran.  Under ``vmap``, where each example has its own ``pred``, both run.
+    RuntimeError for other arguments.
 
     >>> import rushlight as torch
     >>> f = torch.compile(lambda x: torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,)), fullgraph=True)
@@ -26,7 +29,18 @@ def cond(pred, true_fn, false_fn, operands=()):
         raise RuntimeError("Expect both branches to be callable.")
     if not isinstance(operands, (tuple, list)) or not all(isinstance(leaf, (Tensor, int)) for leaf in tree_leaves(operands)):
         raise RuntimeError(f"Expect operands to be a tuple of possibly nested dict/list/tuple that only consists of tensor leaves, but got {operands}.")
+    if differs(pred):
+        return selected(pred, true_fn(*operands), false_fn(*operands))
     return unshared((true_fn if pred else false_fn)(*operands), operands)
+
+
+def selected(pred, yes, no):
+    """Of two trees of tensors, nested alike, for each example of a vmap the one that it chooses.  RuntimeError where they are not alike."""
+    first, spec = tree_flatten(yes)
+    second, other = tree_flatten(no)
+    if spec != other:
+        raise RuntimeError(f"Expected true_fn and false_fn to give trees nested alike, but got {spec} and {other}.")
+    return tree_unflatten([OPS["where"](pred, a, b) for a, b in zip(first, second)], spec)
 
 
 def unshared(results, given):

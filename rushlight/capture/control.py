@@ -4,10 +4,13 @@ from __future__ import annotations
 from .._higher_order_ops.cond import cond
 from .._higher_order_ops.scan import steps
 from .._higher_order_ops.while_loop import while_loop
+from ..core.exchange import tensor
 from ..core.native import Tensor, state
 from ..core.op import OPS
 from ..eager.plan import NUMBER_METAS
 from ..graph.graph import Graph, Node
+from ..transforms.batch import differs
+from . import polyfills
 from .errors import Break, Raised
 from .readings import REQUIRE, Reading, in_stages
 from .record import expressions_in
@@ -40,8 +43,14 @@ class Flow(Reading):
     parts: tuple = ()
 
     def __init__(self, name, programs):
-        super().__init__(name, lambda *values: self.apply(programs, *values))
+        super().__init__(name, self.run)
         self.programs = programs
+
+    def run(self, *values):
+        return self.apply(self.programs, *values)
+
+    def __getstate__(self):
+        return {**vars(self), "programs": ()}  # who saves it has them as modules
 
 
 class Chosen(Flow):
@@ -102,6 +111,8 @@ class Control:
         if not right or not self.unknown(pred) and not (isinstance(pred, TensorValue) and pred.fake.numel() == 1):
             return self.inline(self.as_function(self.from_python(cond)), [pred, true_fn, false_fn, operands], {})
         given = self.items_of(operands)
+        if isinstance(pred, TensorValue) and differs(pred.fake):
+            return self.selected(pred, *(self.now(function, list(given)) for function in (true_fn, false_fn)))
         condition = self.recorder.lowered(self.operand(pred) if self.unknown(pred) else self.recorder.entered(pred.fake))
         bodies = [self.followed(function, given) for function in (true_fn, false_fn)]
         self.agree(bodies[0].spec, bodies[1].spec, *bodies)
@@ -109,11 +120,23 @@ class Control:
         programs, arguments, _ = self.programs(bodies, [])
         return self.resulting(Chosen("cond", programs), (condition, *arguments), bodies, bodies[0].metas, grad, bodies[0].spec)
 
+    def selected(self, pred, yes, no):
+        """Of two trees of tensors, for each example of a vmap the one that it chooses."""
+        first, second = [], []
+        spec = self.flattened(yes, first)
+        if spec != self.flattened(no, second):
+            raise Break("RB007", "a choice between trees that are nested differently")
+        return self.tree_of(spec, iter([self.run_framework(OPS["where"], [pred, a, b], {}) for a, b in zip(first, second)]))
+
     def while_loop(self, cond_fn, body_fn, carried_inputs, additional_inputs=None):
         """``while_loop``: of values that gradients reach in a later round, so they do from the first."""
         if not all(self.builtin_callable(f).value for f in (cond_fn, body_fn)):
             return self.inline(self.as_function(self.from_python(while_loop)), [cond_fn, body_fn, carried_inputs], {})
         more = self.expanded(additional_inputs) if additional_inputs is not None else []
+        numbers = {k: self.class_of(v) for k, v in enumerate(map(self.force, self.expanded(carried_inputs))) if self.class_of(v) in (int, float)}
+        if numbers:
+            given = [cond_fn, body_fn, carried_inputs, Sequence(tuple, more), self.from_python(numbers)]
+            return self.now(self.from_python(polyfills.loop_with_numbers), [self.from_python(while_loop), self.from_python(tensor), *given])
         spec, carried = self.carried(Sequence(tuple, self.expanded(carried_inputs)))
         flags = [v.fake._needs_grad for v in carried]
         while True:

@@ -6,6 +6,10 @@ import itertools
 import operator
 from collections import namedtuple  # noqa: F401  (for the functions below)
 
+from ..core.dtypes import float64, int64
+
+DTYPES = {int: int64, float: float64}
+
 
 def instantiate(cls, new, init, args, kwargs):
     made = new(cls, *args, **kwargs)
@@ -33,6 +37,28 @@ def sum_(iterable, start=0):
     for x in iterable:
         total = total + x
     return total
+
+
+def loop_with_numbers(loop, tensor, cond_fn, body_fn, carried, more, numbers):
+    """``while_loop`` of values of which some are ``numbers``, by place: the loop carries these as tensors."""
+    def as_tensors(values):
+        return tuple([tensor(v, dtype=DTYPES[numbers[k]]) if k in numbers else v for k, v in enumerate(values)])
+
+    def as_given(values):
+        return tuple([v.item() if k in numbers else v for k, v in enumerate(values)])
+
+    def test(*values):
+        found = cond_fn(*as_given(values))
+        return tensor(found) if isinstance(found, bool) else found
+
+    def body(*values):
+        found = body_fn(*as_given(values))
+        for k, kind in numbers.items():
+            if type(found[k]) is not kind:
+                raise TypeError(f"the number carried at place {k} becomes a {type(found[k]).__name__}")
+        return as_tensors(found)
+
+    return as_given(loop(test, body, as_tensors(carried), more))
 
 
 def map_(function, *iterables):

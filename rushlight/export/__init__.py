@@ -84,7 +84,7 @@ class Exporting:
         state = {k: v for k, v in self.state.items() if k in persistent}
         self.constants.update((k, v) for k, v in self.state.items() if k not in persistent)
         signature = ExportGraphSignature(specs, [OutputSpec(OutputKind.USER_OUTPUT, self.argument(n)) for n in graph.output_node().args[0]])
-        module = GraphModule({}, graph, "GraphModule")
+        module = GraphModule(self.found.module, graph, "GraphModule")
         return ExportedProgram(module, signature, state, self.constants, self.in_spec, self.found.spec, self.expected, (self.args, self.kwargs))
 
     @staticmethod

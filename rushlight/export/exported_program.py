@@ -131,7 +131,8 @@ class ExportedProgram:
             values[node] = graph.placeholder(node.target) if spec.kind is InputKind.USER_INPUT else graph.get_attr(spec.target)
         graph.output(graph.graph_copy(self.graph, values))
         graph.set_codegen(Nested(self.out_spec))
-        made = ExportedModule({**self.constants, **self.state_dict}, graph, "ExportedModule")
+        flows = {node.target: self.graph_module.get_submodule(node.target) for node in self.graph.find_nodes(op="call_module")}
+        made = ExportedModule({**self.constants, **self.state_dict, **flows}, graph, "ExportedModule")
         for name in ("in_spec", "out_spec", "expected"):
             object.__setattr__(made, name, getattr(self, name))
         return made

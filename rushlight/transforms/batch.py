@@ -35,6 +35,15 @@ class Unreadable(RuntimeError):
     """The elements of a tensor asked for, which differ from example to example."""
 
 
+def differs(value) -> bool:
+    """Whether a value is a tensor of which each example of a vmap has its own."""
+    while isinstance(value, Wrapped):
+        if isinstance(value, Batched):
+            return True
+        value = value.value
+    return False
+
+
 def unreadable(name):
     """A method that reads elements, of which each example has its own."""
     def read(self, *args, **kwargs):

@@ -195,3 +195,36 @@ def test_a_users_backend_sees_the_functions():
     x, w = r(4, 3), r(3, 3)
     assert torch.allclose(compiled(x, w), branches(x, w))
     assert "cond" in str(seen[0].graph)
+
+
+def test_a_choice_for_each_example_of_a_batch():
+    def f(v):
+        return torch.func.vmap(lambda a: torch.cond(a > 0, lambda a: (a.sin(), a * 2), lambda a: (a.cos(), a), (a,)))(v)
+
+    v = torch.arange(-2.0, 3.0)
+    wanted = torch.where(v > 0, v.sin(), v.cos()), torch.where(v > 0, v * 2, v)
+    for run in (f, torch.compile(f, fullgraph=True)):
+        for got, one in zip(run(v), wanted):
+            assert torch.allclose(got, one)
+    slopes = torch.func.vmap(torch.func.grad(lambda a: torch.cond(a > 0, lambda a: a * a, lambda a: -a, (a,))))(v)
+    assert slopes.tolist() == [-1.0, -1.0, -1.0, 2.0, 4.0]
+    with pytest.raises(RuntimeError, match="nested alike"):
+        torch.func.vmap(lambda a: torch.cond(a > 0, lambda a: (a,), lambda a: a, (a,)))(v)
+
+
+def test_loops_carry_numbers():
+    def f(x, limit):
+        return torch.while_loop(lambda n, s, x: n < limit, lambda n, s, x: (n + 2, s * 0.5, x + n * s), (0, 1.0, x))
+
+    compiled, x = torch.compile(f, fullgraph=True), torch.ones(3)
+    for limit in (5, 7, 8, 0):
+        wanted, got = f(x, limit), compiled(x, limit)
+        assert got[:2] == wanted[:2] and torch.equal(got[2], wanted[2])
+    assert compiled.owner.stats.segments <= 3  # 0 ends the loop before it begins
+
+
+def test_a_number_that_becomes_another_kind_is_not_carried():
+    def f(x):
+        return torch.while_loop(lambda n, x: n < 2, lambda n, x: (n + 0.5, x * 2), (0, x))
+
+    assert torch.compile(f)(torch.ones(2))[0] == f(torch.ones(2))[0] == 2.0
