@@ -234,24 +234,36 @@ def lookup_backend(compiler_fn):
     return compile_fx
 
 
-def mark_dynamic(tensor, index=None, *, min=None, max=None, **_):
-    """Says that sizes of a tensor (all, or those of some dimensions) vary from call to call."""
-    chosen = range(tensor.dim()) if index is None else (index,) if isinstance(index, int) else index
-    tensor._dynamic_sizes = frozenset(getattr(tensor, "_dynamic_sizes", ())) | {k % tensor.dim() for k in chosen}
+def mark_dynamic(tensor, index=None, *, min=None, max=None, hint_override=None, specialize_on=None):
+    """Says that sizes of a tensor (all, or those of some dimensions) vary from call to call, between ``min`` and ``max``.
+
+    Capture raises ConstraintViolationError where the program then needs one size, or a size is out of bounds.
+
+    >>> import rushlight as torch
+    >>> x = torch.ones(4)
+    >>> torch._dynamo.mark_dynamic(x, 0)
+    >>> torch.compile(lambda x: x + x.shape[0])(x)
+    tensor([5., 5., 5., 5.])
+    """
+    from .capture.promises import Promise, promise
+    promise(tensor, index, Promise(min, max, True))
 
 
-maybe_mark_dynamic = mark_dynamic
+def maybe_mark_dynamic(tensor, index=None):
+    """As ``mark_dynamic``, but what the program decides by such a size is guarded, and captured again where it comes out otherwise."""
+    from .capture.promises import Promise, promise
+    promise(tensor, index, Promise(None, None, False))
 
 
 def mark_unbacked(tensor, index=None, **_):
-    """As ``mark_dynamic``: what is decided by such a size is guarded, and captured again where it comes out otherwise."""
-    mark_dynamic(tensor, index)
+    """As ``maybe_mark_dynamic``."""
+    maybe_mark_dynamic(tensor, index)
 
 
 def mark_static(tensor, index=None):
-    """Takes back ``mark_dynamic``: sizes are assumed to stay."""
-    chosen = range(tensor.dim()) if index is None else (index,) if isinstance(index, int) else index
-    tensor._dynamic_sizes = frozenset(getattr(tensor, "_dynamic_sizes", ())) - {k % tensor.dim() for k in chosen}
+    """Says that sizes of a tensor stay, also under ``dynamic=True``: another size is captured by itself."""
+    from .capture.promises import keep
+    keep(tensor, index)
 
 
 def cudagraph_mark_step_begin():

@@ -14,6 +14,7 @@ from ..core.random import default_generator
 from ..graph.graph import nodes_in
 from ..nn.parameter import Parameter
 from .arithmetic import INPLACE
+from . import promises
 from .attributes import DELETED, is_framework
 from .errors import Again, Break
 from .guards import Described, guard_function
@@ -39,8 +40,9 @@ class Place(collections.namedtuple("Place", "code offset locals cells stack disc
 class Segment:
     """Compiled code from an entry to the next break: ``guard(V)`` says whether it applies, ``run(V, P)`` runs it."""
 
-    def __init__(self, guard, arming, run, graph, guards, source, roots):
+    def __init__(self, guard, arming, run, graph, guards, source, roots, varying):
         self.guard, self.arming, self.run, self.graph, self.guards, self.source = guard, arming, run, graph, guards, source
+        self.varying = varying  # text of a size that was said to vary -> whether it may
         self.roots = [(int(str(place)[2:-1]), module) for place, module in roots if str(place).startswith("V")]
 
     def concerns(self, values) -> bool:
@@ -638,6 +640,7 @@ def kept(guards, machine) -> list:
 
 def write_segment(machine, ending) -> Segment:
     """The Segment of what a machine captured."""
+    varying = promises.checked(machine)
     writer = Writer(machine)
     last = writer.finish(ending)
     effects = [*map(writer.deferred, machine.notes), *writer.effects()]
@@ -659,4 +662,4 @@ def write_segment(machine, ending) -> Segment:
     exec(compile(source, "<capture>", "exec"), namespace)
     guards = kept(list(machine.guards.values()), machine)
     guard, arming = guard_function(guards, *fetched, names)
-    return Segment(guard, arming, namespace["run"], compiled, guards, source, machine.roots)
+    return Segment(guard, arming, namespace["run"], compiled, guards, source, machine.roots, varying)

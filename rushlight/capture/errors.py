@@ -54,6 +54,30 @@ class CaptureError(RuntimeError):
     """``fullgraph=True`` and the function does not fit one graph; names the reason, the line and the remedy."""
 
 
+class RecompileLimitError(CaptureError):
+    """A function was captured as often as ``recompile_limit`` allows, and ``fail_on_recompile_limit_hit`` makes that an error."""
+
+
+class ConstraintViolationError(RuntimeError):
+    """The program fixes a size that was said to vary."""
+
+
+class UserError(CaptureError):
+    """What was asked of an export cannot be had of the program."""
+
+
+class UnknownBackend(ValueError, RuntimeError):
+    """There is no backend of this name."""
+
+
+class BackendFailed(RuntimeError):
+    """A user's backend raised: ``inner_exception``."""
+
+    def __init__(self, backend, error):
+        super().__init__(f"backend={getattr(backend, '__name__', str(backend))!r} raised:\n{type(error).__name__}: {error}")
+        self.backend_name, self.inner_exception = getattr(backend, "__name__", str(backend)), error
+
+
 class GraphBreak:
     """A place where capture stopped: reason, file, line, remedy."""
 

@@ -18,6 +18,7 @@ from .bytecode import COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
 from .emit import Place, write_segment
 from .errors import Again, CaptureError
 from .machine import Machine
+from .promises import promises_of, still
 
 guards_log, breaks_log, recompiles_log, graph_log = logger("guards"), logger("graph_breaks"), logger("recompiles"), logger("output")
 
@@ -56,10 +57,11 @@ class Entry:
         if source.covered or self.owner.dynamic is False or not tensor._meta.contiguous or type(tensor) is state.parameter:
             return frozenset()
         before, self.shapes[text] = self.shapes.get(text, shape), shape
-        moved = self.moving.setdefault(text, set(getattr(tensor, "_dynamic_sizes", ())))
+        moved = self.moving.setdefault(text, set())
+        moved.update(promises_of(tensor))
         if len(before) == len(shape):
             moved.update(k for k, (a, b) in enumerate(zip(before, shape)) if a != b)
-        return frozenset(k for k, size in enumerate(shape) if size > 1 and (self.owner.dynamic or k in moved))
+        return frozenset(k for k, size in enumerate(shape) if size > 1 and (self.owner.dynamic or k in moved)) - still(tensor)
 
     def capture(self, values):
         """A segment for these values; remembered."""

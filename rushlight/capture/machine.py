@@ -27,6 +27,7 @@ from .guards import Guard, TensorCheck
 from .hooks import Hooks
 from .instructions import Instructions
 from .output import Output
+from .promises import promises_of
 from .readings import Assumptions, Reading
 from .reals import Real
 from .record import Fake, Recorder
@@ -77,6 +78,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
         self.entered: dict = {}  # text of a number -> the Fake that stands for it in the graph
         self.stream, self.drawn = None, 0  # seed and position in the random stream, and how many blocks are drawn
         self.facts, self.symbols = Assumptions(), {}  # what is assumed of varying ints; symbol -> text that computes it
+        self.promised: dict = {}  # text of a size -> (the size, what users promised of it)
         self.roots: list = []  # (source, module) of modules that are values of the entry
         self.real: dict = {}  # graph input node -> the tensor it stands for now
         self.checks: dict = {}  # graph input node -> TensorCheck
@@ -211,7 +213,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
             raise Break("RB014", f"{type(value).__name__}")
         self.guard(f"type({{0}}) is {self.constant_name(type(value))} and {{0}}._needs_grad == {value._needs_grad}", source)
         free = self.entry.free_sizes(source, value) if "static" not in self.rules else frozenset()
-        fake = self.recorder.input(self.symbolic(value._meta, free, source), value._needs_grad, type(value))
+        fake = self.recorder.input(self.symbolic(value._meta, free, source, promises_of(value)), value._needs_grad, type(value))
         node = fake.node
         self.graph_inputs[node], self.real[node] = (str(source), source), value
         check = self.checks[node] = TensorCheck(value._meta, free)
@@ -221,11 +223,21 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
         made.real = value
         return made
 
-    def symbolic(self, meta, free, source):
+    def symbolic(self, meta, free, source, promises):
         """The metadata with a symbol for each size that varies."""
         if not free:
             return meta
-        return Meta.of([self.symbol(size, f"{source}.shape[{k}]", 2) if k in free else size for k, size in enumerate(meta.shape)], meta.dtype, meta.device)
+        return Meta.of([self.free_size(size, f"{source}.shape[{k}]", promises.get(k)) if k in free else size for k, size in enumerate(meta.shape)], meta.dtype, meta.device)
+
+    def free_size(self, size, text, promise):
+        """A symbol for a size, within the bounds that were promised for it."""
+        made = self.symbol(size, text, 2)
+        if promise is not None:
+            self.promised[text] = made, promise
+            bounds = [str(promise.low)] * (promise.low is not None), [str(promise.high)] * (promise.high is not None)
+            if any(bounds):
+                self.guard(" <= ".join([*bounds[0], text, *bounds[1]]))
+        return made
 
     def symbol(self, value, text, low):
         """A new symbol for an int that ``text`` computes; a multiple of a new symbol, where it is to be taken as one."""

@@ -1,13 +1,15 @@
 """Programs without the Python around them: ``export(module, args)``; PyTorch's ``torch.export``."""
 from __future__ import annotations
 
+from ..capture.errors import ConstraintViolationError, UserError
+from ..capture.promises import promises_of
 from ..core.native import Tensor
 from ..core.pytree import tree_flatten
 from ..fx import GraphModule
 from ..fx.convert import draw
 from ..nn import Module, Parameter
-from .capturing import captured
-from .dims import Dim, dims, varying
+from .capturing import Untouched, captured
+from .dims import Dim, dims, promised, varying
 from .exported_program import ExportedModule, ExportedProgram
 from .graph_signature import (ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument)
 
@@ -55,16 +57,21 @@ class Exporting:
         self.mod, self.args, self.kwargs = mod, args, kwargs
         self.leaves, self.in_spec = tree_flatten((args, kwargs))
         self.expected = self.expectations(*for_signature(mod, args, kwargs, dynamic_shapes))
-        marked = [leaf for leaf, (_, _, free) in zip(self.leaves, self.expected) if isinstance(leaf, Tensor) and free]
-        self.marks = [(leaf, getattr(leaf, "_dynamic_sizes", None)) for leaf in marked]
-        for leaf, (_, _, free) in zip(self.leaves, self.expected):
-            if isinstance(leaf, Tensor) and free:
-                leaf._dynamic_sizes = frozenset(free)
+        marked = [(leaf, free) for leaf, (_, _, free) in zip(self.leaves, self.expected) if isinstance(leaf, Tensor) and free]
+        before = [promises_of(leaf) for leaf, _ in marked]
+        for leaf, free in marked:
+            leaf._dynamic_sizes = {k: promised(dim) for k, dim in free.items()}
         try:
-            self.found = captured(mod, args, kwargs, dynamic=None if marked else False)
+            with Untouched(mod, self.leaves):
+                self.found = captured(mod, args, kwargs, dynamic=None if marked else False)
+        except ConstraintViolationError as error:
+            raise UserError(f"{error} In dynamic_shapes, leave that dimension out, or give it Dim.AUTO.") from error
         finally:
-            for leaf, before in self.marks:
-                leaf._dynamic_sizes = before or frozenset()
+            for (leaf, _), promises in zip(marked, before):
+                leaf._dynamic_sizes = promises
+        for leaf, free in marked:
+            for k in [k for k, dim in free.items() if dim is Dim.AUTO and not self.found.varies(leaf, k)]:
+                del free[k]
 
     def expectations(self, positional, named):
         """(shape, dtype, varying dimensions) of each input leaf; (None, value, {}) where it is no tensor."""

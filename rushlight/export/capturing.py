@@ -5,6 +5,7 @@ import ast
 
 from ..capture.emit import Segment
 from ..capture.frames import Owner
+from ..autograd.mode import no_grad
 from ..compiling import compiled
 from ..core.native import Tensor
 from ..core.pytree import tree_flatten
@@ -29,6 +30,32 @@ class Captured:
             if rest and owner in tensors:
                 found[node] = tensors[owner], int(rest[:-1])
         return found
+
+
+    def varies(self, tensor, dim) -> bool:
+        """Whether a size that was marked may vary; one that the program never looks at may."""
+        text = next((text for text, value in zip(argument_texts(self.segment.source), self.inputs) if value is tensor), None)
+        return text is None or self.segment.varying.get(f"{text}.shape[{dim}]", False)
+
+
+class Untouched:
+    """``with Untouched(module, tensors):`` what the block changes of the module's buffers and of these tensors is put back."""
+
+    def __init__(self, module, leaves):
+        self.places = [(m, dict(m._buffers)) for m in module.modules()]
+        tensors = {id(t): t for t in (*module.buffers(), *leaves) if isinstance(t, Tensor) and not t.is_meta}
+        self.before = [(t, t._version, t.detach().clone()) for t in tensors.values()]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        for module, buffers in self.places:
+            module._buffers.update(buffers)
+        with no_grad():
+            for tensor, version, value in self.before:
+                if tensor._version != version:
+                    tensor.copy_(value)
 
 
 def argument_texts(source: str) -> list:

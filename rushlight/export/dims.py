@@ -1,6 +1,8 @@
 """Sizes that vary: ``Dim("batch")`` in ``dynamic_shapes``."""
 from __future__ import annotations
 
+from ..capture.promises import Promise
+
 
 class Dim:
     """A size that varies between ``min`` and ``max``; the same Dim at two places says that they are equal."""
@@ -28,6 +30,11 @@ class Hint:
 
 
 Dim.AUTO, Dim.DYNAMIC, Dim.STATIC = Hint("AUTO"), Hint("DYNAMIC"), Hint("STATIC")
+
+
+def promised(dim) -> Promise:
+    """What an entry of ``dynamic_shapes`` says of a size."""
+    return Promise(None, None, dim is not Dim.AUTO) if isinstance(dim, Hint) else Promise(dim.min, dim.max, True)
 
 
 def dims(*names: str, min=None, max=None):

@@ -27,6 +27,10 @@ def entered(value, varying, trace, symbols, sizes):
     return made
 
 
+class GuardFailed(AssertionError, RuntimeError):
+    """An input that a program was not exported for."""
+
+
 class Nested(CodeGen):
     """Writes a graph of flat inputs and outputs as a function of nested ones."""
 
@@ -71,23 +75,23 @@ class ExportedModule(GraphModule):
         for k, (leaf, (shape, dtype, varying)) in enumerate(zip(leaves, self.expected)):
             if shape is None:
                 if leaf != dtype:
-                    raise RuntimeError(f"Guard failed: input {k} is {leaf!r}; the program was exported for {dtype!r} only")
+                    raise GuardFailed(f"Guard failed: input {k} is {leaf!r}; the program was exported for {dtype!r} only")
                 continue
             if not isinstance(leaf, Tensor) or leaf.dim() != len(shape) or leaf.dtype != dtype:
-                raise RuntimeError(f"Guard failed: input {k} must be a tensor of {len(shape)} dimensions and {dtype}")
+                raise GuardFailed(f"Guard failed: input {k} must be a tensor of {len(shape)} dimensions and {dtype}")
             for dim, (size, wanted) in enumerate(zip(leaf.shape, shape)):
                 self.check_size(k, dim, size, wanted, varying.get(dim), sizes)
 
     def check_size(self, k, dim, size, wanted, free, sizes):
         if free is None:
             if size != wanted:
-                raise RuntimeError(f"Guard failed: input {k} has size {size} in dimension {dim}; the program was exported for {wanted}. "
+                raise GuardFailed(f"Guard failed: input {k} has size {size} in dimension {dim}; the program was exported for {wanted}. "
                                    "Name that dimension in dynamic_shapes when you export.")
         elif not isinstance(free, Hint):
             if size < free.min or free.max is not None and size > free.max:
-                raise RuntimeError(f"Guard failed: input {k} has size {size} in dimension {dim}; {free} allows {free.min} to {free.max}")
+                raise GuardFailed(f"Guard failed: input {k} has size {size} in dimension {dim}; {free} allows {free.min} to {free.max}")
             if sizes.setdefault(free.__name__, size) != size:
-                raise RuntimeError(f"Guard failed: sizes named {free.__name__!r} differ: {sizes[free.__name__]} and {size}")
+                raise GuardFailed(f"Guard failed: sizes named {free.__name__!r} differ: {sizes[free.__name__]} and {size}")
 
     def train(self, mode: bool = True):
         raise NotImplementedError("Calling train() is not supported: an exported program has fixed whether it trains. Export the module again.")

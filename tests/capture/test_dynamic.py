@@ -129,3 +129,53 @@ def test_checks():
     torch._check_tensor_all(torch.ones(2) > 0)
     with pytest.raises(RuntimeError):
         torch._check_tensor_all(torch.zeros(2) > 0)
+
+
+def fixing(x):
+    return x * 2 if x.shape[0] == 3 else x
+
+
+def test_marked_sizes_that_the_program_fixes():
+    x = torch.ones(3)
+    torch._dynamo.mark_dynamic(x, 0)
+    with pytest.raises(torch.capture.errors.ConstraintViolationError, match="needs it to be 3"):
+        torch.compile(fixing)(x)
+    torch._dynamo.maybe_mark_dynamic(x, 0)
+    assert torch.equal(torch.compile(fixing)(x), torch.full((3,), 2.0))
+
+
+def test_marked_sizes_that_must_be_even_or_equal_vary():
+    def halves(x, y):
+        a, b = x.chunk(2)
+        return a + b + y[:a.shape[0]], x + y
+
+    compiled = torch.compile(halves)
+    for n in (4, 6, 8):
+        x, y = torch.ones(n), torch.ones(n)
+        torch._dynamo.mark_dynamic(x, 0)
+        torch._dynamo.mark_dynamic(y, 0)
+        compiled(x, y)
+    assert compiled.owner.stats.segments == 1
+
+
+def test_bounds_of_marked_sizes():
+    compiled = torch.compile(lambda x: x * x.shape[0])
+    x = torch.ones(4)
+    torch._dynamo.mark_dynamic(x, 0, min=2, max=8)
+    for n in (4, 8, 2, 9, 100):
+        given = x if n == 4 else torch.ones(n)
+        assert torch.equal(compiled(given), given * n)
+    assert compiled.owner.stats.segments == 2
+    with pytest.raises(torch.capture.errors.ConstraintViolationError, match=r"range \[5, 8\]"):
+        torch._dynamo.mark_dynamic(x, 0, min=5, max=8)
+        torch.compile(lambda x: x + 1)(x)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_sizes_that_are_marked_as_static(dynamic):
+    compiled = torch.compile(lambda x: x * x.shape[0], dynamic=dynamic)
+    for n in (3, 5, 7):
+        x = torch.ones(n, n)
+        torch._dynamo.mark_static(x)
+        compiled(x)
+    assert compiled.owner.stats.segments == 3

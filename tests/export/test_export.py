@@ -153,3 +153,35 @@ def test_primitives_that_sizes_decide_are_refused():
     program = export(Mean(), (torch.randn(5, 4),), dynamic_shapes=({0: Dim("batch", min=2)},))
     with pytest.raises(RuntimeError, match="not the same for all sizes"):
         program.run_decompositions()
+
+
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(()))
+        self.register_buffer("last", torch.zeros(2))
+
+    def forward(self, x):
+        self.count.add_(1)
+        self.last = x * 2
+        x.mul_(3)
+        return x + self.count
+
+
+def test_export_changes_nothing():
+    model, x = Counting(), torch.ones(2)
+    last = model.last
+    program = export(model, (x,))
+    assert model.count.item() == 0 and model.last is last and torch.equal(x, torch.ones(2))
+    run = program.module()
+    assert torch.equal(run(torch.ones(2)), torch.full((2,), 4.0)) and torch.equal(run(torch.ones(2)), torch.full((2,), 5.0))
+
+
+def test_a_size_that_cannot_vary():
+    model = nn.Linear(4, 2)
+    with pytest.raises(torch.capture.errors.UserError, match="needs it to be 4"):
+        export(model, (torch.ones(3, 4),), dynamic_shapes=({1: Dim("width")},))
+    program = export(model, (torch.ones(3, 4),), dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO},))
+    assert program.module()(torch.ones(5, 4)).shape == (5, 2)
+    with pytest.raises(AssertionError, match="size 5 in dimension 1"):
+        program.module()(torch.ones(3, 5))

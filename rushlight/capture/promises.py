@@ -1,0 +1,68 @@
+"""What users say of sizes: that they vary, and between what bounds, or that they stay."""
+from __future__ import annotations
+
+import collections
+
+from ..core.expr import evaluate
+from .errors import ConstraintViolationError
+
+
+class Promise(collections.namedtuple("Promise", "low high strict")):
+    """A size varies, from ``low`` to ``high`` (None: without bound); ``strict``: it is an error if the program fixes it."""
+
+
+def dimensions(tensor, index) -> set:
+    """The dimensions of a tensor that are meant by None (all), a number or several; those that it has."""
+    rank = tensor.dim()
+    chosen = range(rank) if index is None else (index,) if isinstance(index, int) else index
+    return {k % rank for k in chosen if -rank <= k < rank}
+
+
+def promises_of(tensor) -> dict:
+    """{dimension: Promise} of a tensor."""
+    return getattr(tensor, "_dynamic_sizes", {})
+
+
+def promise(tensor, index, made: Promise):
+    """Notes a Promise for some dimensions of a tensor."""
+    tensor._dynamic_sizes = {**promises_of(tensor), **dict.fromkeys(dimensions(tensor, index), made)}
+    tensor._static_sizes = still(tensor) - dimensions(tensor, index)
+
+
+def keep(tensor, index):
+    """Notes that some sizes of a tensor stay."""
+    tensor._static_sizes = still(tensor) | dimensions(tensor, index)
+    tensor._dynamic_sizes = {k: made for k, made in promises_of(tensor).items() if k not in tensor._static_sizes}
+
+
+def still(tensor) -> frozenset:
+    """The dimensions whose sizes are said to stay."""
+    return getattr(tensor, "_static_sizes", frozenset())
+
+
+def checked(machine) -> dict:
+    """{text of a size that is said to vary: whether it may}.  ConstraintViolationError where the program needs one value of it all the same."""
+    found = {}
+    for text, (expr, made) in machine.promised.items():
+        size = evaluate(expr, machine.facts.hints)
+        if made.low is not None and size < made.low or made.high is not None and size > made.high:
+            raise ConstraintViolationError(f"{text} is {size}, which is not in range [{made.low}, {'oo' if made.high is None else made.high}] that mark_dynamic() gave for it")
+        fixing = fixed(machine, next(iter(expr.free)))
+        found[text] = not fixing
+        if fixing and made.strict:
+            raise ConstraintViolationError(f"Constraints violated: {text} was marked as varying, but the program needs it to be {size}: {fixing}. "
+                                           "Take the mark away, use maybe_mark_dynamic(), or do not decide by this size.")
+    return found
+
+
+def fixed(machine, symbol) -> str:
+    """What leaves only one value for a symbol; empty where others meet all that was assumed, with or without the other symbols changing alike."""
+    hints = machine.facts.hints
+    guards = [(condition, outcome) for condition, outcome in machine.facts.guards if symbol in condition.free]
+    now = hints[symbol]
+    others = [now + k for k in (1, 2, 3, 4, 8, -1, -2)] + [now * k for k in (2, 3, 4, 8)] + [now // 2]
+    for other in (o for o in others if o > 1 and o != now):
+        for values in ({**hints, symbol: other}, {s: v + other - now for s, v in hints.items()}, {s: v * other // now for s, v in hints.items()}):
+            if all(bool(evaluate(condition, values)) is outcome for condition, outcome in guards):
+                return ""
+    return " and ".join(f"({machine.expression(condition)}) is {outcome}" for condition, outcome in guards)
