@@ -325,8 +325,9 @@ class Assembler:
                 self.places[node] = shown
             elif node.op is P.cat:
                 pieces = [*wanted, *self.pieces(node, place)]
-                for first in range(0, len(pieces), MOST_PIECES):  # kernels of equal chunks are one
-                    self.segment(pieces[first:first + MOST_PIECES])
+                chunk = chunk_of([n.op for n, _ in pieces])
+                for first in range(0, len(pieces), chunk):  # kernels of equal chunks are one
+                    self.segment(pieces[first:first + chunk])
                 self.places[node], wanted = place, []
             elif self.input_at(place) is not None:
                 self.segment(wanted)
@@ -481,6 +482,15 @@ class Assembler:
         values = [(self.places[n].value, self.places[n].offset) for n in part.inputs] + [(p.value, p.offset) for _, p in targets]
         self.items.append(ByNumpy(part, metas, values))
         log.debug("%s: %d nodes by NumPy: %s", self.name, len(part.nodes), ", ".join(dict.fromkeys(n.op.name for n in part.nodes)))
+
+
+def chunk_of(ops) -> int:
+    """How many targets one set of kernels has: as many as may be, but whole rounds where operators come round again, so that kernels are alike."""
+    def alike(length):
+        return sum(a is b for a, b in zip(ops, ops[length:]))
+
+    length = max(range(1, MOST_PIECES + 1), key=lambda n: (alike(n), -n))
+    return MOST_PIECES // length * length if 2 * alike(length) > len(ops) else MOST_PIECES
 
 
 class Outline:

@@ -9,6 +9,7 @@ from rushlight import nn
 from rushlight.compiler import memory
 from rushlight.compiler.llvm.builder import Module
 from rushlight.eager import program
+from rushlight.eager.program import chunk_of
 from rushlight.nn import functional as F
 
 from ..whole import whole, whole_module
@@ -201,3 +202,9 @@ def test_kernels_of_a_scan_by_doubling_stay_small(monkeypatch):
     for found, expected in zip(*results):
         np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-4, atol=1e-4)
     assert max(map(len, texts)) < 400_000
+
+
+def test_kernels_end_with_a_round_of_what_comes_round_again():
+    assert chunk_of("itgoch" * 9) == 6 and chunk_of("abc" * 9) == 6 and chunk_of("a" * 20) == 8
+    assert chunk_of("abcdefghijklm") == 8 and chunk_of("ab") == 8
+    assert chunk_of("xy" + "sstastm" * 30) == 7
