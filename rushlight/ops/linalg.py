@@ -73,7 +73,7 @@ def solved(name, A, B, left, check):
     return (x.squeeze(-1) if single else x), info
 
 
-@op(composite=True, namespace="linalg", samples=(sample((3, 3), (3, 2)), sample((2, 4, 4), (2, 4))))
+@op(namespace="linalg", samples=(sample((3, 3), (3, 2)), sample((2, 4, 4), (2, 4))))
 def solve(A, B, *, left=True):
     """x with A @ x = B (x @ A = B where not ``left``).  A: [*, n, n], B: [*, n] or [*, n, k].  LinAlgError where A is singular."""
     return solved("solve", A, B, left, True)[0]
@@ -86,7 +86,7 @@ def solve_ex(A, B, *, left=True, check_errors=False):
     return named("solve_ex", result=result, info=info)
 
 
-@op(composite=True, namespace="linalg", samples=(sample((3, 3), (3, 2), upper=True), sample((2, 3, 3), (2, 2, 3), upper=False, left=False)))
+@op(namespace="linalg", samples=(sample((3, 3), (3, 2), upper=True), sample((2, 3, 3), (2, 2, 3), upper=False, left=False)))
 def solve_triangular(A, B, *, upper, left=True, unitriangular=False):
     """x with A @ x = B for triangular A: [*, n, n], B: [*, n, k]; only that triangle is read."""
     square("solve_triangular", A)
@@ -111,7 +111,7 @@ def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False)
     return named("triangular_solve", solution=x, cloned_coefficient=a.clone())
 
 
-@op(composite=True, namespace="linalg", samples=SQUARE, method=True)
+@op(namespace="linalg", samples=SQUARE, method=True)
 def inv(A):
     """The inverse.  A: [*, n, n].  LinAlgError where A is singular."""
     square("inv", A)
@@ -216,7 +216,7 @@ def lstsq(A, B, rcond=None, *, driver=None):
 
 
 # --- triangular factors ------------------------------------------------------------------------------------------------------
-@op(composite=True, namespace="linalg")
+@op(namespace="linalg")
 def cholesky(A, *, upper=False):
     """The triangular L with L @ L^H = A, for Hermitian positive-definite A: [*, n, n].  LinAlgError where A is not."""
     square("cholesky", A)
@@ -232,7 +232,7 @@ def cholesky_ex(A, *, upper=False, check_errors=False):
     return named("cholesky_ex", L=low.mH if upper else low, info=info)
 
 
-@op(composite=True, name="cholesky")
+@op(name="cholesky")
 def cholesky_(input, upper=False):
     """``linalg.cholesky``."""
     deprecated("torch.cholesky", "torch.linalg.cholesky")
