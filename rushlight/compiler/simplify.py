@@ -9,6 +9,7 @@ from ..core.dtypes import bool_, int64
 from ..core.kinds import P
 from ..core.meta import is_one, product
 from ..graph.graph import Graph, Node, Store, map_nodes
+from ..graph.views import is_part
 from ..ops import prims  # noqa: F401 - declares the primitives named below
 
 RULES: dict = {}  # operator: its rules
@@ -43,7 +44,20 @@ def simplify(graph: Graph, fixed: int | None = None) -> Graph:
     outputs = [Store(made[o.node], o.into) if isinstance(o, Store) else own(o, fixed is None or k < fixed) for k, o in enumerate(graph.outputs)]
     known = {*graph.inputs, *table.values()}
     extra = [n for n in outputs if isinstance(n, Node) and n not in known]
-    return Graph(graph.inputs, [*table.values(), *extra], outputs).prune()
+    return with_less(Graph(graph.inputs, [*table.values(), *extra], outputs).prune())
+
+
+def with_less(graph: Graph) -> Graph:
+    """Where of several results only one is read that another operator computes with less, computes it so: eigenvalues without vectors."""
+    parts: dict = {}
+    for node in graph.nodes:
+        if is_part(node) and "alone" in node.args[0].op.facts:
+            parts.setdefault(node.args[0], []).append(node)
+    for whole, found in parts.items():
+        index, less = whole.op.facts["alone"]
+        if len(found) == 1 and found[0].params["index"] == index:
+            found[0].become(less, whole.args, whole.params)
+    return graph.prune() if parts else graph
 
 
 def settle(node: Node, op, args, params, table: dict) -> Node:

@@ -35,9 +35,9 @@ class Node:
             self._used = tuple(nodes_in(self.args))
             return self._used
 
-    def become(self, op, args):
+    def become(self, op, args, params=None):
         """Is computed in another way from now on."""
-        self.op, self.args, self.params, self.inside, self._used = op, args, {}, None, tuple(nodes_in(args))
+        self.op, self.args, self.params, self.inside, self._used = op, args, params or {}, None, tuple(nodes_in(args))
 
     def __repr__(self):
         return f"%{self.name}"

@@ -350,9 +350,11 @@ def eigh_gradient(g, y, a, uplo):
     return [v @ inner @ v.mH]
 
 
+P_eigvalsh = primitive("eigvalsh", Foreign(converging(lambda a, uplo: np.linalg.eigvalsh(a, uplo), "eigvalsh"), lambda a, uplo: vector(a, a.shape[-1], a.dtype.to_real()),
+                                           lambda g, y, a, uplo: eigh_gradient((g, None), P.eigh(a, uplo=uplo), a, uplo)), lambda a, uplo: 0, arity=1)
 P_eigh = primitive("eigh", Foreign(
     converging(lambda a, uplo: tuple(np.linalg.eigh(a, uplo)), "eigh"),
-    lambda a, uplo: (vector(a, a.shape[-1], a.dtype.to_real()), a.like(tuple(a.shape))), eigh_gradient), lambda a, uplo: 0, arity=1)
+    lambda a, uplo: (vector(a, a.shape[-1], a.dtype.to_real()), a.like(tuple(a.shape))), eigh_gradient), lambda a, uplo: 0, arity=1, alone=(0, P_eigvalsh))
 
 
 def eig_gradient(g, y, a):
@@ -410,8 +412,10 @@ def svd_meta(a, full):
     return matrix(a, m, m if full else k), vector(a, k, a.dtype.to_real()), matrix(a, n if full else k, n)
 
 
+P_svdvals = primitive("svdvals", Foreign(converging(lambda a, full: np.linalg.svd(a, compute_uv=False), "svdvals"), lambda a, full: svd_meta(a, full)[1],
+                                         lambda g, y, a, full: svd_gradient((None, g, None), P.svd(a, full=False), a, False)), lambda a, full: 0, arity=1)
 P_svd = primitive("svd", Foreign(converging(lambda a, full: tuple(np.linalg.svd(a, full_matrices=full)), "svd"), svd_meta, svd_gradient),
-                  lambda a, full: 0, arity=1)
+                  lambda a, full: 0, arity=1, alone=(1, P_svdvals))
 
 
 # --- the exponential -----------------------------------------------------------------------------------------------------------

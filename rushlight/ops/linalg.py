@@ -220,7 +220,7 @@ def lstsq(A, B, rcond=None, *, driver=None):
 def cholesky(A, *, upper=False):
     """The triangular L with L @ L^H = A, for Hermitian positive-definite A: [*, n, n].  LinAlgError where A is not."""
     square("cholesky", A)
-    low = P.cholesky(A, check=True)[0]
+    low = P.cholesky(A.mH if upper else A, check=True)[0]  # of which the lower triangle is read
     return low.mH if upper else low
 
 
@@ -228,7 +228,7 @@ def cholesky(A, *, upper=False):
 def cholesky_ex(A, *, upper=False, check_errors=False):
     """``cholesky``, and for each matrix 0 or the order of its first minor that is not positive-definite."""
     square("cholesky_ex", A)
-    low, info = P.cholesky(A, check=check_errors)
+    low, info = P.cholesky(A.mH if upper else A, check=check_errors)
     return named("cholesky_ex", L=low.mH if upper else low, info=info)
 
 

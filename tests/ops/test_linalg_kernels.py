@@ -1,0 +1,214 @@
+"""Kernels of linear algebra beside NumPy in double precision: every size of block, batches, flags, and matrices without an answer."""
+import numpy as np
+import pytest
+
+import rushlight
+from rushlight import linalg
+
+SHAPES = [(1, 1), (2, 3, 3), (7, 8, 8), (0, 4, 4), (17, 17), (2, 1, 33, 33), (65, 65), (2, 130, 130), (200, 200)]
+OBLONG = [(5, 3), (3, 5), (2, 40, 4), (2, 4, 40), (33, 70), (100, 70), (70, 130), (2, 0, 3), (150, 17)]
+DTYPES = [np.float32, np.float64]
+MOST = 4  # times the rounding error and the size of the matrix
+
+
+def drawn(*shape, dtype, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def close(found, wanted, size, scale=1.0):
+    """Whether two arrays are as close as a backward stable algorithm makes them."""
+    assert found.shape == wanted.shape
+    if found.size:
+        scale = max(scale, np.abs(wanted).max())
+        assert np.abs(found.astype(np.float64) - wanted).max() <= MOST * size * np.finfo(found.dtype).eps * scale
+
+
+def wide(x):
+    return x.numpy().astype(np.float64)
+
+
+def turned(x):
+    return np.swapaxes(x, -1, -2)
+
+
+def by_kernels(caplog, call):
+    """The result of a call, of which no part was computed by NumPy."""
+    with caplog.at_level("DEBUG", "rushlight.kernels"):
+        result = call()
+    assert "by NumPy" not in caplog.text
+    return result
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES + OBLONG)
+def test_lu(shape, dtype):
+    a = drawn(*shape, dtype=dtype)
+    order, low, up = linalg.lu(rushlight.tensor(a))
+    least = min(shape[-2:])
+    close((order @ low @ up).numpy(), a, shape[-1])
+    assert (np.abs(low.numpy()) <= 1).all() and not np.triu(low.numpy(), 1).any() and not np.tril(up.numpy(), -1).any()
+    assert low.shape[-1] == up.shape[-2] == least
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_cholesky(shape, dtype):
+    x, size = drawn(*shape, dtype=dtype), shape[-1]
+    a = x @ turned(x) + size * np.eye(size, dtype=dtype)
+    garbage = np.where(np.triu(np.ones(a.shape), 1) > 0, np.nan, a).astype(dtype)  # which is not read
+    low = linalg.cholesky(rushlight.tensor(garbage))
+    close((low.double() @ low.double().mT).numpy().astype(dtype), a, size)
+    assert not np.triu(low.numpy(), 1).any()
+    upper = linalg.cholesky(rushlight.tensor(turned(garbage).copy()), upper=True)
+    assert np.array_equal(upper.numpy(), turned(low.numpy()))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_systems_and_inverses(shape, dtype):
+    size = shape[-1]
+    a = drawn(*shape, dtype=dtype) + size**0.5 * np.eye(size, dtype=dtype)
+    for columns in (1, 5, 70):
+        b = drawn(*shape[:-1], columns, dtype=dtype, seed=1)
+        x = wide(linalg.solve(rushlight.tensor(a), rushlight.tensor(b)))
+        close((a @ x).astype(dtype), b, size, np.abs(x).max(initial=0) * np.abs(a).max(initial=0))
+        left = wide(linalg.solve(rushlight.tensor(a), rushlight.tensor(turned(b).copy()), left=False))
+        close((left @ a).astype(dtype), turned(b), size, np.abs(left).max(initial=0) * np.abs(a).max(initial=0))
+    inverse = wide(linalg.inv(rushlight.tensor(a)))
+    close((a @ inverse).astype(dtype), np.broadcast_to(np.eye(size), a.shape), size, np.abs(inverse).max(initial=0) * np.abs(a).max(initial=0))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", [1, 4, 9, 130])
+@pytest.mark.parametrize("flags", range(16))
+def test_triangular_systems(size, dtype, flags):
+    upper, unit, transposed, left = (bool(flags >> k & 1) for k in range(4))
+    a = drawn(2, size, size, dtype=dtype) / size + 2 * np.eye(size, dtype=dtype)
+    given = turned(a) if transposed else a
+    used = np.triu(given) if upper else np.tril(given)
+    used = np.where(np.eye(size, dtype=bool), 1, used) if unit else used
+    tensor = rushlight.tensor(a).mT if transposed else rushlight.tensor(a)
+    for columns in (1, 3, 40):
+        b = drawn(2, size, columns, dtype=dtype, seed=1)
+        b = b if left else turned(b).copy()
+        x = linalg.solve_triangular(tensor, rushlight.tensor(b), upper=upper, left=left, unitriangular=unit).numpy()
+        close((used @ x if left else x @ used).astype(dtype), b, size, 4 * np.abs(x).max())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES + OBLONG)
+def test_qr(shape, dtype):
+    a, (m, n) = drawn(*shape, dtype=dtype), shape[-2:]
+    for mode in ("reduced", "complete"):
+        q, r = linalg.qr(rushlight.tensor(a), mode)
+        columns = m if mode == "complete" else min(m, n)
+        assert q.shape == (*shape[:-1], columns) and r.shape == (*shape[:-2], columns, n)
+        close((wide(q) @ wide(r)).astype(dtype), a, m)
+        close((turned(wide(q)) @ wide(q)).astype(dtype), np.broadcast_to(np.eye(columns), (*shape[:-2], columns, columns)), m)
+        assert not np.tril(r.numpy(), -1).any()
+    assert np.array_equal(linalg.qr(rushlight.tensor(a), "r").R.numpy(), linalg.qr(rushlight.tensor(a)).R.numpy())
+    if a.size:
+        packed, scales = np.linalg.qr(a, "raw")
+        found, tau = rushlight.geqrf(rushlight.tensor(a))
+        close(found.numpy(), turned(packed), 4 * m)
+        close(tau.numpy(), scales, 4 * m)
+
+
+@pytest.mark.parametrize("scale", [1e-310, 1e-200, 0.0, 1e200])
+def test_reflections_of_very_small_and_large_numbers(scale):
+    a = drawn(6, 4, dtype=np.float64) * scale
+    q, r = (x.numpy() for x in linalg.qr(rushlight.tensor(a)))
+    np.testing.assert_allclose(q @ r, a, rtol=0, atol=(1e-12 * scale) or 1e-320)
+    np.testing.assert_allclose(q.T @ q, np.eye(4), atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_determinants(shape, dtype):
+    a = drawn(*shape, dtype=dtype) / shape[-1]**0.5
+    sign, log = np.linalg.slogdet(a.astype(np.float64))
+    found = linalg.slogdet(rushlight.tensor(a))
+    assert np.array_equal(found.sign.numpy(), sign)
+    np.testing.assert_allclose(found.logabsdet.numpy(), log, rtol=1e-3 if dtype is np.float32 else 1e-11)
+    np.testing.assert_allclose(linalg.det(rushlight.tensor(a)).numpy(), np.linalg.det(a.astype(np.float64)), rtol=2e-3 if dtype is np.float32 else 1e-11)
+
+
+def test_determinants_of_singular_matrices():
+    a = rushlight.tensor(np.stack([np.diag([1.0, 0.0, 2.0]), np.eye(3), -np.eye(3)]))
+    assert linalg.det(a).tolist() == [0.0, 1.0, -1.0]
+    sign, log = linalg.slogdet(a)
+    assert sign.tolist() == [0.0, 1.0, -1.0] and log.tolist() == [-float("inf"), 0.0, 0.0]
+
+
+def test_views_and_broadcast_batches():
+    whole = drawn(3, 10, 12, dtype=np.float64) + 4 * np.eye(10, 12)
+    for view in (lambda x: x[:, ::2, ::2][:, :5, :5], lambda x: x[:, :9, :9].mT, lambda x: x[0, :4, :4].expand(3, 4, 4)):
+        a = view(rushlight.tensor(whole))
+        b = rushlight.tensor(drawn(a.shape[-1], 2, dtype=np.float64))
+        np.testing.assert_allclose(linalg.solve(a, b).numpy(), np.linalg.solve(a.numpy(), b.numpy()), atol=1e-12)
+        np.testing.assert_allclose(linalg.solve_triangular(a, b, upper=False).numpy(), np.linalg.solve(np.tril(a.numpy()), b.numpy()), atol=1e-12)
+        np.testing.assert_allclose(linalg.inv(a).numpy(), np.linalg.inv(a.numpy()), atol=1e-12)
+
+
+@pytest.mark.parametrize("call,message", [
+    (lambda a: linalg.inv(a), "linalg.inv: {where}The diagonal element 2 is zero"), (lambda a: linalg.solve(a, a), "linalg.solve: {where}The solver failed because the input matrix is singular"),
+    (lambda a: linalg.cholesky(a), r"linalg.cholesky: {where}.*\(the leading minor of order 2 is not positive-definite\)")])
+def test_what_failed_is_named(call, message):
+    singular = np.diag([1.0, 0.0, 2.0])
+    several = rushlight.tensor(np.stack([np.eye(3), singular, np.eye(3), singular]))
+    for where, a in (("", rushlight.tensor(singular)), (r"\(Batch element 1\): ", several)):
+        for function in (call, rushlight.compile(lambda a: call(a) + 1)):
+            with pytest.raises(linalg.LinAlgError, match=message.format(where=where)):
+                function(a)
+    call(rushlight.eye(3))  # and the next call is fine
+
+
+def test_infos_of_what_is_not_checked():
+    a = rushlight.tensor(np.stack([np.eye(40), np.zeros((40, 40)), np.diag([1.0] * 38 + [-1.0, 0.0])]))
+    assert linalg.lu_factor_ex(a).info.tolist() == [0, 1, 40]
+    assert linalg.inv_ex(a).info.tolist() == [0, 1, 40]
+    assert linalg.cholesky_ex(a).info.tolist() == [0, 1, 39]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("size", [5, 100])
+def test_numbers_that_are_none(size, value):
+    a = drawn(size, size, dtype=np.float32)
+    a[2, 1] = value
+    a = rushlight.tensor(a)
+    assert not linalg.lu_factor(a).LU.isfinite().all() and not linalg.qr(a).R.isfinite().all()
+    assert value == np.inf or linalg.inv_ex(a).inverse.isnan().any()
+    assert linalg.cholesky_ex(a @ a.mT).info > 0
+
+
+def test_no_part_is_left_to_numpy(caplog):
+    a = rushlight.randn(2, 6, 6) + 6 * rushlight.eye(6)
+    for call in (linalg.inv, linalg.det, linalg.slogdet, linalg.lu, linalg.qr, linalg.cholesky_ex, lambda a: linalg.solve(a, a), lambda a: linalg.solve_triangular(a, a, upper=True)):
+        by_kernels(caplog, lambda: call(a))
+
+
+def test_sizes_that_vary_within_a_compiled_function():
+    function = rushlight.compile(lambda a, b: linalg.solve(a + 1, b).sum(-1), dynamic=True)
+    for size in (3, 6, 20, 100):
+        a, b = drawn(size, size, dtype=np.float64) + 3 * size**0.5 * np.eye(size), drawn(size, 4, dtype=np.float64)
+        np.testing.assert_allclose(function(rushlight.tensor(a), rushlight.tensor(b)).numpy(), np.linalg.solve(a + 1, b).sum(-1), atol=1e-10)
+
+
+def test_eigenvalues_and_singular_values_alone():
+    x = drawn(3, 6, 6, dtype=np.float64)
+    np.testing.assert_allclose(linalg.eigvalsh(rushlight.tensor(x)).numpy(), np.linalg.eigvalsh(x), atol=1e-12)
+    np.testing.assert_allclose(linalg.eigvalsh(rushlight.tensor(x), UPLO="U").numpy(), np.linalg.eigvalsh(x, "U"), atol=1e-12)
+    np.testing.assert_allclose(linalg.svdvals(rushlight.tensor(x[:, :4])).numpy(), np.linalg.svd(x[:, :4], compute_uv=False), atol=1e-12)
+
+
+def test_factors_are_the_same_on_one_thread_and_on_two():
+    a = rushlight.randn(3, 150, 150)
+    before, results = rushlight.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            rushlight.set_num_threads(threads)
+            results.append([linalg.lu_factor(a).LU.clone(), *linalg.qr(a), linalg.inv(a)])
+    finally:
+        rushlight.set_num_threads(before)
+    for one, other in zip(*results):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-3, atol=1e-4)
