@@ -100,6 +100,16 @@ def plan_reflections(assembler, node, targets):
     return plan_orthogonal, Orthogonal(count(a), *a.shape[-2:], a.dtype.name, "raw"), {"a": assembler.operand(a, in_rows), "packed": targets[0], "scales": targets[1]}
 
 
+def plan_eigenvalues(assembler, node, targets):
+    from ..compiler.templates.linear import Eigen, plan_eigen
+
+    a = node.args[0]
+    names = ("values", "vectors") if node.op is P.eigh else ("values",)
+    failure = factor.NOT_CONVERGENT + BATCHED * (len(a.shape) > 2)
+    problem = Eigen(count(a), a.shape[-1], a.dtype.name, node.params["uplo"] == "L", len(names) > 1, failure)
+    return plan_eigen, problem, {"a": assembler.operand(a, in_rows), "flag": flag(), **dict(zip(names, targets))}
+
+
 def plan_row_order(assembler, node, targets):
     from ..compiler.templates.linear import Order, plan_order
 
@@ -112,4 +122,4 @@ def has_exchanges(node) -> bool:
 
 
 PLANS = {P.lu: plan_lu, P.cholesky: plan_cholesky, P.solve_triangular: plan_triangular, P.solve: plan_solution, P.inverse: plan_solution, P.qr: plan_qr,
-         P.geqrf: plan_reflections}
+         P.geqrf: plan_reflections, P.eigh: plan_eigenvalues, P.eigvalsh: plan_eigenvalues}

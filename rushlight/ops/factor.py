@@ -53,6 +53,7 @@ SINGULAR_INVERSE = failures.declare(3, LinAlgError, "linalg.inv: {where}The diag
                                     "input matrix is singular.")
 NOT_POSITIVE = failures.declare(4, LinAlgError, "linalg.cholesky: {where}The factorization could not be completed because the input is not positive-definite "
                                 "(the leading minor of order {at} is not positive-definite).")
+NOT_CONVERGENT = failures.declare(5, LinAlgError, "linalg.eigh: {where}The algorithm did not converge. The input may hold NaN or infinity.")
 
 
 def refuse(kind, info):

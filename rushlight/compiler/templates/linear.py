@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ..llvm import pool
 from ..llvm.features import host
 from ..llvm.scalars import STORED
-from . import columns, elimination, exchange, reflection, substitution
+from . import columns, eigen, elimination, exchange, reflection, substitution
 from .contraction import NO_EPILOGUE
 from .sequence import Part, Sequence
 
@@ -64,6 +64,18 @@ class Orthogonal:
     columns: int
     dtype: str
     mode: str
+
+
+@dataclass(frozen=True)
+class Eigen:
+    """Eigenvalues of `count` symmetric matrices, of which one triangle is read, and eigenvectors where wanted; `failure` as of Factors."""
+
+    count: int
+    size: int
+    dtype: str
+    lower: bool
+    vectors: bool
+    failure: int
 
 
 @dataclass(frozen=True)
@@ -302,3 +314,28 @@ class _Reflections:
         for first in reversed(starts):
             end = min(first + self.width, self.least)
             self.turn(q.moved(first, first), first, end, columns - first, True, first == starts[-1])
+
+
+# --- eigenvalues -----------------------------------------------------------------------------------------------------------------
+def plan_eigen(problem):
+    """Plans eigenvalues of symmetric matrices, ascending; operands are "a", "values", "vectors" (if wanted) and "flag"."""
+    return _eigen(problem, pool.get_num_threads())
+
+
+@functools.lru_cache(maxsize=256)
+def _eigen(p, threads):
+    made, n = _sequence(p), p.size
+    lanes = host().lanes(made.size)
+    group = min(4, 1 << (-(-n // lanes) - 1).bit_length())
+    wide = -(-n // (group * lanes)) * group * lanes
+    matrix = n * wide * made.size
+    sizes = {"reflected": matrix, "turned": matrix, "along": wide * made.size, "scales": n * made.size, "diagonal": 8 * (n + 1), "beside": 8 * (n + 1), "order": 8 * n + 64}
+    numbers, at = {"size": n, "wide": wide, "lower": int(p.lower), "failure": p.failure}, matrix
+    for name, nbytes in sizes.items():
+        numbers[f"{name}_at"] = at
+        at += -(-nbytes // 64) * 64
+    numbers["scratch_bytes"] = at
+    sources = {"scratch": made.temporary("scratch", at * threads), "vectors": ("pointer", "vectors", 0) if p.vectors else ("const", 0),
+               **{"source" if name == "a" else name: ("pointer", name, 0) for name in ("a", "values", "flag")}}
+    made.kernel(eigen.eigen_kernel(p.dtype, group, p.vectors), p.count, eigen.SLOTS, numbers, sources)
+    return made.contraction()
