@@ -11,6 +11,7 @@ from ..core.meta import Meta, is_one, row_major, same
 from ..graph.graph import Graph, Node
 from . import math
 from .kernel import Buffer
+from .llvm.scalars import INSTRUCTIONS, OF_FLOATS
 
 
 class NotLowerable(Exception):
@@ -47,13 +48,6 @@ class Misaligned(Exception):
         self.node = node
 
 
-MACHINE = frozenset((
-    "add", "sub", "mul", "neg", "abs", "sign", "reciprocal", "sqrt", "floor", "ceil", "trunc", "round", "floor_divide", "remainder",
-    "fmod", "maximum", "minimum", "copysign", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor",
-    "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "left_shift", "right_shift", "where", "div"))
-
-
-FLOATING_ONLY = ("reciprocal", "div", "sqrt", "copysign")
 READABLE = ("elementwise", "view", "join", "gather", "create")  # read through; reductions, scans and scatters are placed by ``fuse.py``
 
 
@@ -77,11 +71,11 @@ def obstacle(node: Node) -> str:
     if node.op.kind.name != "elementwise":
         return ""
     name, kind = node.op.name.split(".")[-1], computing_dtype(node)
-    if name in ("convert", "copy", "after"):
+    if node.op.kind.passes:
         return ""
-    if name not in MACHINE and not (kind.is_floating_point and math.known(name, kind)):
+    if name not in INSTRUCTIONS and not (kind.is_floating_point and math.known(name, kind)):
         return f"no instructions for {name} of {kind}"
-    return f"{name} of integers" if name in FLOATING_ONLY and not kind.is_floating_point else ""
+    return f"{name} of integers" if name in OF_FLOATS and not kind.is_floating_point else ""
 
 
 def operand_dtype(node: Node):
@@ -145,10 +139,8 @@ class Reader:
         name, args = node.op.name.split(".")[-1], node.args
         like = operand_dtype(node)
         read = [self.broadcast(a, index, node, like) for a in args]
-        if name == "convert":
-            return convert(read[0], node.params["dtype"])
-        if name in ("copy", "after"):
-            return read[0]
+        if node.op.kind.passes:
+            return convert(read[0], node.dtype)
         if name == "where":
             read[1:] = [convert(r, node.dtype) for r in read[1:]]
         elif len(read) > 1:

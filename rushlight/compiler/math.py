@@ -484,3 +484,4 @@ def hypot(x, y):
 
 SINGLE_ONLY = frozenset(("erf", "erfc", "erfinv", "pow"))
 COSTLY = frozenset(EXPANSIONS)
+COSTLY_WORK = 8  # operations that one of these is, about

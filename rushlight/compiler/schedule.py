@@ -11,12 +11,11 @@ from ..core.kinds import P
 from ..core.meta import product
 from ..graph.graph import Graph, Node, Store
 from ..graph.views import is_part, through_views
-from .math import COSTLY
+from .math import COSTLY, COSTLY_WORK
 
 MOST_LOADS = 2   # a value read by several others is kept if computing it again reads as many tensors as this,
 MOST_WORK = 6    # or takes as many operations
 RANDOM_WORK = 40
-COSTLY_WORK = 8
 MOST_READS = 32  # places that one kernel reads for an element, or functions that it computes: compilation takes time beyond proportion
 MOST_AGAIN = 2   # the same of a value that a kernel computes a second time at another place, instead of reading what another kernel wrote
 MOVED = 3        # so much do reads at other places count, which come with conditions
@@ -211,7 +210,6 @@ def bytes_of_work(node: Node) -> float:
 
 def own_work(node: Node) -> int:
     """Operations for one element of a node."""
-    name = node.op.name.rpartition(".")[2]
     if node.op.kind.name == "elementwise":
-        return 0 if name in ("convert", "copy", "after") else COSTLY_WORK if name in COSTLY else 1
-    return RANDOM_WORK if name == "random_bits" else 0
+        return 0 if node.op.kind.passes else COSTLY_WORK if node.op.name.rpartition(".")[2] in COSTLY else 1
+    return RANDOM_WORK if node.op is P.random_bits else 0

@@ -115,14 +115,14 @@ class Elementwise(Kind):
     """out[i] = scalar(x[i], y[i], ...), with broadcasting.
 
     Facts: ``numpy``; ``partials(y, *args)`` gives d out / d arg for each argument (None: no gradient, a Python 1 or -1 for
-    plus or minus identity); ``result`` the dtype where it is not that of the arguments; ``scalar(*exprs)`` the Expr
-    where it is not the scalar operation of the same name.
+    plus or minus identity); ``result`` the dtype where it is not that of the arguments; ``passes`` whether out[i] is x[i],
+    in another dtype at most.  In kernels it is the scalar operation of the same name.
     """
 
-    name, computes = "elementwise", True
+    name, computes, passes = "elementwise", True, False
 
-    def __init__(self, numpy, partials=None, result=None, scalar=None):
-        self.numpy, self.partials, self.result, self.scalar = numpy, partials, result, scalar
+    def __init__(self, numpy, partials=None, result=None):
+        self.numpy, self.partials, self.result = numpy, partials, result
 
     def meta(self, op, *args, **params):
         metas = [a for a in args if isinstance(a, Meta)]
@@ -154,7 +154,7 @@ def scale(g, partial):
 class Convert(Elementwise):
     """out[i] = x[i] as another dtype."""
 
-    arity, computes = 1, False
+    arity, computes, passes = 1, False, True
 
     def __init__(self, numpy):
         super().__init__(numpy)

@@ -244,7 +244,7 @@ copy = primitive("copy", Copy(lambda x: x), lambda x: 0)
 class After(Elementwise):
     """out[i] = x[i], known only once ``mark`` (one number) is: what is computed from it is computed again, not kept."""
 
-    computes = False
+    computes, passes = False, True
 
     def meta(self, op, x, mark):
         return x.like(tuple(x.shape), tuple(x.strides))

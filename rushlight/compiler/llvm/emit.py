@@ -539,12 +539,7 @@ class Emitter:
             return self.divisor(*x)
         if e.op == "value":
             return b.convert(x[0], COMPUTED[e.dtype.name])
-        if e.op == "convert":
-            return scalars.convert(b, x[0], e.args[0].dtype, e.dtype)
-        made = scalars.operation(b, e.op, x, e.args[-1].dtype, e.dtype)
-        if made is None:
-            raise NotImplementedError(f"no instructions for {e.op} of {e.args[-1].dtype}")
-        return made
+        return scalars.operation(b, e, x)
 
     def polynomial(self, e, x):
         b, (coefficients, offset) = self.b, e.arg
@@ -856,5 +851,5 @@ def unrolling(kernel: Kernel) -> int:
     """Vectors in flight: fewer where the body is long."""
     if kernel.serial or kernel.running and kernel.lane is None:
         return 1
-    work = sum(8 if e.op in math.COSTLY else 1 for s in kernel.stages for e in parts(s.exprs()) if e.dtype is not None)
+    work = sum(math.COSTLY_WORK if e.op in math.COSTLY else 1 for s in kernel.stages for e in parts(s.exprs()) if e.dtype is not None)
     return UNROLL if work <= 24 else 2

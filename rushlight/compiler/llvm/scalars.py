@@ -94,6 +94,13 @@ def _whole_division(b, x, y, signed):
     return b.select(zero, 0, quotient), b.select(zero, 0, remainder)
 
 
+def integer_fmod(b, x, y, signed):
+    """The remainder with the sign of x; by zero 0."""
+    trap = b.compare("==", y, 0) if not signed else b.or_(b.compare("==", y, 0), b.compare("==", y, -1))
+    safe = b.select(trap, 1, y)
+    return b.select(trap, 0, b.rem(x, safe) if signed else b.urem(x, safe))
+
+
 def float_remainder(b, x, y):
     """x modulo y with the sign of y."""
     r = b.rem(x, y)
@@ -115,74 +122,70 @@ def sign(b, x):
     return b.select(b.compare(">", x, 0), 1, b.select(b.compare("<", x, 0), constant(x.type, -1), 0))
 
 
-COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-FLOAT_UNARY = {"floor": "floor", "ceil": "ceil", "trunc": "trunc_float", "round": "rint", "sqrt": "sqrt"}
-BITS = {"bitwise_and": "and_", "bitwise_or": "or_", "bitwise_xor": "xor", "left_shift": "shl", "shift_right_logical": "lshr"}
-LOGIC = {"logical_and": "and_", "logical_or": "or_", "logical_xor": "xor"}
+# --- the table: the name of an operation of Exprs -> what writes its instructions, of the builder, the operands and the Expr ---------------
+def plain(name):
+    """The builder's own, whatever the operands are."""
+    return lambda b, x, e: getattr(b, name)(*x)
 
 
-def operation(b, op, x, dtype, result):
-    """The instructions of one operation; ``x`` are the operands, ``dtype`` is theirs (the last one's), ``result`` what comes out.
-
-    None: not known here.
-    """
-    signed, kind = dtype.is_signed, x[0].type
-    if op in ("add", "sub", "mul"):
-        return getattr(b, op)(*x)
-    if op in COMPARE:
-        return b.compare(COMPARE[op], *x, signed=signed)
-    if op in LOGIC:
-        return getattr(b, LOGIC[op])(*(truth(b, a) for a in x))
-    if op == "logical_not":
-        return b.not_(truth(b, x[0]))
-    if op == "where":
-        return b.select(*x)
-    if op in ("maximum", "minimum"):
-        return extreme(b, op[:3], *x, signed=signed)
-    if op == "neg":
-        return b.neg(*x)
-    if op == "abs":
-        return x[0] if kind.element is i1 or not signed else b.abs(*x)
-    if op in FLOAT_UNARY:
-        return getattr(b, FLOAT_UNARY[op])(*x) if kind.is_float else x[0]
-    if op == "div" and kind.is_float:
-        return b.div(*x)
-    if op == "fma":
-        return b.fma(*x)
-    if op in ("floor_divide", "remainder"):
-        if kind.is_float:
-            return (float_floor_divide if op == "floor_divide" else float_remainder)(b, *x)
-        return integer_division(b, *x, signed)[op == "remainder"]
-    if op == "fmod":
-        return b.rem(*x) if kind.is_float else _integer_fmod(b, *x, signed)
-    if op in BITS:
-        return getattr(b, BITS[op])(*x)
-    if op == "right_shift":
-        return b.ashr(*x) if signed else b.lshr(*x)
-    if op == "bitwise_not":
-        return b.not_(*x)
-    if op == "copysign":
-        return b.intrinsic("llvm.copysign", kind, x)
-    if op == "as_stored":
-        return b.convert(b.convert(x[0], STORED[dtype.name]), f32)
-    if op == "isnan":
-        return b.is_nan(*x)
-    if op == "reciprocal":
-        return b.div(constant(kind, 1.0), x[0])
-    if op == "sign":
-        return sign(b, *x)
-    if op == "whole":
-        return b.cast("fptosi", x[0], kind.with_element(COMPUTED[result.name]))
-    if op == "bitcast":
-        return b.bitcast(x[0], kind.with_element(COMPUTED[result.name]))
-    return None
+def rounding(name):
+    """Of floats; whole numbers stay what they are."""
+    return lambda b, x, e: getattr(b, name)(*x) if x[0].type.is_float else x[0]
 
 
-def _integer_fmod(b, x, y, signed):
-    """The remainder with the sign of x; by zero 0."""
-    trap = b.compare("==", y, 0) if not signed else b.or_(b.compare("==", y, 0), b.compare("==", y, -1))
-    safe = b.select(trap, 1, y)
-    return b.select(trap, 0, b.rem(x, safe) if signed else b.urem(x, safe))
+def comparison(symbol):
+    return lambda b, x, e: b.compare(symbol, *x, signed=is_signed(e))
+
+
+def of_truths(name):
+    return lambda b, x, e: getattr(b, name)(*(truth(b, a) for a in x))
+
+
+def greatest_or_least(kind):
+    return lambda b, x, e: extreme(b, kind, *x, signed=is_signed(e))
+
+
+def rounded_down(of_floats, place):
+    """A division with its quotient rounded down, or what is left of it: the part at ``place`` of both."""
+    return lambda b, x, e: of_floats(b, *x) if x[0].type.is_float else integer_division(b, *x, is_signed(e))[place]
+
+
+def is_signed(e) -> bool:
+    """Whether the operands have a sign: their dtype is the last one's."""
+    return e.args[-1].dtype.is_signed
+
+
+def absolute(b, x, e):
+    return x[0] if x[0].type.element is i1 or not is_signed(e) else b.abs(*x)
+
+
+INSTRUCTIONS = {
+    **{name: plain(name) for name in ("add", "sub", "mul", "neg", "div", "fma")},
+    **{name: comparison(symbol) for name, symbol in {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}.items()},
+    **{name: rounding(name) for name in ("floor", "ceil", "sqrt")}, "trunc": rounding("trunc_float"), "round": rounding("rint"),
+    "bitwise_and": plain("and_"), "bitwise_or": plain("or_"), "bitwise_xor": plain("xor"), "bitwise_not": plain("not_"),
+    "logical_and": of_truths("and_"), "logical_or": of_truths("or_"), "logical_xor": of_truths("xor"), "logical_not": of_truths("not_"),
+    "left_shift": plain("shl"), "shift_right_logical": plain("lshr"), "right_shift": lambda b, x, e: b.ashr(*x) if is_signed(e) else b.lshr(*x),
+    "maximum": greatest_or_least("max"), "minimum": greatest_or_least("min"), "abs": absolute, "sign": lambda b, x, e: sign(b, *x),
+    "floor_divide": rounded_down(float_floor_divide, 0), "remainder": rounded_down(float_remainder, 1),
+    "fmod": lambda b, x, e: b.rem(*x) if x[0].type.is_float else integer_fmod(b, *x, is_signed(e)),
+    "reciprocal": lambda b, x, e: b.div(constant(x[0].type, 1.0), x[0]),
+    "copysign": lambda b, x, e: b.intrinsic("llvm.copysign", x[0].type, x),
+    "where": plain("select"), "isnan": plain("is_nan"),
+    "convert": lambda b, x, e: convert(b, x[0], e.args[0].dtype, e.dtype),
+    "as_stored": lambda b, x, e: b.convert(b.convert(x[0], STORED[e.dtype.name]), f32),
+    "whole": lambda b, x, e: b.cast("fptosi", x[0], x[0].type.with_element(COMPUTED[e.dtype.name])),
+    "bitcast": lambda b, x, e: b.bitcast(x[0], x[0].type.with_element(COMPUTED[e.dtype.name])),
+}
+OF_FLOATS = frozenset(("reciprocal", "div", "sqrt", "copysign"))  # with no meaning for whole numbers
+
+
+def operation(b, e, x):
+    """The instructions of an operation whose operands are ``x``.  NotImplementedError where there are none."""
+    write = INSTRUCTIONS.get(e.op)
+    if write is None or e.op in OF_FLOATS and not x[0].type.is_float:
+        raise NotImplementedError(f"no instructions for {e.op} of {e.args[-1].dtype}")
+    return write(b, x, e)
 
 
 LOW = 0xFFFFFFFF

@@ -145,12 +145,7 @@ class Emission:
         if e.op == "rarely":
             return self.rarely(*e.args)
         x = [self.value(a) for a in e.args]
-        if e.op == "convert":
-            return scalars.convert(b, x[0], e.args[0].dtype, e.dtype)
-        made = scalars.operation(b, e.op, x, e.args[-1].dtype, e.dtype)
-        if made is None:
-            raise NotImplementedError(f"no instructions for {e.op} of {e.args[-1].dtype}")
-        return made
+        return scalars.operation(b, e, x)
 
     def rarely(self, condition, unusual, usual):
         """A choice of which one side is not even computed unless some lane wants it."""
