@@ -23,8 +23,9 @@ def files():
 
 @pytest.fixture(scope="module")
 def words(files):
-    """Every word of the code."""
-    return {word for name in files if name.endswith(".py") and (ROOT / name).exists() for word in re.findall(r"\w+", (ROOT / name).read_text())}
+    """Every word of the code, and of the names of its files."""
+    code = [name for name in files if name.endswith(".py") and (ROOT / name).exists()]
+    return {word for name in code for text in (name, (ROOT / name).read_text()) for word in re.findall(r"\w+", text)}
 
 
 @pytest.fixture(params=PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
