@@ -284,19 +284,3 @@ def tensordot(a, b, dims=2, out=None):
     x = a.permute(keep_a + left).reshape(product(a.size(d) for d in keep_a), -1 if left else 1)
     y = b.permute(right + keep_b).reshape(-1 if right else 1, product(b.size(d) for d in keep_b))
     return (x @ y).reshape([a.size(d) for d in keep_a] + [b.size(d) for d in keep_b])
-
-
-@op(composite=True, method=False, autocast="float32")
-def cdist(x1, x2, p=2.0, compute_mode=None):
-    """The p-norm distance between every row of x1 and every row of x2."""
-    if x1.dim() < 2 or x2.dim() < 2 or x1.size(-1) != x2.size(-1):
-        raise RuntimeError(f"cdist: X1 and X2 must have the same number of columns and at least two dimensions. X1: {list(x1.shape)} X2: {list(x2.shape)}")
-    return OPS["norm"](x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
-
-
-@op(composite=True, namespace=F)
-def pdist(input, p=2.0):
-    """The p-norm distance between every pair of rows."""
-    n = input.size(0)
-    at = OPS["triu_indices"](n, n, 1)
-    return OPS["norm"](input[at[0]] - input[at[1]], p, -1)
