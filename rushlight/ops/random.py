@@ -81,7 +81,18 @@ def normal_tensor(size, dtype, generator=None):
     return normal_at(seed, block, tuple(size), dtype)
 
 
+@op(method=False, name="_few_integers")
+def few_integers_at(seed: Scalar, offset: Scalar, low: Scalar, span: Scalar, size, dtype):
+    """Integers in [low, low + span), of at most 2^31: the upper part of a word's product with ``span``."""
+    bits = P.random_bits(seed, offset, shape=tuple(size))
+    out = P.add(P.right_shift(P.mul(bits, span), 32), low)
+    return P.convert(out, dtype=dtype) if dtype is not int64 else out
+
+
 def integer_tensor(low, high, size, dtype, generator=None):
+    if type(high - low) is int and high - low <= 1 << 31:
+        seed, block = draw(generator, product(size))
+        return few_integers_at(seed, block, low, high - low, tuple(size), dtype)
     seed, block = draw(generator, product(size), 2)
     return integers_at(seed, block, low, high - low, tuple(size), dtype)
 

@@ -278,12 +278,11 @@ def distinct_elements(input, return_inverse, return_counts):
     if not size:
         return runs(input.reshape(-1), input.shape, return_inverse, return_counts)
     order, places, begins = runs_in_order(input.reshape(-1))
-    starts = nonzero_vector(begins)
-    results = [order.take(starts)]
+    results = [order[begins]]
     if return_inverse:
         results.append(places.new_zeros(size).scatter(0, places, numbers_of(begins)).reshape(input.shape))
     if return_counts:
-        results.append(lengths_between(starts, size))
+        results.append(lengths_between(nonzero_vector(begins), size))
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -315,12 +314,11 @@ def lengths_between(starts, size):
 def runs(flat, shape, return_inverse, return_counts):
     """The first of each run of equal elements, with the number of each element's run and the lengths of runs on request."""
     begins = begins_run(flat) if flat.numel() else flat.bool()
-    starts = nonzero_vector(begins)
-    results = [flat.take(starts)]
+    results = [flat[begins]]
     if return_inverse:
         results.append((numbers_of(begins) if flat.numel() else begins.long()).reshape(shape))
     if return_counts:
-        results.append(lengths_between(starts, flat.numel()))
+        results.append(lengths_between(nonzero_vector(begins), flat.numel()))
     return results[0] if len(results) == 1 else tuple(results)
 
 

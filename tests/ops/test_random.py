@@ -117,3 +117,11 @@ def test_on_the_device_without_data():
         assert torch.rand(2).is_meta and torch.compile(lambda: torch.ones(2) + torch.rand(2))().is_meta
     with pytest.raises(RuntimeError, match="not available"):
         torch.rand(2, device="cuda")
+
+
+@pytest.mark.parametrize("low, high", [(0, 7), (-3, 4), (0, 1 << 31), (5, 6), (-(1 << 40), 1 << 40)])
+def test_integers_are_spread_evenly(low, high):
+    drawn, span = torch.randint(low, high, (COUNT,)).double(), high - low
+    assert low <= drawn.min() and drawn.max() < high
+    assert abs(drawn.mean().item() - (low + high - 1) / 2) <= span * 0.01
+    assert math.isclose(drawn.var().item(), (span**2 - 1) / 12, rel_tol=0.03)
