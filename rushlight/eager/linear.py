@@ -7,6 +7,7 @@ from ..core.meta import Meta, product, row_major
 from ..ops import factor
 
 FLOATS = ("float32", "float64")
+MOST_ROTATED = 64  # rows and columns of a matrix whose singular values rotations find as fast as LAPACK
 
 
 def in_rows(meta: Meta) -> bool:
@@ -108,6 +109,22 @@ def plan_eigenvalues(assembler, node, targets):
     failure = factor.NOT_CONVERGENT + BATCHED * (len(a.shape) > 2)
     problem = Eigen(count(a), a.shape[-1], a.dtype.name, node.params["uplo"] == "L", len(names) > 1, failure)
     return plan_eigen, problem, {"a": assembler.operand(a, in_rows), "flag": flag(), **dict(zip(names, targets))}
+
+
+def rotates(node) -> bool:
+    """Whether rotations of pairs of columns are a good way to singular values: of few columns, and not of very long ones."""
+    rows, columns = node.args[0].shape[-2:]
+    return suits(node) and rows <= MOST_ROTATED and columns <= MOST_ROTATED and (node.op is P.svdvals or not node.params["full"] or rows == columns)
+
+
+def plan_singular_values(assembler, node, targets):
+    from ..compiler.templates.linear import Singular, plan_singular
+
+    a = node.args[0]
+    names = ("u", "values", "vh") if node.op is P.svd else ("values",)
+    failure = factor.NO_SINGULAR_VALUES + BATCHED * (len(a.shape) > 2)
+    problem = Singular(count(a), *a.shape[-2:], a.dtype.name, len(names) > 1, failure)
+    return plan_singular, problem, {"a": assembler.operand(a, in_rows), "flag": flag(), **dict(zip(names, targets))}
 
 
 def plan_row_order(assembler, node, targets):

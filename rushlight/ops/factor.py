@@ -55,6 +55,8 @@ NOT_POSITIVE = failures.declare(4, LinAlgError, "linalg.cholesky: {where}The fac
                                 "(the leading minor of order {at} is not positive-definite).")
 NOT_CONVERGENT = failures.declare(5, LinAlgError, "linalg.eigh: {where}The algorithm did not converge. The input may hold NaN or infinity.")
 
+NO_SINGULAR_VALUES = failures.declare(6, LinAlgError, "linalg.svd: {where}The algorithm did not converge. The input may hold NaN or infinity.")
+
 
 def refuse(kind, info):
     """Raises for the first matrix that failed."""

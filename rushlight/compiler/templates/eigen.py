@@ -6,9 +6,10 @@ A matrix lies in rows of whole vectors, scaled by a power of two so that no squa
 from ..llvm import jit
 from ..llvm.builder import Module, constant, zero
 from ..llvm.scalars import STORED
-from ..llvm.types import f64, i32, i64, vector
+from ..llvm.types import f64, i32, i64
 from .blocked import KERNEL, Slots
-from .rows import Rows, report
+from .groups import Groups
+from .rows import report
 
 SLOTS = ("source", "values", "vectors", "flag", "scratch", "size", "wide", "lower", "failure", "reflected_at", "turned_at", "along_at", "scales_at", "diagonal_at", "beside_at",
          "order_at", "scratch_bytes")
@@ -34,13 +35,12 @@ def _text(dtype, group, with_vectors):
     return module.text()
 
 
-class _Matrix:
+class _Matrix(Groups):
     """Writes the decomposition of one matrix."""
 
     def __init__(self, f, dtype, lanes, group, with_vectors, named):
-        self.f, self.element, self.lanes, self.group, self.with_vectors, self.s = f, STORED[dtype], lanes, group, with_vectors, named
-        self.kind, self.small, self.size, self.wide = vector(self.element, lanes), SMALL[dtype], named["size"], named["wide"]
-        self.rows = Rows(f, self.element, lanes)
+        super().__init__(f, dtype, lanes, group)
+        self.with_vectors, self.s, self.small, self.size, self.wide = with_vectors, named, SMALL[dtype], named["size"], named["wide"]
 
     def matrix(self, unit):
         f, s = self.f, self.s
@@ -68,7 +68,7 @@ class _Matrix:
         if self.with_vectors:
             self.form()
         failed = self.rotations()
-        self.sorted()
+        self.sorted(self.diagonal, self.order, self.size)
         self.written(scale)
         report(f, self.s["flag"], self.s["failure"], unit, failed)
 
@@ -81,30 +81,10 @@ class _Matrix:
     def one(self, base, i, j):
         return self.f.load(self.element, self.at(base, i, j))
 
-    def load(self, row, first):
-        """The vectors of a group from a row's element `first` on."""
-        return [self.f.load(self.kind, self.f.offset(row, self.f.add(first, k * self.lanes), self.element)) for k in range(self.group)]
-
-    def store(self, values, row, first):
-        for k, value in enumerate(values):
-            self.f.store(value, self.f.offset(row, self.f.add(first, k * self.lanes), self.element))
-
-    def each(self, start, carried, body):
-        """`body(first, carried)` for each group of vectors of a row, from that of element `start` on."""
-        f, step = self.f, self.group * self.lanes
-        return f.loop(f.mul(f.div(start, step), step), self.wide, step, carried, body)
-
     def beyond(self, first, k):
         """For a group of vectors, the lanes of elements behind number k."""
         f = self.f
         return [f.compare(">", f.lane_indices(self.lanes, i32), f.splat(f.convert(f.sub(k, f.add(first, g * self.lanes)), i32), self.lanes)) for g in range(self.group)]
-
-    def number(self, base, k):
-        """A number of the tridiagonal form."""
-        return self.f.load(f64, self.f.offset(base, k, f64))
-
-    def put(self, value, base, k):
-        self.f.store(value, self.f.offset(base, k, f64))
 
     # -- from memory -----------------------------------------------------------------------------------------------------------------
 
@@ -139,14 +119,6 @@ class _Matrix:
         f.loop(0, size, 1, [], mirrored)
         return finite, f.convert(power, f64)
 
-    def power(self, most):
-        """A power of two near a positive number; 1 for zero."""
-        f = self.f
-        bits, exponent, least = (i32, 0x7F800000, 2.0**-120) if self.element.bits == 32 else (i64, 0x7FF0000000000000, 2.0**-1000)
-        found = f.bitcast(f.and_(f.bitcast(most, bits), exponent), self.element)
-        found = f.select(f.compare(">", found, least), found, constant(self.element, least))
-        return f.select(f.compare(">", most, 0.0), found, constant(self.element, 1.0))
-
     # -- to tridiagonal form -----------------------------------------------------------------------------------------------------------
 
     def reflect(self, k):
@@ -162,13 +134,13 @@ class _Matrix:
             self.store(sums, self.along, first)
             return [f.fma(total, x, inner) for total, x, inner in zip(sums, self.load(v, first), now)]
 
-        inner = self.each(following, [zero(self.kind)] * self.group, spread)
-        half = f.mul(f.mul(tau, -0.5), f.reduce("add", self.summed(inner)))
+        inner = self.each(following, self.wide, [zero(self.kind)] * self.group, spread)
+        half = f.mul(f.mul(tau, -0.5), self.summed(inner))
 
         def corrected(first, _):
             self.store([f.fma(f.splat(half, self.lanes), x, p) for x, p in zip(self.load(v, first), self.load(self.along, first))], self.along, first)
 
-        self.each(following, [], corrected)
+        self.each(following, self.wide, [], corrected)
 
         def changed(i, _):
             own, other = (f.neg(f.load(self.element, f.offset(base, i, self.element))) for base in (v, self.along))
@@ -178,20 +150,9 @@ class _Matrix:
                 found = self.more(self.load(there, first), own, self.load(self.along, first))
                 self.store(self.more(found, other, self.load(v, first)), there, first)
 
-            self.each(following, [], some)
+            self.each(following, self.wide, [], some)
 
         f.loop(following, self.size, 1, [], changed)
-
-    def more(self, sums, factor, values):
-        """Sums with so many times a group of vectors."""
-        many = self.f.splat(factor, self.lanes)
-        return [self.f.fma(many, value, total) for value, total in zip(values, sums)]
-
-    def summed(self, values):
-        total = values[0]
-        for value in values[1:]:
-            total = self.f.add(total, value)
-        return total
 
     def reflector(self, k, row, v, following):
         """The reflection of row k, written to v with zeros before it: tau."""
@@ -201,7 +162,7 @@ class _Matrix:
             masked = [f.select(mask, x, zero(self.kind)) for mask, x in zip(self.beyond(first, following), self.load(row, first))]
             return [f.fma(x, x, total) for x, total in zip(masked, now)]
 
-        below = f.reduce("add", self.summed(self.each(following, [zero(self.kind)] * self.group, squared)))
+        below = self.summed(self.each(following, self.wide, [zero(self.kind)] * self.group, squared))
         alpha = f.load(self.element, f.offset(row, following, self.element))
         some = f.compare(">", below, 0.0)
         norm = f.sqrt(f.fma(alpha, alpha, below))
@@ -215,7 +176,7 @@ class _Matrix:
             self.store([f.select(mask, f.div(x, divisor), zero(self.kind)) for mask, x in zip(self.beyond(first, following), self.load(row, first))], v, first)
 
         f.fill_bytes(v, 0, f.mul(self.wide, self.element.bytes))
-        self.each(following, [], divided)
+        self.each(following, self.wide, [], divided)
         f.store(constant(self.element, 1.0), f.offset(v, following, self.element))
         return tau
 
@@ -247,7 +208,7 @@ class _Matrix:
 
                 f.loop(following, size, 1, [], changed)
 
-            self.each(following, [], some)
+            self.each(following, self.wide, [], some)
 
         f.loop(0, f.sub(size, 2), 1, [], applied)
         f.loop(0, size, 1, [], lambda i, _: f.loop(0, size, 1, [], lambda j, _: f.store(self.one(self.turned, i, j), self.at(self.here, j, i))) and None)
@@ -323,7 +284,7 @@ class _Matrix:
                 p_ = f.mul(s, t)
                 self.put(f.add(h, p_), self.diagonal, f.add(i, 1))
                 if self.with_vectors:
-                    self.rotate(i, s, c)
+                    self.rotate(self.at(self.here, i), self.at(self.here, f.add(i, 1)), s, c, self.wide)
                 return [f.sub(i, 1), s, c, f.sub(f.mul(c, t), b), p_, constant(i64, 0)]
 
             return f.when(vanished, parted, turned)
@@ -338,43 +299,7 @@ class _Matrix:
 
         f.when(f.compare("==", early, 0), ended)
 
-    def rotate(self, i, s, c):
-        """Rows i and i + 1 of the eigenvectors turned into each other."""
-        f = self.f
-        s, c = (f.splat(f.convert(x, self.element), self.lanes) for x in (s, c))
-        less, one, other = f.neg(s), self.at(self.here, i), self.at(self.here, f.add(i, 1))
-
-        def some(first, _):
-            x, y = self.load(one, first), self.load(other, first)
-            self.store([f.fma(s, a, f.mul(c, b)) for a, b in zip(x, y)], other, first)
-            self.store([f.fma(less, b, f.mul(c, a)) for a, b in zip(x, y)], one, first)
-
-        self.each(constant(i64, 0), [], some)
-
     # -- back to memory --------------------------------------------------------------------------------------------------------------
-
-    def sorted(self):
-        """The order in which eigenvalues ascend, by insertion."""
-        f = self.f
-
-        def inserted(i, _):
-            value = self.number(self.diagonal, i)
-
-            def before(k):
-                return f.load(i64, f.offset(self.order, f.maximum(f.sub(k, 1), 0), i64))
-
-            def less(state):
-                return f.and_(f.compare(">", state[0], 0), f.compare(">", self.number(self.diagonal, before(state[0])), value))
-
-            def moved(state):
-                k, = state
-                f.store(before(k), f.offset(self.order, k, i64))
-                return [f.sub(k, 1)]
-
-            place, = f.while_loop([i], less, moved)
-            f.store(i, f.offset(self.order, place, i64))
-
-        f.loop(0, self.size, 1, [], inserted)
 
     def written(self, scale):
         """Eigenvalues in order, and each one's vector as a column."""
@@ -383,19 +308,7 @@ class _Matrix:
         def value(k, _):
             which = f.load(i64, f.offset(self.order, k, i64))
             f.store(f.convert(f.mul(self.number(self.diagonal, which), scale), self.element), f.offset(self.values, k, self.element))
-            f.store(f.mul(which, self.wide), f.offset(self.order, k, i64))
 
         f.loop(0, size, 1, [], value)
-        if not self.with_vectors:
-            return
-
-        def row(i, _):
-            start, target = f.offset(self.here, i, self.element), f.offset(self.vectors, f.mul(i, size), self.element)
-
-            def some(first, mask):
-                places = f.offset(start, f.load(vector(i64, self.lanes), f.offset(self.order, first, i64), mask=mask), self.element)
-                f.store(f.gather(self.kind, places, mask), f.offset(target, first, self.element), mask=mask)
-
-            self.rows.each(size, some)
-
-        f.loop(0, size, 1, [], row)
+        if self.with_vectors:
+            self.as_columns(self.here, self.wide, self.order, self.vectors, size, size)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ..llvm import pool
 from ..llvm.features import host
 from ..llvm.scalars import STORED
-from . import columns, eigen, elimination, exchange, reflection, substitution
+from . import columns, eigen, elimination, exchange, reflection, singular, substitution
 from .contraction import NO_EPILOGUE
 from .sequence import Part, Sequence
 
@@ -74,6 +74,18 @@ class Eigen:
     size: int
     dtype: str
     lower: bool
+    vectors: bool
+    failure: int
+
+
+@dataclass(frozen=True)
+class Singular:
+    """Singular values of `count` matrices [rows, columns], and vectors (as many) where wanted; `failure` as of Factors."""
+
+    count: int
+    rows: int
+    columns: int
+    dtype: str
     vectors: bool
     failure: int
 
@@ -338,4 +350,30 @@ def _eigen(p, threads):
     sources = {"scratch": made.temporary("scratch", at * threads), "vectors": ("pointer", "vectors", 0) if p.vectors else ("const", 0),
                **{"source" if name == "a" else name: ("pointer", name, 0) for name in ("a", "values", "flag")}}
     made.kernel(eigen.eigen_kernel(p.dtype, group, p.vectors), p.count, eigen.SLOTS, numbers, sources)
+    return made.contraction()
+
+
+# --- singular values ---------------------------------------------------------------------------------------------------------------
+def plan_singular(problem):
+    """Plans singular values, descending; operands are "a", "values" and "flag", and "u" and "vh" if vectors are wanted."""
+    return _singular(problem, pool.get_num_threads())
+
+
+@functools.lru_cache(maxsize=256)
+def _singular(p, threads):
+    made = _sequence(p)
+    lanes, tall = host().lanes(made.size), p.rows >= p.columns
+    count, length = (p.columns, p.rows) if tall else (p.rows, p.columns)
+    group = min(4, 1 << (-(-count // lanes) - 1).bit_length())
+    wide, turned_wide = (-(-n // (group * lanes)) * group * lanes for n in (length, count))
+    numbers = {"rows": p.rows, "columns": p.columns, "count": count, "length": length, "column_step": 1 if tall else p.columns, "row_step": p.columns if tall else 1,
+               "wide": wide, "turned_wide": turned_wide, "failure": p.failure}
+    at = count * wide * made.size
+    for name, nbytes in {"turned": count * turned_wide * made.size, "sizes": 8 * count, "order": 8 * count + 64}.items():
+        numbers[f"{name}_at"] = at
+        at += -(-nbytes // 64) * 64
+    numbers["scratch_bytes"] = at
+    sources = {"scratch": made.temporary("scratch", at * threads), **{"source" if name == "a" else name: ("pointer", name, 0) for name in ("a", "values", "flag")},
+               **{name: ("pointer", name, 0) if p.vectors else ("const", 0) for name in ("u", "vh")}}
+    made.kernel(singular.singular_kernel(p.dtype, group, p.vectors), p.count, singular.SLOTS, numbers, sources)
     return made.contraction()
