@@ -12,7 +12,7 @@ import numpy as np
 from ..core import failures
 from ..core.dtypes import int32, int64
 from ..core.kinds import Foreign, P
-from ..core.op import OPS
+from ..core.op import OPS, op, rule
 from . import lapack
 from .lapack import LinAlgError
 from .prims import primitive as declared
@@ -118,18 +118,23 @@ P_inverse = primitive("inverse", Foreign(
     lambda g, y, a, check: [None if g[0] is None else -(y[0].mH @ g[0] @ y[0].mH)]), lambda a, check: 0, arity=1)
 
 
-def pinv_numpy(a, atol, rtol, hermitian):
+@op(method=False, name="_pinv")
+def pseudoinverse(a, atol, rtol, hermitian):
+    """V diag(1 / s) U^H, singular values of at most max(atol, rtol * largest) counting as zero."""
+    rows, columns = a.shape[-2:]
+    if rows == 0 or columns == 0:
+        return P.full(shape=(*batch(a), columns, rows), value=0, dtype=a.dtype)
     if hermitian:  # the lower triangle counts, and the real part of the diagonal
-        below, diagonal = np.tril(a, -1), np.diagonal(a, 0, -2, -1).real
-        a = below + lapack.conjugate(below) + diagonal[..., None] * np.eye(a.shape[-1], dtype=a.dtype)
-    u, s, vh = np.linalg.svd(a, full_matrices=False)
-    cut = np.maximum(np.asarray(atol), np.asarray(rtol) * s.max(-1, initial=0))
-    kept = s > cut[..., None]
-    inverse = np.where(kept, 1 / np.where(kept, s, 1), 0)
-    return lapack.conjugate(vh) @ (inverse[..., None] * lapack.conjugate(u))
+        below, diagonal = a.tril(-1), a.diagonal(0, -2, -1)
+        a = below + below.mH + on_diagonal(diagonal.real.to(a.dtype) if a.dtype.is_complex else diagonal)
+    u, s, vh = P.svd(a, full=False)
+    cut = P.maximum(atol, P.mul(rtol, s.amax(-1)))
+    inverse = P.where(P.le(s, cut[..., None]), 0.0, P.div(1.0, s))
+    return vh.mH @ (inverse[..., None].to(a.dtype) * u.mH)
 
 
-def pinv_gradient(g, y, a, atol, rtol, hermitian):
+@rule(pseudoinverse)
+def vjp(g, y, a, atol, rtol, hermitian):
     return [pinv_slope(g, y, a), None, None]
 
 
@@ -139,14 +144,11 @@ def pinv_slope(g, y, a):
     return (gh - a @ (y @ gh)) @ y @ yh + yh @ y @ (gh - (gh @ y) @ a) - yh @ g @ yh
 
 
-P_pinv = declared("pinv", Foreign(converging(pinv_numpy, "pinv"), lambda a, atol, rtol, hermitian: matrix(a, a.shape[-1], a.shape[-2]), pinv_gradient),
-                   lambda a, atol, rtol, hermitian: 0, arity=3)
-
-
 def lstsq_gradient(g, y, a, b, cutoff):
     if g[0] is None:
         return [None, None]
-    inverse = P.pinv(a, 0.0, float(cutoff or 0.0), hermitian=False)
+    none, least = (P.full(shape=(), value=value, dtype=a.dtype.to_real()) for value in (0.0, float(cutoff or 0.0)))
+    inverse = pseudoinverse(a, none, least, False)
     return [pinv_slope(g[0] @ b.mH, inverse, a), inverse.mH @ g[0]]
 
 

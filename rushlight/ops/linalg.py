@@ -11,7 +11,7 @@ from ..core.meta import broadcast
 from ..core.op import op, rule, sample
 from ..core.results import named
 from .elementwise import where_
-from .factor import pivots_with_signs, reflected, slogdet_gradient
+from .factor import pivots_with_signs, pseudoinverse, reflected, slogdet_gradient
 from .lapack import LinAlgError
 
 AUTOCAST = "float32"  # sensitive to rounding
@@ -185,7 +185,7 @@ def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None):
     """The pseudoinverse (Moore & Penrose); singular values of at most max(atol, rtol * largest) count as zero.  [*, m, n] -> [*, n, m]."""
     floating("pinv", A)
     atol, rtol = tolerance(A, A.detach().abs() if A.is_complex() else A.detach(), atol, rcond if rtol is None else rtol)
-    return P.pinv(A, atol, rtol, hermitian=hermitian)
+    return pseudoinverse(A, atol, rtol, bool(hermitian))
 
 
 @op(composite=True)
