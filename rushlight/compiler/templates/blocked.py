@@ -6,13 +6,13 @@ B for everybody), then runs every tile: the panel of B stays in the first cache 
 
 from ..llvm import jit
 from ..llvm.builder import Module, constant
-from ..llvm.types import i64, ptr
+from ..llvm.types import i64
 from . import pack
 from .contraction import CHUNK
 from .elements import Computed, Listed, Strided
 from .tile import FIRST, LAST, Store, write_tile
+from .units import KERNEL, Slots, Units  # noqa: F401
 
-KERNEL = [("args", ptr), ("begin", i64), ("end", i64), ("worker", i64)]
 BATCH_DIMS = 3
 
 # The slots of the block kernel, in order; the epilogue's follow. Strides are in bytes.
@@ -29,18 +29,6 @@ PACK_SLOTS = ("b", "packed", "columns", "depth", "b_k", "b_column", "panels", "b
 ACROSS, ALONG, APART = "across", "along", "apart"
 PACKED = "packed"  # B has been packed by a step before
 TABLE = "table"    # B's columns lie along k, at byte offsets that a table gives
-
-
-class Slots:
-    """A kernel's slots by name: pointers or i64s, loaded where they are asked for."""
-
-    def __init__(self, b, args, names, pointers):
-        self._builder, self._args, self._pointers = b, args, pointers
-        self._index = {name: k for k, name in enumerate(names)}
-
-    def __getattr__(self, name):
-        kind = ptr if name in self._pointers else i64
-        return self._builder.load(kind, self._builder.offset(self._args, 8 * self._index[name]))
 
 
 def batch_offsets(b, batch, s, operands):
@@ -93,22 +81,18 @@ def pack_kernel(numbers, layout, vectors, computed=None):
 
 
 def _pack_text(numbers, layout, width, computed):
-    module = Module()
-    f = module.function("pack", KERNEL)
-    args, begin, end, _ = f.parameters
     slots, pointers = part_slots("b", computed)
-    s = Slots(f, args, PACK_SLOTS + slots, ("b", "packed", *pointers))
+    kernel = Units("pack", PACK_SLOTS + slots, ("b", "packed", *pointers))
+    f, s = kernel.f, kernel.s
 
-    def panel(unit, _):
+    def panel(unit):
         batch = f.div(unit, s.panels)
         column = f.mul(f.sub(unit, f.mul(batch, s.panels)), width)
         elements = elements_of(f, numbers.of_b, s, "b", "b_column", layout, computed, batch).moved(column, 0)
         target = f.offset(s.packed, f.mul(unit, s.panel_bytes))
         write_b_panel(f, layout, width, elements, target, f.sub(s.columns, column), s.depth)
 
-    f.loop(begin, end, 1, [], panel)
-    f.ret()
-    return module.text()
+    return kernel.text(panel)
 
 
 def block_kernel(numbers, out, layouts, computed, rows, vectors, epilogue):
@@ -126,14 +110,10 @@ def _block_text(numbers, out, layouts, computed, rows, vectors, epilogue):
     a_row = word if layouts[0] == ACROSS else CHUNK * word
     store = Store(numbers, out, epilogue, len(slots))
     tile = write_tile(module, "tile", numbers, rows, vectors, a_row, rows * CHUNK * word, store)
-    f = module.function("block", KERNEL)
-    args, begin, end, worker = f.parameters
-    s = Slots(f, args, slots, pointers)
-    writer = _Block(f, s, args, numbers, out, layouts, computed, rows, vectors * numbers.lanes, tile)
-    scratch = f.offset(s.scratch, f.mul(worker, s.scratch_bytes))
-    f.loop(begin, end, 1, [], lambda unit, _: writer.unit(unit, scratch))
-    f.ret()
-    return module.text()
+    kernel = Units("block", slots, pointers, module)
+    writer = _Block(kernel.f, kernel.s, kernel.args, numbers, out, layouts, computed, rows, vectors * numbers.lanes, tile)
+    scratch = kernel.scratch()
+    return kernel.text(lambda unit: writer.unit(unit, scratch))
 
 
 class _Block:

@@ -12,9 +12,10 @@ from ..llvm import jit
 from ..llvm.builder import Module, constant, constant_vector, zero
 from ..llvm.types import i1, i64, ptr, vector
 from . import pack
-from .blocked import ALONG, APART, KERNEL, Slots
+from .blocked import ALONG, APART
 from .contraction import CHUNK
 from .elements import Strided
+from .units import Slots, Units
 
 # "offsets" is a table of byte offsets of each k in the weights.
 WEIGHT_SLOTS = ("weights", "packed", "offsets", "panels", "columns", "depth", "column_stride", "group_stride", "panel_bytes", "channels",
@@ -41,13 +42,11 @@ def weight_kernel(numbers, vectors, order):
 
 
 def _weight_text(numbers, vectors, order):
-    module = Module()
-    f = module.function("weights", KERNEL)
-    args, begin, end, _ = f.parameters
-    s = Slots(f, args, WEIGHT_SLOTS, ("weights", "packed", "offsets"))
+    kernel = Units("weights", WEIGHT_SLOTS, ("weights", "packed", "offsets"))
+    f, s = kernel.f, kernel.s
     width = vectors * numbers.lanes
 
-    def panel(unit, _):
+    def panel(unit):
         group = f.div(unit, s.panels)
         column = f.mul(f.sub(unit, f.mul(group, s.panels)), width)
         stride, left = s.column_stride, f.sub(s.columns, column)
@@ -61,9 +60,7 @@ def _weight_text(numbers, vectors, order):
             f.when(f.compare(">=", left, width), lambda: _write_mixed(f, s, numbers, vectors, order, source, target, None),
                    lambda: _write_mixed(f, s, numbers, vectors, order, source, target, left))
 
-    f.loop(begin, end, 1, [], panel)
-    f.ret()
-    return module.text()
+    return kernel.text(panel)
 
 
 def _write_apart(f, s, numbers, vectors, source, stride, target, left):
@@ -111,15 +108,13 @@ def conv_kernel(numbers, out, tile, step, distance, epilogue):
 
 
 def _conv_text(numbers, out, rows, vectors, step, distance, epilogue):
-    module = Module(many_streams=True)
-    f = module.function("conv", KERNEL)
-    args, begin, end, worker = f.parameters
-    s = Slots(f, args, SLOTS, ("weights", "image", "out", "scratch", "k_offsets", "image_places", "out_places", "lengths"))
-    tile = _Tile(module, numbers, out, rows, vectors, step, distance, epilogue)
-    scratch = f.offset(s.scratch, f.mul(worker, s.scratch_bytes))
+    kernel = Units("conv", SLOTS, ("weights", "image", "out", "scratch", "k_offsets", "image_places", "out_places", "lengths"), Module(many_streams=True))
+    f, s = kernel.f, kernel.s
+    tile = _Tile(kernel.module, numbers, out, rows, vectors, step, distance, epilogue)
+    scratch = kernel.scratch()
     width = vectors * numbers.lanes
 
-    def unit(unit, _):
+    def unit(unit):
         rest = f.div(unit, s.panel_blocks)
         panel_first = f.mul(f.sub(unit, f.mul(rest, s.panel_blocks)), s.block_panels)
         group = f.div(rest, s.tile_blocks)
@@ -147,7 +142,7 @@ def _conv_text(numbers, out, rows, vectors, step, distance, epilogue):
                     waiting = f.add(f.mul(f.sub(p, panel_first), s.block_tiles), f.sub(t, tile_first))
                     target = f.offset(f.offset(group_out, f.mul(n, s.out_batch)), f.mul(column, s.out_channel))
                     f.call(tile.function, [
-                        args, weights, f.offset(f.offset(group_image, f.mul(n, s.image_bytes)), image), offsets, count,
+                        kernel.args, weights, f.offset(f.offset(group_image, f.mul(n, s.image_bytes)), image), offsets, count,
                         f.offset(scratch, f.mul(waiting, s.partial_bytes)), first, last, f.offset(target, at, out), length,
                         f.sub(s.columns, column), f.add(f.mul(group, s.columns), column), at])
 
@@ -157,9 +152,7 @@ def _conv_text(numbers, out, rows, vectors, step, distance, epilogue):
 
         f.loop(0, s.depth, s.block_depth, [], depth_block)
 
-    f.loop(begin, end, 1, [], unit)
-    f.ret()
-    return module.text()
+    return kernel.text(unit)
 
 
 class _Tile:

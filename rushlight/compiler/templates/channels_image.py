@@ -4,12 +4,12 @@ import math
 from dataclasses import replace
 
 from ..llvm import jit
-from ..llvm.builder import Module, zero
+from ..llvm.builder import zero
 from ..llvm.types import vector
 from . import pack
-from .blocked import KERNEL, Slots
 from .contraction import ELEMENTS, Step, numbers, written_slots
 from .elements import APART, SAME, Computed, Layout, Strided, distance
+from .units import Units
 
 SLACK = 4096     # bytes that may be read past the last image
 MOST_MIXED = 16  # taps that are told apart in registers, where weights lie tap beside tap
@@ -40,17 +40,15 @@ def image_kernel(element, numbers, pixels, computed=None):
 
 
 def _image_text(element, numbers, pixels, computed):
-    module = Module()
-    f = module.function("image", KERNEL)
-    args, begin, end, _ = f.parameters
     further, parts = part_slots(computed)
-    s = Slots(f, args, IMAGE_SLOTS + further, ("x", "image", *parts))
+    kernel = Units("image", IMAGE_SLOTS + further, ("x", "image", *parts))
+    f, s = kernel.f, kernel.s
     word, lanes = numbers.word, numbers.lanes
     of_elements = replace(numbers, element=element)
     pixel_bytes = lanes * word.bytes
     kind = vector(element, lanes)
 
-    def unit(unit, _):
+    def unit(unit):
         batch = f.div(unit, s.planes)
         plane = f.sub(unit, f.mul(batch, s.planes))
         group = f.div(plane, s.group_planes)
@@ -140,9 +138,7 @@ def _image_text(element, numbers, pixels, computed):
 
         f.loop(0, f.mul(s.rows_depth, s.rows_height), 1, [], row)
 
-    f.loop(begin, end, 1, [], unit)
-    f.ret()
-    return module.text()
+    return kernel.text(unit)
 
 
 class ChannelImage:

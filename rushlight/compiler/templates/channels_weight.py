@@ -13,10 +13,10 @@ from ..llvm.builder import Module
 from ..llvm.features import host
 from ..llvm.types import i64, ptr
 from . import pack
-from .blocked import KERNEL, Slots
 from .channels_image import MOST_MIXED, SLACK, ChannelImage, image_of
 from .contraction import Contraction, Step, numbers, table, written_slots
 from .tune import pick
+from .units import Units
 
 _CHUNK_BYTES = 24 << 10      # of gradients, that stay in the first cache while all taps use them
 _NEAR_BYTES = 288 << 10      # of images, or of sums, that stay in the second cache
@@ -39,14 +39,13 @@ def weight_kernel(numbers, element, tile, step, known):
 def _text(numbers, element, rows, vectors, step, known):
     module = Module()
     tile = _tile(module, numbers, rows, vectors, step)
-    f = module.function("weights", KERNEL)
-    args, begin, end, worker = f.parameters
-    s = Slots(f, args, SLOTS, ("x", "y", "out", "scratch", "x_rows", "y_rows", "taps_at"))
+    kernel = Units("weights", SLOTS, ("x", "y", "out", "scratch", "x_rows", "y_rows", "taps_at"), module)
+    f, s = kernel.f, kernel.s
     lanes, bytes_ = numbers.lanes, numbers.lanes * numbers.accumulator.bytes
     sums_bytes = lanes * vectors * bytes_  # of one block of input channels at one tap
-    scratch = f.offset(s.scratch, f.mul(worker, s.scratch_bytes))
+    scratch = kernel.scratch()
 
-    def unit(unit, _):
+    def unit(unit):
         rest = f.div(unit, s.block_units)
         first_block = f.mul(f.sub(unit, f.mul(rest, s.block_units)), s.unit_blocks)
         group = f.div(rest, s.panel_units)
@@ -122,9 +121,7 @@ def _text(numbers, element, rows, vectors, step, known):
             if known:
                 f.loop(0, there, 1, [], mixed)
 
-    f.loop(begin, end, 1, [], unit)
-    f.ret()
-    return module.text()
+    return kernel.text(unit)
 
 
 def _tile(module, numbers, rows, vectors, step):

@@ -1,10 +1,10 @@
 """Adding up partial products: the last step of a product whose k was divided among threads."""
 
 from ..llvm import jit
-from ..llvm.builder import Module, constant, zero
+from ..llvm.builder import constant, zero
 from ..llvm.types import i64
-from .blocked import KERNEL, Slots
 from .tile import Store
+from .units import Units
 
 SLOTS = ("partial", "c", "parts", "part_bytes", "columns", "c_row")
 
@@ -16,14 +16,12 @@ def combine_kernel(numbers, out, epilogue):
 
 
 def _combine_text(numbers, out, epilogue):
-    module = Module()
-    f = module.function("combine", KERNEL)
-    args, begin, end, _ = f.parameters
-    s = Slots(f, args, SLOTS, ("partial", "c"))
+    kernel = Units("combine", SLOTS, ("partial", "c"))
+    f, s = kernel.f, kernel.s
     store = Store(numbers, out, epilogue, len(SLOTS))
     columns, parts, part_bytes = s.columns, s.parts, s.part_bytes
 
-    def row(r, _):
+    def row(r):
         source = f.offset(s.partial, f.mul(r, columns), numbers.accumulator)
         target = f.offset(s.c, f.mul(r, s.c_row))
 
@@ -35,10 +33,8 @@ def _combine_text(numbers, out, epilogue):
                 return [f.add(values[0], f.load(numbers.vector, at, mask=mask))]
 
             total, = f.loop(0, parts, 1, [zero(numbers.vector)], add)
-            store.finish(f, args, total, f.offset(target, column, out), constant(i64, 0), r, column, mask)
+            store.finish(f, kernel.args, total, f.offset(target, column, out), constant(i64, 0), r, column, mask)
 
         f.loop(0, columns, numbers.lanes, [], some)
 
-    f.loop(begin, end, 1, [], row)
-    f.ret()
-    return module.text()
+    return kernel.text(row)

@@ -7,7 +7,7 @@ taps that use it.  Zeros around the input are lanes that a mask leaves out, so n
 from ..llvm import jit
 from ..llvm.builder import Module, constant, constant_vector, zero
 from ..llvm.types import i32, i64, vector
-from .blocked import KERNEL, Slots
+from .units import Units
 
 SLOTS = ("x", "weights", "y", "outputs", "per_input", "x_batch", "x_channel", "x_row", "y_batch", "y_channel", "y_row", "height", "width",
          "out_height", "out_width", "pad_height", "pad_width", "batch")
@@ -86,15 +86,13 @@ def _rows(f, s, window, plane, first):
 
 
 def _forward_text(element, numbers, window, turned, epilogue):
-    module = Module(many_streams=True)
-    f = module.function("depthwise", KERNEL)
-    args, begin, end, _ = f.parameters
-    s = Slots(f, args, SLOTS, ("x", "weights", "y"))
-    slots = epilogue.values(f, args, len(SLOTS))
+    kernel = Units("depthwise", SLOTS, ("x", "weights", "y"), Module(many_streams=True))
+    f, s = kernel.f, kernel.s
+    slots = epilogue.values(f, kernel.args, len(SLOTS))
     (height, width), lanes = window.kernel, numbers.lanes
     taps = height * width
 
-    def unit(unit, _):
+    def unit(unit):
         n = f.div(unit, s.outputs)
         channel = f.sub(unit, f.mul(n, s.outputs))
         plane = f.offset(f.offset(s.x, f.mul(n, s.x_batch)), f.mul(f.div(channel, s.per_input), s.x_channel))
@@ -133,9 +131,7 @@ def _forward_text(element, numbers, window, turned, epilogue):
 
         f.loop(0, s.out_width, lanes, [], column)
 
-    f.loop(begin, end, 1, [], unit)
-    f.ret()
-    return module.text()
+    return kernel.text(unit)
 
 
 def _phases(window, shift, dim):
@@ -146,16 +142,14 @@ def _phases(window, shift, dim):
 
 
 def _spread_text(element, numbers, window, shift, epilogue):
-    module = Module(many_streams=True)
-    f = module.function("depthwise", KERNEL)
-    args, begin, end, _ = f.parameters
-    s = Slots(f, args, SLOTS, ("x", "weights", "y"))
-    slots, lanes = epilogue.values(f, args, len(SLOTS)), numbers.lanes
+    kernel = Units("depthwise", SLOTS, ("x", "weights", "y"), Module(many_streams=True))
+    f, s = kernel.f, kernel.s
+    slots, lanes = epilogue.values(f, kernel.args, len(SLOTS)), numbers.lanes
     (height, width), (down, across) = window.kernel, window.stride
     rows, columns = _phases(window, shift, 0), _phases(window, shift, 1)
     distances = sorted({at for phase in columns for _, at in phase})
 
-    def unit(unit, _):
+    def unit(unit):
         n = f.div(unit, s.outputs)
         channel = f.sub(unit, f.mul(n, s.outputs))
         plane = f.offset(f.offset(s.x, f.mul(n, s.x_batch)), f.mul(channel, s.x_channel))
@@ -196,19 +190,15 @@ def _spread_text(element, numbers, window, shift, epilogue):
 
         f.loop(0, f.div(f.add(s.out_height, down - 1), down), 1, [], pair_of_rows)
 
-    f.loop(begin, end, 1, [], unit)
-    f.ret()
-    return module.text()
+    return kernel.text(unit)
 
 
 def _weight_text(element, numbers, window):
-    module = Module()
-    f = module.function("weights", KERNEL)
-    args, begin, end, _ = f.parameters
-    s = Slots(f, args, SLOTS, ("x", "weights", "y"))
+    kernel = Units("weights", SLOTS, ("x", "weights", "y"))
+    f, s = kernel.f, kernel.s
     (height, width), lanes = window.kernel, numbers.lanes
 
-    def unit(channel, _):
+    def unit(channel):
         x = f.offset(s.x, f.mul(f.div(channel, s.per_input), s.x_channel))
         y = f.offset(s.y, f.mul(channel, s.y_channel))
 
@@ -243,6 +233,4 @@ def _weight_text(element, numbers, window):
         for k, value in enumerate(sums):
             f.store(f.convert(f.reduce("add", value), element), f.offset(target, k, element))
 
-    f.loop(begin, end, 1, [], unit)
-    f.ret()
-    return module.text()
+    return kernel.text(unit)

@@ -6,9 +6,10 @@ few channels want.
 """
 
 from ..llvm import jit
-from ..llvm.builder import Module, constant, zero
+from ..llvm.builder import constant, zero
 from ..llvm.types import i64
-from .blocked import ALONG, KERNEL, TABLE, Slots, batch_offsets, elements_of, part_slots
+from .blocked import ALONG, TABLE, batch_offsets, elements_of, part_slots
+from .units import Units
 
 SLOTS = ("a", "b", "c", "rows", "columns", "depth", "a_row", "b_column", "c_row", "block_rows", "block_columns", "block_depth",
          "row_blocks", "column_blocks", "batch_1", "batch_2", "a_batch_0", "a_batch_1", "a_batch_2",
@@ -25,16 +26,11 @@ def dot_kernel(numbers, out, rows, columns, table, epilogue, computed=None):
 
 
 def _dot_text(numbers, out, rows, columns, table, epilogue, computed):
-    module = Module()
-    f = module.function("dot", KERNEL)
-    args, begin, end, _ = f.parameters
     further, parts = part_slots("b", computed)
     slots = SLOTS + further
-    s = Slots(f, args, slots, ("a", "b", "c", "b_offsets", *parts))
-    writer = _Dot(f, s, args, numbers, out, rows, columns, table, epilogue, computed, len(slots))
-    f.loop(begin, end, 1, [], lambda unit, _: writer.unit(unit))
-    f.ret()
-    return module.text()
+    kernel = Units("dot", slots, ("a", "b", "c", "b_offsets", *parts))
+    writer = _Dot(kernel.f, kernel.s, kernel.args, numbers, out, rows, columns, table, epilogue, computed, len(slots))
+    return kernel.text(writer.unit)
 
 
 def sums_along(b, numbers, rows_at, columns_at, count):

@@ -15,10 +15,10 @@ from ..llvm.builder import Module, constant, zero
 from ..llvm.features import host
 from ..llvm.scalars import STORED
 from ..llvm.types import i64, vector
-from .blocked import KERNEL, Slots
 from .butterfly import alternating, minus, parted, plus, reversed_lanes, times
 from .contraction import Contraction, Step, table, written_slots
 from .stockham import factors, stage_rows, stages, write_stages
+from .units import Units
 
 COMPLEX, REAL, HALF = "complex", "real", "half"  # what memory holds of a row; HALF: the first coefficients of a real one's transform
 SLOTS = ("x", "y", "scratch", "rows", "tables", "places", "factors", "count", "blocks", "inner", "x_row", "y_row", "x_step", "y_step", "plane", "scratch_bytes",
@@ -112,22 +112,19 @@ def _text(dtype, packed, turned, given, made, inverse, columns, kinds):
     element = STORED[dtype]
     lanes = module.features.lanes(element.bytes)
     run = write_stages(module, kinds, element, lanes)
-    f = module.function("fourier", KERNEL)
-    args, begin, end, worker = f.parameters
-    s = Slots(f, args, SLOTS, POINTERS)
-    named = {name: getattr(s, name) for name in SLOTS}
-    named["scratch"] = f.offset(named["scratch"], f.mul(worker, named["scratch_bytes"]))
+    kernel = Units("fourier", SLOTS, POINTERS, module)
+    f = kernel.f
+    named = {name: getattr(kernel.s, name) for name in SLOTS}
+    named["scratch"] = f.offset(named["scratch"], f.mul(kernel.worker, named["scratch_bytes"]))
     writer = (_Columns if columns else _Rows)(f, named, element, lanes, run, packed, turned, inverse)
 
-    def unit(at, _):
+    def unit(at):
         outer = f.div(at, named["blocks"])
         writer.column = f.mul(f.sub(at, f.mul(outer, named["blocks"])), lanes)
         writer.x, writer.y = (f.offset(named[n], f.mul(outer, named[n + "_row"])) for n in "xy")
         writer.transform(given, made)
 
-    f.loop(begin, end, 1, [], unit)
-    f.ret()
-    return module.text()
+    return kernel.text(unit)
 
 
 class _Transform:

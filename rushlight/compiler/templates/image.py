@@ -17,10 +17,10 @@ from itertools import product
 import numpy as np
 
 from ..llvm import jit
-from ..llvm.builder import Module, constant_vector
+from ..llvm.builder import constant_vector
 from ..llvm.types import i32, i64, vector
-from .blocked import KERNEL, Slots
 from .elements import join
+from .units import Units
 
 SLACK = 4096  # bytes that may be read past the last image
 
@@ -121,10 +121,8 @@ def pad_kernel(element, numbers, step):
 
 
 def _pad_text(element, numbers, step):
-    module = Module()
-    f = module.function("pad", KERNEL)
-    args, begin, end, _ = f.parameters
-    s = Slots(f, args, PAD_SLOTS, ("x", "image"))
+    kernel = Units("pad", PAD_SLOTS, ("x", "image"))
+    f, s = kernel.f, kernel.s
     word, parts = numbers.word, numbers.per_word
     lanes = max(4, f.features.lanes(word.bytes))
     width, rows_width, distance, x_width = s.width, s.rows_width, s.step_width, s.x_width
@@ -169,7 +167,7 @@ def _pad_text(element, numbers, step):
 
         f.loop(0, rows_width, lanes, [], some)
 
-    def plane(unit, _):
+    def plane(unit):
         batch = f.div(unit, s.planes)
         number = f.sub(unit, f.mul(batch, s.planes))
         group = f.div(number, s.group_planes)
@@ -207,9 +205,7 @@ def _pad_text(element, numbers, step):
 
         f.loop(0, f.mul(f.mul(s.phases_depth, s.phases_height), s.phases_width), 1, [], phase)
 
-    f.loop(begin, end, 1, [], plane)
-    f.ret()
-    return module.text()
+    return kernel.text(plane)
 
 
 def pad_slots(geometry, strides, channels, groups, itemsize, numbers):

@@ -7,10 +7,10 @@ image[offset(k) + output number], with the images of `image.py`. Weights are pac
 from ..llvm import jit
 from ..llvm.builder import Module, constant, zero
 from ..llvm.types import i16, i64, ptr, vector
-from .blocked import KERNEL, Slots
 from .contraction import CHUNK
 from .elements import Strided
 from .pack import write_quads
+from .units import Slots, Units
 
 # The slots of the kernels that pack weights: "offsets" is a table of byte offsets of each k.
 WEIGHT_SLOTS = ("weights", "packed", "offsets", "rows", "depth", "row_stride", "group_stride", "group_tiles", "tile_bytes",
@@ -34,13 +34,8 @@ def weight_kernel(numbers, rows, contiguous):
 
 
 def _weight_text(numbers, rows, write):
-    module = Module()
-    f = module.function("weights", KERNEL)
-    args, begin, end, _ = f.parameters
-    s = Slots(f, args, WEIGHT_SLOTS, ("weights", "packed", "offsets"))
-    f.loop(begin, end, 1, [], lambda unit, _: write(f, s, numbers, rows, unit))
-    f.ret()
-    return module.text()
+    kernel = Units("weights", WEIGHT_SLOTS, ("weights", "packed", "offsets"))
+    return kernel.text(lambda unit: write(kernel.f, kernel.s, numbers, rows, unit))
 
 
 def _write_tile_of_rows(f, s, numbers, rows, unit):
@@ -101,15 +96,13 @@ def conv_kernel(numbers, out, rows, vectors, dense_out, packed_out, epilogue):
 
 
 def _conv_text(numbers, out, rows, vectors, dense_out, packed_out, epilogue):
-    module = Module(many_streams=True)
-    f = module.function("conv", KERNEL)
-    args, begin, end, worker = f.parameters
-    s = Slots(f, args, SLOTS, ("weights", "image", "out", "scratch", "k_offsets", "out_offsets"))
-    tile = _Tile(module, numbers, out, rows, vectors, dense_out, packed_out, epilogue)
-    scratch = f.offset(s.scratch, f.mul(worker, s.scratch_bytes))
+    kernel = Units("conv", SLOTS, ("weights", "image", "out", "scratch", "k_offsets", "out_offsets"), Module(many_streams=True))
+    f, s = kernel.f, kernel.s
+    tile = _Tile(kernel.module, numbers, out, rows, vectors, dense_out, packed_out, epilogue)
+    scratch = kernel.scratch()
     word, width = numbers.word.bytes, vectors * numbers.lanes
 
-    def unit(unit, _):
+    def unit(unit):
         rest = f.div(unit, s.row_blocks)
         tile_first = f.mul(f.sub(unit, f.mul(rest, s.row_blocks)), s.block_tiles)
         group = f.div(rest, s.panel_blocks)
@@ -136,7 +129,7 @@ def _conv_text(numbers, out, rows, vectors, dense_out, packed_out, epilogue):
                     row = f.mul(t, rows)
                     waiting = f.add(f.mul(f.sub(p, panel_first), s.block_tiles), f.sub(t, tile_first))
                     partial = f.offset(scratch, f.mul(waiting, s.partial_bytes))
-                    f.call(tile.function, [args, weights, image, offsets, count, partial,
+                    f.call(tile.function, [kernel.args, weights, image, offsets, count, partial,
                                            f.cast("zext", first, i64), f.cast("zext", last, i64),
                                            f.offset(out_at, f.mul(row, s.out_row)), f.sub(s.rows, row), number,
                                            f.add(f.mul(group, s.rows), row)])
@@ -148,9 +141,7 @@ def _conv_text(numbers, out, rows, vectors, dense_out, packed_out, epilogue):
         # at least once: an output that no tap reaches is zero
         f.loop(0, f.maximum(s.depth, 1), s.block_depth, [], depth_block)
 
-    f.loop(begin, end, 1, [], unit)
-    f.ret()
-    return module.text()
+    return kernel.text(unit)
 
 
 class _Tile:

@@ -1,0 +1,38 @@
+"""Kernels that do units of work one by one: what comes before and after a unit is the same for all of them."""
+
+from ..llvm.builder import Module
+from ..llvm.types import i64, ptr
+
+KERNEL = [("args", ptr), ("begin", i64), ("end", i64), ("worker", i64)]
+
+
+class Slots:
+    """A kernel's slots by name: pointers or i64s, loaded where they are asked for."""
+
+    def __init__(self, b, args, names, pointers):
+        self._builder, self._args, self._pointers = b, args, pointers
+        self._index = {name: k for k, name in enumerate(names)}
+
+    def __getattr__(self, name):
+        kind = ptr if name in self._pointers else i64
+        return self._builder.load(kind, self._builder.offset(self._args, 8 * self._index[name]))
+
+
+class Units:
+    """A kernel being written: its builder `f`, its slots by name `s`; in a module of its own, or in one with the functions that it calls."""
+
+    def __init__(self, name, slots, pointers, module=None):
+        self.module = Module() if module is None else module
+        self.f = self.module.function(name, KERNEL)
+        self.args, self.begin, self.end, self.worker = self.f.parameters
+        self.s = Slots(self.f, self.args, slots, pointers)
+
+    def scratch(self):
+        """Where the memory of the thread that runs it begins."""
+        return self.f.offset(self.s.scratch, self.f.mul(self.worker, self.s.scratch_bytes))
+
+    def text(self, unit):
+        """The text of the module; `unit(number)` writes a unit of work."""
+        self.f.loop(self.begin, self.end, 1, [], lambda number, _: unit(number))
+        self.f.ret()
+        return self.module.text()
