@@ -85,8 +85,6 @@ class Pickler(pickle._Pickler):
             return NotImplemented
         if obj.layout in LAYOUTS[1:]:
             return GlobalName("torch._utils", "_rebuild_sparse_tensor"), (obj.layout, sparse_parts(obj))
-        if obj._step is not None and not obj.is_leaf:
-            obj = obj.detach()
         if isinstance(obj, Parameter):
             data = Tensor.detach(obj)
             return GlobalName("torch._utils", "_rebuild_parameter"), (data, bool(obj._needs_grad), collections.OrderedDict())

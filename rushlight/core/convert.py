@@ -259,10 +259,24 @@ def rebuild(kind, array, dtype, requires_grad, attributes):
 
 
 @attach
+def __copy__(self):
+    """Another tensor over the same memory, a leaf with the same attributes and without a gradient of its own yet."""
+    out = alias(self)
+    out._needs_grad = self._needs_grad
+    if self.__class__ is not Tensor:
+        out.__class__ = self.__class__
+    out.__dict__.update(self.__dict__)
+    return out
+
+
+@attach
+def __delitem__(self, key):
+    raise TypeError("Tensor does not support deleting items: take those that are to stay, as in x[kept]")
+
+
+@attach
 def __reduce_ex__(self, protocol):
     from .exchange import view_memory
-    if self._step is not None:
-        raise RuntimeError("Pickling of non-leaf tensors is not supported: detach() first")
     return rebuild, (self.__class__, view_memory(self, self.dtype.numpy).copy(), self.dtype, self._needs_grad, dict(self.__dict__))
 
 

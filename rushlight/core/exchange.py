@@ -184,7 +184,9 @@ def own_dtype(value):
         return value.dtype
     if isinstance(value, (np.ndarray, np.generic)) and value.dtype in dtypes.FROM_NUMPY:
         return dtypes.FROM_NUMPY[value.dtype]
-    if isinstance(value, (str, bytes, np.ndarray, np.generic)):
+    if isinstance(value, (str, bytes)):
+        raise TypeError(f"new(): invalid data type '{type(value).__name__}'")
+    if isinstance(value, (np.ndarray, np.generic)):
         raise ValueError(f"too many dimensions '{getattr(value, 'dtype', type(value).__name__)}'")
     if value is None:
         raise RuntimeError("Could not infer dtype of NoneType")
@@ -237,8 +239,10 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
             return tensor(np.asarray(data), dtype=dtype, device=device, requires_grad=requires_grad)
         if data is None or isinstance(data, (dict, set)):
             raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
-        if isinstance(data, (str, bytes)) or not (isinstance(data, (list, tuple, int, float, bool, complex)) or hasattr(data, "__len__")):
+        if isinstance(data, (str, bytes)):
             raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
+        if not (isinstance(data, (list, tuple, int, float, bool, complex)) or hasattr(data, "__len__")):
+            raise RuntimeError(f"Could not infer dtype of {type(data).__name__}: give numbers, sequences of them, arrays or tensors")
         if not isinstance(data, (list, tuple, int, float, bool, complex)):
             data = list(data)
         if isinstance(data, (list, tuple)) and data and isinstance(data[0], np.ndarray) and data[0].ndim:

@@ -30,6 +30,11 @@ class Size(tuple):
     def __radd__(self, other):
         return Size(tuple(other) + tuple(self))
 
+    def __mul__(self, times):
+        return Size(tuple.__mul__(self, times))
+
+    __rmul__ = __mul__
+
     def __reduce__(self):
         return Size, (tuple(self),)
 

@@ -23,6 +23,7 @@ from ..compiler.simplify import simplify
 from ..core import advice, collector, failures, interpret
 from ..core.dtypes import INTEGER, bool_, float64, int32, int64, meant
 from ..core.errors import OutOfMemoryError
+from ..core.expr import Expr
 from ..core.kinds import P
 from ..core.log import logger
 from ..core.meta import Meta, settled
@@ -792,6 +793,8 @@ def slow(op: Op, args, names):
     args = tuple(map(meant, args))
     if op.facts.get("operator"):
         args = tuple(operand(a) for a in args)
+        if len(args) == 2 and not names and (found := reflected(op.facts["operator"], *args)) is not NotImplemented:
+            return found
     if names:
         args, names = respelled(op, args, names)
         positional = len(args) - len(names)
@@ -840,6 +843,15 @@ def operand(value):
         from ..core.exchange import from_numpy
         return from_numpy(value)
     return value
+
+
+def reflected(symbol: str, left, right):
+    """What a right operand of a foreign class makes of a Python operator; NotImplemented where the operator is ours."""
+    kind = type(right)
+    method = getattr(kind, f"__r{symbol}__", None)
+    if method is None or not isinstance(left, Tensor) or isinstance(right, (int, float, complex)) or hasattr(kind, "_meta") or kind.__module__ in ("numpy", Expr.__module__):
+        return NotImplemented
+    return method(right, left)
 
 
 def overridden(op: Op, args, kwargs):

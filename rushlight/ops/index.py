@@ -23,6 +23,9 @@ INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
 
 def parse(tensor, key):
     """An index as a list with one entry for each dimension of the input or None: ints, slices, None, tensors (bool masks kept)."""
+    if isinstance(key, list) and len(key) < 32 and any(k is None or k is Ellipsis or isinstance(k, (list, tuple, range, slice, Tensor, np.ndarray)) for k in key):
+        warn("Using a non-tuple sequence for multidimensional indexing is deprecated: write x[tuple(seq)], or x[torch.tensor(seq)] if it is one index.")
+        key = tuple(key)
     key = key if isinstance(key, tuple) else (key,)
     entries, used = [], 0
     for k in key:

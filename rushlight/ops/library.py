@@ -1,6 +1,9 @@
 """Loads every declaration, derives the in-place forms, and puts operators where users find them."""
 from __future__ import annotations
 
+import numpy as np
+
+from ..core.expr import Expr
 from ..core.native import Op, Tensor
 from ..core.op import OPS
 from . import prims, elementwise, shape, reduce, scan, matmul, create, index, random, sort, inplace  # noqa: F401
@@ -24,10 +27,13 @@ OPERATORS = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floord
              "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift"}
 
 
+COMPARABLE = (Tensor, Expr, int, float, complex, np.generic, np.ndarray)
+
+
 def guarded(operator):
     """A Python operator: what is neither tensor nor number is left to the other operand."""
     def call(self, other):
-        if other is None or isinstance(other, (str, dict, set)):
+        if not isinstance(other, COMPARABLE) and not hasattr(type(other), "__torch_function__"):
             return NotImplemented
         return operator(self, other)
     call.__name__ = operator.name
@@ -39,6 +45,8 @@ def of_tensors(operator, name):
     def call(self, other):
         if not isinstance(self, Tensor):
             raise TypeError(f"descriptor {name!r} requires a Tensor, got {type(self).__name__}")
+        if isinstance(other, (list, tuple, str)):
+            return NotImplemented  # sequences are repeated, or added to sequences
         return operator(self, other)
     call.__name__ = name
     return call

@@ -32,6 +32,8 @@ def as_dtype(value, dtype: dtypes.dtype):
     if isinstance(value, complex):
         raise RuntimeError(f"value {value} cannot be converted to type {dtype.name} without overflow: take its real part, or convert the tensor to a complex dtype")
     value = estimated(value)
+    if isinstance(value, (str, bytes, list, tuple, dict)) or value is None:
+        raise TypeError(f"argument 'other' must be Tensor or a number, not {type(value).__name__}")
     if dtype.category == dtypes.FLOATING:
         return float(value)
     return bool(value) if dtype is dtypes.bool_ else int(value)
