@@ -192,10 +192,15 @@ def reset():
     reset_all()
 
 
-def list_backends(exclude_tags=()) -> list:
-    """The names that ``compile(backend=...)`` takes."""
-    from .capture.backends import BACKENDS
-    return sorted(BACKENDS)
+def list_backends(exclude_tags=("debug", "experimental")) -> list:
+    """The names that ``compile(backend=...)`` takes, but for those with one of these tags.
+
+    >>> import rushlight as torch
+    >>> "eager" in torch.compiler.list_backends(), "eager" in torch.compiler.list_backends(exclude_tags=())
+    (False, True)
+    """
+    from .capture.backends import BACKENDS, TAGS
+    return sorted(name for name in BACKENDS if set(exclude_tags or ()).isdisjoint(TAGS.get(name, ())))
 
 
 def register_backend(compiler_fn=None, name=None, tags=()):
@@ -213,7 +218,7 @@ def register_backend(compiler_fn=None, name=None, tags=()):
     if compiler_fn is None:
         return lambda function: register_backend(function, name, tags)
     from .capture.backends import register
-    register(compiler_fn, name or compiler_fn.__name__)
+    register(compiler_fn, name or compiler_fn.__name__, tags)
     return compiler_fn
 
 

@@ -1,26 +1,23 @@
 """What ``torch._dynamo.config`` steers, over the table of settings: assign to its names, or ``patch`` them for a block."""
 from __future__ import annotations
 
-import contextlib
 import sys
-import types
 
 from ..capture import marks
 from ..capture.frames import Stance
+from ..core.configuration import Configuration
 from ..core.settings import settings
 
-ALIASES = {"cache_size_limit": "recompile_limit"}
-INERT = {"suppress_errors": False, "verbose": False, "assume_static_by_default": True, "automatic_dynamic_shapes": True, "inline_inbuilt_nn_modules": True,
+INERT = {"verbose": False, "assume_static_by_default": True, "automatic_dynamic_shapes": True, "inline_inbuilt_nn_modules": True,
          "capture_scalar_outputs": False, "capture_dynamic_output_shape_ops": False, "accumulated_recompile_limit": 256, "cache_size_limit_static": 8,
          "specialize_int": False, "force_parameter_static_shapes": True, "optimize_ddp": True, "guard_nn_modules": True,
          "allow_rnn": True, "skip_nnmodule_hook_guards": True, "specialize_float": False, "allow_unspec_int_on_nn_module": True, "log_file_name": None,
          "accumulated_cache_size_limit": 256, "dynamic_shapes": True, "capture_func_transforms": True, "capture_autograd_function": True,
          "trace_numpy": True, "nested_graph_breaks": True, "compiled_autograd_kwargs_override": {}, "use_numpy_random_stream": False,
          "force_disable_caches": False, "cprofile": False, "optimize_ddp_lazy_compile": False, "install_free_tensors": False}  # names that programs set, and that change nothing here
-STEERED = ("error_on_recompile", "fail_on_recompile_limit_hit", "recompile_limit", "compiled_autograd", "reorderable_logging_functions", "ignore_logging_functions")
 
 
-class Config(types.ModuleType):
+class Config(Configuration):
     """The module itself: some names are settings."""
 
     @property
@@ -64,6 +61,15 @@ class Config(types.ModuleType):
         Stance.limit_is_error = bool(value)
 
     @property
+    def suppress_errors(self):
+        """Whether a function runs uncompiled, with a warning, where capturing or compiling it fails."""
+        return Stance.errors_are_suppressed
+
+    @suppress_errors.setter
+    def suppress_errors(self, value):
+        Stance.errors_are_suppressed = bool(value)
+
+    @property
     def reorderable_logging_functions(self):
         """Functions of users that put something out, and may do so at the end of a graph: a set. What ``print``, ``warnings`` and ``logging`` do needs no mention."""
         return marks.reordered
@@ -80,33 +86,6 @@ class Config(types.ModuleType):
     @ignore_logging_functions.setter
     def ignore_logging_functions(self, value):
         marks.ignored = set(value)
-
-    def __setattr__(self, name, value):
-        if name not in INERT and name not in STEERED and name not in ALIASES and not name.startswith("__"):
-            raise AttributeError(f"torch._dynamo.config has no setting {name!r}: there are {', '.join(STEERED)} and, without effect, {', '.join(INERT)}")
-        super().__setattr__(name, value)
-
-    def patch(self, changes=None, value=None, **more):
-        """Changes settings for a ``with`` block, or for the calls of a decorated function."""
-        changes = {changes: value} if isinstance(changes, str) else dict(changes or {})
-        return Patched(self, {**changes, **more})
-
-
-class Patched(contextlib.ContextDecorator):
-    """Settings changed for a block."""
-
-    def __init__(self, config, changes):
-        self.config, self.changes, self.before = config, changes, []
-
-    def __enter__(self):
-        self.before.append({name: getattr(self.config, name) for name in self.changes})
-        for name, value in self.changes.items():
-            setattr(self.config, name, value)
-        return self
-
-    def __exit__(self, *exception):
-        for name, value in self.before.pop().items():
-            setattr(self.config, name, value)
 
 
 globals().update(INERT)

@@ -1,11 +1,11 @@
-"""``torch._dynamo.exc``: the errors of capture by PyTorch's names."""
-from ..capture.errors import Break, CaptureError
+"""What ``compile`` raises, under PyTorch's names."""
+from ..capture.errors import BackendFailed as BackendCompilerFailed
+from ..capture.errors import Break as SkipFrame
+from ..capture.errors import CaptureError, ConstraintViolationError, RecompileLimitError, UnknownBackend, UserError
 
-__all__ = ["ArgsMismatchError", "BackendCompilerFailed", "FailOnRecompileLimitHit", "InternalTorchDynamoError", "RecompileError", "TorchDynamoException", "TorchRuntimeError",
-           "Unsupported", "UserError"]
+TorchDynamoException = RuntimeError
+Unsupported, FailOnRecompileLimitHit, RecompileLimitExceeded, InvalidBackend = CaptureError, RecompileLimitError, RecompileLimitError, UnknownBackend
+InternalTorchDynamoError = TorchRuntimeError = ArgsMismatchError = RecompileError = RuntimeError
 
-Unsupported = UserError = CaptureError  # what does not fit one graph
-TorchDynamoException = RuntimeError  # errors of a user's program are raised as they are, errors of capture are RuntimeErrors
-BackendCompilerFailed = InternalTorchDynamoError = TorchRuntimeError = ArgsMismatchError = RuntimeError
-RecompileError = FailOnRecompileLimitHit = RuntimeError
-SkipFrame = Break
+__all__ = ["TorchDynamoException", "Unsupported", "FailOnRecompileLimitHit", "RecompileLimitExceeded", "InvalidBackend", "BackendCompilerFailed", "UserError",
+           "ConstraintViolationError", "InternalTorchDynamoError", "TorchRuntimeError", "ArgsMismatchError", "RecompileError", "SkipFrame"]

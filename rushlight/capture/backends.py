@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 
 from ..core.expr import Expr
 from ..core.interpret import precision, recording
@@ -12,6 +13,7 @@ from ..core.op import make
 from ..core.settings import settings
 from ..graph.graph import Graph, Node, symbols_in
 from ..graph.save import Unsaveable, fingerprint, own
+from .errors import BackendFailed, UnknownBackend
 from .readings import PICK, SHIFT, in_stages
 
 log = logger("graph")
@@ -60,7 +62,7 @@ def called(node, env, sizes):
     return node.op(*map(at, node.args), **{k: at(v) for k, v in node.params.items()})
 
 
-def eager(module: GraphModule, example_inputs):
+def eager(module: GraphModule, example_inputs, **_):
     """Runs the operators as they are."""
     return module.forward
 
@@ -126,7 +128,7 @@ def operator_of(module: GraphModule, **facts):
     return call
 
 
-def aot_eager(module: GraphModule, example_inputs):
+def aot_eager(module: GraphModule, example_inputs, **_):
     """Forward and backward programs as they are derived for compiled code, run operator by operator."""
     from ..fx.aot import eagerly
     if in_stages(module.graph.nodes):
@@ -142,10 +144,13 @@ class Users:
 
     def __call__(self, module: GraphModule, example_inputs, **options):
         from ..fx.convert import module_of
-        call = self.function(module_of(module.graph), example_inputs, **options)
-        if not callable(call):
-            raise TypeError(f"the backend {getattr(self.function, '__name__', self.function)!r} returned {type(call).__name__}, which cannot be called: "
-                            "it takes (graph_module, example_inputs) and returns a function of the inputs, such as graph_module.forward")
+        try:
+            call = self.function(module_of(module.graph), example_inputs, **options)
+            if not callable(call):
+                raise TypeError(f"it returned {type(call).__name__}, which cannot be called: a backend takes (graph_module, example_inputs) "
+                                "and returns a function of the inputs, such as graph_module.forward")
+        except Exception as error:
+            raise BackendFailed(self.function, error) from error
         return call
 
 
@@ -157,6 +162,7 @@ class Default:
 
 OWN = {"rushlight": rushlight, "inductor": rushlight, "eager": eager, "aot_eager": aot_eager}
 BACKENDS = dict(OWN)
+TAGS = {"eager": ("debug",), "aot_eager": ("debug",)}
 
 
 def find(backend):
@@ -164,15 +170,15 @@ def find(backend):
     if callable(backend):
         return backend if isinstance(backend, Users) or backend in OWN.values() else Users(backend)
     if backend not in BACKENDS:
-        raise ValueError(f"there is no backend {backend!r}: choose one of {', '.join(sorted(BACKENDS))}, or pass a function")
+        raise UnknownBackend(f"there is no backend {backend!r}: choose one of {', '.join(sorted(BACKENDS))}, or pass a function")
     return BACKENDS[backend]
 
 
-def register(function, name: str):
+def register(function, name: str, tags=()):
     """Makes a user's backend known under a name."""
     if name in OWN:
         raise ValueError(f"the backend {name!r} is built in: choose another name")
-    BACKENDS[name] = Users(function)
+    BACKENDS[name], TAGS[name] = Users(function), tuple(tags)
 
 
 def shared(inputs) -> bool:
@@ -200,6 +206,17 @@ class CompiledGraph:
             return watched(self.module, compile, settings.check)
         return compile(self.module)
 
+    def made(self, inputs):
+        """As ``compiled``; the operators one by one where that fails and errors are suppressed."""
+        from .frames import Stance
+        try:
+            return self.compiled(inputs)
+        except Exception as error:
+            if not Stance.errors_are_suppressed:
+                raise
+            warnings.warn(f"a graph runs uncompiled, since compiling it failed: {type(error).__name__}: {error}", stacklevel=4)
+            return self.module.forward
+
     def __call__(self, *inputs):
         if state.autocast:  # what it does to precision is written in the graph
             with precision(0):
@@ -208,7 +225,7 @@ class CompiledGraph:
             return self.module.forward(*inputs)
         if self.call is None:
             log.debug("captured\n%s", self.graph)
-            self.call = self.compiled(list(inputs))
+            self.call = self.made(list(inputs))
         try:
             return self.call(*inputs)
         except (IndexError, RuntimeError) as error:

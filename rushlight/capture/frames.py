@@ -16,7 +16,7 @@ from ..core.settings import settings
 from . import marks
 from .bytecode import COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
 from .emit import Place, write_segment
-from .errors import Again, CaptureError
+from .errors import Again, CaptureError, RecompileLimitError
 from .machine import Machine
 from .promises import promises_of, still
 
@@ -98,7 +98,14 @@ class Entry:
         if sum(segment.concerns(values) for segment in self.segments) >= settings.recompile_limit:
             self.give_up(values)
             return None
-        segment = self.capture(values)
+        try:
+            segment = self.capture(values)
+        except Exception as error:
+            if not Stance.errors_are_suppressed:
+                raise
+            self.uncompiled = True
+            warnings.warn(f"{self.name} runs uncompiled, since capturing it failed: {type(error).__name__}: {error}", stacklevel=4)
+            return None
         if not segment.guard(values):
             raise CaptureError(f"the guards of {self.name} do not hold for the values they were made from:\n{segment.guard.source}")
         return segment
@@ -112,7 +119,7 @@ class Entry:
 
     def give_up(self, values):
         if Stance.limit_is_error:
-            raise CaptureError(f"{self.name} was captured {len(self.segments)} times. Last: {failed(self.segments[0], values)}")
+            raise RecompileLimitError(f"{self.name} was captured {len(self.segments)} times. Last: {failed(self.segments[0], values)}")
         self.uncompiled = True
         warnings.warn(f"{self.name} was captured {len(self.segments)} times, for assumptions that keep failing; it runs uncompiled from now on. "
                       f"Last: {failed(self.segments[0], values)}. Mark what varies with mark_dynamic, pass it as a tensor, or raise "
@@ -162,6 +169,7 @@ class Stance:
     KNOWN = ("default", "force_eager", "fail_on_recompile", "eager_on_recompile", "eager_then_compile", "aot_eager_then_compile")
     now = "default"
     break_is_error = limit_is_error = False  # whether a graph break raises, and giving up at the limit
+    errors_are_suppressed = False  # whether a function runs uncompiled where capturing or compiling it fails
 
 
 counters = collections.defaultdict(collections.Counter)  # what happened, by PyTorch's names

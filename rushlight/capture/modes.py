@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 TUNED = {"max_autotune": True}
-MODES = {"default": {}, "reduce-overhead": {}, "max-autotune": TUNED, "max-autotune-no-cudagraphs": TUNED}  # there is no overhead left to reduce
+MODES = {"default": {}, "reduce-overhead": {}, "max-autotune": TUNED, "max-autotune-no-cudagraphs": TUNED, "lite": {}}  # there is no overhead left to reduce
+DEFAULTS: dict = {}  # what ``torch._inductor.config`` chose
 OPTIONS = {"freezing": (bool, "for inference, what follows from parameters alone is computed once"),
            "max_autotune": (bool, "choices within templates are measured and remembered")}
 WITHOUT_MEANING = frozenset((  # of PyTorch's options: what they ask for is always done, or is for other devices
@@ -17,8 +18,8 @@ def chosen(backend, mode, options):
     if mode is not None and mode not in MODES:
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
     if backend not in ("rushlight", "inductor"):
-        return options
-    found = dict(MODES[mode or "default"])
+        return {**({"mode": mode} if mode not in (None, "default") else {}), **({"options": options} if options else {})}
+    found = {**{name: value for name, value in DEFAULTS.items() if value}, **MODES[mode or "default"]}
     for name, value in (options or {}).items():
         name = name.replace("-", "_")
         if name in WITHOUT_MEANING:

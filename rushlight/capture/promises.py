@@ -42,15 +42,16 @@ def still(tensor) -> frozenset:
 
 def checked(machine) -> dict:
     """{text of a size that is said to vary: whether it may}.  ConstraintViolationError where the program needs one value of it all the same."""
-    found = {}
+    from .frames import named  # which runs this file's promises
+    found, names = {}, machine.entry.places[0].locals + machine.entry.places[0].cells
     for text, (expr, made) in machine.promised.items():
         size = evaluate(expr, machine.facts.hints)
         if made.low is not None and size < made.low or made.high is not None and size > made.high:
-            raise ConstraintViolationError(f"{text} is {size}, which is not in range [{made.low}, {'oo' if made.high is None else made.high}] that mark_dynamic() gave for it")
+            raise ConstraintViolationError(f"{named(text, names)} is {size}, which is not in range [{made.low}, {'oo' if made.high is None else made.high}] that mark_dynamic() gave for it")
         fixing = fixed(machine, next(iter(expr.free)))
         found[text] = not fixing
         if fixing and made.strict:
-            raise ConstraintViolationError(f"Constraints violated: {text} was marked as varying, but the program needs it to be {size}: {fixing}. "
+            raise ConstraintViolationError(f"Constraints violated: {named(text, names)} was marked as varying, but the program needs it to be {size}: {named(fixing, names)}. "
                                            "Take the mark away, use maybe_mark_dynamic(), or do not decide by this size.")
     return found
 

@@ -8,7 +8,7 @@ import importlib.metadata
 import sys
 
 NAME, REAL = "torch", "rushlight"
-REALS = {NAME: REAL, "torchvision": "rushlight.compat.torchvision"}
+REALS = {NAME: REAL, "torchvision": "rushlight.compat.torchvision", "functorch": "rushlight.functorch"}
 ELSEWHERE = {"torch._dynamo._trace_wrapped_higher_order_op": "rushlight.compat.indexing"}  # modules that have their place under another name
 VERSION = "2.13.0+rushlight"
 

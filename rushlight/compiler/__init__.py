@@ -8,5 +8,4 @@ __getattr__ = later(__name__, {
                    "load_cache_artifacts"),
     ".steering": ("set_default_backend", "get_default_backend", "substitute_in_graph", "wrap_numpy", "skip_guard_on_globals_unsafe",
                   "skip_guard_on_all_nn_modules_unsafe", "skip_guard_on_inbuilt_nn_modules_unsafe", "keep_tensor_guards_unsafe", "skip_all_guards_unsafe"),
-    "._dynamo": ("config",),
 })

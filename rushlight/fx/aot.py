@@ -10,6 +10,7 @@ from ..compiler.schedule import bytes_of_work
 from ..compiler.simplify import simplify
 from ..core.interpret import is_recording
 from ..core.native import Tensor
+from ..core.op import OPS
 from ..core.pytree import tree_flatten, tree_unflatten
 from ..core.random import default_generator
 from ..core.tensor import empty
@@ -20,8 +21,15 @@ from ..nn import Module
 from .convert import module_of
 
 
-class Aliased(RuntimeError):
-    """A result shares memory with an input, which a pair of graphs without views cannot say."""
+class Shown:
+    """A result that is an input, or a view of one: made anew from the input."""
+
+    def __init__(self, node, inputs, source, offset):
+        self.place, self.meta, self.offset, self.same = inputs.index(source), node.meta, offset, node is source
+
+    def __call__(self, inputs):
+        source = inputs[self.place]
+        return source if self.same else OPS["as_strided"](source, tuple(self.meta.shape), self.meta.strides, source.storage_offset() + self.offset)
 
 
 class Derived:
@@ -35,11 +43,10 @@ class Derived:
         given = [trace.input(x._meta) if isinstance(x, Tensor) else trace.input(NUMBER_METAS[type(x)], "s", weak=True) for x in inputs]
         nodes = [g.node for g in given]
         with trace:
-            self.outputs = [r.node for r in body(*given)]
+            every = [r.node for r in body(*given)]
             self.stores = [house.Store(own(value), node) for node, value in trace.written()]
-            for node in self.outputs:
-                if alias_of(node, nodes)[0] is not None:
-                    raise Aliased("a result of the function is one of its inputs, or a view of one: return a clone of it")
+            self.shown = {k: Shown(node, nodes, *found) for k, node in enumerate(every) if (found := alias_of(node, nodes))[0] is not None}
+            self.outputs = [node for k, node in enumerate(every) if k not in self.shown]
             self.differentiated(nodes, [k for k in wanted if carries_gradient(nodes[k].meta)])
         self.drawn = trace.drawn
 
@@ -81,15 +88,21 @@ class Compiled:
         self.derived = derived = Derived(body, inputs, wanted)
         self.count = len(derived.outputs)
         drawn = list(default_generator.place) if derived.drawn else []
-        self.forward = fw_compiler(module_of(derived.forward), [*inputs, *drawn])
-        self.backward = bw_compiler(module_of(derived.backward), [example(n) for n in derived.backward.inputs]) if derived.backward is not None else None
+        self.forward = unboxed(fw_compiler(module_of(derived.forward), [*inputs, *drawn]))
+        self.backward = unboxed(bw_compiler(module_of(derived.backward), [example(n) for n in derived.backward.inputs])) if derived.backward is not None else None
         self.function = type("CompiledFunction", (Function,), {"forward": staticmethod(self.run_forward), "backward": staticmethod(self.run_backward)})
 
     def __call__(self, *inputs):
+        results = iter(self.computed(inputs))
+        shown = self.derived.shown
+        return [shown[k](inputs) if k in shown else next(results) for k in range(self.count + len(shown))]
+
+    def computed(self, inputs):
+        """The results that the programs compute."""
         if self.backward is None or not is_recording():
-            return list(self.values(inputs)[1][:self.count])
+            return self.values(inputs)[1][:self.count]
         results = self.function.apply(*inputs)
-        return list(results) if isinstance(results, tuple) else [results]
+        return results if isinstance(results, tuple) else (results,)
 
     def values(self, inputs):
         """The inputs of the forward program, and what it returns."""
@@ -127,10 +140,41 @@ def nop(module, example_inputs):
     return module.forward
 
 
+def make_boxed_func(f):
+    """A function that takes its arguments in one list, so that its caller keeps none of them alive."""
+    def boxed(arguments):
+        return f(*arguments)
+
+    boxed._boxed_call = True
+    return boxed
+
+
+def make_boxed_compiler(compiler):
+    """A compiler whose results take their arguments in one list."""
+    return lambda module, example_inputs: make_boxed_func(compiler(module, example_inputs))
+
+
+def unboxed(f):
+    """A compiled function that takes its arguments one by one."""
+    return (lambda *arguments: f(list(arguments))) if getattr(f, "_boxed_call", False) else f
+
+
+def min_cut_rematerialization_partition(joint_module, *_, **__):
+    """For ``partition_fn``: the cut that needs least memory, which is always made."""
+    raise RuntimeError("programs are cut before users see them: give this function as partition_fn")
+
+
+default_partition = min_cut_rematerialization_partition
+
+
+def memory_efficient_fusion(fn, **_):
+    """A function or module whose forward and backward are compiled together."""
+    from ..compiling import compile
+    return compile(fn)
+
+
 def aot_function(fn, fw_compiler, bw_compiler=None, partition_fn=None, decompositions=None, num_params_lifted=0, **_):
     """A function whose forward and backward are compiled ahead: each ``compiler(graph_module, example_inputs)`` gets a graph of primitives.
-
-    RuntimeError for a function that returns its input, or a view of it.
 
     >>> import rushlight as torch
     >>> from rushlight._functorch.aot_autograd import aot_function
@@ -203,10 +247,7 @@ def eagerly(graph: house.Graph):
 
     def compiled(key, inputs):
         wanted = [k for k, kind in enumerate(key) if isinstance(kind, tuple) and kind[1]]
-        try:
-            made = Compiled(lambda *values: run(graph, values), inputs, wanted, nop, nop)
-        except Aliased:
-            made = None
-        return made if made is not None and not made.derived.stores else lambda *values: run(graph, values)
+        made = Compiled(lambda *values: run(graph, values), inputs, wanted, nop, nop)
+        return lambda *values: run(graph, values) if made.derived.stores or made.derived.shown else made(*values)
 
     return call

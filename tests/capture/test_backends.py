@@ -106,7 +106,7 @@ def test_counters_and_registration():
 
 
 def test_a_backend_that_returns_nothing():
-    with pytest.raises(TypeError, match="cannot be called"):
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="cannot be called"):
         torch.compile(lambda x: x + 1, backend=lambda module, inputs: None)(torch.ones(1))
 
 
@@ -128,3 +128,56 @@ def test_same():
 def test_dynamo_export():
     module, guards = torch._dynamo.export(lambda x: x.sin() + 1)(torch.zeros(2))
     assert module(torch.zeros(2))[0].tolist() == [1.0, 1.0] and guards
+
+
+def failing(module, inputs):
+    raise KeyError("nothing")
+
+
+def test_a_backend_that_fails():
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="backend='failing' raised") as caught:
+        torch.compile(lambda x: x + 1, backend=failing)(torch.ones(1))
+    assert isinstance(caught.value.inner_exception, KeyError)
+    with torch._dynamo.config.patch(suppress_errors=True), pytest.warns(UserWarning, match="compiling it failed"):
+        assert torch.compile(lambda x: x + 1, backend=failing)(torch.ones(1)).item() == 2
+
+
+def test_mode_and_options_reach_users_backends():
+    seen = []
+
+    def mine(module, inputs, **named):
+        seen.append(named)
+        return module.forward
+
+    torch.compile(lambda x: x + 1, backend=mine, mode="reduce-overhead")(torch.ones(1))
+    torch.compile(lambda x: x + 1, backend=mine, options={"level": 3})(torch.ones(1))
+    torch.compile(lambda x: x + 1, backend=mine)(torch.ones(1))
+    assert seen == [{"mode": "reduce-overhead"}, {"options": {"level": 3}}, {}]
+
+
+def test_config_of_the_compiler():
+    config = torch._inductor.config
+    with config.patch({"freezing": True, "triton.cudagraphs": True}):
+        assert config.freezing and config.triton.cudagraphs
+        assert torch.compile(lambda x: x).owner.options == {"freezing": True}
+    assert not config.freezing and not config.triton.cudagraphs and torch.compile(lambda x: x).owner.options == {}
+    with pytest.raises(AttributeError, match="did you mean 'max_autotune'"):
+        config.max_autotun = True
+    with pytest.raises(AttributeError, match="no setting 'triton.nothing'"):
+        config.patch({"triton.nothing": 1})
+    assert torch._functorch.config.donated_buffer and torch.compiler.config.job_id is None
+    assert "max_autotune" in torch._inductor.list_options() and torch._inductor.list_mode_options("max-autotune") == {"max_autotune": True}
+
+
+def test_backends_of_boxed_functions_whose_results_are_views_of_inputs():
+    from rushlight._dynamo.backends.common import aot_autograd
+    from rushlight.functorch.compile import make_boxed_compiler, make_boxed_func, nop
+
+    def f(x, y):
+        return x, y.view(2, 2), y[1:], (x * y).sum()
+
+    for compiler in (lambda module, inputs: make_boxed_func(module.forward), make_boxed_compiler(nop)):
+        x, y = torch.ones(4, requires_grad=True), torch.arange(4.0, requires_grad=True)
+        same, shown, part, total = torch.compile(f, backend=aot_autograd(fw_compiler=compiler))(x, y)
+        (total + part.sum()).backward()
+        assert same is x and shown.data_ptr() == y.data_ptr() and torch.equal(x.grad, y.detach()) and y.grad.tolist() == [1, 2, 2, 2]

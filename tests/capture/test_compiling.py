@@ -98,15 +98,15 @@ def test_allow_in_graph_and_constant_results():
 def test_backends_get_a_graph_and_inputs():
     seen = []
 
-    def backend(module, inputs, *, verbose=False):
-        seen.append((len(module.graph.find_nodes(op="call_function")), [tuple(x.shape) for x in inputs], verbose, "relu" in module.code))
+    def backend(module, inputs, *, options):
+        seen.append((len(module.graph.find_nodes(op="call_function")), [tuple(x.shape) for x in inputs], options["verbose"], "relu" in module.code))
         return module.forward
 
     compiled = torch.compile(lambda x, y: (x + y).relu(), backend=backend, options={"verbose": True})
     for _ in range(2):
         assert torch.equal(compiled(torch.ones(2), torch.ones(2)), torch.full((2,), 2.0))
     assert seen == [(2, [(2,), (2,)], True, True)]
-    assert {"eager", "rushlight", "inductor"} <= set(torch.compiler.list_backends())
+    assert {"eager", "rushlight", "inductor"} <= set(torch.compiler.list_backends(None))
 
 
 def test_nodes_know_the_line():

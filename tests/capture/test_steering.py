@@ -138,4 +138,4 @@ def test_names_without_an_effect():
     with pytest.raises(TypeError):
         torch._dynamo.mark_static_address(3)
     with torch._dynamo.patch_dynamo_config(verbose=True):
-        assert torch.compiler.config.verbose
+        assert torch._dynamo.config.verbose

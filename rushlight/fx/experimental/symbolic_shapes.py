@@ -3,10 +3,11 @@ from __future__ import annotations
 
 import enum
 
+from ...capture.errors import ConstraintViolationError
 from ...compat.absent import absent
 from ...core.expr import Expr
 
-__all__ = ["DimDynamic", "GuardOnDataDependentSymNode", "free_symbols", "guard_int", "guard_or_false", "guard_or_true", "guard_size_oblivious", "has_free_symbols",
+__all__ = ["ConstraintViolationError", "DimDynamic", "GuardOnDataDependentSymNode", "free_symbols", "guard_int", "guard_or_false", "guard_or_true", "guard_size_oblivious", "has_free_symbols",
            "is_concrete_bool", "is_concrete_float", "is_concrete_int", "is_symbolic", "statically_known_false", "statically_known_true", "sym_and", "sym_eq", "sym_or"]
 globals().update(absent("torch.fx.experimental.symbolic_shapes", "capture keeps what it knows of sizes with its guards: see torch._dynamo.explain",
                         "ShapeEnv StatelessSymbolicContext StatefulSymbolicContext SymbolicContext ConvertIntKey CallMethodKey"))
@@ -45,12 +46,17 @@ def guard_size_oblivious(expr) -> bool:
     return bool(expr)
 
 
-guard_or_false = guard_or_true = statically_known_true = guard_size_oblivious
+guard_or_false = guard_or_true = guard_size_oblivious
+
+
+def statically_known_true(expr) -> bool:
+    """Whether algebra alone tells that a comparison of sizes holds; nothing is assumed."""
+    return expr.op in ("const", "number") and bool(expr.arg) if isinstance(expr, Expr) else bool(expr)
 
 
 def statically_known_false(expr) -> bool:
-    """Whether a comparison of sizes does not hold."""
-    return not expr
+    """Whether algebra alone tells that a comparison of sizes does not hold."""
+    return expr.op in ("const", "number") and not expr.arg if isinstance(expr, Expr) else not expr
 
 
 def free_symbols(value) -> set:
