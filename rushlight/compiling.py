@@ -78,7 +78,22 @@ class OptimizedModule(Module):
         object.__setattr__(self, "owner", owner)
 
     def __call__(self, *args, **kwargs):
+        own = self.__dict__
+        if own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"]:
+            return self._call_with_hooks(args, kwargs)
         return self.run(*args, **kwargs)
+
+    def __reduce_ex__(self, protocol):
+        return OptimizedModule, (self._orig_mod, self.owner)  # a copy compiles anew, under the same options
+
+    @property
+    def training(self):
+        return self._orig_mod.training
+
+    @training.setter
+    def training(self, mode):
+        if self.__dict__.get("_modules"):
+            self._orig_mod.training = mode
 
     def __getattr__(self, name):
         if name == "_orig_mod":

@@ -211,6 +211,9 @@ class Owner:
         self.stats = Stats()
         owners.add(self)
 
+    def __reduce__(self):
+        return Owner, (self.backend, self.fullgraph, self.dynamic, self.options, self.keep)
+
     def forget(self):
         """Drops every segment; entries stay, since compiled functions hold them."""
         self.stats = Stats()

@@ -1,5 +1,7 @@
 """The public names: compile and its options, compiler.*, _dynamo.*."""
+import copy
 import os
+import pickle
 
 import pytest
 
@@ -213,3 +215,42 @@ def test_errors_of_calls_and_guards_use_the_names_of_the_program():
     with torch.compiler.set_stance("fail_on_recompile"), pytest.raises(RuntimeError, match="scale == 'a'"):
         compiled(torch.ones(1), "bb")
     torch.compiler.set_stance("default")
+
+
+def test_forward_mode_through_compiled_code():
+    value, tangent = torch.func.jvp(torch.compile(lambda x: x ** 2), (torch.arange(3.0),), (torch.ones(3),))
+    assert value.tolist() == [0, 1, 4] and tangent.tolist() == [0, 2, 4]
+
+
+def test_hooks_of_the_compiled_module():
+    compiled = torch.compile(nn.Linear(2, 2))
+    x = torch.ones(1, 2, requires_grad=True)
+    plain = compiled(x).detach()
+    handles = [compiled.register_forward_hook(lambda module, inputs, output: output * 10), compiled.register_full_backward_hook(lambda module, before, after: (before[0] * 3,))]
+    y = compiled(x)
+    y.sum().backward()
+    assert torch.allclose(y, plain * 10) and torch.allclose(x.grad, 30 * compiled.weight.detach().sum(0, keepdim=True))
+    for handle in handles:
+        handle.remove()
+    assert torch.equal(compiled(x), plain)
+
+
+def test_mode_of_the_compiled_module():
+    model = nn.Sequential(nn.Dropout(0.5))
+    compiled = torch.compile(model)
+    compiled.eval()
+    assert not compiled.training and not model[0].training
+    model.train()
+    assert compiled.training
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))])
+def test_copies_of_the_compiled_module(copied):
+    compiled = torch.compile(nn.Linear(2, 2), dynamic=False, backend="eager")
+    x = torch.ones(1, 2)
+    before = compiled(x)
+    other = copied(compiled)
+    assert torch.equal(other(x), before) and type(other) is type(compiled) and other.owner is not compiled.owner and other.owner.dynamic is False
+    with torch.no_grad():
+        other.weight.zero_()
+    assert torch.equal(compiled(x), before) and not torch.equal(other(x), before)
