@@ -8,21 +8,23 @@ from .memory import copy_bytes, load_i16, load_i32, load_i64, load_u8, stack, st
 from .objects import Tensor, state
 
 ONES = 0x0101010101010101
+LOW = 0x7F7F7F7F7F7F7F7F
 
 
 @native
 def count_true(mask: i64, count: i64) -> i64:
-    """How many of ``count`` bytes, each 0 or 1, are 1."""
+    """How many of ``count`` bytes are not 0: memory that is looked at as truth values may hold any."""
     found = 0
     k = 0
     while k < count and (mask + k) & 7 != 0:
-        found += load_u8(mask + k, 0)
+        found += 1 if load_u8(mask + k, 0) != 0 else 0
         k += 1
     while k + 8 <= count:
-        found += (load_i64(mask + k, 0) * ONES >> 56) & 255
+        word = load_i64(mask + k, 0)
+        found += (((((word & LOW) + LOW) | word) >> 7 & ONES) * ONES >> 56) & 255
         k += 8
     while k < count:
-        found += load_u8(mask + k, 0)
+        found += 1 if load_u8(mask + k, 0) != 0 else 0
         k += 1
     return found
 
@@ -71,15 +73,15 @@ def places(mask: Tensor, apart: i64, dtype: object) -> object:
 
 @native
 def vector_places(mask: i64, count: i64, out: i64) -> None:
-    """Writes where bytes are 1; each is written and kept only if it counts, as branches would be guessed wrong."""
+    """Writes where bytes are not 0; each is written and kept only if it counts, as branches would be guessed wrong."""
     for k in range(count):
         store_i64(out, 0, k)
-        out += load_u8(mask, k) * 8
+        out += 8 if load_u8(mask, k) != 0 else 0
 
 
 @native
 def table_places(mask: i64, sizes: tuple, numel: i64, out: i64, step: i64) -> None:
-    """Writes the indices at which bytes are 1: of dimension d from the d-th address of ``out`` on, ``step`` numbers apart."""
+    """Writes the indices at which bytes are not 0: of dimension d from the d-th address of ``out`` on, ``step`` numbers apart."""
     last = len(sizes) - 1
     width: i64 = sizes[last]
     index = stack(last + 1)
@@ -132,23 +134,23 @@ def chosen(values: Tensor, mask: Tensor) -> object:
 
 @native
 def gather_rows(mask: i64, count: i64, source: i64, width: i64, out: i64) -> None:
-    """Copies those rows of ``width`` bytes whose mask is 1; narrow ones are all written, and kept if they count."""
+    """Copies those rows of ``width`` bytes whose mask is not 0; narrow ones are all written, and kept if they count."""
     if width == 4:
         for k in range(count):
             store_i32(out, 0, load_i32(source, k))
-            out += load_u8(mask, k) * 4
+            out += 4 if load_u8(mask, k) != 0 else 0
     elif width == 8:
         for k in range(count):
             store_i64(out, 0, load_i64(source, k))
-            out += load_u8(mask, k) * 8
+            out += 8 if load_u8(mask, k) != 0 else 0
     elif width == 2:
         for k in range(count):
             store_i16(out, 0, load_i16(source, k))
-            out += load_u8(mask, k) * 2
+            out += 2 if load_u8(mask, k) != 0 else 0
     elif width == 1:
         for k in range(count):
             store_u8(out, 0, load_u8(source, k))
-            out += load_u8(mask, k)
+            out += 1 if load_u8(mask, k) != 0 else 0
     else:
         for k in range(count):
             if load_u8(mask, k) != 0:

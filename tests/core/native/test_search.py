@@ -64,3 +64,14 @@ def test_choices_of_every_size_need_no_plan_of_their_own():
     x, before = rushlight.arange(300), [len(OPS[name].plans) for name in ("_index", "nonzero")]
     assert [len(x[x < k]) for k in range(300)] == list(range(300))
     assert [len(OPS[name].plans) for name in ("_index", "nonzero")] == before
+
+
+@pytest.mark.parametrize("n", [1, 9, 1001])
+def test_truth_values_of_any_byte(n):
+    """Memory that was written as numbers and is looked at as truth values."""
+    bytes_ = np.random.default_rng(n).integers(0, 3, n).astype(np.uint8) * 127
+    mask = torch.from_numpy(bytes_.view(bool))
+    assert mask.nonzero().flatten().tolist() == np.flatnonzero(bytes_).tolist()
+    for dtype in (np.float64, np.float32, np.int16, np.int8):
+        values = np.arange(n).astype(dtype)
+        assert torch.from_numpy(values)[mask].tolist() == values[bytes_ != 0].tolist()
