@@ -671,7 +671,7 @@ def edge(x, at, mode, width, first):
         return P.expand(sliced(x, at, 0 if first else size - 1, 1, 1), shape=shape)
     if mode == "circular":
         return sliced(x, at, size - width if first else 0, 1, width)
-    return sliced(x, at, width if first else size - 2, -1, width)
+    return P.flip(sliced(x, at, 1 if first else size - 1 - width, 1, width), dims=(at,))
 
 
 # --- several results: composed of the views above ---------------------------------------------------------------------------------

@@ -90,6 +90,12 @@ def test_cropping_before_wrapping():
     same(lambda lib, x: lib.nn.functional.pad(x, (-1, 1, -2, 1), mode="circular"), arrays((1, 3, 4, 4))[0])
 
 
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+@pytest.mark.parametrize("shape, widths", [((2, 3, 7), (5, 4)), ((2, 3, 4, 5), (2, 3, 1, 2)), ((1, 3, 4, 3, 5), (1, 0, 2, 1, 0, 3)), ((2, 3, 4, 5), (2, -1, -1, 2))])
+def test_borders_and_their_gradients(mode, shape, widths):
+    same(lambda lib, x: lib.nn.functional.pad(x, widths, mode=mode), arrays(shape)[0])
+
+
 def test_a_size_of_one_meets_every_element():
     a, b = arrays((2, 1, 3), (4, 3))
     same(lambda lib, a, b: lib.tensordot(a, b, ([1], [0])), a, b)
