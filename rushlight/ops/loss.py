@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 
 from ..core.advice import warn
-from ..core.dtypes import int64, type_name
+from ..core.dtypes import int32, int64, type_name, uint8
 from ..core.errors import CastError
 from ..core.kinds import P
 from ..core.meta import broadcast, product
@@ -188,6 +188,9 @@ def nll_core(input, target, weight, ignore_index, reduction):
     return P.convert(total, dtype=input.dtype) if total.dtype is not input.dtype else total
 
 
+CLASS_DTYPES = (int64, uint8, int32)
+
+
 def by_rows(x, target):
     """Scores [n, c, *space] and targets [n, *space] as [rows, c] and [rows]; single samples get a row of their own."""
     if x.dim() == 1:
@@ -197,33 +200,32 @@ def by_rows(x, target):
     return x.movedim(1, -1).reshape(-1, x.size(1)), target.reshape(-1)
 
 
-def check_classes(x, target, ignore_index, weight):
-    if x.dim() < 1:
-        raise ValueError(f"Expected 1 or more dimensions (got {x.dim()})")
-    if x.dim() > 1 and x.size(0) != target.size(0) if target.dim() else False:
-        raise ValueError(f"Expected input batch_size ({x.size(0)}) to match target batch_size ({target.size(0)}).")
-    if x.dim() > 1 and tuple(x.shape[:1] + x.shape[2:]) != tuple(target.shape):
-        raise RuntimeError(f"Expected target size {list(x.shape[:1] + x.shape[2:])}, got {list(target.shape)}") if x.dim() > 2 else ValueError(
-            f"Expected input batch_size ({x.size(0)}) to match target batch_size ({target.numel()}).")
-    if x.dim() == 1 and target.dim() > 0 and target.numel() != 1:
-        raise ValueError(f"Expected 0-dim or one-element target for a single sample, got {list(target.shape)}")
-    if target.dtype.name not in ("int64", "uint8", "int32"):
+def check_classes(x, target, weight):
+    """Raises for shapes that do not go together.  Classes out of range are found by the kernel that looks them up."""
+    shape, given = tuple(x.shape), tuple(target.shape)
+    if not shape:
+        raise ValueError("Expected 1 or more dimensions (got 0)")
+    if len(shape) == 1 and given and target.numel() != 1:
+        raise ValueError(f"Expected 0-dim or one-element target for a single sample, got {list(given)}")
+    if len(shape) > 1:
+        wanted = shape[:1] + shape[2:]
+        if given and shape[0] != given[0]:
+            raise ValueError(f"Expected input batch_size ({shape[0]}) to match target batch_size ({given[0]}).")
+        if wanted != given:
+            raise RuntimeError(f"Expected target size {list(wanted)}, got {list(given)}") if len(shape) > 2 else ValueError(
+                f"Expected input batch_size ({shape[0]}) to match target batch_size ({target.numel()}).")
+    if target.dtype not in CLASS_DTYPES:
         raise RuntimeError(f"expected scalar type Long but found {target.dtype}")
-    classes = x.size(1) if x.dim() > 1 else x.size(0)
+    classes = shape[1] if len(shape) > 1 else shape[0]
     if weight is not None and tuple(weight.shape) != (classes,):
         raise RuntimeError(f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: {list(weight.shape)}")
-    if target.numel() and target._storage is not None and target.device.type != "meta":  # a traced program checks when it runs
-        low, high = int(target.min()), int(target.max())
-        for wrong in (low, high):
-            if wrong != ignore_index and not 0 <= wrong < classes and bool(((target == wrong)).any()):
-                raise IndexError(f"Target {wrong} is out of bounds.")
 
 
 @op(composite=True, namespace=F)
 def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
     """The negative log likelihood of class targets, given log probabilities [n, c, *]."""
     reduction = chosen(reduction, size_average, reduce)
-    check_classes(input, target, ignore_index, weight)
+    check_classes(input, target, weight)
     rows, flat = by_rows(input, target)
     out = nll_core(rows, flat.to(int64), weight, ignore_index, reduction)
     return out.reshape(target.shape) if reduction == "none" else out
@@ -273,7 +275,7 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if target.is_floating_point():
         return soft_targets(input, target, weight, reduction, label_smoothing, ignore_index)
-    check_classes(input, target, ignore_index, weight)
+    check_classes(input, target, weight)
     rows, flat = by_rows(input, target)
     flat = flat.to(int64)
     if weight is None and not label_smoothing and rows.numel():
