@@ -16,7 +16,7 @@ MACHINE_BITS = (1 << 62) - 1
 SCALAR = "Scalar"  # annotation of a parameter whose number is a run-time value, not part of the plan
 
 
-AUTOCAST = {None: 0, "half": 1, "float32": 2}  # an operator's precision under autocast: said by it, or by the file it is in
+AUTOCAST = {None: 0, "half": 1, "float32": 2, "parts": 3}  # an operator's precision under autocast, or that of what it calls: said by it, or by the file it is in
 
 
 class Scalar:
@@ -105,6 +105,11 @@ def op(body=None, *, samples=(), namespace="", method=None, view=False, **facts)
     name = facts.pop("name", None) or body.__name__.rstrip("_") if not facts.pop("inplace", False) else body.__name__
     qualified = name if not namespace else f"{namespace}.{name}"
     return declare(qualified, body, None, signature, mask, samples=tuple(samples), namespace=namespace, method=method, view=view, **facts)
+
+
+def in_parts(operator: Op) -> bool:
+    """Whether a call runs the operators of its body one by one: composites do, but those that say ``planned`` are one program where nothing interprets them."""
+    return bool(operator.facts.get("composite")) and not operator.facts.get("planned")
 
 
 def rule(operator: Op):

@@ -10,6 +10,7 @@ from ..core.native import Op, Tensor, state
 
 PRECISIONS = {1: bfloat16, 2: float16}  # what ``state.autocast`` stands for
 LOWERED = 1  # the class of operators that compute in half precision; others compute in float32
+PARTS = 3  # the class of operators whose bodies call some of either class
 copies: dict = {}  # id of a leaf: (weak reference to it, its version, whether recorded, its copy in half precision)
 
 
@@ -21,9 +22,11 @@ class Keep:
 
 def cast(op: Op, args, names):
     """The call of an operator whose arguments have to be in its precision; what it calls in turn computes as it is told."""
-    target = PRECISIONS[state.autocast] if op.autocast == LOWERED else float32
     positional = len(args) - len(names or ())
     named = dict(zip(names or (), args[positional:]))
+    if op.autocast == PARTS:
+        return op.body(*args[:positional], **named)
+    target = PRECISIONS[state.autocast] if op.autocast == LOWERED else float32
     with precision(0):
         if named.get("out") is not None:
             return op(*args[:positional], **named)

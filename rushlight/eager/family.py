@@ -15,6 +15,7 @@ import operator
 from ..core.expr import Expr, Facts, Printer, evaluate, size
 from ..core.log import logger
 from ..core.meta import Meta, Size, is_one, row_major
+from ..core.op import in_parts
 from ..core.native import Op
 from ..core.native.objects import PYTHON
 from ..graph.graph import Graph
@@ -68,7 +69,7 @@ def form(value, numbers: list):
 
 def call_of(op: Op, key):
     """What a call has in common with others, by its key; None for operators that run in Python."""
-    return None if op.facts.get("composite") else Call(op, key)
+    return None if in_parts(op) else Call(op, key)
 
 
 class Kin:

@@ -29,7 +29,7 @@ from ..core.log import logger
 from ..core.meta import Meta, settled
 from ..core.native import Op, Plan, Tensor, calls, state
 from ..core.native.objects import FLOAT_VALUE, INTEGER_VALUE, INTO, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, VIEW
-from ..core.op import OPS, keywords, make, respelled
+from ..core.op import OPS, in_parts, keywords, make, respelled
 from ..core.progress import progress
 from ..core.settings import settings
 from ..core.overriding import DISPATCH, FUNCTION, NOBODY, answered, overriding
@@ -300,7 +300,7 @@ def refuse_mixture(op: Op, arguments):
 
 
 def make_plan(op: Op, args, names, mask) -> Draft:
-    if op.facts.get("composite"):
+    if in_parts(op):
         return python_plan(op, call_body(op) if not names or "out" not in names else writing(op))
     otherwise = op.facts.get("otherwise")
     if otherwise is not None and otherwise(*args[1:]) is not None:

@@ -20,7 +20,7 @@ from ..core import cache, devices, dtypes
 from ..core.log import logger
 from ..core.native import Op, Plan
 from ..core.native.objects import INTO, RUN, SAME, VIEW
-from ..core.op import OPS
+from ..core.op import OPS, in_parts
 from ..core.settings import settings
 from ..graph.graph import Node
 from ..graph.regions import Lengthened
@@ -52,7 +52,7 @@ def surroundings() -> str:
 
 def entry(op: Op, key):
     """The name of the entry for a call, or None where its plan means something in this process only."""
-    if not settings.store or op.facts.get("composite") or cache.directory() is None:
+    if not settings.store or in_parts(op) or cache.directory() is None:
         return None
     identity = op.facts.get("identity") or (OPS.get(op.name) is op and f"op {op.name}")
     if not identity:

@@ -242,7 +242,7 @@ def unmeasured(some, tensor):  # noqa: F811
     return Meta.of((*tensor.shape, some()), int64)
 
 
-@op(composite=True, namespace=F)
+@op(composite=True, planned=True, namespace=F, autocast="parts")
 def bilinear(input1, input2, weight, bias=None):
     """x1^T W x2 + b for each output: [*, a], [*, b], [o, a, b] -> [*, o]."""
     if input1.size(-1) != weight.size(1) or input2.size(-1) != weight.size(2):
@@ -254,7 +254,7 @@ def bilinear(input1, input2, weight, bias=None):
     return out.reshape(*lead, w.size(0)).to(input1.dtype)
 
 
-@op(composite=True, method=False)
+@op(composite=True, planned=True, method=False, view=True, autocast="parts")
 def einsum(equation, *operands):
     """Sums of products by the names of dimensions: "bij,bjk->bik"."""
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
@@ -263,7 +263,7 @@ def einsum(equation, *operands):
     return contract(equation, list(operands))
 
 
-@op(composite=True, method=False)
+@op(composite=True, planned=True, method=False, autocast="parts")
 def tensordot(a, b, dims=2, out=None):
     """Sums of products over paired dimensions."""
     if isinstance(dims, int):

@@ -260,7 +260,7 @@ def adaptive_max_of(rank):
         return tuple(out) if return_indices else out[0]
 
     body.__name__, body.__doc__ = name, "The maximum of nearly equal parts, as many as asked for."
-    made = op(body, composite=True, namespace=F)
+    made = op(body, composite=True, planned=True, namespace=F)
     op(lambda input, output_size, return_indices=True: made(input, output_size, True), name=name + "_with_indices", composite=True, namespace=F)
     return made
 

@@ -567,7 +567,7 @@ def equal(input, other):
     return tuple(input.shape) == tuple(other.shape) and bool((input == other).all())
 
 
-@op(composite=True)
+@op(composite=True, planned=True)
 def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     """|input - other| <= atol + rtol * |other|, element by element."""
     if input.dtype is not other.dtype:

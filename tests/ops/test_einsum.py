@@ -24,3 +24,21 @@ def test_what_lies_between_stays_small():
     with before:
         assert torch.allclose(torch.einsum("aA,bB,cC,dD,ABCD->abcd", *factors, x), x)
     assert before.get_total_flops() <= 2 * x.numel() * sum(sizes)
+
+
+def test_an_equation_is_one_program_where_nothing_interprets_it():
+    from rushlight.core.native.objects import RUN, VIEW
+    from rushlight.core.op import OPS
+
+    einsum = OPS["einsum"]
+    einsum.plans.clear()
+    x = torch.ones(2, 3)
+    assert torch.einsum("ij,kj->ik", x, x).tolist() == [[3, 3], [3, 3]]
+    turned = torch.einsum("ij->ji", x)
+    assert turned.data_ptr() == x.data_ptr() and turned._base is x
+    assert sorted(plan.kind for plan in einsum.plans.values()) == sorted((RUN, VIEW))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.einsum("ij,kj->ik", x, x).dtype is torch.bfloat16
+    assert torch.tensordot(x, x, ([1], [1])).tolist() == [[3, 3], [3, 3]]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.tensordot(x, x, ([1], [1])).dtype is torch.bfloat16

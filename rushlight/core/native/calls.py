@@ -257,8 +257,13 @@ def list_key(items: object, values: i64, room: i64, most: i64, used: i64, mask: 
                     mask |= bit
             bit = bit << 1
             used += 1
-        elif kind is int or element is None or kind is str or (kind is tuple and is_static(cast(tuple, element))):
+        elif kind is int or element is None or kind is str:
             tuple_set(key, k, element)
+        elif kind is tuple or kind is list:
+            inner = static_items(element)
+            if inner is None:
+                return None
+            tuple_set(key, k, inner)
         else:
             return None
     store_i64(values, room - 1, used)
@@ -268,14 +273,17 @@ def list_key(items: object, values: i64, room: i64, most: i64, used: i64, mask: 
 
 
 @native
-def is_static(items: tuple) -> bool:
-    """Whether a tuple within a list argument is a static parameter as it is."""
-    for k in range(len(items)):
+def static_items(items: object) -> object:
+    """What stands in a key for a sequence within a list argument; None where it does not consist of static parameters."""
+    count: i64 = len(items)
+    key = new_tuple(count)
+    for k in range(count):
         element = items[k]
         kind = type(element)
-        if not (kind is int or element is None or kind is str):
-            return False
-    return True
+        if kind is not int and element is not None and kind is not str:
+            return None
+        tuple_set(key, k, element)
+    return filled(key)
 
 
 @native
