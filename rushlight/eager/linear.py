@@ -7,6 +7,7 @@ from ..core.meta import Meta, product, row_major
 from ..ops import factor
 
 FLOATS = ("float32", "float64")
+MOST_TURNED = 400  # rows of a symmetric matrix whose eigenvectors are found as fast as by LAPACK
 MOST_ROTATED = 64  # rows and columns of a matrix whose singular values rotations find as fast as LAPACK
 
 
@@ -101,6 +102,11 @@ def plan_reflections(assembler, node, targets):
     return plan_orthogonal, Orthogonal(count(a), *a.shape[-2:], a.dtype.name, "raw"), {"a": assembler.operand(a, in_rows), "packed": targets[0], "scales": targets[1]}
 
 
+def turns(node) -> bool:
+    """Whether rotations one by one are a good way to eigenvectors: of large matrices LAPACK divides and conquers."""
+    return suits(node) and (node.op is P.eigvalsh or node.args[0].shape[-1] <= MOST_TURNED)
+
+
 def plan_eigenvalues(assembler, node, targets):
     from ..compiler.templates.linear import Eigen, plan_eigen
 
@@ -139,4 +145,4 @@ def has_exchanges(node) -> bool:
 
 
 PLANS = {P.lu: plan_lu, P.cholesky: plan_cholesky, P.solve_triangular: plan_triangular, P.solve: plan_solution, P.inverse: plan_solution, P.qr: plan_qr,
-         P.geqrf: plan_reflections, P.eigh: plan_eigenvalues, P.eigvalsh: plan_eigenvalues}
+         P.geqrf: plan_reflections}

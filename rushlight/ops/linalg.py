@@ -180,7 +180,7 @@ def tolerance(A, values, atol, rtol):
     return as_tensor(0.0 if atol is None else atol), as_tensor(rtol)
 
 
-@op(composite=True, namespace="linalg", samples=TALL)
+@op(namespace="linalg", samples=TALL)
 def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None):
     """The pseudoinverse (Moore & Penrose); singular values of at most max(atol, rtol * largest) count as zero.  [*, m, n] -> [*, n, m]."""
     floating("pinv", A)
@@ -438,7 +438,7 @@ def eigh(A, UPLO="L"):
     return named("eigh", eigenvalues=values, eigenvectors=vectors)
 
 
-@op(composite=True, namespace="linalg")
+@op(namespace="linalg")
 def eigvalsh(A, UPLO="L"):
     """The eigenvalues (ascending) of Hermitian A."""
     square("eigvalsh", A)
@@ -470,7 +470,7 @@ def svd_(A, full_matrices=True, *, driver=None):
     return named("svd", U=u, S=s, Vh=vh)
 
 
-@op(composite=True, namespace="linalg", samples=TALL)
+@op(namespace="linalg", samples=TALL)
 def svdvals(A, *, driver=None):
     """The singular values, descending.  [*, m, n] -> [*, min(m, n)]."""
     floating("svdvals", A)

@@ -212,3 +212,75 @@ def test_factors_are_the_same_on_one_thread_and_on_two():
         rushlight.set_num_threads(before)
     for one, other in zip(*results):
         np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-3, atol=1e-4)
+
+
+def symmetric(*shape, dtype):
+    x = drawn(*shape, dtype=dtype)
+    return x + turned(x)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (3, 4, 4), (0, 3, 3), (2, 9, 9), (33, 33), (70, 70)])
+def test_eigenvalues_and_eigenvectors(shape, dtype):
+    a, size = symmetric(*shape, dtype=dtype), shape[-1]
+    for uplo, given in (("L", np.tril(a)), ("U", np.triu(a))):
+        values, vectors = linalg.eigh(rushlight.tensor(given), uplo)
+        close(values.numpy(), np.linalg.eigvalsh(a.astype(np.float64)), size)
+        x = wide(vectors)
+        close((x * wide(values)[..., None, :] @ turned(x)).astype(dtype), a, size)
+        close((turned(x) @ x).astype(dtype), np.broadcast_to(np.eye(size), a.shape), size)
+        assert np.array_equal(linalg.eigvalsh(rushlight.tensor(given), uplo).numpy(), values.numpy())
+
+
+@pytest.mark.parametrize("a", [
+    np.eye(6), np.ones((6, 6)), np.zeros((3, 3)), np.diag([1.0, 0, 0, 2, 2]), np.diag([1e-30, 1.0], 1) + np.diag([1e-30, 1.0], -1), 1e200 * symmetric(5, 5, dtype=np.float64),
+    1e-200 * symmetric(5, 5, dtype=np.float64), 1e-310 * symmetric(5, 5, dtype=np.float64)])
+def test_eigenvalues_of_matrices_with_difficulties(a):
+    values, vectors = (x.numpy() for x in linalg.eigh(rushlight.tensor(a)))
+    scale = np.abs(a).max()
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(a), rtol=0, atol=1e-12 * scale)
+    np.testing.assert_allclose(vectors * values @ vectors.T, a, rtol=0, atol=1e-12 * scale + 1e-320)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(len(a)), atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("rank", ["full", "deficient", "one", "zero"])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (3, 4, 4), (0, 3, 3), (2, 9, 9), (33, 33), (2, 7, 3), (2, 3, 20), (1, 6), (60, 5)])
+def test_singular_values_and_vectors(shape, rank, dtype):
+    a, least, most = drawn(*shape, dtype=dtype), min(shape[-2:]), max(shape[-2:])
+    if rank == "deficient":
+        a[..., -1:, :], a[..., -1] = a[..., :1, :], a[..., 0]
+    a = {"one": np.ones_like(a), "zero": 0 * a}.get(rank, a)
+    u, values, vh = linalg.svd(rushlight.tensor(a), full_matrices=False)
+    close(values.numpy(), np.linalg.svd(a.astype(np.float64), compute_uv=False), most)
+    close((wide(u) * wide(values)[..., None, :] @ wide(vh)).astype(dtype), a, most)
+    for x in (wide(u), turned(wide(vh))):
+        close((turned(x) @ x).astype(dtype), np.broadcast_to(np.eye(least), (*shape[:-2], least, least)), most)
+    np.testing.assert_array_equal(linalg.svdvals(rushlight.tensor(a)).numpy(), values.numpy())
+    assert not values.numel() or (values[..., :-1] >= values[..., 1:]).all()
+
+
+def test_singular_values_of_very_small_and_large_numbers():
+    for scale in (1e-310, 1e-200, 1e200):
+        a = drawn(5, 4, dtype=np.float64) * scale
+        np.testing.assert_allclose(linalg.svdvals(rushlight.tensor(a)).numpy(), np.linalg.svd(a, compute_uv=False), rtol=0, atol=1e-12 * scale * 5)
+
+
+def test_pseudoinverses_with_thresholds():
+    a = drawn(3, 6, 4, dtype=np.float64)
+    a[..., 3] = a[..., 0] + 1e-9
+    for given in ({}, {"rtol": 1e-6}, {"atol": 1e-5}, {"atol": rushlight.tensor(1e-5, dtype=rushlight.float64), "rtol": 0.0}, {"rtol": rushlight.full((3,), 1e-6, dtype=rushlight.float64)}):
+        plain = {name: float(value.reshape(-1)[0]) if hasattr(value, "shape") else value for name, value in given.items()}
+        cut = max(plain.get("atol", 0.0) / np.linalg.svd(a, compute_uv=False).max(), plain.get("rtol", 0.0), 0 if plain else 6 * 2.2e-16)
+        np.testing.assert_allclose(linalg.pinv(rushlight.tensor(a), **given).numpy(), np.linalg.pinv(a, rcond=cut), rtol=1e-4, atol=1e-6)
+    s = a @ turned(a)
+    np.testing.assert_allclose(linalg.pinv(rushlight.tensor(np.tril(s)), rtol=1e-6, hermitian=True).numpy(), np.linalg.pinv(s, rcond=1e-6), rtol=1e-6, atol=1e-6)
+    assert linalg.pinv(rushlight.zeros(2, 0, 3)).shape == (2, 3, 0)
+
+
+@pytest.mark.parametrize("call", [linalg.eigh, linalg.eigvalsh, linalg.svd, linalg.svdvals, linalg.pinv])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_decompositions_of_numbers_that_are_none(call, value):
+    a = np.stack([np.eye(4), np.full((4, 4), value)])
+    with pytest.raises(linalg.LinAlgError, match=r"\(Batch element 1\): The algorithm did not converge"):
+        call(rushlight.tensor(a))
