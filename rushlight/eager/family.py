@@ -35,7 +35,7 @@ class Stand:
     """What stands for a tensor argument while a plan is made with symbols."""
 
     def __init__(self, meta: Meta):
-        self.meta = meta
+        self._meta = meta  # where tensors have it
 
 
 class Settling:
