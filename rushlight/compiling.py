@@ -4,7 +4,6 @@ from __future__ import annotations
 import types
 
 from .capture import marks
-from .core.native import Tensor
 from .nn.modules.module import Module
 from .optim.optimizer import Optimizer
 

@@ -5,7 +5,7 @@ import sys
 
 from ..capture import marks
 from ..capture.frames import Stance
-from ..core.configuration import Configuration
+from ..core.configuration import Configuration, Steered
 from ..core.settings import settings
 
 INERT = {"verbose": False, "assume_static_by_default": True, "automatic_dynamic_shapes": True, "inline_inbuilt_nn_modules": True,
@@ -20,15 +20,14 @@ INERT = {"verbose": False, "assume_static_by_default": True, "automatic_dynamic_
 class Config(Configuration):
     """The module itself: some names are settings."""
 
-    @property
-    def recompile_limit(self):
-        return settings.recompile_limit
-
-    @recompile_limit.setter
-    def recompile_limit(self, value):
-        settings.recompile_limit = value
-
-    cache_size_limit = recompile_limit
+    recompile_limit = cache_size_limit = Steered(settings, "recompile_limit", "How often one piece of code is captured before it runs uncompiled.")
+    error_on_recompile = Steered(Stance, "now", "Whether it is an error that no graph applies: as the stance fail_on_recompile.",
+                                 lambda wanted: "fail_on_recompile" if wanted else "default", lambda stance: stance == "fail_on_recompile")
+    fail_on_recompile_limit_hit = Steered(Stance, "limit_is_error", "Whether it is an error, instead of a warning, that ``recompile_limit`` is reached.", bool)
+    suppress_errors = Steered(Stance, "errors_are_suppressed", "Whether a function runs uncompiled, with a warning, where capturing or compiling it fails.", bool)
+    reorderable_logging_functions = Steered(marks, "reordered", "Functions of users that put something out, and may do so at the end of a graph: a set. "
+                                            "What ``print``, ``warnings`` and ``logging`` do needs no mention.", set)
+    ignore_logging_functions = Steered(marks, "ignored", "Functions of users that compiled code does not call: a set.", set)
 
     @property
     def compiled_autograd(self):
@@ -41,51 +40,6 @@ class Config(Configuration):
         from ..autograd.backward import Whole
         from .compiled_autograd import Compiled, compile
         Whole.run = Compiled(compile) if value else None
-
-    @property
-    def error_on_recompile(self):
-        """Whether it is an error that no graph applies: as the stance "fail_on_recompile"."""
-        return Stance.now == "fail_on_recompile"
-
-    @error_on_recompile.setter
-    def error_on_recompile(self, value):
-        Stance.now = "fail_on_recompile" if value else "default"
-
-    @property
-    def fail_on_recompile_limit_hit(self):
-        """Whether it is an error, instead of a warning, that a function was captured ``recompile_limit`` times."""
-        return Stance.limit_is_error
-
-    @fail_on_recompile_limit_hit.setter
-    def fail_on_recompile_limit_hit(self, value):
-        Stance.limit_is_error = bool(value)
-
-    @property
-    def suppress_errors(self):
-        """Whether a function runs uncompiled, with a warning, where capturing or compiling it fails."""
-        return Stance.errors_are_suppressed
-
-    @suppress_errors.setter
-    def suppress_errors(self, value):
-        Stance.errors_are_suppressed = bool(value)
-
-    @property
-    def reorderable_logging_functions(self):
-        """Functions of users that put something out, and may do so at the end of a graph: a set. What ``print``, ``warnings`` and ``logging`` do needs no mention."""
-        return marks.reordered
-
-    @reorderable_logging_functions.setter
-    def reorderable_logging_functions(self, value):
-        marks.reordered = set(value)
-
-    @property
-    def ignore_logging_functions(self):
-        """Functions of users that compiled code does not call: a set."""
-        return marks.ignored
-
-    @ignore_logging_functions.setter
-    def ignore_logging_functions(self, value):
-        marks.ignored = set(value)
 
 
 globals().update(INERT)

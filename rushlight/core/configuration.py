@@ -21,6 +21,19 @@ class Configuration(types.ModuleType):
         return Patched(self, {**changes, **more})
 
 
+class Steered:
+    """A setting whose value is an attribute of ``owner``: ``write`` turns what users say into it, ``read`` back."""
+
+    def __init__(self, owner, attribute: str, text: str, write=lambda value: value, read=lambda value: value):
+        self.owner, self.attribute, self.__doc__, self.write, self.read = owner, attribute, text, write, read
+
+    def __get__(self, config, kind=None):
+        return self if config is None else self.read(getattr(self.owner, self.attribute))
+
+    def __set__(self, config, value):
+        setattr(self.owner, self.attribute, self.write(value))
+
+
 class Group(types.SimpleNamespace):
     """Settings under one name."""
 

@@ -143,7 +143,7 @@ def without(graph: Graph, whole: Repetition, more: int) -> Region:
             raise Irregular("what follows refers to one of the first stretches")
         made[node] = rebuilt(node, iter([made[things[n][0]] for n in used]), node.name, further_on(node, steps, -more if k >= first_kept else 0))
     outputs = [(made[node], copy) for node, copy in map(things.__getitem__, graph.outputs)]
-    shown = {thing for thing in map(things.__getitem__, graph.outputs)}
+    shown = set(map(things.__getitem__, graph.outputs))
     if any((n, c) not in shown for n, _ in shown if whole.stretch_of(n) == COPIED for c in range(more + 1)):
         raise Irregular("some of the stretches have results that others have not")
     short = Graph([n for n in graph.inputs if not things[n][1]], [made[n] for n in graph.nodes if not things[n][1]], [n for n, copy in outputs if not copy])

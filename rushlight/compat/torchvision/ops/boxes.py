@@ -73,11 +73,11 @@ def box_convert(boxes, in_fmt, out_fmt):
             raise ValueError(f"Unsupported Bounding Box Conversion format {fmt}: choose xyxy, xywh or cxcywh")
     a, b, c, d = boxes.unbind(-1)
     if in_fmt == "xywh":
-        a, b, c, d = a, b, a + c, b + d
+        c, d = a + c, b + d
     elif in_fmt == "cxcywh":
         a, b, c, d = a - 0.5 * c, b - 0.5 * d, a + 0.5 * c, b + 0.5 * d
     if out_fmt == "xywh":
-        a, b, c, d = a, b, c - a, d - b
+        c, d = c - a, d - b
     elif out_fmt == "cxcywh":
         a, b, c, d = (a + c) / 2, (b + d) / 2, c - a, d - b
     return torch.stack((a, b, c, d), dim=-1)
