@@ -130,9 +130,8 @@ def test_weak_keys_and_swapped_tensors():
 
 def test_settings_of_the_compiler():
     import rushlight._inductor.config as config
-    from rushlight.core.settings import settings
     with config.patch(max_autotune=True, coordinate_descent_tuning=True):
-        assert settings.max_autotune and config.coordinate_descent_tuning
+        assert config.max_autotune and config.coordinate_descent_tuning
     assert not config.max_autotune
     config.triton.unique_kernel_names = True
     with pytest.raises(AttributeError, match="no setting"):
