@@ -8,3 +8,5 @@ globals().update(library.namespace("nn.functional"))
 for _name in ("tanh", "sigmoid", "relu_", "dropout_"):
     if _name in OPS:
         globals()[_name] = OPS[_name]
+
+from .multihead import multi_head_attention_forward  # noqa: E402,F401 - a function of these

@@ -38,10 +38,12 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         raise RuntimeError(f"Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: {query.dim()}, key.dim: {key.dim()} and value.dim: {value.dim()} instead.")
     if not query.dtype is key.dtype is value.dtype:
         raise RuntimeError(f"Expected query, key, and value to have the same dtype, but got query.dtype: {query.dtype} key.dtype: {key.dtype} and value.dtype: {value.dtype} instead.")
+    if attn_mask is not None and attn_mask.dtype not in (bool_, float32, query.dtype):
+        raise RuntimeError(f"Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: {attn_mask.dtype} and query.dtype: {query.dtype} instead.")
     if is_causal and attn_mask is not None:
-        raise RuntimeError("Explicit attn_mask should not be set when is_causal=True")
+        attn_mask, is_causal = below_diagonal(attn_mask, query.size(-2), key.size(-2)), False
     if not 0 <= dropout_p <= 1:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
     kernel, refused = checked_kernel(query, key, value, attn_mask, dropout_p, enable_gqa)
     if kernel != "MATH":
         seed, place = (None, None) if not dropout_p else draw(None, 4 * blocks_drawn(product(query.shape[:-2]), query.shape[-2], key.shape[-2]))
@@ -57,11 +59,19 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     scores = (query * root * sign) @ (key.transpose(-2, -1) * root)
     mask = None if attn_mask is None or attn_mask.dtype is bool_ else attn_mask
     allowed = attn_mask if attn_mask is not None and attn_mask.dtype is bool_ else None
+    if type(scores.size(-1)) is int and scores.size(-1) == 0:
+        return scores @ value  # nobody to attend to: zeros
     weights = masked_softmax(scores, allowed, mask, bool(is_causal))
     if dropout_p:
         weights = dropout(weights, dropout_p)
     out = weights @ value
     return out.to(half) if half else out
+
+
+def below_diagonal(mask, length, keys):
+    """A mask that forbids what lies above the diagonal, too."""
+    allowed = OPS["ones"]((length, keys), dtype=bool_).tril()
+    return mask & allowed if mask.dtype is bool_ else OPS["where"](allowed, mask, -math.inf)
 
 
 def roots_of(size):

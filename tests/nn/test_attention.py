@@ -223,3 +223,56 @@ def test_the_function_itself_compiled():
     mask, score = mask_of(flex, rushlight, causal), soft_cap(rushlight)
     found = rushlight.compile(flex.flex_attention)(q, k, v, score, block_mask=mask)
     np.testing.assert_allclose(found.numpy(), flex.flex_attention(q, k, v, score, mask).numpy(), atol=1e-5)
+
+
+def filled(t, *shape, k=0.1):
+    return (t.arange(int(np.prod(shape)), dtype=t.float32).reshape(shape) * k).cos()
+
+
+def network(t, *args, **options):
+    """Attention with the same weights in both libraries."""
+    made = t.nn.MultiheadAttention(*args, **options)
+    for j, p in enumerate(made.parameters()):
+        p.data = (t.arange(p.numel(), dtype=t.float32).reshape(tuple(p.shape)) * 0.37 + j).sin() * 0.3
+    return made
+
+
+FORMS = {
+    "weights of heads": lambda t: network(t, 8, 2, batch_first=True)(filled(t, 2, 3, 8), filled(t, 2, 4, 8), filled(t, 2, 4, 8, k=0.2), average_attn_weights=False),
+    "other sizes": lambda t: network(t, 8, 2, kdim=5, vdim=6)(filled(t, 3, 2, 8), filled(t, 4, 2, 5), filled(t, 4, 2, 6)),
+    "bias_k": lambda t: network(t, 8, 2, add_bias_kv=True)(filled(t, 3, 2, 8), filled(t, 4, 2, 8), filled(t, 4, 2, 8), attn_mask=t.zeros(3, 4)),
+    "zero attention": lambda t: network(t, 8, 2, add_zero_attn=True)(filled(t, 3, 2, 8), filled(t, 4, 2, 8), filled(t, 4, 2, 8), need_weights=False),
+    "one example": lambda t: network(t, 8, 2)(filled(t, 3, 8), filled(t, 4, 8), filled(t, 4, 8), key_padding_mask=t.tensor([False, True, False, True])),
+    "two masks": lambda t: network(t, 8, 2)(filled(t, 3, 2, 8), filled(t, 4, 2, 8), filled(t, 4, 2, 8), key_padding_mask=t.zeros(2, 4), attn_mask=filled(t, 4, 3, 4)),
+    "causal": lambda t: network(t, 8, 2)(*[filled(t, 3, 2, 8)] * 3, attn_mask=t.full((3, 3), -t.inf).triu(1), is_causal=True, need_weights=False),
+    "function": lambda t: t.nn.functional.multi_head_attention_forward(
+        filled(t, 3, 2, 8), filled(t, 4, 2, 8), filled(t, 4, 2, 8), 8, 2, filled(t, 24, 8), None, None, None, False, 0.0, filled(t, 8, 8), filled(t, 8), training=False, need_weights=True),
+    "static keys": lambda t: t.nn.functional.multi_head_attention_forward(
+        filled(t, 3, 2, 8), filled(t, 4, 2, 8), filled(t, 4, 2, 8), 8, 2, filled(t, 24, 8), None, None, None, False, 0.0, filled(t, 8, 8), filled(t, 8), training=False,
+        static_k=filled(t, 4, 5, 4), static_v=filled(t, 4, 5, 4)),
+    "mask and causal": lambda t: [t.nn.functional.scaled_dot_product_attention(*[filled(t, 1, 2, 4, 8)] * 3, attn_mask=mask, is_causal=True)
+                                  for mask in (filled(t, 4, 4), filled(t, 4, 4) > -0.5)],
+    "no keys": lambda t: [t.nn.functional.scaled_dot_product_attention(t.ones(1, 1, n, 4), *[t.ones(1, 1, m, 4)] * 2) for n, m in ((2, 0), (0, 2))],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.filterwarnings("ignore")
+def test_forms_as_in_torch(form):
+    theirs, ours = (FORMS[form](t) for t in (torch, rushlight))
+    for a, b in zip(theirs, ours):
+        assert (a is None) == (b is None)
+        if a is not None:
+            np.testing.assert_allclose(b.detach().numpy(), a.detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("error, use", [
+    (AssertionError, lambda t, m, x: m(x, x, x, key_padding_mask=t.zeros(2, 3, dtype=t.int64))), (AssertionError, lambda t, m, x: m(x[..., :7], x, x)),
+    (AssertionError, lambda t, m, x: m(x, x, x[:2])), (AssertionError, lambda t, m, x: m(x, x[0], x[0])), (RuntimeError, lambda t, m, x: m(x, x, x, attn_mask=t.zeros(4, 3))),
+    (AssertionError, lambda t, m, x: m(x, x, x, attn_mask=t.zeros(3))), (RuntimeError, lambda t, m, x: m(x, x, x, is_causal=True)),
+    (RuntimeError, lambda t, m, x: t.nn.functional.scaled_dot_product_attention(x, x, x, attn_mask=t.zeros(2, 2, dtype=t.int64))),
+    (RuntimeError, lambda t, m, x: t.nn.functional.scaled_dot_product_attention(x, x, x, dropout_p=1.5))])
+def test_what_does_not_fit(error, use):
+    for t in (torch, rushlight):
+        with pytest.raises(error):
+            use(t, t.nn.MultiheadAttention(8, 2), t.ones(3, 2, 8))

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from .. import functional as F
+from ..multihead import multi_head_attention_forward
 from ..init import constant_, xavier_normal_, xavier_uniform_
 from .linear import NonDynamicallyQuantizableLinear, empty
 from .module import Module
@@ -196,66 +197,14 @@ class MultiheadAttention(Module):
     def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None, average_attn_weights=True, is_causal=False):
         if query.is_nested or key.is_nested or value.is_nested:
             return self.nested(query, key, value, key_padding_mask, need_weights, attn_mask, is_causal), None
-        if attn_mask is None and is_causal:
-            raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
-        batched = query.dim() == 3
-        if not batched:
-            query, key, value = (x.unsqueeze(1) for x in (query, key, value))
-            key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
-        elif self.batch_first:
+        first = self.batch_first and query.dim() == 3
+        if first:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
-        length, batch, width = query.shape
-        q, k, v = self._projected(query, key, value)
-        k, v, mask, padding = self._with_more_keys(k, v, as_bias(attn_mask, q.dtype), as_bias(key_padding_mask, q.dtype))
-        q, k, v = (x.reshape(x.size(0), batch * self.num_heads, self.head_dim).transpose(0, 1) for x in (q, k, v))
-        out, attention = self._attended(q, k, v, self._bias(mask, padding, batch), need_weights)
-        out = self.out_proj(out.transpose(0, 1).reshape(length, batch, width))
-        if need_weights:
-            attention = attention.view(batch, self.num_heads, length, k.size(1))
-            attention = attention.mean(1) if average_attn_weights else attention
-        if not batched:
-            return out.squeeze(1), attention.squeeze(0) if need_weights else None
-        return out.transpose(0, 1) if self.batch_first else out, attention
-
-    def _projected(self, *values):
-        """Queries, keys and values [time, batch, embed_dim]."""
-        same = self._qkv_same_embed_dim
-        weights = self.in_proj_weight.chunk(3) if same else (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
-        biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
-        return [F.linear(x, weight, bias) for x, weight, bias in zip(values, weights, biases)]
-
-    def _with_more_keys(self, k, v, mask, padding):
-        """Keys and values with those that are learnt, and with zeros, where the options ask for them."""
-        import rushlight
-
-        more = [(self.bias_k.expand(1, *k.shape[1:]), self.bias_v.expand(1, *v.shape[1:]))] if self.bias_k is not None else []
-        if self.add_zero_attn:
-            more.append((k.new_zeros((1, *k.shape[1:])), v.new_zeros((1, *v.shape[1:]))))
-        for key, value in more:
-            k, v, mask, padding = rushlight.cat([k, key]), rushlight.cat([v, value]), widened(mask), widened(padding)
-        return k, v, mask, padding
-
-    def _bias(self, mask, padding, batch):
-        """What masks add to the scores: [1 or batch * heads, 1 or length, source], or None."""
-        mask = mask.unsqueeze(0) if mask is not None and mask.dim() == 2 else mask
-        if padding is None:
-            return mask
-        spread = padding.view(batch, 1, 1, -1).expand(-1, self.num_heads, -1, -1).reshape(batch * self.num_heads, 1, -1)
-        return spread if mask is None else mask + spread
-
-    def _attended(self, q, k, v, bias, need_weights):
-        """The result of attention [batch * heads, length, head_dim], and its weights if they are wanted."""
-        drop = self.dropout if self.training else 0.0
-        if need_weights:
-            scores = (q * self.head_dim**-0.5) @ k.transpose(1, 2)
-            attention = F.softmax(scores if bias is None else scores + bias, -1)
-            attention = F.dropout(attention, drop) if drop else attention
-            return attention @ v, attention
-        batch = q.size(0) // self.num_heads
-        apart = [x.view(batch, self.num_heads, *x.shape[1:]) for x in (q, k, v)]
-        if bias is not None:
-            bias = bias.unsqueeze(0) if bias.size(0) == 1 else bias.view(batch, self.num_heads, *bias.shape[1:])
-        return F.scaled_dot_product_attention(*apart, bias, drop).reshape(q.shape), None
+        out, attention = multi_head_attention_forward(
+            query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k, self.bias_v, self.add_zero_attn, self.dropout,
+            self.out_proj.weight, self.out_proj.bias, self.training, key_padding_mask, need_weights, attn_mask, not self._qkv_same_embed_dim, self.q_proj_weight,
+            self.k_proj_weight, self.v_proj_weight, average_attn_weights=average_attn_weights, is_causal=is_causal)
+        return out.transpose(0, 1) if first else out, attention
 
     def nested(self, query, key, value, key_padding_mask, need_weights, attn_mask, is_causal):
         """Attention of nested tensors [batch, n, size]: within each example, and without weights."""
@@ -267,15 +216,3 @@ class MultiheadAttention(Module):
         q, k, v = (F.linear(x, w, b).unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2) for x, w, b in zip((query, key, value), weights, biases))
         out = F.scaled_dot_product_attention(q, k, v, dropout_p=self.dropout if self.training else 0.0, is_causal=is_causal)
         return self.out_proj(out.transpose(1, 2).flatten(-2))
-
-
-def as_bias(mask, dtype):
-    """A mask as numbers to add: -inf where a bool mask forbids."""
-    if mask is None or mask.is_floating_point():
-        return mask
-    return mask.new_zeros(tuple(mask.shape), dtype=dtype).masked_fill_(mask, float("-inf"))
-
-
-def widened(mask):
-    """A mask with one more key, which is always allowed."""
-    return mask if mask is None else F.pad(mask, (0, 1))
