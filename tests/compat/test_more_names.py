@@ -128,16 +128,6 @@ def test_weak_keys_and_swapped_tensors():
         swap_tensors(a[:1], b)
 
 
-def test_settings_of_the_compiler():
-    import rushlight._inductor.config as config
-    with config.patch(max_autotune=True, coordinate_descent_tuning=True):
-        assert config.max_autotune and config.coordinate_descent_tuning
-    assert not config.max_autotune
-    config.triton.unique_kernel_names = True
-    with pytest.raises(AttributeError, match="no setting"):
-        config.max_autotuned = True
-
-
 def test_causal_masks():
     q, k = rushlight.randn(1, 1, 3, 4), rushlight.randn(1, 1, 5, 4)
     from rushlight.nn.attention.bias import causal_lower_right, causal_upper_left
