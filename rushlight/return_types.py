@@ -4,9 +4,9 @@ from __future__ import annotations
 from .core.results import named
 
 FIELDS = {  # operators whose type may be asked for before they have run
-    **dict.fromkeys(("max", "min", "median", "nanmedian", "mode", "sort", "topk", "kthvalue", "cummax", "cummin", "aminmax"), ("values", "indices")),
-    "aminmax": ("min", "max"), "qr": ("Q", "R"), "linalg_qr": ("Q", "R"), "svd": ("U", "S", "V"), "linalg_svd": ("U", "S", "Vh"), "slogdet": ("sign", "logabsdet"),
-    "linalg_slogdet": ("sign", "logabsdet"), "linalg_eig": ("eigenvalues", "eigenvectors"), "linalg_eigh": ("eigenvalues", "eigenvectors"), "frexp": ("mantissa", "exponent"),
+    **dict.fromkeys(("max", "min", "median", "nanmedian", "mode", "sort", "topk", "kthvalue", "cummax", "cummin"), ("values", "indices")),
+    "aminmax": ("min", "max"), "qr": ("Q", "R"), "linalg_qr": ("Q", "R"), "svd": ("U", "S", "V"), "linalg_svd": ("U", "S", "Vh"), "linalg_slogdet": ("sign", "logabsdet"),
+    "linalg_eig": ("eigenvalues", "eigenvectors"), "linalg_eigh": ("eigenvalues", "eigenvectors"), "frexp": ("mantissa", "exponent"),
     "histogram": ("hist", "bin_edges"), "geqrf": ("a", "tau"), "triangular_solve": ("solution", "cloned_coefficient")}
 
 
@@ -14,7 +14,7 @@ def __getattr__(name):
     """The type of an operator's result."""
     if name not in FIELDS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return type(named(name.removeprefix("linalg_"), **dict.fromkeys(FIELDS[name])))
+    return type(named(name, **dict.fromkeys(FIELDS[name])))
 
 
 def __dir__():

@@ -7,7 +7,7 @@ import weakref
 
 from ..core.native import Tensor, calls
 from . import saved
-from .node import GradientEdge, Node
+from .node import GradientEdge, Node, node_of
 
 __all__ = ["GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version", "register_multi_grad_hook",
            "save_on_cpu", "saved_tensors_hooks"]
@@ -75,7 +75,7 @@ def get_gradient_edge(tensor) -> GradientEdge:
     """The edge of the graph that a tensor's gradient flows to.  RuntimeError for a tensor that wants none."""
     if not tensor.requires_grad:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
-    return GradientEdge(Node(calls.edge(tensor)), tensor._output)
+    return GradientEdge(node_of(calls.edge(tensor)), tensor._output)
 
 
 def increment_version(tensors):

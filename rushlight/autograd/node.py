@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import itertools
 
 from ..core.native import Step, Tensor, calls
@@ -41,7 +42,7 @@ class Node:
 
     @property
     def next_functions(self):
-        return tuple((Node(e) if e is not None else None, s) for e, s in zip(self.step.edges, self.step.slots))
+        return tuple((node_of(e) if e is not None else None, s) for e, s in zip(self.step.edges, self.step.slots))
 
     @property
     def variable(self):
@@ -87,7 +88,18 @@ def _grad_fn(self):
     """How this tensor was made, for the backward pass; None for a leaf."""
     if self._step is None and (self._base is None or not calls.joins(self)):
         return None
-    return Node(calls.edge(self))
+    return node_of(calls.edge(self))
+
+
+@functools.cache
+def kind_of(name: str) -> type:
+    """The class of nodes of one name, which programs print and compare."""
+    return type(name, (Node,), {"__module__": __name__})
+
+
+def node_of(step: Step) -> Node:
+    """What users see of a step."""
+    return kind_of(class_name(step))(step)
 
 
 Tensor.grad_fn = property(_grad_fn)

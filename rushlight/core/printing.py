@@ -21,7 +21,7 @@ PROFILES = {"default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80), "full": (4, 
 
 def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None):
     """How many digits, elements and columns tensors print with."""
-    if profile is not None:
+    if profile in PROFILES:
         Options.precision, Options.threshold, Options.edgeitems, Options.linewidth = PROFILES[profile]
     for name, value in {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}.items():
         if value is not None:
@@ -104,7 +104,8 @@ def render(values, formatter, indent, short) -> str:
 @attach
 def __repr__(self, *, tensor_contents=None):
     from .exchange import values_of
-    prefix = "tensor("
+    kind = self.__class__
+    prefix = "tensor(" if kind.__module__.partition(".")[0] == Tensor.__module__ else f"{kind.__name__}("  # users' classes say their names
     suffixes = []
     if self._meta.device.type == "meta":
         body = "..."

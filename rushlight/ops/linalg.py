@@ -83,7 +83,7 @@ def solve(A, B, *, left=True):
 def solve_ex(A, B, *, left=True, check_errors=False):
     """``solve``, and for each matrix 0 or the column of its first zero pivot."""
     result, info = solved("solve_ex", A, B, left, check_errors)
-    return named("solve_ex", result=result, info=info)
+    return named("linalg_solve_ex", result=result, info=info)
 
 
 @op(namespace="linalg", samples=(sample((3, 3), (3, 2), upper=True), sample((2, 3, 3), (2, 2, 3), upper=False, left=False)))
@@ -123,7 +123,7 @@ def inv_ex(A, *, check_errors=False):
     """``inv``, and for each matrix 0 or the column of its first zero pivot."""
     square("inv_ex", A)
     inverse, info = P.inverse(A, check=check_errors)
-    return named("inv_ex", inverse=inverse, info=info)
+    return named("linalg_inv_ex", inverse=inverse, info=info)
 
 
 @op(namespace="linalg", method=True, samples=SQUARE)
@@ -155,7 +155,7 @@ def slogdet(A):
     """Sign and log of the absolute value of the determinant: log|det| does not overflow."""
     square("slogdet", A)
     sign, log = sign_and_log(A)
-    return named("slogdet", sign=sign, logabsdet=log)
+    return named("linalg_slogdet", sign=sign, logabsdet=log)
 
 
 @op(composite=True)
@@ -211,7 +211,7 @@ def lstsq(A, B, rcond=None, *, driver=None):
     driver = driver or "gelsy"
     full = A.shape[-2] > A.shape[-1] and driver != "gelsy" and bool((rank == A.shape[-1]).all())
     residuals = (a @ x - b).abs().square().sum(-2) if full else x.real.reshape(-1)[:0]
-    return named("lstsq", solution=x.squeeze(-1) if single else x, residuals=residuals, rank=rank if driver != "gels" else rank.new_empty((0,)),
+    return named("linalg_lstsq", solution=x.squeeze(-1) if single else x, residuals=residuals, rank=rank if driver != "gels" else rank.new_empty((0,)),
                  singular_values=values.detach() if driver in ("gelsd", "gelss") else values.new_empty((0,)))
 
 
@@ -229,7 +229,7 @@ def cholesky_ex(A, *, upper=False, check_errors=False):
     """``cholesky``, and for each matrix 0 or the order of its first minor that is not positive-definite."""
     square("cholesky_ex", A)
     low, info = P.cholesky(A.mH if upper else A, check=check_errors)
-    return named("cholesky_ex", L=low.mH if upper else low, info=info)
+    return named("linalg_cholesky_ex", L=low.mH if upper else low, info=info)
 
 
 @op(name="cholesky")
@@ -300,7 +300,7 @@ def lu_factor(A, *, pivot=True):
     floating("lu_factor", A)
     without_pivots("lu_factor", pivot)
     packed, pivots, _ = P.lu(A)
-    return named("lu_factor", LU=packed, pivots=pivots)
+    return named("linalg_lu_factor", LU=packed, pivots=pivots)
 
 
 @op(composite=True, namespace="linalg")
@@ -311,7 +311,7 @@ def lu_factor_ex(A, *, pivot=True, check_errors=False):
     packed, pivots, info = P.lu(A)
     if check_errors and bool((info != 0).any()):
         raise LinAlgError(f"linalg.lu_factor: U[{int(info.max())},{int(info.max())}] is zero and using it on lu_solve would result in a division by zero.")
-    return named("lu_factor_ex", LU=packed, pivots=pivots, info=info)
+    return named("linalg_lu_factor_ex", LU=packed, pivots=pivots, info=info)
 
 
 @op(composite=True, namespace="linalg", name="lu")
@@ -321,7 +321,7 @@ def lu_(A, *, pivot=True):
     without_pivots("lu", pivot)
     packed, pivots, _ = P.lu(A)
     low, up = unpacked(packed)
-    return named("lu", P=pivot_matrix(pivots, A.shape[-2], A.dtype), L=low, U=up)
+    return named("linalg_lu", P=pivot_matrix(pivots, A.shape[-2], A.dtype), L=low, U=up)
 
 
 @op(composite=True)
@@ -375,14 +375,14 @@ def qr_(A, mode="reduced"):
     if mode not in ("reduced", "complete", "r"):
         raise RuntimeError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'")
     q, r = P.qr(A, mode=mode)
-    return named("qr", Q=q, R=r)
+    return named("linalg_qr", Q=q, R=r)
 
 
 @op(composite=True)
 def qr(input, some=True):
     """``linalg.qr``, reduced or complete."""
     deprecated("torch.qr", "torch.linalg.qr")
-    return qr_(input, "reduced" if some else "complete")
+    return named("qr", **qr_(input, "reduced" if some else "complete")._asdict())
 
 
 @op(composite=True)
@@ -435,7 +435,7 @@ def eigh(A, UPLO="L"):
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
     values, vectors = P.eigh(A, uplo=UPLO.upper())
-    return named("eigh", eigenvalues=values, eigenvectors=vectors)
+    return named("linalg_eigh", eigenvalues=values, eigenvectors=vectors)
 
 
 @op(namespace="linalg")
@@ -450,7 +450,7 @@ def eig(A):
     """Complex eigenvalues and eigenvectors of A: [*, n, n]."""
     square("eig", A)
     values, vectors = P.eig(A)
-    return named("eig", eigenvalues=values, eigenvectors=vectors)
+    return named("linalg_eig", eigenvalues=values, eigenvectors=vectors)
 
 
 @op(composite=True, namespace="linalg")
@@ -467,7 +467,7 @@ def svd_(A, full_matrices=True, *, driver=None):
     if driver is not None:
         raise RuntimeError("torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.")
     u, s, vh = P.svd(A, full=bool(full_matrices))
-    return named("svd", U=u, S=s, Vh=vh)
+    return named("linalg_svd", U=u, S=s, Vh=vh)
 
 
 @op(namespace="linalg", samples=TALL)
@@ -483,9 +483,9 @@ def svd(input, some=True, compute_uv=True):
     if not compute_uv:
         m, n = input.shape[-2:]
         batch = tuple(input.shape[:-2])
-        return named("svd_", U=input.new_zeros((*batch, m, m)), S=svdvals(input), V=input.new_zeros((*batch, n, n)))
+        return named("svd", U=input.new_zeros((*batch, m, m)), S=svdvals(input), V=input.new_zeros((*batch, n, n)))
     u, s, vh = svd_(input, not some)
-    return named("svd_", U=u, S=s, V=vh.mH)
+    return named("svd", U=u, S=s, V=vh.mH)
 
 
 @op(composite=True, namespace="linalg")
@@ -493,7 +493,7 @@ def ldl_factor(A, *, hermitian=False):
     """Packed factors of Hermitian (or symmetric) A = L D L^H and pivots, by Bunch & Kaufman 1977.  A: [*, n, n]."""
     square("ldl_factor", A)
     packed, pivots, _ = P.ldl(A, hermitian=hermitian)
-    return named("ldl_factor", LD=packed, pivots=pivots)
+    return named("linalg_ldl_factor", LD=packed, pivots=pivots)
 
 
 @op(composite=True, namespace="linalg")
@@ -503,7 +503,7 @@ def ldl_factor_ex(A, *, hermitian=False, check_errors=False):
     packed, pivots, info = P.ldl(A, hermitian=hermitian)
     if check_errors and bool((info != 0).any()):
         raise LinAlgError(f"torch.linalg.ldl_factor_ex: the factor D is singular at {int(info.max())}")
-    return named("ldl_factor_ex", LD=packed, pivots=pivots, info=info)
+    return named("linalg_ldl_factor_ex", LD=packed, pivots=pivots, info=info)
 
 
 @op(composite=True, namespace="linalg")

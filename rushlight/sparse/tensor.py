@@ -85,7 +85,8 @@ class Sparse(Composed):
     def __repr__(self, *, tensor_contents=None):
         parts = ",\n".join(f"       {name}={text}".replace("\n", "\n" + " " * (len(name) + 8)) for name, text in self.parts())
         history = f", grad_fn={self.grad_fn}" if self.grad_fn is not None else ", requires_grad=True" if self.requires_grad else ""
-        return f"tensor({parts.strip()},{self.turn}size={tuple(self.shape)}, nnz={self._nnz()}, layout={self.layout}{history})"
+        parts = "\n".join(line.rstrip() for line in parts.strip().split("\n"))
+        return f"tensor({parts},{self.turn}size={tuple(self.shape)}, nnz={self._nnz()}, layout={self.layout}{history})"
 
 
 def made(kind, shape, elements, **fields):

@@ -19,3 +19,28 @@ def test_named_results_print_a_field_a_line(text):
 def test_limits_of_floats_print_six_digits(dtype):
     ours, theirs = both(f"t.finfo(t.{dtype})")
     assert ours == theirs
+
+
+def test_classes_of_users_say_their_names():
+    for t in (torch, rl):
+        Mine = type("Mine", (t.Tensor,), {})
+        assert repr(t.ones(2).as_subclass(Mine)) == "Mine([1., 1.])" and repr(t.ones(2).as_subclass(Mine) * 2) == "Mine([2., 2.])"
+
+
+def test_steps_are_of_classes_with_their_names():
+    for t in (torch, rl):
+        x = t.ones(2, requires_grad=True)
+        y = x * 2
+        assert type(y.grad_fn).__name__ == "MulBackward0" and type(y.grad_fn.next_functions[0][0]).__name__ == "AccumulateGrad"
+        assert isinstance(y.grad_fn, t.autograd.graph.Node) and y.grad_fn == y.grad_fn
+
+
+@pytest.mark.parametrize("name", ["svd", "qr", "eigh", "inv_ex", "lu"])
+def test_results_of_linalg_say_their_names(name):
+    theirs, ours = (repr(getattr(t.linalg, name)(t.eye(2))).partition("(")[0] for t in (torch, rl))
+    assert ours == theirs
+
+
+def test_blocks_of_sparse_tensors():
+    for t in (torch, rl):
+        assert " \n" not in repr(t.eye(4).to_sparse_bsr((2, 2)))
