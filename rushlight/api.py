@@ -128,3 +128,12 @@ def broadcast_shapes(*shapes):
     """The shape that shapes broadcast to."""
     from .core.meta import Size, broadcast
     return Size(broadcast(*((s,) if isinstance(s, int) else tuple(s) for s in shapes)))
+
+
+def _storage(self):
+    """The elements in the memory under a tensor, all of them.  Deprecated: ``untyped_storage()`` is what there is."""
+    from .storage import storage
+    return storage(self)
+
+
+Tensor.storage = _storage

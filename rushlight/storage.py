@@ -1,7 +1,145 @@
-"""The bytes under tensors."""
-from .compat.absent import absent
-from .core.convert import UntypedStorage
+"""The bytes under tensors, and, deprecated, their elements: ``torch.storage``."""
+from __future__ import annotations
 
-__all__ = ["PyTorchFileReader", "PyTorchFileWriter", "TypedStorage", "UntypedStorage"]  # noqa: F822 - of which all but the last exist as names only
-globals().update(absent("torch.storage", "storages have no dtype: use tensor.untyped_storage()", "TypedStorage"),
-                 **absent("torch", "files are read as a whole: use torch.load, with mmap=True for large ones", "PyTorchFileReader PyTorchFileWriter"))
+from .compat.absent import absent
+from .core.advice import deprecated
+from .core.convert import UntypedStorage
+from .core.dtypes import BY_NAME, Defaults, type_name
+from .core.exchange import tensor
+from .core.meta import Meta
+from .core.native import Tensor, wrap
+from .core.op import OPS
+
+__all__ = ["PyTorchFileReader", "PyTorchFileWriter", "TypedStorage", "UntypedStorage"]  # noqa: F822 - of which the first two exist as names only
+globals().update(absent("torch", "files are read as a whole: use torch.load, with mmap=True for large ones", "PyTorchFileReader PyTorchFileWriter"))
+
+
+class TypedStorage:
+    """All elements of a dtype in the memory under a tensor, as PyTorch had them before storages were bytes.
+
+    Of a list of numbers, of a number of elements, or (``wrap_storage``) of bytes.
+
+    >>> storage = TypedStorage([1.0, 2.0])
+    >>> storage.size(), storage[1], storage.dtype
+    (2, 2.0, torch.float32)
+    """
+
+    is_cuda = is_sparse = is_hpu = False
+
+    def __init__(self, *args, wrap_storage=None, dtype=None, device=None):
+        deprecated("TypedStorage", "tensor.untyped_storage()")
+        dtype = dtype or Defaults.floating
+        if wrap_storage is not None:
+            self.elements = elements_of(wrap_storage._tensor, dtype)
+        elif args and not isinstance(args[0], int):
+            self.elements = tensor(args[0], dtype=dtype)
+        else:
+            self.elements = OPS["empty"]((args[0] if args else 0,), dtype=dtype)
+
+    dtype = property(lambda self: self.elements.dtype)
+    device = property(lambda self: self.elements.device)
+
+    def untyped(self) -> UntypedStorage:
+        """The bytes."""
+        return self.elements.untyped_storage()
+
+    def data_ptr(self) -> int:
+        return self.untyped().data_ptr()
+
+    def nbytes(self) -> int:
+        return self.untyped().nbytes()
+
+    def element_size(self) -> int:
+        return self.elements.element_size()
+
+    def size(self) -> int:
+        """How many elements there are."""
+        return self.elements.numel()
+
+    __len__ = size
+
+    def __getitem__(self, index):
+        found = self.elements[index]
+        return found.item() if isinstance(index, int) else typed(found)
+
+    def __setitem__(self, index, value):
+        self.elements[index] = value
+
+    def __iter__(self):
+        return iter(self.tolist())
+
+    def tolist(self) -> list:
+        return self.elements.tolist()
+
+    def fill_(self, value):
+        """Every element set to one value."""
+        self.elements.fill_(value)
+        return self
+
+    def copy_(self, source, non_blocking=False):
+        """The elements of another storage, converted."""
+        self.elements.copy_(source.elements if isinstance(source, TypedStorage) else source.bytes.view(self.dtype))
+        return self
+
+    def clone(self):
+        return typed(self.elements.clone())
+
+    def cpu(self):
+        return self
+
+    def type(self, dtype=None, non_blocking=False):
+        """The name of the type of storage, or a conversion to a dtype."""
+        return f"torch.{type_name(self.dtype)}Storage" if dtype is None else typed(self.elements.to(dtype))
+
+    def is_shared(self) -> bool:
+        return False
+
+    def is_pinned(self, device=None) -> bool:
+        return False
+
+    def share_memory_(self):
+        return self
+
+    def __repr__(self):
+        lines = "".join(f" {value}\n" for value in self.tolist())
+        return f"{lines}[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {self.size()}]"
+
+
+for _name in ("float", "double", "half", "bfloat16", "long", "int", "short", "char", "byte", "bool"):
+    setattr(TypedStorage, _name, lambda self, convert=getattr(Tensor, _name): typed(convert(self.elements)))
+
+
+def typed(elements: Tensor) -> TypedStorage:
+    """The storage that has these elements."""
+    made = TypedStorage.__new__(TypedStorage)
+    made.elements = elements
+    return made
+
+
+def elements_of(source: Tensor, dtype) -> Tensor:
+    """All elements of a dtype in the memory under a tensor."""
+    return wrap(source._storage, 0, Meta.of((source._storage.nbytes // dtype.itemsize,), dtype), dtype.itemsize)
+
+
+def storage(self) -> TypedStorage:
+    """The elements in the memory under this tensor.  Deprecated: ``untyped_storage()`` is what there is."""
+    deprecated("Tensor.storage()", "Tensor.untyped_storage()")
+    return typed(elements_of(self, self.dtype))
+
+
+class StorageType(type):
+    """Classes whose instances are the storages of one dtype."""
+
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, TypedStorage) and instance.dtype is cls.dtype
+
+    def __call__(cls, *args, **options):
+        return TypedStorage(*args, dtype=cls.dtype, **options)
+
+
+def __getattr__(name):
+    found = next((d for d in BY_NAME.values() if f"{type_name(d)}Storage" == name), None)
+    if found is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    made = globals()[name] = StorageType(name, (), {"dtype": found, "__module__": "torch", "__doc__": f"The storages of {found}."})
+    return made

@@ -283,8 +283,10 @@ def __reduce_ex__(self, protocol):
 class UntypedStorage:
     """The bytes under a tensor; a slice is a part of them, sharing memory."""
 
-    def __init__(self, tensor):
-        self._tensor = tensor
+    is_cuda = is_sparse = is_hpu = False
+
+    def __init__(self, tensor=0, *, device=None):
+        self._tensor = empty((tensor,), dtypes.uint8) if isinstance(tensor, int) else tensor
 
     @classmethod
     def from_file(cls, filename, shared=False, nbytes=0):
@@ -312,6 +314,39 @@ class UntypedStorage:
             return int(found)
         part = borrowed(found._storage.address + found._offset, found.numel(), found._storage)
         return UntypedStorage(wrap(part, 0, Meta.of((part.nbytes,), dtypes.uint8), 1))
+
+    def __setitem__(self, index, value):
+        self.bytes[index] = value.bytes if isinstance(value, UntypedStorage) else value
+
+    def fill_(self, value):
+        """Every byte set to one value."""
+        self.bytes.fill_(value)
+        return self
+
+    def copy_(self, source, non_blocking=False):
+        """The bytes of another storage.  RuntimeError unless there are as many."""
+        if source.nbytes() != self.nbytes():
+            raise RuntimeError(f"copy_: expected {self.nbytes()} bytes, but got {source.nbytes()}")
+        self.bytes.copy_(source.bytes)
+        return self
+
+    def clone(self):
+        return UntypedStorage(self.bytes.clone())
+
+    def element_size(self) -> int:
+        return 1
+
+    def cpu(self):
+        return self
+
+    def is_shared(self) -> bool:
+        return False
+
+    def is_pinned(self, device=None) -> bool:
+        return False
+
+    def share_memory_(self):
+        return self
 
     def untyped(self):
         return self
