@@ -63,6 +63,7 @@ class Derived:
         count, stored = len(self.outputs), len(self.stores)
         joint = simplify(house.splice(house.Graph(trace.inputs, trace.nodes, [*self.outputs, *self.stores, *(g for _, g in found)])), count)
         first = [n for n in joint.inputs if n in set(before) or n in getattr(trace, "stream", ())]
+        self.overwritten = []
         if not found:
             self.forward, self.backward, self.residuals = house.Graph(first, joint.nodes, joint.outputs).prune(), None, []
             return
@@ -70,8 +71,10 @@ class Derived:
         cut = partition(joint, results, [c.node for c in cotangents], joint.outputs[count + stored:], joint.outputs[count:count + stored], bytes_of_work)
         self.forward, self.backward = cut.forward, cut.backward
         made = {node: len(cut.forward.inputs) + k for k, node in reversed(list(enumerate([*results, *cut.extras])))}
-        place = {**{node: k for k, node in enumerate(cut.forward.inputs)}, **made}
+        place = {**made, **{node: k for k, node in enumerate(cut.forward.inputs)}}
         self.residuals = [place[node] for node in cut.residuals]  # positions among inputs, results and extras
+        stored = {o.into for o in cut.forward.outputs if isinstance(o, house.Store)}
+        self.overwritten = [k for k, node in enumerate(cut.forward.inputs) if node in stored and k in self.residuals]  # which the forward changes
 
 
 def example(node):
@@ -110,8 +113,9 @@ class Compiled:
         return given, tuple(self.forward(*given))
 
     def run_forward(self, ctx, *inputs):
+        before = {k: inputs[k].clone() for k in self.derived.overwritten}
         given, results = self.values(inputs)
-        every = [*given, *results]
+        every = [*(before.get(k, value) for k, value in enumerate(given)), *results]
         kept = [every[k] for k in self.derived.residuals]
         ctx.numbers = {k: value for k, value in enumerate(kept) if not isinstance(value, Tensor)}
         ctx.save_for_backward(*(value for value in kept if isinstance(value, Tensor)))

@@ -119,3 +119,13 @@ def test_compile_fx_takes_modules_with_parameters():
     with torch.no_grad():
         traced.weight.mul_(2)
     assert torch.allclose(run(x), model(x))
+
+
+def test_aot_function_keeps_what_an_input_was_before_it_was_changed():
+    def f(x, w):
+        x.mul_(2)
+        return (x * w).sum()
+
+    x, w = torch.arange(1.0, 4.0), torch.ones(3, requires_grad=True)
+    aot_function(f, lambda module, inputs: module)(x, w).backward()
+    assert x.tolist() == [2, 4, 6] and w.grad.tolist() == [2, 4, 6]
