@@ -198,6 +198,7 @@ def graph_break(msg=""):
 for _function in (is_compiling, is_dynamo_compiling):
     marks.put(_function, "compiling")
 marks.put(graph_break, "break")
+marks.put(is_exporting, "exporting")
 
 
 def reset():

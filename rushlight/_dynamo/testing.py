@@ -77,3 +77,29 @@ def same(a, b, tol=1e-4, **_) -> bool:
     if isinstance(a, dict):
         return isinstance(b, dict) and a.keys() == b.keys() and all(same(a[k], b[k], tol) for k in a)
     return a == b
+
+
+def rand_strided(size, stride, dtype=None, device="cpu", extra_size=0):
+    """Random numbers with the given sizes and strides."""
+    from ..core.op import OPS
+    count = 1 + extra_size + sum((n - 1) * s for n, s in zip(size, stride))
+    made = OPS["randn"](count, device=device).to(dtype or OPS["randn"](0).dtype)
+    return OPS["as_strided"](made, size, stride)
+
+
+def reset_rng_state():
+    """Begins the random stream anew at the seed 1337."""
+    from ..core.random import manual_seed
+    manual_seed(1337)
+
+
+def reduce_to_scalar_loss(out):
+    """One number of a tensor, or of what is nested: the mean of means of tensors."""
+    from ..core.native import Tensor
+    if isinstance(out, Tensor):
+        return out.sum() / out.numel()
+    if isinstance(out, (list, tuple)):
+        return sum(map(reduce_to_scalar_loss, out)) / len(out)
+    if isinstance(out, dict):
+        return sum(map(reduce_to_scalar_loss, out.values())) / len(out)
+    raise NotImplementedError(f"a loss of a {type(out).__name__}")

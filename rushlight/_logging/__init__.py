@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import logging
 
-from ..core.log import LOGS
+from ..core.log import LOGS, logger
 from ..core.log import set_logs as switch
 
 MEANING = {"graph": ("graph",), "graph_code": ("graph",), "graph_sizes": ("graph",), "trace_source": ("graph",), "bytecode": ("output",), "trace_bytecode": ("output",),
@@ -11,8 +11,24 @@ MEANING = {"graph": ("graph",), "graph_code": ("graph",), "graph_sizes": ("graph
            "kernel_code": ("kernels",), "schedule": ("memory", "kernels"), "fusion": ("fusion",), "perf_hints": ("kernels",), "guards": ("guards",),
            "recompiles": ("recompiles",), "recompiles_verbose": ("recompiles",), "graph_breaks": ("graph_breaks",), "dynamic": ("dynamic",),
            "dynamo": ("graph_breaks", "guards", "recompiles", "graph"), "aot": ("aot",), "inductor": ("fusion", "kernels", "output", "timing"),
-           "cudagraphs": (), "autotuning": ("timing",), "compiled_autograd": ("aot",), "cache": ("cache",), "export": ("graph",), "all": tuple(LOGS)}
+           "cudagraphs": (), "autotuning": ("timing",), "compiled_autograd": ("aot",), "cache": ("cache",), "export": ("graph",), "all": tuple(LOGS),
+           "graph_code_verbose": ("graph",), "pre_grad_graphs": ("graph",), "trace_call": ("output",), "compiled_autograd_verbose": ("aot",), "caching": ("cache",),
+           "benchmarking": ("autotune",), "sym_node": ("dynamic",), "ir_pre_fusion": ("kernels",), "ir_post_fusion": ("kernels",), "inductor_metrics": ("timing",),
+           "hierarchical_compile": ("fusion",), "side_effects": ("output",), "distributed": ()}
+MEANING |= dict.fromkeys(("ddp_graphs", "overlap", "cudagraph_static_inputs", "onnx_diagnostics", "graph_region_expansion", "compute_dependencies"), ())  # nothing of the kind is done here
 ARTIFACTS = {name: (name,) for name in LOGS} | MEANING
+
+
+def getArtifactLogger(module_qname, artifact_name) -> logging.Logger:
+    """The logger of an artifact; ValueError for an unknown name.
+
+    >>> getArtifactLogger(__name__, "graph_breaks").name
+    'rushlight.graph_breaks'
+    """
+    names = ARTIFACTS.get(artifact_name)
+    if names is None:
+        raise ValueError(f"there is no log {artifact_name!r}; there are {', '.join(sorted(ARTIFACTS))}")
+    return logger(names[0]) if names else logging.getLogger(f"rushlight.{artifact_name}")
 
 
 def set_logs(*, all=None, dynamo=None, aot=None, inductor=None, dynamic=None, modules=None, **more):

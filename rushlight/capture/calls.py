@@ -165,6 +165,8 @@ class Calls:
     def call_marked(self, mark, function, arguments, keywords):
         if mark == "compiling":
             return Constant(True)
+        if mark == "exporting":
+            return Constant(self.entry.owner.exporting)
         if mark == "break":
             raise Break("RB006", ", ".join(str(self.known(a)) for a in arguments) or "graph_break()")
         if mark == "skipped":

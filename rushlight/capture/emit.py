@@ -510,7 +510,7 @@ class Writer:
     def views(self) -> list[str]:
         """Statements that make views of other outputs, which are no outputs themselves: they share memory as they do in the program."""
         recorder, families = self.machine.recorder, collections.defaultdict(list)
-        if recorder.leaves or not recorder.bases or self.machine.entry.owner.views_apart:
+        if recorder.leaves or not recorder.bases or self.machine.entry.owner.exporting:
             return []
         for node in self.outputs:
             root = recorder.root(node)

@@ -8,12 +8,14 @@ from ..core.pytree import tree_flatten
 from ..fx import GraphModule
 from ..fx.convert import draw
 from ..nn import Module, Parameter
+from .arguments import ShapesCollection, register_dataclass
 from .capturing import Untouched, captured
 from .dims import Dim, dims, promised, varying
 from .exported_program import ExportedModule, ExportedProgram
 from .graph_signature import (ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument)
 
-__all__ = ["export", "save", "load", "Dim", "dims", "ExportedProgram", "ExportedModule", "ExportGraphSignature"]
+__all__ = ["export", "save", "load", "Dim", "dims", "ExportedProgram", "ExportedModule", "ExportGraphSignature", "ShapesCollection", "draft_export",
+           "register_dataclass"]
 
 
 def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserve_module_call_signature=()) -> ExportedProgram:
@@ -33,7 +35,14 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserv
         raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}. Put a function into a module's forward.")
     if not isinstance(args, tuple):
         raise ValueError(f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}")
+    if isinstance(dynamic_shapes, ShapesCollection):
+        dynamic_shapes = dynamic_shapes.dynamic_shapes(mod, args, kwargs)
     return Exporting(mod, args, dict(kwargs or {}), dynamic_shapes).program()
+
+
+def draft_export(mod, args, kwargs=None, *, dynamic_shapes=None, preserve_module_call_signature=(), strict=False, prefer_deferred_runtime_asserts_over_guards=False) -> ExportedProgram:
+    """As ``export``, which always names what does not fit with its line and remedy."""
+    return export(mod, args, kwargs, dynamic_shapes=dynamic_shapes)
 
 
 def for_signature(mod, args, kwargs, dynamic_shapes):

@@ -82,7 +82,7 @@ def captured(function, args, kwargs=None, dynamic=False) -> Captured:
         return call
 
     owner = Owner(keep, fullgraph=True, dynamic=dynamic)
-    owner.views_apart = True
+    owner.exporting = True
     before = default_generator.place[1]
     result = compiled(function, owner)(*args, **(kwargs or {}))
     drawn = default_generator.place[1] - before

@@ -1,6 +1,7 @@
 """ExportedProgram: a program without the Python around it."""
 from __future__ import annotations
 
+import collections
 import copy
 
 from ..aot.alias import Recording
@@ -100,6 +101,10 @@ class ExportedModule(GraphModule):
         raise NotImplementedError("Calling eval() is not supported: an exported program has fixed whether it trains. Export the module again.")
 
 
+CallSpec = collections.namedtuple("CallSpec", "in_spec out_spec")
+Range = collections.namedtuple("Range", "lower upper")
+
+
 class ExportedProgram:
     """A graph of tensor operators with the state that it reads: ``graph``, ``graph_signature``, ``state_dict``; ``module()`` runs it."""
 
@@ -108,6 +113,14 @@ class ExportedProgram:
         self.in_spec, self.out_spec, self.expected, self.example_inputs = in_spec, out_spec, expected, example_inputs
 
     graph: Graph = property(lambda self: self.graph_module.graph)
+    call_spec = property(lambda self: CallSpec(self.in_spec, self.out_spec))
+    dialect = "TRAINING"
+
+    @property
+    def range_constraints(self) -> dict:
+        """{name of a size that varies: its least and greatest value}, where None is no bound."""
+        dims = [(f"s{k}_{dim}", free) for k, (_, _, varying) in enumerate(self.expected) for dim, free in varying.items()]
+        return {getattr(free, "__name__", name): Range(getattr(free, "min", 0), getattr(free, "max", None)) for name, free in dims}
 
     def __call__(self, *args, **kwargs):
         raise RuntimeError("Unable to call ExportedProgram directly. You should use `exported_program.module()` instead.")

@@ -1,4 +1,5 @@
 """Exported programs: their graphs and signatures, running, checking inputs, varying sizes, saving."""
+import dataclasses
 import io
 
 import pytest
@@ -185,3 +186,43 @@ def test_a_size_that_cannot_vary():
     assert program.module()(torch.ones(5, 4)).shape == (5, 2)
     with pytest.raises(AssertionError, match="size 5 in dimension 1"):
         program.module()(torch.ones(3, 5))
+
+
+@dataclasses.dataclass
+class Pair:
+    a: torch.Tensor
+    b: torch.Tensor
+
+
+class Sum(nn.Module):
+    def forward(self, pair):
+        return Pair(pair.a + pair.b, pair.a)
+
+
+def test_classes_of_data_as_arguments():
+    torch.export.register_dataclass(Pair)
+    program = export(Sum(), (Pair(torch.ones(2), torch.ones(2)),))
+    found = program.module()(Pair(torch.ones(2), torch.full((2,), 2.0)))
+    assert type(found) is Pair and found.a.tolist() == [3, 3]
+    with pytest.raises(AssertionError, match="Only dataclasses"):
+        torch.export.register_dataclass(int)
+
+
+def test_sizes_said_of_tensors():
+    shapes, x = torch.export.ShapesCollection(), torch.ones(4, 3)
+    shapes[x] = {0: Dim("rows", min=2, max=9)}
+    program = export(nn.Linear(3, 2), (x,), dynamic_shapes=shapes)
+    assert program.module()(torch.ones(7, 3)).shape == (7, 2) and program.range_constraints == {"rows": (2, 9)}
+    shapes[torch.ones(1)] = {0: Dim("other")}
+    with pytest.raises(ValueError, match="1 of the tensors"):
+        export(nn.Linear(3, 2), (x,), dynamic_shapes=shapes)
+
+
+class Asking(nn.Module):
+    def forward(self, x):
+        return x * 2 if torch.compiler.is_exporting() else x * 3
+
+
+def test_programs_know_that_they_are_exported():
+    x = torch.ones(2)
+    assert export(Asking(), (x,)).module()(x).tolist() == [2, 2] and torch.compile(Asking())(x).tolist() == [3, 3]

@@ -133,3 +133,11 @@ def test_a_long_compilation_tells_how_far_it_is(capsys):
         patch.setenv("RUSHLIGHT_PROGRESS", "-1")
         with pytest.raises(ValueError, match="RUSHLIGHT_PROGRESS"):
             settings.progress
+
+
+def test_loggers_by_pytorchs_names():
+    assert torch._logging.getArtifactLogger("here", "graph_breaks").name == "rushlight.graph_breaks"
+    with pytest.raises(ValueError, match="no log 'nothing'"):
+        torch._logging.getArtifactLogger("here", "nothing")
+    torch._logging.set_logs(pre_grad_graphs=True, cudagraph_static_inputs=True, sym_node=False)
+    torch._logging.set_logs()
