@@ -164,10 +164,10 @@ SMALL = 16  # divisors and unrolled loops up to this are part of the machine cod
 
 class Parameters:
     """Takes the numbers out of a kernel: sizes, strides and other constants become run-time slots, so that one piece of
-    machine code serves every shape.  0, 1 and -1 stay."""
+    machine code serves every shape.  0, 1 and -1 stay.  ``outer``: axes that no vector runs along."""
 
     def __init__(self):
-        self.values, self.memo, self.steps = [], {}, {}
+        self.values, self.memo, self.steps, self.outer = [], {}, {}, frozenset()
 
     def slot(self, value):
         """A number or symbolic size as a slot."""
@@ -178,8 +178,8 @@ class Parameters:
         return value if isinstance(value, int) and -1 <= value <= 1 else self.slot(value)
 
     def step(self, value, moving):
-        """What a product of axes is multiplied with: one slot for all that step alike, and small strides as they are."""
-        if isinstance(value, int) and -1 <= value <= NEAR:
+        """What a product of axes is multiplied with: one slot for all that step alike, and small strides along vectors as they are."""
+        if isinstance(value, int) and -1 <= value <= (1 if self.outer.issuperset(moving) else NEAR):
             return value
         key = value, tuple(moving)
         if key not in self.steps:
@@ -259,6 +259,7 @@ def parametrise(kernel: Kernel) -> tuple[Kernel, list, list, list]:
             extent = slots.integer(expr.substitute(extent, axes)) if isinstance(extent, Expr) else slots.slot(extent)
             axes[i] = index(f"i{count}", extent)
             count += 1
+    slots.outer = frozenset(axes[i] for i in kernel.outer)
     scalars = scalar_inputs(kernel)
     memo = axes | {s: Expr("scalar", (), f"s{k}.{s.dtype.name}", s.dtype) for k, s in enumerate(scalars)}
     numbers = uncommon_numbers(kernel)

@@ -286,6 +286,19 @@ def test_machine_code_is_shared_between_shapes():
     assert len(addresses) == 1
 
 
+def test_machine_code_is_shared_between_small_groups():
+    addresses = set()
+    for size in (2, 3, 4, 8):  # channels of a group
+        x, scale, shift = floats((2, 3, size, 33)), floats((2, 3, 1, 1)), floats((3, size, 1))
+        p = Program()
+        a, b, c = p.of(x), p.of(scale), p.of(shift)
+        b, c = p.expand(b, shape=x.shape), p.expand(p.reshape(c, shape=(1, 3, size, 1)), shape=x.shape)
+        found, = p.run([p.add(p.mul(a, b), c)], [x, scale, shift])
+        np.testing.assert_allclose(found, x * scale + shift, rtol=1e-6, atol=1e-6)
+        addresses |= {s.address for s in p.program.steps}
+    assert len(addresses) == 1
+
+
 @pytest.mark.parametrize("shape", [(16, 16), (40, 50), (300, 17), (5, 33, 70), (64, 300)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.uint8])
 def test_transposing_copies(shape, dtype):
