@@ -174,8 +174,8 @@ class Emitter:
     # -- loops ------------------------------------------------------------------------------------------------------------
 
     def vectors(self, axis, low, high, carried, body):
-        """Runs ``body(contexts, carried)`` over [low, high): ``unroll`` vectors at a time, then one at a time under a mask; without mask registers
-        masks are dear, and only the last vector has one."""
+        """Runs ``body(contexts, carried)`` over [low, high): ``unroll`` vectors at a time, then one at a time under a mask; where masks are dear,
+        only the last vector has one."""
         b, lanes = self.b, self.lanes
 
         def inside(contexts, values):
@@ -188,12 +188,18 @@ class Emitter:
             count = b.sub(high, at)
             return inside([Context(axis, at, b.lane_mask(count, lanes), count)], values)
 
-        for vectors in (self.unroll,) if self.unroll == 1 or b.features.width == 512 else (self.unroll, 1):
+        for vectors in (self.unroll,) if self.unroll == 1 or b.features.width == 512 and self.in_rows(axis) else (self.unroll, 1):
             step = lanes * vectors
             whole = b.add(low, b.and_(b.sub(high, low), -step))
             carried = b.loop(low, whole, step, carried, lambda at, values: inside([Context(axis, b.add(at, k * lanes)) for k in range(vectors)], values))
             low = whole
         return b.loop(low, high, lanes, carried, tail)
+
+    def in_rows(self, axis) -> bool:
+        """Whether all that is read and written lies side by side along an axis: a mask costs nothing then, with mask registers."""
+        stages = self.kernel.stages
+        loads = [e for e in parts(x for s in stages for x in s.exprs()) if e.op == "load"]
+        return all(len(e.args) == 1 for e in loads) and all(self.lane_stride(at, axis)[1] in (0, 1) for at in (*(e.args[0] for e in loads), *(t.at for s in stages for t in s.stores)))
 
     def lane_stages(self, contexts, _):
         """All stages for the vectors of the lane axis; loops are serial and accumulate whole vectors."""
