@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import operator
 
-from ..core.expr import INFINITY, Expr, Facts, at_least, size
+from ..core.expr import INFINITY, Expr, Facts, at_least, factors, size, terms
 from ..core.native import Op
 from .errors import Break
 
@@ -148,8 +148,11 @@ class Assumptions(Facts):
         return True if below else False if above else None
 
     def certain(self, e) -> bool:
-        """Whether an integer is not negative: by algebra, or since it is no less than what was checked."""
-        return at_least(e, 0) or any(at_least(e - c, 0) for c in self.checked)
+        """Whether an integer is not negative: by algebra, since it is no less than what was checked, or as a sum of products of what is not."""
+        if at_least(e, 0) or any(at_least(e - c, 0) for c in self.checked):
+            return True
+        parts, constant = terms(e)
+        return constant >= 0 and all(k > 0 and all(at_least(a, 0) or any(a is c for c in self.checked) for a in factors(monomial)) for monomial, k in parts.items())
 
     def filled(self, a, b, equal):
         """Within an operator, which is run on what there is then: whether a size is 0, as if sizes that are not known never were; None for all else."""

@@ -62,7 +62,7 @@ def layout_like(shape, metas, alone=True):
     """Strides of an elementwise result: as the first full-size input lies densely in memory, else row-major.  Beside numbers and tensors of other
     shapes (not ``alone``) dimensions of size 1 take their place among the others, as PyTorch has it."""
     for meta in metas:
-        if tuple(meta.shape) == tuple(shape):
+        if same_sizes(meta.shape, shape):
             if not alone and meta.strides != row_major(shape):
                 order = by_stride(meta.shape, meta.strides)
                 if order is not None:

@@ -134,7 +134,7 @@ def wrapped(dim: int, rank: int) -> int:
 
 def refuse_where(condition: Tensor, error: Exception):
     """Raises the error where a condition holds for an element; a captured program does so when it runs."""
-    while condition._storage is None and hasattr(condition, "value"):
+    while condition._storage is None and not hasattr(condition, "refuse") and hasattr(condition, "value"):
         condition = condition.value
     refuse = getattr(condition, "refuse", None)
     if refuse is not None:

@@ -137,3 +137,32 @@ def test_what_does_not_fit_when_loading():
         good = {**layer.state_dict(), "0.bias": framework.nn.Parameter(framework.ones(3)), "other": framework.zeros(1)}
         missing, unexpected = layer.load_state_dict(good, strict=False, assign=True)
         assert missing == [] and unexpected == ["other"] and layer[0].bias is good["0.bias"]
+
+
+@pytest.mark.parametrize("sort", [False, True])
+def test_packed_sequences_compiled(sort):
+    from rushlight.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+    rushlight.manual_seed(0)
+    network = rushlight.nn.GRU(4, 5, batch_first=True)
+
+    def f(x, lengths):
+        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=sort)
+        out, last = network(packed)
+        out, lengths = pad_packed_sequence(out, batch_first=True, padding_value=-1.0)
+        return out, last, lengths
+
+    compiled = rushlight.compile(f, fullgraph=True)
+    for lengths, longest in (([3, 2, 2], 4), ([2, 1, 1], 3)):
+        lengths = rushlight.tensor(sorted(lengths, reverse=True) if sort else lengths)
+        x = rushlight.randn(3, longest, 4)
+        a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+        wanted, got = f(a, lengths), compiled(b, lengths)
+        for one, other in zip(wanted, got):
+            assert one.shape == other.shape and rushlight.allclose(one, other, atol=1e-5)
+        (wanted[0].sum() + wanted[1].sum()).backward(), (got[0].sum() + got[1].sum()).backward()
+        assert rushlight.allclose(a.grad, b.grad, atol=1e-5)
+    assert compiled.owner.stats.segments <= 2
+    for wrong, text in (([3, 1, 0], "greater than 0"), ([9, 2, 1], "at most")) + ((([1, 2, 3], "sorted"),) if sort else ()):
+        for run in (f, compiled):
+            with pytest.raises(RuntimeError, match=text):
+                run(x.detach(), rushlight.tensor(wrong))

@@ -104,12 +104,14 @@ class RNNBase(Module):
         return outputs.flip(0) if reverse else outputs, h, c
 
     def forward(self, input, hx=None):
-        from ..utils.rnn import PackedSequence, pack_padded_like, pad_packed_sequence
+        from ..utils.rnn import PackedSequence, padded, running
 
         packed = input if isinstance(input, PackedSequence) else None
         single = packed is None and input.dim() == 2
+        lasting = None
         if packed is not None:
-            x, _ = pad_packed_sequence(PackedSequence(packed.data, packed.batch_sizes, None, None))
+            lasting = running(packed)
+            x = padded(packed.data, lasting)
         elif input.dim() in (2, 3):
             x = input.unsqueeze(1) if single else input.transpose(0, 1) if self.batch_first else input
         else:
@@ -117,10 +119,10 @@ class RNNBase(Module):
         if x.size(-1) != self.input_size:
             raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.size(-1)}")
         h, c = self._start(x, hx, single, packed.sorted_indices if packed is not None else None)
-        x, h, c = self._layers(x, h, c, None if packed is None else running(packed.batch_sizes, x.size(1)))
+        x, h, c = self._layers(x, h, c, None if packed is None else lasting.unsqueeze(2))
         if packed is not None:
             h, c = (ordered(state, packed.unsorted_indices) for state in (h, c))
-            x = pack_padded_like(x, packed)
+            x = PackedSequence(x[lasting], packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices)
         elif single:
             x, h, c = (None if value is None else value.squeeze(1) for value in (x, h, c))
         elif self.batch_first:
@@ -157,13 +159,6 @@ class RNNBase(Module):
             if self.dropout and self.training and layer < self.num_layers - 1:
                 x = F.dropout(x, self.dropout, True)
         return x, rl.stack(hidden), None if c is None else rl.stack(cells)
-
-
-def running(batch_sizes, batch):
-    """Which sequences of a packed batch last until each time, [time, batch, 1]."""
-    import rushlight as rl
-
-    return (rl.arange(batch) < batch_sizes.unsqueeze(1)).unsqueeze(2)
 
 
 def ordered(state, indices):

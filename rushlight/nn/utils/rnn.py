@@ -3,6 +3,10 @@ from __future__ import annotations
 
 from collections import namedtuple
 
+from ...checks import _check_is_size, _check_value
+from ...core.tensor import refuse_where
+from ..functional import pad
+
 
 class PackedSequence(namedtuple("PackedSequence_", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"])):
     """Sequences packed by time step: ``data`` holds the steps of all that are still running, longest first."""
@@ -22,7 +26,10 @@ def invert_permutation(permutation):
 
 
 def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True):
-    """Packs padded sequences [t, b, *] with their lengths."""
+    """Packs padded sequences [t, b, *] with their lengths.
+
+    RuntimeError for lengths below 1 or above t, and where they are to be sorted (``enforce_sorted``) and are not.
+    """
     import rushlight
 
     lengths = lengths if hasattr(lengths, "dim") else rushlight.tensor(list(lengths))
@@ -31,40 +38,45 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
     if not enforce_sorted:
         lengths, order = lengths.sort(descending=True)
         x = x.index_select(1, order)
-    counts = lengths.tolist()
-    if any(a < b for a, b in zip(counts, counts[1:])):
-        raise RuntimeError("`lengths` array must be sorted in decreasing order when `enforce_sorted` is True.")
-    if counts[-1] <= 0:
-        raise RuntimeError("Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0")
-    sizes = [sum(1 for n in counts if n > t) for t in range(counts[0])]
-    data = rushlight.cat([x[t, :n] for t, n in enumerate(sizes)])
-    return PackedSequence(data, rushlight.tensor(sizes), order)
+    if lengths.dim() != 1 or lengths.size(0) != x.size(1):
+        raise RuntimeError(f"Expected `len(lengths)` to be equal to batch_size, but got {lengths.numel()} (batch_size={x.size(1)})")
+    refuse_where(lengths[1:] > lengths[:-1], RuntimeError("`lengths` array must be sorted in decreasing order when `enforce_sorted` is True."))
+    refuse_where(lengths <= 0, RuntimeError("Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"))
+    refuse_where(lengths > x.size(0), RuntimeError("Expected lengths of at most the steps of the input, but found a longer one"))
+    lasting = rushlight.arange(x.size(0)).unsqueeze(1) < lengths
+    sizes = lasting.sum(1)
+    return PackedSequence(x[lasting], sizes[sizes > 0], order)
+
+
+def running(sequence):
+    """Which sequences of a packed batch last until each time, [t, b]."""
+    import rushlight
+
+    sizes, order = sequence.batch_sizes, sequence.sorted_indices
+    batch = int(sizes[0]) if order is None else order.size(0)
+    _check_is_size(batch)
+    return rushlight.arange(batch) < sizes.unsqueeze(1)
+
+
+def padded(data, lasting, padding_value=0.0):
+    """Steps [n, *] as a tensor [t, b, *], with padding where sequences do not last."""
+    import rushlight
+
+    places = (lasting.reshape(-1).cumsum(0) - 1).clamp(min=0).view(lasting.shape)
+    return rushlight.where(lasting.reshape(*lasting.shape, *[1] * (data.dim() - 1)), data[places], padding_value)
 
 
 def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_length=None):
-    """The padded sequences and their lengths."""
-    import rushlight
-
-    sizes = sequence.batch_sizes.tolist()
-    steps = [part if len(part) == sizes[0] else rushlight.cat([part, part.new_full((sizes[0] - len(part), *part.shape[1:]), padding_value)])
-             for part in sequence.data.split(sizes)]
+    """The padded sequences and their lengths.  ValueError for a ``total_length`` below the longest."""
+    lasting = running(sequence)
+    x, lengths, steps = padded(sequence.data, lasting, padding_value), lasting.sum(0), lasting.size(0)
     if total_length is not None:
-        if total_length < len(sizes):
-            raise ValueError(f"Expected total_length to be at least the length of the longest sequence in input, but got total_length={total_length} and max sequence length being {len(sizes)}")
-        steps += [steps[0].new_full(tuple(steps[0].shape), padding_value)] * (total_length - len(sizes))
-    x = rushlight.stack(steps)
-    lengths = rushlight.tensor([sum(1 for n in sizes if n > k) for k in range(sizes[0])])
+        _check_value(total_length >= steps, lambda: "Expected total_length to be at least the length of the longest sequence in input, "
+                                                   f"but got total_length={total_length} and max sequence length being {steps}")
+        x = pad(x, (*[0] * (2 * x.dim() - 1), total_length - steps), value=padding_value)
     if sequence.unsorted_indices is not None:
         x, lengths = x.index_select(1, sequence.unsorted_indices), lengths[sequence.unsorted_indices]
     return (x.transpose(0, 1) if batch_first else x), lengths
-
-
-def pack_padded_like(x, packed):
-    """Padded outputs [t, b, *] packed as a given sequence was."""
-    import rushlight
-
-    data = rushlight.cat([x[t, :n] for t, n in enumerate(packed.batch_sizes.tolist())])
-    return PackedSequence(data, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices)
 
 
 def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="right"):
