@@ -30,6 +30,10 @@ class GraphModule:
         return tuple(run(self.graph, inputs))
 
     __call__ = forward
+    def in_order(self, *inputs):
+        """Runs the operators as they were recorded, for inputs that share memory."""
+        return tuple(run(self.graph, inputs, self.graph.recorded))
+
     code = property(lambda self: str(self.graph))
 
     def print_readable(self):
@@ -38,12 +42,12 @@ class GraphModule:
         return self.code
 
 
-def run(graph: Graph, values) -> list:
-    """The outputs of a graph for these inputs, operator by operator."""
+def run(graph: Graph, values, nodes=None) -> list:
+    """The outputs of a graph for these inputs, operator by operator; ``nodes`` in another order than the graph's."""
     env = dict(zip(graph.inputs, values))
     sizes = {node.name: value for node, value in env.items() if type(value) in (int, Expr)}
 
-    for node in graph.nodes:
+    for node in nodes or graph.nodes:
         value = env[node] = called(node, env, sizes)
         if type(value) is int:
             sizes[node.name] = value
@@ -222,7 +226,7 @@ class CompiledGraph:
             with precision(0):
                 return self(*inputs)
         if self.writes and shared(inputs):
-            return self.module.forward(*inputs)
+            return self.module.in_order(*inputs)
         if self.call is None:
             log.debug("captured\n%s", self.graph)
             self.call = self.made(list(inputs))

@@ -92,6 +92,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
         self.observers: list = []  # hooks with effects on gradients
         self.notes: list = []  # statements of output, for the end
         self.frames: list[Frame] = []
+        self.loaded: list = []  # frames of the entry, whose calls were made before
 
     # --- constants and guards ---------------------------------------------------------------------------------------------------
     def constant_name(self, value) -> str:
@@ -401,6 +402,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
             frame.at = frame.listing.at[place.offset]
             if place.calling is not None:
                 frame.now = frame.listing.instructions[frame.listing.at[place.calling]]
+        self.loaded = list(self.frames)
 
     def capture(self, emit):
         """Runs until the segment ends; ``emit(machine, ending)`` makes the Segment."""
@@ -497,7 +499,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
     def stop(self, stop: Break, frame, one, depth, before):
         """Ends the segment before the instruction at hand, which then runs as Python."""
         if (frame.code, one.offset) not in self.rules:
-            caller = self.caller_of_plain()
+            caller = self.caller_of_plain(self.frames[:depth] if self.nested else self.frames)
             if caller is not None and not stop.whole:
                 stop.whole = True
                 raise Again((caller.code, caller.now.offset), stop)
@@ -523,12 +525,12 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
             frame.stack = snapshot
         return self.emit(self, ("native", one.offset))
 
-    def caller_of_plain(self):
-        """The frame that called the outermost of the functions on top that have nothing to do with tensors; None where the top one has."""
+    def caller_of_plain(self, frames):
+        """Of these the frame that called the outermost of the functions on top that have nothing to do with tensors; None where the top one has."""
         found = None
-        for caller, frame in zip(self.frames[-2::-1], self.frames[:0:-1]):
+        for caller, frame in zip(frames[-2::-1], frames[:0:-1]):
             values = (*frame.locals.values(), *(cell.content for cell in frame.cells.values()), *frame.stack)
-            if not plain_code(frame.code, frame.namespace) or any(holds_tensors(v, frame.code.co_names) for v in values):
+            if frame in self.loaded or not plain_code(frame.code, frame.namespace) or any(holds_tensors(v, frame.code.co_names) for v in values):
                 break
             if frame.generator is None and caller.generator is None:
                 found = caller

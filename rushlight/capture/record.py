@@ -555,6 +555,7 @@ class Recorder(Interpreter):
                 kept.append(node)
                 live.update(self.read_by(node))
         kept.reverse()
+        recorded = kept
         if in_stages(kept):
             kept = self.in_turn(kept)
         if self.regions:
@@ -566,6 +567,8 @@ class Recorder(Interpreter):
             inputs += [Node(s.arg[0], None, meta=NUMBER_METAS[int]) for s in symbols if s in used]
         made = Graph(inputs, kept, list(outputs))
         made.views = dict(self.bases)
+        if kept is not recorded and not self.regions:
+            made.recorded = recorded
         return made
 
     def read_by(self, node) -> list:

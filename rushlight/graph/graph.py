@@ -81,13 +81,13 @@ class Store:
 
 class Graph:
     """``inputs`` (Nodes without op), ``nodes`` in order of execution, ``outputs`` (Nodes or Stores).  ``held``: inputs that belong to modules;
-    ``views``: of captured graphs, node -> the one whose memory it shows."""
+    ``views``: of captured graphs, node -> the one whose memory it shows; ``recorded``: the nodes in the order of the program, where that is another."""
 
-    __slots__ = ("inputs", "nodes", "outputs", "held", "views")
+    __slots__ = ("inputs", "nodes", "outputs", "held", "views", "recorded")
 
     def __init__(self, inputs=(), nodes=(), outputs=()):
         self.inputs, self.nodes, self.outputs, self.held = list(inputs), list(nodes), list(outputs), frozenset()
-        self.views = {}
+        self.views, self.recorded = {}, None
 
     def result_nodes(self):
         return [o.node if isinstance(o, Store) else o for o in self.outputs]

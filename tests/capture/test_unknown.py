@@ -173,3 +173,27 @@ def test_a_training_step_with_numbers_in_it():
         a, b = step(plain, first, x, t), compiled(model, second, x, t)
         assert abs(a[0] - b[0]) < 1e-5 and a[1] == b[1]
     assert not compiled.owner.stats.breaks
+
+
+def test_writes_between_programs_stay_in_place_where_inputs_share_memory():
+    def f(x, y):
+        a, b = x + 1, x
+        z = y * 2
+        y[y > 1] = z[z > 0].sum()
+        return a + b
+
+    for shared in (False, True):
+        compiled = torch.compile(f)
+        for _ in range(2):
+            x, p = torch.tensor([0.5, 3.5]), torch.tensor([0.5, 3.5])
+            wanted, got = f(x, x if shared else x.clone()), compiled(p, p if shared else p.clone())
+            assert torch.equal(wanted, got) and torch.equal(x, p)
+
+
+def test_a_break_in_a_plain_function_that_a_loop_calls_again():
+    def f(x, items):
+        k = (x > 0).sum().item()
+        return [v for v in items if v > max(1, k)]
+
+    compiled, x = torch.compile(f), torch.tensor([-1.5, 2.0, 3.0])
+    assert compiled(x, [0, 5, 2, 3]) == f(x, [0, 5, 2, 3]) == [5, 3]
