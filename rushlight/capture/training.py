@@ -223,7 +223,8 @@ class Training:
         owner = self.force(owner)
         if not isinstance(owner, Object) or not isinstance(owner.value, Optimizer):
             raise Break("RB004", "an optimizer made in the compiled function")
-        if any(isinstance(v, Object) and v.value is owner.value for (k, _), (v, _) in self.owners.items()):
+        changed = {name for (_, name), (v, _) in self.owners.items() if isinstance(v, Object) and v.value is owner.value}
+        if not changed <= NOTED:
             raise Break("RB004", "an optimizer that was changed in the compiled function")
         return owner.value, owner.source or self.constant_source(owner.value)
 
@@ -374,6 +375,7 @@ class Groups:
         return len(groups) == len(self.ids) and all(list(map(id, group["params"])) == ids for group, ids in zip(groups, self.ids))
 
 
+NOTED = {"_opt_called"}  # what a step sets on its optimizer that no step reads
 FREE = ("params", "lr", "initial_lr")  # of a group's entries those that may change without a new capture
 
 
@@ -444,6 +446,7 @@ class Numbers(Groups):
     def __call__(self, *chosen) -> list:
         """Counts one step, with the settings that the program has ``chosen``; the numbers of the updates."""
         known, optimizer, out = {}, self.optimizer, []
+        optimizer._opt_called = True  # schedules ask, whose steps are put off until the graph has run
         with self.chosen.being(chosen):
             for k, (p, group) in enumerate(self.due):
                 numbers = optimizer.advance(optimizer.state[p], group, known)

@@ -1,5 +1,6 @@
 """Training steps compiled as a whole: backward passes, optimizers, gradients; beside the same uncompiled."""
 import copy
+import warnings
 
 import numpy as np
 import pytest
@@ -498,3 +499,21 @@ def test_a_setting_that_becomes_zero_is_another_program():
         return step, optimizer
 
     both(make, times=4, segments=None)
+
+
+def test_a_schedule_after_a_step_has_nothing_to_warn_of():
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2)
+
+    @torch.compile
+    def step(x, y):
+        cross_entropy_backward(model, x, y)
+        optimizer.step()
+        schedule.step()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for k in range(3):
+            step(*batch(k))
+    assert not step.owner.stats.breaks and optimizer.param_groups[0]["lr"] == pytest.approx(0.01)
