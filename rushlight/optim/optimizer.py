@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import types
 from collections import OrderedDict, defaultdict
 from itertools import chain
 
@@ -53,6 +54,7 @@ class Optimizer:
     """
 
     _opt_called = False  # whether there was a step yet
+    _optimizer_step_pre_hooks = _optimizer_step_post_hooks = types.MappingProxyType({})  # of optimizers around others, which are not initialised as one
 
     counters: tuple = ("step",)
 

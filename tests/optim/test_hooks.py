@@ -44,3 +44,21 @@ def test_a_step_of_ones_own_returns_what_it_returns():
     p = rl.nn.Parameter(rl.ones(1))
     p.grad = rl.ones(1)
     assert Plain([p], 0.1).step() == "stepped"
+
+
+def test_an_optimizer_around_another_need_not_be_initialised():
+    class Around(rl.optim.Optimizer):
+        def __init__(self, inner):
+            self.inner = inner
+
+        def step(self, closure=None):
+            self.inner.step(closure)
+
+        @property
+        def param_groups(self):
+            return self.inner.param_groups
+
+    p = rl.ones(1, requires_grad=True)
+    p.grad = rl.ones(1)
+    Around(rl.optim.SGD([p], 0.5)).step()
+    assert p.item() == 0.5
