@@ -13,7 +13,7 @@ from ..core.expr import INFINITY, Expr, Printer, evaluate, size
 from ..core.interpret import own
 from ..core.log import logger
 from ..core.meta import Meta, Size
-from ..core.native import Tensor, state
+from ..core.native import Op, Tensor, state
 from ..nn.modules.module import Module
 from ..transforms.level import Wrapped
 from .arithmetic import Arithmetic
@@ -180,7 +180,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
             if source.parent is None:
                 self.roots.append((source, value))
             return Object(value, place)
-        if isinstance(value, IDENTITIES) or value is state:
+        if isinstance(value, (*IDENTITIES, Op)) or value is state:
             self.guard(f"{{0}} is {self.constant_name(value)}", source)
             return Object(value, source if not isinstance(value, (type, types.ModuleType)) else self.constant_source(value))
         if kind is types.CellType:
@@ -372,6 +372,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
             return {k: self.concrete(self.lookup(value, k)) for k in value.items}
         if isinstance(value, Object) and not isinstance(value.value, Module):
             if type(value.value).__module__.split(".")[0] == FRAMEWORK or isinstance(value.value, IDENTITIES):
+                if value.source is not None and not value.source.covered:
+                    self.guard(f"{{0}} is {self.constant_name(value.value)}", value.source)
                 return value.value
         return self.known(value)
 

@@ -34,7 +34,7 @@ class Fake(Tensor):
 
     weak = False
     like = Tensor
-    real = None  # the Real that a number stands for
+    stands_for = None  # the Real that a number stands for
 
     concrete = needs_data("reading elements to decide a size", "RB012")
     __int__, __float__, __complex__, __index__ = (needs_data(what, method=name) for what, name in (
@@ -126,14 +126,14 @@ def as_fixed(value):
     """Floats that vary as they are now, which is assumed from here on; within tuples too."""
     if type(value) in (tuple, list):
         return type(value)(map(as_fixed, value))
-    return float(value.real) if isinstance(value, Fake) and value.real is not None else value
+    return float(value.stands_for) if isinstance(value, Fake) and value.stands_for is not None else value
 
 
 def as_hinted(value):
     """Floats that vary as they are now, within tuples too."""
     if type(value) in (tuple, list):
         return type(value)(map(as_hinted, value))
-    return value.real.number.hint if isinstance(value, Fake) and value.real is not None else value
+    return value.stands_for.number.hint if isinstance(value, Fake) and value.stands_for is not None else value
 
 
 class Leaf:
@@ -341,7 +341,7 @@ class Recorder(Interpreter):
     def run_time(self, real: Real) -> Fake:
         """A float that varies as an input of the graph."""
         fake = self.real(real.number).fake
-        fake.real = real
+        fake.stands_for = real
         return fake
 
     def cut(self, value: Fake) -> Fake:
@@ -372,7 +372,7 @@ class Recorder(Interpreter):
 
     def record(self, op, args, kwargs):
         fakes = list(fakes_in((args, tuple(kwargs.values()))))
-        if any(f.real is not None for f in fakes) and not self.takes_reals(op, args, kwargs):
+        if any(f.stands_for is not None for f in fakes) and not self.takes_reals(op, args, kwargs):
             return self.record(op, tuple(map(as_fixed, args)), {k: as_fixed(v) for k, v in kwargs.items()})
         try:
             found = infer(op, args, kwargs, self.symbolic)

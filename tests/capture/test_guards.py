@@ -433,3 +433,26 @@ def test_members_and_objects_by_identity():
     unset, other = object(), object()
     follows(lambda x: (x + 2 if holder.kind is Kind.ADD else x * 2) + (holder.mark is unset), lambda: setattr(holder, "kind", Kind.MULTIPLY),
             lambda: setattr(holder, "mark", other), lambda: setattr(holder, "mark", unset))
+
+
+def test_operators_kept_in_containers():
+    table = {"f": torch.sin, "g": torch.add}
+    follows(lambda x: table["g"](table["f"](x), 2), lambda: table.update(f=torch.cos), lambda: table.update(g=torch.mul), lambda: table.update(f=lambda x: x * 3))
+
+
+def test_generators_that_are_replaced():
+    class Source:
+        pass
+
+    source = Source()
+    source.generator = torch.Generator().manual_seed(1)
+    compiled = torch.compile(lambda: torch.rand(3, generator=source.generator))
+    first = compiled()
+    source.generator = torch.Generator().manual_seed(2)
+    assert torch.equal(compiled(), torch.rand(3, generator=torch.Generator().manual_seed(2))) and not torch.equal(first, compiled())
+
+
+def test_what_stands_for_a_tensor_hides_nothing_of_it():
+    from rushlight.capture.record import Fake
+    hidden = [name for name, value in vars(Fake).items() if not name.startswith("_") and hasattr(torch.Tensor, name) and not callable(value) and not isinstance(value, property)]
+    assert not hidden
