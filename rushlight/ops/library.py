@@ -33,7 +33,7 @@ COMPARABLE = (Tensor, Expr, int, float, complex, np.generic, np.ndarray)
 def guarded(operator):
     """A Python operator: what is neither tensor nor number is left to the other operand."""
     def call(self, other):
-        if not isinstance(other, COMPARABLE) and not hasattr(type(other), "__torch_function__"):
+        if not isinstance(other, COMPARABLE) and not any(hasattr(type(other), name) for name in ("__torch_function__", "category")):
             return NotImplemented
         return operator(self, other)
     call.__name__ = operator.name
