@@ -37,7 +37,19 @@ def get_num_threads() -> int:
 def set_num_threads(n: int):
     """Sets how many threads kernels run on."""
     from .compiler.llvm import pool
-    pool.set_num_threads(n)
+    if n != pool.get_num_threads():
+        pool.set_num_threads(n)
+        forget_plans()
+
+
+def forget_plans():
+    """Operators plan anew from now on: plans have room for each of the threads that there were."""
+    import gc
+
+    from .core.native import Op
+    for found in gc.get_objects():
+        if type(found) is Op:
+            found.plans.clear()
 
 
 def get_num_interop_threads() -> int:

@@ -33,3 +33,16 @@ def test_questions_at_the_top_level():
         warnings.simplefilter("error")
         rl.set_warn_always(False)
     assert not rl.is_warn_always_enabled() and rl.set_flush_denormal(True) is False
+
+
+def test_plans_for_one_thread_are_not_run_on_two():
+    """They have room for one."""
+    x, before = rl.rand(3, 150, 150) + 20 * rl.eye(150), rl.get_num_threads()
+    compiled = rl.compile(lambda x: rl.linalg.inv(x) @ x)
+    try:
+        for threads in (1, 2, 1, 2):
+            rl.set_num_threads(threads)
+            for inverse in (lambda x: rl.linalg.inv(x) @ x, compiled):
+                assert rl.allclose(inverse(x), rl.eye(150), atol=1e-3)
+    finally:
+        rl.set_num_threads(before)
