@@ -55,7 +55,8 @@ INLINED = tuple(f"{FRAMEWORK}.{room}" for room in (
     "distributions", "jit", "_higher_order_ops", "core.pytree", "compat.devices"))
 RUN = tuple(f"{FRAMEWORK}.{room}" for room in ("ops", "core", "nn.functional", "nn.init", "api", "foreach", "special", "linalg", "fft", "capture", "eager", "compiler"))
 CALLING = (f"{FRAMEWORK}.nn.attention.flex_attention",)  # framework code that calls functions of the user
-SETTINGS = tuple(f"{FRAMEWORK}.{room}" for room in ("determinism", "switches", "backends", "cuda", "cpu", "accelerator", "distributed", "autograd.anomaly", "compiler.llvm.pool"))
+SETTINGS = tuple(f"{FRAMEWORK}.{room}" for room in ("determinism", "switches", "backends", "cuda", "cpu", "accelerator", "distributed", "autograd.anomaly", "compiler.llvm.pool",
+                                                        "compat.devices"))
 FORBIDDEN = {f"{FRAMEWORK}.api": ("set_",), f"{FRAMEWORK}.core.random": ("manual_seed", "seed", "set_rng_state", "get_rng_state", "fork_rng"),
              f"{FRAMEWORK}.core.printing": ("set_",)}
 OUTPUT = frozenset(("print", "input", "open", "exec", "eval", "breakpoint", "warn"))

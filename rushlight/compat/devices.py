@@ -19,10 +19,10 @@ def device_module(kind: str) -> dict:
     >>> device_module("mps")["device_count"]()
     0
     """
-    def never() -> bool:
+    def is_available() -> bool:
         return False
 
-    def count() -> int:
+    def device_count() -> int:
         return 0
 
     def manual_seed(seed):
@@ -53,7 +53,7 @@ def device_module(kind: str) -> dict:
     why = f"this build runs on the CPU, and no device of type {kind!r} is there"
     return {
         **absent(f"torch.{kind}", why, NEEDING, NoDeviceError), "WHY": why, "default_generators": (), "get_arch_list": states,
-        **dict.fromkeys(("is_available", "is_initialized", "_is_in_bad_fork", "is_current_stream_capturing", "is_bf16_supported", "is_tf32_supported"), never), "device_count": count,
+        **dict.fromkeys(("is_available", "is_initialized", "_is_in_bad_fork", "is_current_stream_capturing", "is_bf16_supported", "is_tf32_supported"), is_available), "device_count": device_count,
         **dict.fromkeys(("manual_seed", "manual_seed_all"), manual_seed), "empty_cache": empty_cache,
         **dict.fromkeys(("memory_allocated", "current_allocated_memory", "driver_allocated_memory", "max_memory_allocated", "memory_reserved", "max_memory_reserved",
                          "memory_cached", "max_memory_cached"), memory_allocated),
@@ -69,7 +69,7 @@ def switches() -> dict:
     >>> switches()["is_available"]()
     False
     """
-    def never() -> bool:
+    def is_available() -> bool:
         return False
 
     @contextlib.contextmanager
@@ -77,4 +77,4 @@ def switches() -> dict:
         """A block with other switches, which change nothing."""
         yield
 
-    return {"enabled": False, "verbose": False, "is_available": never, "is_built": never, "flags": flags}
+    return {"enabled": False, "verbose": False, "is_available": is_available, "is_built": is_available, "flags": flags}
