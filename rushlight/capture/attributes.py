@@ -434,7 +434,7 @@ class Attributes:
     # --- tensors --------------------------------------------------------------------------------------------------------------------------
     def of_TensorValue(self, owner, name):
         fake = owner.fake
-        if name in ("shape", "size", "ndim", "dim", "numel") and owner.source is not None and name == "shape":
+        if name == "shape" and owner.source is not None:
             return self.shape_of(owner)
         if name == "__class__":
             return self.from_python(self.class_of(owner))

@@ -17,7 +17,7 @@ from ..core.native import Op, Tensor, state
 from ..nn.modules.module import Module
 from ..transforms.level import Wrapped
 from .arithmetic import Arithmetic
-from .attributes import Attributes, is_framework
+from .attributes import FRAMEWORK, Attributes, is_framework
 from .bytecode import listing
 from .calls import Calls
 from .containers import Containers
@@ -371,7 +371,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
         if isinstance(value, Mapping):
             return {k: self.concrete(self.lookup(value, k)) for k in value.items}
         if isinstance(value, Object) and not isinstance(value.value, Module):
-            if type(value.value).__module__.split(".")[0] == FRAMEWORK or isinstance(value.value, IDENTITIES):
+            if is_framework(type(value.value).__module__) or isinstance(value.value, IDENTITIES):
                 if value.source is not None and not value.source.covered:
                     self.guard(f"{{0}} is {self.constant_name(value.value)}", value.source)
                 return value.value
@@ -570,7 +570,6 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
         self.frames.append(frame)
 
 
-FRAMEWORK = __name__.split(".")[0]
 PLAIN_CODE: dict = {}  # (file, code) -> whether it names nothing of the framework
 dynamic_log = logger("dynamic")
 HERE = __file__.rpartition("/")[0]
