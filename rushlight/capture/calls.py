@@ -51,7 +51,7 @@ from .values import (IDENTITIES, NUMBERS_AND_TEXT, PLAIN, Cell, Constant, Contai
 
 APPLY = CustomFunction.__dict__["apply"].__func__
 INLINED = tuple(f"{FRAMEWORK}.{room}" for room in (
-    "nn.modules", "nn.utils", "checks", "func.modules", "compiling", "steering", "autograd.mode", "amp", "capture.polyfills", "utils", "optim", "fx",
+    "nn.modules", "nn.multihead", "nn.utils", "checks", "func.modules", "compiling", "steering", "autograd.mode", "amp", "capture.polyfills", "utils", "optim", "fx",
     "distributions", "jit", "_higher_order_ops", "core.pytree", "compat.devices"))
 RUN = tuple(f"{FRAMEWORK}.{room}" for room in ("ops", "core", "nn.functional", "nn.init", "api", "foreach", "special", "linalg", "fft", "capture", "eager", "compiler"))
 CALLING = (f"{FRAMEWORK}.nn.attention.flex_attention",)  # framework code that calls functions of the user
