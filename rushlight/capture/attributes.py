@@ -305,9 +305,9 @@ class Attributes:
                 found = getattr(module, name)
             except AttributeError:
                 raise Raised(ExceptionValue(AttributeError, [Constant(f"module {module.__name__!r} has no attribute {name!r}")])) from None
-            if isinstance(found, REPLACEABLE):
-                watch(module)
-                self.guard(f"{{0}} is {self.constant_name(found)}", self.constant_source(module).attribute(name, True))
+            if isinstance(found, REPLACEABLE) or type(found) in (bool, int, float, str):
+                self.guard(f"{{0}} is {self.constant_name(found)}" if isinstance(found, REPLACEABLE) else self.equality("{0}", found),
+                           self.constant_source(module).attribute(name, watch(module)))
             return self.from_python(found)
         return self.wrap(found, owner.source.attribute(name))
 

@@ -56,7 +56,7 @@ INLINED = tuple(f"{FRAMEWORK}.{room}" for room in (
 RUN = tuple(f"{FRAMEWORK}.{room}" for room in ("ops", "core", "nn.functional", "nn.init", "api", "foreach", "special", "linalg", "fft", "capture", "eager", "compiler"))
 CALLING = (f"{FRAMEWORK}.nn.attention.flex_attention",)  # framework code that calls functions of the user
 SETTINGS = tuple(f"{FRAMEWORK}.{room}" for room in ("determinism", "switches", "backends", "cuda", "cpu", "accelerator", "distributed", "autograd.anomaly", "compiler.llvm.pool",
-                                                        "compat.devices"))
+                                                        "compat.devices", "core.random"))
 FORBIDDEN = {f"{FRAMEWORK}.api": ("set_",), f"{FRAMEWORK}.core.random": ("manual_seed", "seed", "set_rng_state", "get_rng_state", "fork_rng"),
              f"{FRAMEWORK}.core.printing": ("set_",)}
 OUTPUT = frozenset(("print", "input", "open", "exec", "eval", "breakpoint", "warn"))
@@ -205,7 +205,7 @@ class Calls:
                 return self.run_framework(target, arguments, keywords, self.for_framework)
             if module.startswith(ROOMS):
                 return self.transform(function, arguments, keywords)
-            if target.__name__.startswith(("get_", "is_", "are_", "device_count")) and module.startswith(SETTINGS) and not arguments and not keywords:
+            if target.__name__.startswith(("get_", "is_", "are_", "device_count", "initial_seed")) and module.startswith(SETTINGS) and not arguments and not keywords:
                 return self.setting(target)
             if module.startswith(RUN) and not module.startswith(INLINED):
                 return self.run_framework(target, arguments, keywords)

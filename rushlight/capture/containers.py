@@ -90,6 +90,8 @@ class Containers:
         """A dict key: a known value, or an object that is its own key."""
         value = self.force(value)
         if isinstance(value, Object) and type(value.value).__hash__ is object.__hash__:
+            if value.source is not None and not value.source.covered:
+                self.guard(f"{{0}} is {self.constant_name(value.value)}", value.source)
             return value.value
         if isinstance(value, Sequence) and value.kind is tuple:
             return tuple(map(self.key, self.items_of(value)))

@@ -27,7 +27,8 @@ class Watched(types.ModuleType):
         super().__delattr__(name)
 
 
-def watch(module):
-    """Has a plain Python module raise the epoch from now on."""
+def watch(module) -> bool:
+    """Has a plain Python module raise the epoch from now on; False for one of a class of its own, which may compute its attributes."""
     if type(module) is types.ModuleType:
         module.__class__ = Watched
+    return type(module) is Watched

@@ -456,3 +456,19 @@ def test_what_stands_for_a_tensor_hides_nothing_of_it():
     from rushlight.capture.record import Fake
     hidden = [name for name, value in vars(Fake).items() if not name.startswith("_") and hasattr(torch.Tensor, name) and not callable(value) and not isinstance(value, property)]
     assert not hidden
+
+
+def test_objects_as_keys():
+    first, second = Holder(), Holder()
+    table = {first: 1, second: 2}
+    compiled = torch.compile(lambda x, key: x * table[key])
+    assert [compiled(torch.ones(1), key).item() for key in (first, second, first)] == [1, 2, 1]
+
+
+def test_flags_and_the_seed():
+    flags = torch.backends.cudnn
+    before = flags.benchmark
+    try:
+        follows(lambda x: x * (2 if torch.backends.cudnn.benchmark else 3) + torch.initial_seed(), lambda: setattr(flags, "benchmark", not before), lambda: torch.manual_seed(7))
+    finally:
+        flags.benchmark = before
