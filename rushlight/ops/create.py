@@ -283,23 +283,27 @@ from .shape import to_dtype  # noqa: E402
 @op(composite=True, method=False)
 def tril_indices(row, col, offset=0, *, dtype=int64, device=None, layout=None, pin_memory=False):
     """Row and column of every element of the lower triangle: [2, n]."""
-    return triangle_indices(row, col, lambda r, c: c - r <= offset, dtype)
+    return triangle_indices(row, col, offset, True, dtype)
 
 
 @op(composite=True, method=False)
 def triu_indices(row, col, offset=0, *, dtype=int64, device=None, layout=None, pin_memory=False):
     """Row and column of every element of the upper triangle: [2, n]."""
-    return triangle_indices(row, col, lambda r, c: c - r >= offset, dtype)
+    return triangle_indices(row, col, offset, False, dtype)
 
 
-def triangle_indices(rows, columns, keep, dtype):
+@op(method=False, name="_triangle")
+def triangle(row, col, offset: Scalar, lower):
+    """Which elements [row, col] belong to a triangle."""
+    across = P.sub(P.reshape(P.iota(size=col, dtype=int64), shape=(1, col)), P.reshape(P.iota(size=row, dtype=int64), shape=(row, 1)))
+    return P.le(across, offset) if lower else P.ge(across, offset)
+
+
+def triangle_indices(rows, columns, offset, lower, dtype):
     if rows < 0 or columns < 0:
         raise RuntimeError(f"{'row' if rows < 0 else 'col'} must be non-negative, got {rows if rows < 0 else columns}")
-    import numpy as np
-    from ..core.exchange import from_numpy
-    r, c = np.indices((rows, columns))
-    hit = keep(r, c)
-    return to_dtype(from_numpy(np.stack([r[hit], c[hit]]).astype(np.int64)), dtype)
+    found = OPS["nonzero"](triangle(rows, columns, offset, lower), as_tuple=True)
+    return to_dtype(OPS["stack"](found), dtype)
 
 
 @op(composite=True, method=False)
