@@ -187,7 +187,7 @@ class Arithmetic:
         if isinstance(a, Sequence) and isinstance(b, Sequence):
             if issubclass(a.kind, tuple) != issubclass(b.kind, tuple):
                 return Constant(symbol == "!=")
-            if self.has_tensors(a) or self.has_tensors(b):
+            if self.decides_by_items(a) or self.decides_by_items(b):
                 return self.call_python(equal_sequences if symbol == "==" else unequal_sequences, [a, b])
             return self.fold(COMPARE[symbol], [Sequence(list, a.items), Sequence(list, b.items)])
         if isinstance(a, Mapping) and isinstance(b, Mapping):
@@ -198,8 +198,9 @@ class Arithmetic:
             return Constant(self.identical(a, b) is (symbol == "=="))
         return self.fold(COMPARE[symbol], [a, b])
 
-    def has_tensors(self, sequence):
-        return any(isinstance(self.item(sequence, k), (TensorValue, Instance, Sequence)) for k in range(len(sequence.items)))
+    def decides_by_items(self, sequence) -> bool:
+        """Whether a comparison has to ask each item: of those that vary, or that answer for themselves."""
+        return any(isinstance(self.item(sequence, k), (TensorValue, Number, Instance, Sequence)) for k in range(len(sequence.items)))
 
     def plain_identity(self, value):
         """Whether equality with this value is identity."""

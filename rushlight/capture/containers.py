@@ -12,7 +12,7 @@ from . import polyfills
 from .attributes import is_framework
 from .bytecode import PYTHON
 from .errors import Break, Raised
-from .values import (Constant, ContainerMethod, ExceptionValue, GeneratorValue, Identity, Instance, IteratorValue, Key, Lazy, Mapping, Namespace, Object,
+from .values import (Constant, ContainerMethod, ExceptionValue, GeneratorValue, Identity, Instance, IteratorValue, Key, Lazy, Mapping, Namespace, Number, Object,
                      Sequence, SetValue, TensorValue, View)
 
 LISTS = (list, tuple, Size, collections.deque)
@@ -177,7 +177,7 @@ class Containers:
         if isinstance(owner, (Mapping, SetValue)):
             return Constant(self.key(item) in owner.items)
         if isinstance(owner, Sequence):
-            if self.has_tensors(owner) or isinstance(self.force(item), (TensorValue, Instance)):
+            if self.decides_by_items(owner) or isinstance(self.force(item), (TensorValue, Number, Instance)):
                 return self.call_python(polyfills.contains, [owner, item])
             wanted = self.force(item)
             return Constant(any(self.identical(x, wanted) or self.truth(self.compare("==", x, wanted)) for x in self.items_of(owner)))
