@@ -4,6 +4,11 @@ __version__ = "0.1.0"
 
 import sys as _sys
 
+from .core.collector import waiting as _waiting
+
+_importing = _waiting()  # what importing makes stays: nobody need look through it for garbage
+_importing.__enter__()
+
 from .core.log import from_environment as _logs_from_environment
 
 _logs_from_environment()
@@ -90,3 +95,6 @@ def __getattr__(name):
     if name == "torch":  # PyTorch's module has itself for an attribute, which some programs go through
         return _sys.modules[__name__]
     return getattr(_room("foreach"), name) if name.startswith("_foreach_") else _room(name)
+
+
+_importing.__exit__(None, None, None)

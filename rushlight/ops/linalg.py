@@ -216,11 +216,23 @@ def lstsq(A, B, rcond=None, *, driver=None):
 
 
 # --- triangular factors ------------------------------------------------------------------------------------------------------
+@op(method=False, name="_other_triangle")
+def other_triangle(A):
+    """A Hermitian matrix with what its upper triangle says in the lower one."""
+    return A.mH
+
+
+@rule(other_triangle)
+def vjp(g, y, A):  # noqa: F811
+    """Of the Hermitian matrix, which is the same one: as PyTorch has it, also where ``g`` is not Hermitian."""
+    return [g]
+
+
 @op(namespace="linalg")
 def cholesky(A, *, upper=False):
     """The triangular L with L @ L^H = A, for Hermitian positive-definite A: [*, n, n].  LinAlgError where A is not."""
     square("cholesky", A)
-    low = P.cholesky(A.mH if upper else A, check=True)[0]  # of which the lower triangle is read
+    low = P.cholesky(other_triangle(A) if upper else A, check=True)[0]  # of which the lower triangle is read
     return low.mH if upper else low
 
 
@@ -228,7 +240,7 @@ def cholesky(A, *, upper=False):
 def cholesky_ex(A, *, upper=False, check_errors=False):
     """``cholesky``, and for each matrix 0 or the order of its first minor that is not positive-definite."""
     square("cholesky_ex", A)
-    low, info = P.cholesky(A.mH if upper else A, check=check_errors)
+    low, info = P.cholesky(other_triangle(A) if upper else A, check=check_errors)
     return named("linalg_cholesky_ex", L=low.mH if upper else low, info=info)
 
 
