@@ -191,7 +191,7 @@ def own_dtype(value):
     if value is None:
         raise RuntimeError("Could not infer dtype of NoneType")
     if not isinstance(value, (bool, int, float, complex)) and not hasattr(value, "__float__"):
-        raise TypeError(f"not a sequence or number: {type(value).__name__}")
+        raise RuntimeError(f"Could not infer dtype of {type(value).__name__}")
     return dtypes.default_of(dtypes.category_of(value))
 
 
@@ -223,6 +223,13 @@ def plain(data):
     return [plain(v) for v in data] if isinstance(data, (list, tuple)) else data
 
 
+def first_of(data):
+    """What nested lists begin with."""
+    while isinstance(data, (list, tuple)) and data:
+        data = data[0]
+    return data
+
+
 @observed
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False, names=None) -> Tensor:
     """A tensor that copies ``data``: numbers, nested lists, an array or a tensor."""
@@ -247,6 +254,8 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
             data = list(data)
         if isinstance(data, (list, tuple)) and data and isinstance(data[0], np.ndarray) and data[0].ndim:
             warn("Creating a tensor from a list of numpy.ndarrays is slow: make one array of them by numpy.array() first.")
+        if isinstance(first_of(data), str):
+            raise ValueError("too many dimensions 'str'")  # its characters would be another one
         array, inferred = array_of(data, dtype)
         out = from_array(array, inferred)
     if device is not None and devices.placed(device).type == "meta":

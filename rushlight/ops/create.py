@@ -1,6 +1,7 @@
 """Tensors from nothing: constants, ranges, random numbers."""
 from __future__ import annotations
 
+import functools
 import math
 
 from ..core.advice import deprecated
@@ -9,8 +10,8 @@ from ..core.dtypes import FLOATING, INTEGER, float64, int64
 from ..core.errors import NegativeSizeError, OperandError
 from ..core.expr import Expr, estimated
 from ..core.interpret import top
-from ..core.kinds import P, layout_kept
-from ..core.meta import channels_last_strides
+from ..core.kinds import MOST_KNOWN, P, layout_kept
+from ..core.meta import channels_last_strides, row_major
 from ..core.op import OPS, Scalar, op
 from ..core.tensor import Tensor, empty as empty_tensor
 from .promotion import as_dtype, check_number, real
@@ -104,7 +105,6 @@ def empty_strided(size, stride, *, dtype=None, layout=None, device=None, require
 @op(composite=True, method=False)
 def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
     """A tensor with undefined contents whose dimensions lie in memory in the given order, outermost first."""
-    from ..core.meta import row_major
     if sorted(physical_layout) != [k for k, _ in enumerate(size)]:
         raise RuntimeError(f"Number of dimensions in size does not match the length of the physical_layout; or {list(physical_layout)} is not a permutation")
     inner = row_major(tuple(size[k] for k in physical_layout))
@@ -127,10 +127,16 @@ def empty_like(input, *, dtype=None, layout=None, device=None, pin_memory=False,
     return finished(empty_tensor(input.shape, dtype or input.dtype, strides, device or input.device), requires_grad)
 
 
+@functools.lru_cache(maxsize=MOST_KNOWN)
+def in_plain_rows(meta) -> bool:
+    """Whether strides are those of a fresh tensor, of dimensions of size 1, too."""
+    return tuple(meta.strides) == row_major(meta.shape)
+
+
 def full_of(input, value, dtype, device, requires_grad, memory_format):
     """One value, in the shape and layout of input."""
     meta = input._meta
-    if device is None and memory_format is None and top() is None and meta.contiguous and meta.device is devices.cpu:
+    if device is None and memory_format is None and top() is None and meta.device is devices.cpu and in_plain_rows(meta):
         return finished(filled(value, meta.shape, dtype or meta.dtype), requires_grad)
     out = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
     return finished(OPS["fill_"](out, value) if out.device.type != "meta" else out, requires_grad)

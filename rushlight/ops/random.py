@@ -13,7 +13,7 @@ from ..core.meta import product
 from ..core.op import OPS, Scalar, op
 from ..core.random import default_generator
 from ..core.tensor import Tensor, empty as empty_tensor, refuse_where
-from .create import checked_sizes, empty_like, finished, whole
+from .create import checked_sizes, empty_like, finished, in_plain_rows, whole
 from .inplace import copy_
 from .promotion import as_dtype, real
 
@@ -158,7 +158,7 @@ def as_like(name, make):
         dtype = dtype or input.dtype
         device = device or input.device
         drawn = make(*args, size=tuple(input.shape), dtype=dtype, device=device, generator=generator, **more)
-        if memory_format is None and input._meta.contiguous and top() is None:
+        if memory_format is None and in_plain_rows(input._meta) and top() is None:
             return finished(drawn, requires_grad)
         out = empty_like(input, dtype=dtype, memory_format=memory_format, device=device)
         return finished(drawn if out._meta is drawn._meta else out.copy_(drawn), requires_grad)

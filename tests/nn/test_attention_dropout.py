@@ -113,7 +113,7 @@ def test_as_many_are_kept_as_said(p):
 def test_everything_dropped_and_probabilities_that_are_none():
     q = rushlight.randn(1, 1, 5, 8)
     assert not F.scaled_dot_product_attention(q, q, q, dropout_p=1.0).any()
-    with pytest.raises(ValueError, match="between 0 and 1"):
+    with pytest.raises(RuntimeError, match="between 0 and 1"):
         F.scaled_dot_product_attention(q, q, q, dropout_p=1.5)
 
 
