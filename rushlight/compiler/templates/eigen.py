@@ -4,12 +4,12 @@ A matrix lies in rows of whole vectors, scaled by a power of two so that no squa
 """
 
 from ..llvm import jit
-from ..llvm.builder import Module, constant, zero
+from ..llvm.builder import constant, zero
 from ..llvm.scalars import STORED
 from ..llvm.types import f64, i32, i64
-from .blocked import KERNEL, Slots
 from .groups import Groups
 from .rows import report
+from .units import Units
 
 SLOTS = ("source", "values", "vectors", "flag", "scratch", "size", "wide", "lower", "failure", "reflected_at", "turned_at", "along_at", "scales_at", "diagonal_at", "beside_at",
          "order_at", "scratch_bytes")
@@ -24,15 +24,10 @@ def eigen_kernel(dtype, group, with_vectors):
 
 
 def _text(dtype, group, with_vectors):
-    module = Module()
-    f = module.function("eigen", KERNEL)
-    args, begin, end, worker = f.parameters
-    s = Slots(f, args, SLOTS, POINTERS)
-    writer = _Matrix(f, dtype, module.features.lanes(STORED[dtype].bytes), group, with_vectors, {name: getattr(s, name) for name in SLOTS})
-    writer.here = f.offset(s.scratch, f.mul(worker, s.scratch_bytes))
-    f.loop(begin, end, 1, [], lambda unit, _: writer.matrix(unit))
-    f.ret()
-    return module.text()
+    kernel = Units("eigen", SLOTS, POINTERS)
+    writer = _Matrix(kernel.f, dtype, kernel.lanes(STORED[dtype]), group, with_vectors, kernel.loaded())
+    writer.here = kernel.scratch()
+    return kernel.text(writer.matrix)
 
 
 class _Matrix(Groups):

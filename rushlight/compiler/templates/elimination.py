@@ -1,12 +1,12 @@
 """Gaussian elimination in some neighbouring columns of a matrix: with pivots (LU), and of a positive-definite one (Cholesky)."""
 
 from ..llvm import jit
-from ..llvm.builder import Module, constant, zero
+from ..llvm.builder import constant, zero
 from ..llvm.scalars import STORED
 from ..llvm.types import i32, i64
-from .blocked import KERNEL, Slots
 from .columns import Columns
 from .rows import number_at, report
+from .units import Units
 
 SLOTS = ("source", "target", "pivots", "info", "flag", "scratch", "rows", "columns", "first", "width", "count", "row", "matrix", "pivot_bytes", "scratch_bytes", "failure")
 POINTERS = ("source", "target", "pivots", "info", "flag", "scratch")
@@ -19,15 +19,10 @@ def elimination_kernel(dtype, vectors, pivoting):
 
 
 def _text(dtype, vectors, pivoting):
-    module = Module()
-    f = module.function("eliminate", KERNEL)
-    args, begin, end, worker = f.parameters
-    s = Slots(f, args, SLOTS, POINTERS)
-    columns = (_Pivoted if pivoting else _Symmetric)(f, STORED[dtype], module.features.lanes(STORED[dtype].bytes), vectors, {name: getattr(s, name) for name in SLOTS})
-    columns.here = f.offset(s.scratch, f.mul(worker, s.scratch_bytes))
-    f.loop(begin, end, 1, [], lambda unit, _: columns.matrix(unit))
-    f.ret()
-    return module.text()
+    kernel = Units("eliminate", SLOTS, POINTERS)
+    columns = (_Pivoted if pivoting else _Symmetric)(kernel.f, STORED[dtype], kernel.lanes(STORED[dtype]), vectors, kernel.loaded())
+    columns.here = kernel.scratch()
+    return kernel.text(columns.matrix)
 
 
 class _Elimination(Columns):

@@ -1,11 +1,11 @@
 """Rows of matrices in another order: that of the exchanges that elimination made."""
 
 from ..llvm import jit
-from ..llvm.builder import Module, constant
+from ..llvm.builder import constant
 from ..llvm.scalars import STORED
 from ..llvm.types import i32, i64
-from .blocked import KERNEL, Slots
 from .rows import Rows, number_at
+from .units import Units
 
 SLOTS = ("source", "target", "pivots", "rows", "columns", "count", "row", "matrix", "pivot_bytes")
 POINTERS = ("source", "target", "pivots")
@@ -17,15 +17,11 @@ def exchange_kernel(dtype, identity):
 
 
 def _text(dtype, identity):
-    module = Module()
-    element = STORED[dtype]
-    f = module.function("exchange", KERNEL)
-    args, begin, end, _ = f.parameters
-    s = Slots(f, args, SLOTS, POINTERS)
-    rows = Rows(f, element, module.features.lanes(element.bytes))
-    named = {name: getattr(s, name) for name in SLOTS}
+    kernel, element = Units("exchange", SLOTS, POINTERS), STORED[dtype]
+    f, named = kernel.f, kernel.loaded()
+    rows = Rows(f, element, kernel.lanes(element))
 
-    def matrix(unit, _):
+    def matrix(unit):
         target, pivots = f.offset(named["target"], f.mul(unit, named["matrix"])), f.offset(named["pivots"], f.mul(unit, named["pivot_bytes"]))
         if identity:
             f.fill_bytes(target, 0, named["matrix"])
@@ -40,9 +36,7 @@ def _text(dtype, identity):
 
         f.loop(0, named["count"], 1, [], exchanged)
 
-    f.loop(begin, end, 1, [], matrix)
-    f.ret()
-    return module.text()
+    return kernel.text(matrix)
 
 
 ORDER_SLOTS = ("pivots", "order", "rows", "count")
@@ -54,13 +48,11 @@ def order_kernel():
 
 
 def _order_text():
-    module = Module()
-    f = module.function("order", KERNEL)
-    args, begin, end, _ = f.parameters
-    s = Slots(f, args, ORDER_SLOTS, ("pivots", "order"))
-    pivots, order, size, count = (getattr(s, name) for name in ORDER_SLOTS)
+    kernel = Units("order", ORDER_SLOTS, ("pivots", "order"))
+    f = kernel.f
+    pivots, order, size, count = kernel.loaded().values()
 
-    def matrix(unit, _):
+    def matrix(unit):
         own, places = f.offset(pivots, f.mul(unit, count), i32), f.offset(order, f.mul(unit, size), i64)
         f.loop(0, size, 1, [], lambda i, _: f.store(i, f.offset(places, i, i64)))
 
@@ -73,6 +65,4 @@ def _order_text():
 
         f.loop(0, count, 1, [], exchanged)
 
-    f.loop(begin, end, 1, [], matrix)
-    f.ret()
-    return module.text()
+    return kernel.text(matrix)

@@ -175,7 +175,7 @@ def _copy(made, source, target, rows, columns, pivots, steps=0, ones=None):
 def _eliminate(made, p, packed, pivots, threads):
     """The factors of "a" in `packed`: in one piece, or some columns at a time."""
     m, n, least = p.rows, p.columns, min(p.rows, p.columns)
-    size, lanes = made.size, host().lanes(made.size)
+    lanes = host().lanes(made.size)
     vectors = -(-n // lanes)
     if vectors <= WHOLE:
         vectors = 1 << (vectors - 1).bit_length()

@@ -1,12 +1,12 @@
 """Householder's reflections in some neighbouring columns of a matrix: Q = H_1 H_2 ..., H = I - tau v v^T, as I - V T V^T (Schreiber & Van Loan 1989)."""
 
 from ..llvm import jit
-from ..llvm.builder import Module, constant, zero
+from ..llvm.builder import constant, zero
 from ..llvm.scalars import STORED
 from ..llvm.types import f64, i64
-from .blocked import KERNEL, Slots
 from .columns import Columns
 from .rows import Rows
+from .units import Units
 
 SLOTS = ("source", "target", "vectors", "scales", "joined", "scratch", "rows", "first", "width", "count", "row", "matrix", "vectors_row", "vectors_matrix",
          "scales_bytes", "joined_bytes", "along_at", "scratch_bytes")
@@ -23,16 +23,11 @@ def reflection_kernel(dtype, vectors):
 
 
 def _text(dtype, vectors):
-    module = Module()
-    f = module.function("reflect", KERNEL)
-    args, begin, end, worker = f.parameters
-    s = Slots(f, args, SLOTS, POINTERS)
-    columns = _Reflection(f, STORED[dtype], module.features.lanes(STORED[dtype].bytes), vectors, {name: getattr(s, name) for name in SLOTS})
-    columns.here = f.offset(s.scratch, f.mul(worker, s.scratch_bytes))
-    columns.along = f.offset(columns.here, s.along_at)
-    f.loop(begin, end, 1, [], lambda unit, _: columns.matrix(unit))
-    f.ret()
-    return module.text()
+    kernel = Units("reflect", SLOTS, POINTERS)
+    columns = _Reflection(kernel.f, STORED[dtype], kernel.lanes(STORED[dtype]), vectors, kernel.loaded())
+    columns.here = kernel.scratch()
+    columns.along = kernel.f.offset(columns.here, columns.s["along_at"])
+    return kernel.text(columns.matrix)
 
 
 class _Reflection(Columns):
@@ -155,15 +150,11 @@ def upper_kernel(dtype):
 
 
 def _upper_text(dtype):
-    module = Module()
-    element = STORED[dtype]
-    f = module.function("upper", KERNEL)
-    args, begin, end, _ = f.parameters
-    s = Slots(f, args, UPPER_SLOTS, ("source", "target"))
-    named = {name: getattr(s, name) for name in UPPER_SLOTS}
-    rows = Rows(f, element, module.features.lanes(element.bytes))
+    kernel, element = Units("upper", UPPER_SLOTS, ("source", "target")), STORED[dtype]
+    f, named = kernel.f, kernel.loaded()
+    rows = Rows(f, element, kernel.lanes(element))
 
-    def matrix(unit, _):
+    def matrix(unit):
         source, target = (f.offset(named[name], f.mul(unit, named[name + "_matrix"])) for name in ("source", "target"))
 
         def row(i, _):
@@ -175,6 +166,4 @@ def _upper_text(dtype):
 
         f.loop(0, named["rows"], 1, [], row)
 
-    f.loop(begin, end, 1, [], matrix)
-    f.ret()
-    return module.text()
+    return kernel.text(matrix)

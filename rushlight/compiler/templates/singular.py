@@ -5,12 +5,12 @@ each other, so that one need not wait for the last.
 """
 
 from ..llvm import jit
-from ..llvm.builder import Module, constant, zero
+from ..llvm.builder import constant, zero
 from ..llvm.scalars import STORED
 from ..llvm.types import f64, i64
-from .blocked import KERNEL, Slots
 from .groups import Groups
 from .rows import report
+from .units import Units
 
 SLOTS = ("source", "u", "values", "vh", "flag", "scratch", "rows", "columns", "count", "length", "column_step", "row_step", "wide", "turned_wide", "failure",
          "turned_at", "sizes_at", "order_at", "scratch_bytes")
@@ -25,15 +25,10 @@ def singular_kernel(dtype, group, with_vectors):
 
 
 def _text(dtype, group, with_vectors):
-    module = Module()
-    f = module.function("singular", KERNEL)
-    args, begin, end, worker = f.parameters
-    s = Slots(f, args, SLOTS, POINTERS)
-    writer = _Matrix(f, dtype, module.features.lanes(STORED[dtype].bytes), group, with_vectors, {name: getattr(s, name) for name in SLOTS})
-    writer.here = f.offset(s.scratch, f.mul(worker, s.scratch_bytes))
-    f.loop(begin, end, 1, [], lambda unit, _: writer.matrix(unit))
-    f.ret()
-    return module.text()
+    kernel = Units("singular", SLOTS, POINTERS)
+    writer = _Matrix(kernel.f, dtype, kernel.lanes(STORED[dtype]), group, with_vectors, kernel.loaded())
+    writer.here = kernel.scratch()
+    return kernel.text(writer.matrix)
 
 
 class _Matrix(Groups):

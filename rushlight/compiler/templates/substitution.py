@@ -4,10 +4,9 @@ One kernel serves lower and upper triangles: of an upper one it begins at the la
 """
 
 from ..llvm import jit
-from ..llvm.builder import Module
 from ..llvm.scalars import STORED
 from ..llvm.types import vector
-from .blocked import KERNEL, Slots
+from .units import Units
 
 ROWS = 4  # at once, so that sums do not wait for each other
 SLOTS = ("a", "x", "size", "columns", "blocks", "a_matrix", "a_row", "a_column", "x_matrix", "x_row")
@@ -20,14 +19,9 @@ def substitution_kernel(dtype, vectors, unit):
 
 
 def _text(dtype, vectors, unit):
-    module = Module()
-    f = module.function("substitute", KERNEL)
-    args, begin, end, _ = f.parameters
-    s = Slots(f, args, SLOTS, POINTERS)
-    writer = _Columns(f, STORED[dtype], module.features.lanes(STORED[dtype].bytes), vectors, unit, {name: getattr(s, name) for name in SLOTS})
-    f.loop(begin, end, 1, [], lambda at, _: writer.block(at))
-    f.ret()
-    return module.text()
+    kernel = Units("substitute", SLOTS, POINTERS)
+    writer = _Columns(kernel.f, STORED[dtype], kernel.lanes(STORED[dtype]), vectors, unit, kernel.loaded())
+    return kernel.text(writer.block)
 
 
 class _Columns:

@@ -22,10 +22,18 @@ class Units:
     """A kernel being written: its builder `f`, its slots by name `s`; in a module of its own, or in one with the functions that it calls."""
 
     def __init__(self, name, slots, pointers, module=None):
-        self.module = Module() if module is None else module
+        self.module, self.slots = Module() if module is None else module, slots
         self.f = self.module.function(name, KERNEL)
         self.args, self.begin, self.end, self.worker = self.f.parameters
         self.s = Slots(self.f, self.args, slots, pointers)
+
+    def loaded(self) -> dict:
+        """The slots by name, each loaded once, before any unit."""
+        return {name: getattr(self.s, name) for name in self.slots}
+
+    def lanes(self, element) -> int:
+        """How many elements a vector has."""
+        return self.module.features.lanes(element.bytes)
 
     def scratch(self):
         """Where the memory of the thread that runs it begins."""
