@@ -81,7 +81,7 @@ def __getitem__(self, key):
     if type(key) is Tensor and is_idle() and self.dim():
         if key.dtype is int64:
             return index_rows(self, (key,) + (None,) * (self.dim() - 1))
-        if key.dtype is bool_ and key.dim() and not self.requires_grad and self.shape[:key.dim()] == key.shape:
+        if key.dtype is bool_ and key.dim() and not self.requires_grad and self.shape[:key.dim()] == key.shape and not (key.is_meta or self.is_meta):
             return chosen(self.contiguous(), key.contiguous())
     entries = parse(self, key)
     if any(isinstance(k, bool) for k in entries):
@@ -496,7 +496,9 @@ def nonzero(input, *, as_tuple=False):
 
 
 def in_memory(x):
-    """A tensor's elements, known and in row-major order."""
+    """A tensor's elements, known and in row-major order.  NotImplementedError where there are none."""
+    if x.is_meta:
+        raise NotImplementedError("what is not zero depends on data, which tensors on the device meta do not have")
     x = x.contiguous()
     return x.concrete() if x._storage is None else x
 

@@ -70,8 +70,15 @@ def test_choices_of_every_size_need_no_plan_of_their_own():
 def test_truth_values_of_any_byte(n):
     """Memory that was written as numbers and is looked at as truth values."""
     bytes_ = np.random.default_rng(n).integers(0, 3, n).astype(np.uint8) * 127
-    mask = torch.from_numpy(bytes_.view(bool))
+    mask = rushlight.from_numpy(bytes_.view(bool))
     assert mask.nonzero().flatten().tolist() == np.flatnonzero(bytes_).tolist()
     for dtype in (np.float64, np.float32, np.int16, np.int8):
         values = np.arange(n).astype(dtype)
-        assert torch.from_numpy(values)[mask].tolist() == values[bytes_ != 0].tolist()
+        assert rushlight.from_numpy(values)[mask].tolist() == values[bytes_ != 0].tolist()
+
+
+def test_no_data():
+    x = rushlight.empty(3, 4, device="meta")
+    for call in (lambda: x[x > 0], lambda: (x > 0).nonzero(), lambda: rushlight.ones(3, 4)[x > 0], lambda: x[rushlight.ones(3, 4) > 0], lambda: rushlight.argwhere(x)):
+        with pytest.raises((NotImplementedError, RuntimeError, TypeError)):
+            call()
