@@ -16,6 +16,7 @@ def set_float32_matmul_precision(precision: str) -> None:
     >>> torch.set_float32_matmul_precision("high")
     >>> torch.get_float32_matmul_precision()
     'high'
+    >>> torch.set_float32_matmul_precision("highest")
     """
     if precision not in PRECISIONS:
         warnings.warn(f"{precision} is not one of 'highest', 'high', or 'medium': the call has no effect", stacklevel=2)
