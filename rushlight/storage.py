@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from .compat.absent import absent
 from .core.advice import deprecated
-from .core.convert import UntypedStorage
+from .core.convert import InProcess, UntypedStorage
 from .core.dtypes import BY_NAME, Defaults, type_name
 from .core.exchange import tensor
 from .core.meta import Meta
@@ -14,7 +14,7 @@ __all__ = ["PyTorchFileReader", "PyTorchFileWriter", "TypedStorage", "UntypedSto
 globals().update(absent("torch", "files are read as a whole: use torch.load, with mmap=True for large ones", "PyTorchFileReader PyTorchFileWriter"))
 
 
-class TypedStorage:
+class TypedStorage(InProcess):
     """All elements of a dtype in the memory under a tensor, as PyTorch had them before storages were bytes.
 
     Of a list of numbers, of a number of elements, or (``wrap_storage``) of bytes.
@@ -84,21 +84,9 @@ class TypedStorage:
     def clone(self):
         return typed(self.elements.clone())
 
-    def cpu(self):
-        return self
-
     def type(self, dtype=None, non_blocking=False):
         """The name of the type of storage, or a conversion to a dtype."""
         return f"torch.{type_name(self.dtype)}Storage" if dtype is None else typed(self.elements.to(dtype))
-
-    def is_shared(self) -> bool:
-        return False
-
-    def is_pinned(self, device=None) -> bool:
-        return False
-
-    def share_memory_(self):
-        return self
 
     def __repr__(self):
         lines = "".join(f" {value}\n" for value in self.tolist())

@@ -280,7 +280,23 @@ def __reduce_ex__(self, protocol):
     return rebuild, (self.__class__, view_memory(self, self.dtype.numpy).copy(), self.dtype, self._needs_grad, dict(self.__dict__))
 
 
-class UntypedStorage:
+class InProcess:
+    """What all storages answer alike: memory of this process, on the CPU."""
+
+    def cpu(self):
+        return self
+
+    def is_shared(self) -> bool:
+        return False
+
+    def is_pinned(self, device=None) -> bool:
+        return False
+
+    def share_memory_(self):
+        return self
+
+
+class UntypedStorage(InProcess):
     """The bytes under a tensor; a slice is a part of them, sharing memory."""
 
     is_cuda = is_sparse = is_hpu = False
@@ -335,18 +351,6 @@ class UntypedStorage:
 
     def element_size(self) -> int:
         return 1
-
-    def cpu(self):
-        return self
-
-    def is_shared(self) -> bool:
-        return False
-
-    def is_pinned(self, device=None) -> bool:
-        return False
-
-    def share_memory_(self):
-        return self
 
     def untyped(self):
         return self

@@ -5,11 +5,9 @@ A matrix lies in rows of whole vectors, scaled by a power of two so that no squa
 
 from ..llvm import jit
 from ..llvm.builder import constant, zero
-from ..llvm.scalars import STORED
 from ..llvm.types import f64, i32, i64
 from .groups import Groups
 from .rows import report
-from .units import Units
 
 SLOTS = ("source", "values", "vectors", "flag", "scratch", "size", "wide", "lower", "failure", "reflected_at", "turned_at", "along_at", "scales_at", "diagonal_at", "beside_at",
          "order_at", "scratch_bytes")
@@ -20,14 +18,7 @@ SMALL = {"float32": 2.0**-27, "float64": 2.0**-53}  # of its neighbours on the d
 
 def eigen_kernel(dtype, group, with_vectors):
     """The kernel that decomposes a matrix a unit, reading rows by so many vectors at once; returns its address."""
-    return jit.build(f"eigen {dtype} {group} {with_vectors}", lambda: _text(dtype, group, with_vectors), ["eigen"])["eigen"]
-
-
-def _text(dtype, group, with_vectors):
-    kernel = Units("eigen", SLOTS, POINTERS)
-    writer = _Matrix(kernel.f, dtype, kernel.lanes(STORED[dtype]), group, with_vectors, kernel.loaded())
-    writer.here = kernel.scratch()
-    return kernel.text(writer.matrix)
+    return jit.build(f"eigen {dtype} {group} {with_vectors}", lambda: _Matrix.text("eigen", SLOTS, POINTERS, dtype, group, with_vectors), ["eigen"])["eigen"]
 
 
 class _Matrix(Groups):

@@ -4,6 +4,7 @@ from ..llvm.builder import constant
 from ..llvm.scalars import STORED
 from ..llvm.types import f64, i32, i64, vector
 from .rows import Rows
+from .units import Units
 
 
 class Groups:
@@ -12,6 +13,14 @@ class Groups:
     def __init__(self, f, dtype, lanes, group):
         self.f, self.element, self.lanes, self.group, self.kind = f, STORED[dtype], lanes, group, vector(STORED[dtype], lanes)
         self.rows = Rows(f, self.element, lanes)
+
+    @classmethod
+    def text(cls, name, slots, pointers, dtype, group, with_vectors):
+        """The text of a kernel that decomposes a matrix a unit: `matrix(unit)` writes it, with `here` as the scratch memory of its thread."""
+        kernel = Units(name, slots, pointers)
+        writer = cls(kernel.f, dtype, kernel.lanes(STORED[dtype]), group, with_vectors, kernel.loaded())
+        writer.here = kernel.scratch()
+        return kernel.text(writer.matrix)
 
     def load(self, row, first):
         """The vectors of a group from a row's element `first` on."""

@@ -6,11 +6,9 @@ each other, so that one need not wait for the last.
 
 from ..llvm import jit
 from ..llvm.builder import constant, zero
-from ..llvm.scalars import STORED
 from ..llvm.types import f64, i64
 from .groups import Groups
 from .rows import report
-from .units import Units
 
 SLOTS = ("source", "u", "values", "vh", "flag", "scratch", "rows", "columns", "count", "length", "column_step", "row_step", "wide", "turned_wide", "failure",
          "turned_at", "sizes_at", "order_at", "scratch_bytes")
@@ -21,14 +19,7 @@ EPSILON = {"float32": 2.0**-23, "float64": 2.0**-52}
 
 def singular_kernel(dtype, group, with_vectors):
     """The kernel that decomposes a matrix a unit; returns its address."""
-    return jit.build(f"singular {dtype} {group} {with_vectors}", lambda: _text(dtype, group, with_vectors), ["singular"])["singular"]
-
-
-def _text(dtype, group, with_vectors):
-    kernel = Units("singular", SLOTS, POINTERS)
-    writer = _Matrix(kernel.f, dtype, kernel.lanes(STORED[dtype]), group, with_vectors, kernel.loaded())
-    writer.here = kernel.scratch()
-    return kernel.text(writer.matrix)
+    return jit.build(f"singular {dtype} {group} {with_vectors}", lambda: _Matrix.text("singular", SLOTS, POINTERS, dtype, group, with_vectors), ["singular"])["singular"]
 
 
 class _Matrix(Groups):
