@@ -103,6 +103,7 @@ class ExportedModule(GraphModule):
 
 CallSpec = collections.namedtuple("CallSpec", "in_spec out_spec")
 Range = collections.namedtuple("Range", "lower upper")
+Primitives = collections.namedtuple("Primitives", "graph results sizes names")  # results: Nodes of the trace, or constants; sizes: symbol -> (input, dimension)
 
 
 class ExportedProgram:
@@ -168,10 +169,14 @@ class ExportedProgram:
             spec.arg.name = getattr(node, "name", spec.arg.name)
         return made
 
-    def decomposed(self, table):
+    def given(self) -> list:
+        """(value, (shape, dtype, dimensions that vary)) for each input of the graph: example arguments, and the state as it is."""
         named = {**self.constants, **self.state_dict}
         leaves = iter(zip(tree_flatten(self.example_inputs)[0], self.expected))
-        given = [next(leaves) if s.kind is InputKind.USER_INPUT else (named[s.target], (None, None, {})) for s in self.graph_signature.input_specs]
+        return [next(leaves) if s.kind is InputKind.USER_INPUT else (named[s.target], (None, None, {})) for s in self.graph_signature.input_specs]
+
+    def decomposed(self, table):
+        given = self.given()
         varies = any(isinstance(varying, dict) and varying for _, (_, _, varying) in given)
         if table and not varies:
             from ..fx.experimental.proxy_tensor import make_fx
@@ -180,7 +185,7 @@ class ExportedProgram:
             raise RuntimeError("a program with sizes that vary cannot be decomposed by a table: leave the table out, or export the program for fixed sizes")
         return self.in_primitives(given)
 
-    def in_primitives(self, given) -> GraphModule:
+    def traced(self, given) -> "Primitives":
         """The program in primitives.  RuntimeError where random numbers are drawn, or where sizes that vary decide what they are."""
         trace, symbols, sizes = Recording(), {}, {}
         inputs = [entered(value, varying, trace, symbols, sizes) if isinstance(value, Tensor) else value for value, (_, _, varying) in given]
@@ -191,16 +196,22 @@ class ExportedProgram:
         if trace.drawn or fixed or symbols and stores:
             reason = "draws random numbers" if trace.drawn else f"is not the same for all sizes ({fixed[0]})" if fixed else "writes into inputs whose sizes vary"
             raise RuntimeError(f"a program that {reason} cannot be written in primitives: export it for fixed sizes, or pass a decomposition table")
-        tensors = [r for r in results if isinstance(r, Tensor)]
-        whole = house.splice(house.Graph(trace.inputs, trace.nodes, [*(r.node for r in tensors), *stores])).prune()
-        if symbols:
-            spec = tree_flatten(tuple(range(len(tensors))))[1]
-            module = recorded_module(Recorded(whole, trace.inputs, {}, [], 0, sizes, spec, {}), [node.name for node in trace.inputs])
+        nodes = [r.node if isinstance(r, Tensor) else r for r in results]
+        whole = house.splice(house.Graph(trace.inputs, trace.nodes, [*(n for n in nodes if isinstance(n, house.Node)), *stores])).prune()
+        return Primitives(whole, nodes, sizes, {symbol: name for name, (symbol, _) in symbols.items()})
+
+    def in_primitives(self, given) -> GraphModule:
+        """The program in primitives, as a module."""
+        found = self.traced(given)
+        if found.sizes:
+            spec = tree_flatten(tuple(range(len([r for r in found.results if isinstance(r, house.Node)]))))[1]
+            recorded = Recorded(found.graph, found.graph.inputs, {}, [], 0, found.sizes, spec, {})
+            module = recorded_module(recorded, [node.name for node in found.graph.inputs])
         else:
-            module = module_of(whole)
+            module = module_of(found.graph)
         output = module.graph.output_node()
         made = iter(output.args[0])
-        output.args = (tuple(next(made) if isinstance(r, Tensor) else r for r in results),)
+        output.args = (tuple(next(made) if isinstance(r, house.Node) else r for r in found.results),)
         module.recompile()
         return module
 

@@ -1,12 +1,14 @@
-"""ONNX: not written here."""
-from ..compat.absent import absent
+"""Programs as ONNX files: ``export``; PyTorch's ``torch.onnx``.  The extra ``rushlight[onnx]`` brings its packages."""
+from __future__ import annotations
 
-globals().update(absent("torch.onnx", "programs are not written as ONNX files: save the state_dict, or use torch.export", "export dynamo_export ONNXProgram register_custom_op_symbolic "
-                        "OnnxExporterError"))
+from . import errors
+from .errors import OnnxExporterError
+from .exporting import export
+from .program import ONNXProgram
+
+__all__ = ["export", "errors", "ONNXProgram", "OnnxExporterError", "is_in_onnx_export"]
 
 
 def is_in_onnx_export() -> bool:
+    """False: modules are captured as they run, so that none has to ask."""
     return False
-
-
-is_onnxrt_backend_supported = is_in_onnx_export

@@ -1,0 +1,219 @@
+"""``export``: a module's program in primitives, and each primitive in operators of ONNX."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+
+import numpy as np
+
+from .. import __version__
+from ..core.dtypes import bfloat16, int16
+from ..core.expr import Expr
+from ..core.native import Tensor
+from ..core.pytree import tree_flatten
+from ..export import Dim, ExportedProgram
+from ..export import export as export_program
+from ..export.graph_signature import InputKind
+from ..graph.graph import Store
+from .errors import OnnxExporterError
+from .program import ONNXProgram
+from .rules import RULES
+from .writer import Writer, element_type, library
+
+OPSET, LEAST_OPSET = 20, 18  # reductions take their axes as inputs from 18 on
+IR_VERSION = 10
+IDLE = {
+    "verbose": None,
+    "report": False,
+    "optimize": True,
+    "profile": False,
+    "dump_exported_program": False,
+    "artifacts_dir": ".",
+    "do_constant_folding": True,
+    "custom_opsets": None,
+    "export_modules_as_functions": False,
+    "autograd_inlining": True,
+    "training": 0,
+    "operator_export_type": 0,
+}  # options that say how PyTorch exports
+
+
+def export(
+    model,
+    args=(),
+    f=None,
+    *,
+    kwargs=None,
+    input_names=None,
+    output_names=None,
+    opset_version=None,
+    dynamo=True,
+    external_data=True,
+    dynamic_shapes=None,
+    custom_translation_table=None,
+    verify=False,
+    export_params=True,
+    keep_initializers_as_inputs=False,
+    dynamic_axes=None,
+    **idle,
+) -> ONNXProgram:
+    """A module, or an exported program, as ONNX; written to the path ``f`` where one is given.
+
+    ``args``, ``kwargs``: example arguments, as for ``torch.export.export``; ``dynamic_shapes`` as there, or
+    ``dynamic_axes``: ``{input name: {dimension: name of its size}}``.  ``verify`` runs the program in onnxruntime and compares.
+    OnnxExporterError for what ONNX has no operators for, and where the package ``onnx`` is missing (the extra
+    ``rushlight[onnx]``).
+
+    >>> import rushlight as torch
+    >>> program = torch.onnx.export(torch.nn.Linear(3, 2), (torch.ones(4, 3),))  # doctest: +SKIP
+    >>> program.model_proto.graph.output[0].name  # doctest: +SKIP
+    'output_0'
+    """
+    for name, value in idle.items():
+        if name not in IDLE:
+            raise TypeError(f"export() got an unexpected keyword argument {name!r}")
+        if value != IDLE[name]:
+            warnings.warn(f"torch.onnx.export: {name}={value!r} has no effect here", stacklevel=2)
+    if custom_translation_table:
+        raise NotImplementedError(
+            "custom_translation_table: operators are written as their primitives here, " "which no table replaces"
+        )
+    if opset_version is not None and opset_version < LEAST_OPSET:
+        raise ValueError(f"opset_version is {opset_version}; {LEAST_OPSET} is the least that is written")
+    args = args if isinstance(args, tuple) else (args,)
+    program = exported(model, args, kwargs, input_names, dynamic_shapes, dynamic_axes)
+    made = Writing(program, input_names, output_names, opset_version or OPSET).write(external_data)
+    if verify:
+        check(made, program)
+    if f is not None:
+        made.save(f, include_initializers=export_params, keep_initializers_as_inputs=keep_initializers_as_inputs)
+    return made
+
+
+def exported(model, args, kwargs, input_names, dynamic_shapes, dynamic_axes) -> ExportedProgram:
+    """The program to write, of what ``export`` is given."""
+    if isinstance(model, ExportedProgram):
+        return model
+    if args and isinstance(args[-1], dict) and kwargs is None and takes_fewer(model, args):
+        args, kwargs = args[:-1], args[-1]
+    if dynamic_axes and dynamic_shapes is None:
+        dynamic_shapes = shapes_of_axes(model, args, kwargs or {}, input_names, dynamic_axes)
+    return export_program(model, args, kwargs, dynamic_shapes=dynamic_shapes)
+
+
+def takes_fewer(model, args) -> bool:
+    """Whether the last of these arguments, a dict, stands for keyword arguments, as it once did."""
+    try:
+        inspect.signature(model.forward).bind(*args)
+    except TypeError:
+        return True
+    return False
+
+
+def shapes_of_axes(model, args, kwargs, input_names, axes):
+    """``dynamic_axes`` as ``dynamic_shapes``: sizes of one name are one."""
+    parameters = list(inspect.signature(model.forward).parameters)
+    given = dict(zip(input_names or [], parameters))
+    dims: dict = {}
+    named = {}
+    for name, entry in axes.items():
+        target = given.get(name, name)
+        if target not in parameters:
+            continue  # the axes of an output follow
+        entry = entry if isinstance(entry, dict) else {k: f"{name}_dim_{k}" for k in entry}
+        named[target] = {k: dims.setdefault(label, Dim(label.replace(".", "_"))) for k, label in entry.items()}
+    present = parameters[: len(args)] + list(kwargs)
+    return {name: named.get(name) for name in present}
+
+
+class Writing:
+    """One export: the program's primitives, in order, through a Writer."""
+
+    def __init__(self, program, input_names, output_names, opset):
+        self.program, self.opset = program, opset
+        self.input_names, self.output_names = list(input_names or []), list(output_names or [])
+        self.writer = Writer(RULES)
+
+    def enter(self, given, graph) -> list:
+        """Names the graph's inputs, and returns those of the file: state and constants are its initializers."""
+        w, arguments, nodes, names = self.writer, [], iter(graph.inputs), iter(self.input_names)
+        for spec, (value, _) in zip(self.program.graph_signature.input_specs, given):
+            if not isinstance(value, Tensor):
+                continue
+            node = next(nodes)
+            if spec.kind is InputKind.USER_INPUT:
+                w.names[node] = next(names, None) or spec.arg.name
+                arguments.append(node)
+            else:
+                w.names[node] = w.initializer(spec.target, array_of(value), value.dtype)
+        return arguments
+
+    def write(self, outside) -> ONNXProgram:
+        onnx, w, given = library(), self.writer, self.program.given()
+        found = self.program.traced(given)
+        if any(isinstance(o, Store) for o in found.graph.outputs):
+            raise OnnxExporterError(
+                "a program that writes into its inputs or buffers is not written as ONNX: call eval() before the export"
+            )
+        arguments = self.enter(given, found.graph)
+        for symbol, (node, dim) in found.sizes.items():
+            w.sizes[symbol.arg[0]] = w.emit("Shape", w.names[node], start=dim, end=dim + 1)
+        for node in found.graph.nodes:
+            w.write(node)
+        outputs = []
+        for k, node in enumerate(found.graph.result_nodes()):
+            name = self.output_names[k] if k < len(self.output_names) else f"output_{k}"
+            w.nodes.append(onnx.helper.make_node("Identity", [w.names[node]], [name]))
+            outputs.append(described(name, node.meta, found.names))
+        inputs = [described(w.names[n], n.meta, found.names) for n in arguments]
+        made = onnx.helper.make_graph(w.nodes, "main", inputs, outputs, w.initializers)
+        model = onnx.helper.make_model(
+            made,
+            opset_imports=[onnx.helper.make_opsetid("", self.opset)],
+            producer_name="rushlight",
+            producer_version=__version__,
+            ir_version=IR_VERSION,
+        )
+        return ONNXProgram(pruned(model), self.program, outside)
+
+
+def described(name, meta, labels):
+    """A value's type: its dtype, and its shape with a label where a size varies."""
+    shape = [labels.get(n) or str(n) if isinstance(n, Expr) else n for n in meta.shape]
+    return library().helper.make_tensor_value_info(name, element_type(meta.dtype), shape)
+
+
+def array_of(value) -> np.ndarray:
+    """A tensor's elements as they are stored: of bfloat16 the bits."""
+    value = value.detach().contiguous()
+    return (value.view(int16) if value.dtype is bfloat16 else value).numpy()
+
+
+def pruned(model):
+    """The model without what no output needs."""
+    graph, wanted, kept = model.graph, {o.name for o in model.graph.output}, []
+    for node in reversed(graph.node):
+        if wanted.intersection(node.output):
+            wanted.update(node.input)
+            kept.append(node)
+    kept.reverse()
+    del graph.node[:]
+    graph.node.extend(kept)
+    weights = [t for t in graph.initializer if t.name in wanted]
+    del graph.initializer[:]
+    graph.initializer.extend(weights)
+    return model
+
+
+def check(made, program):
+    """OnnxExporterError where onnxruntime computes something else than the program from its example inputs."""
+    from ..testing import assert_close
+
+    args, kwargs = program.example_inputs
+    wanted = tree_flatten(program.module()(*args, **kwargs))[0]
+    for found, value in zip(made(*args, **kwargs), wanted):
+        try:
+            assert_close(found, value.detach(), rtol=1e-3, atol=1e-4)
+        except AssertionError as error:
+            raise OnnxExporterError(f"onnxruntime computes something else: {error}") from error

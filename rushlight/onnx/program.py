@@ -1,0 +1,77 @@
+"""ONNXProgram: a model written as ONNX, and what it was made of."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from ..core.native import Tensor
+from ..core.pytree import tree_flatten
+from .writer import library
+
+MOST_INSIDE = (1 << 31) - (1 << 20)  # bytes that one protobuf file may hold
+
+
+class ONNXProgram:
+    """``model_proto``, the file's content; ``exported_program``; ``save(path)``; called, it runs in onnxruntime.
+
+    ``outside``: whether ``save`` puts the weights into a file beside it unless told otherwise.
+    """
+
+    def __init__(self, model_proto, exported_program, outside=False):
+        self.model_proto, self.exported_program, self.outside = model_proto, exported_program, outside
+        self._session = None
+
+    def __call__(self, *args, **kwargs) -> tuple:
+        """The results as tensors, flat.  OnnxExporterError where onnxruntime is not installed."""
+        from ..core.exchange import from_numpy
+
+        if self._session is None:
+            self.initialize_inference_session()
+        leaves = [x for x in tree_flatten((args, kwargs))[0] if isinstance(x, Tensor)]
+        wanted = self._session.get_inputs()
+        if len(leaves) != len(wanted):
+            raise ValueError(
+                f"the program takes {len(wanted)} tensors, {', '.join(i.name for i in wanted)}; {len(leaves)} are given"
+            )
+        feeds = {i.name: np.ascontiguousarray(x.detach().numpy()) for i, x in zip(wanted, leaves)}
+        return tuple(from_numpy(np.array(r)) for r in self._session.run(None, feeds))
+
+    def initialize_inference_session(self, initializer=None):
+        """Makes the session that calls run in; ``initializer``: the file's bytes -> an ``onnxruntime.InferenceSession``."""
+        if initializer is None:
+            initializer = library("onnxruntime").InferenceSession
+        self._session = initializer(self.model_proto.SerializeToString())
+
+    def release(self):
+        """Lets the session and its memory go."""
+        self._session = None
+
+    def save(self, destination, *, include_initializers=True, keep_initializers_as_inputs=False, external_data=None):
+        """Writes the file.  ``external_data``: weights go to ``<destination>.data`` beside it (they must beyond 2 GB);
+        ``include_initializers=False`` leaves them out: they are inputs then."""
+        onnx = library()
+        model = onnx.ModelProto()
+        model.CopyFrom(self.model_proto)
+        if keep_initializers_as_inputs or not include_initializers:
+            model.graph.input.extend(
+                onnx.helper.make_tensor_value_info(t.name, t.data_type, list(t.dims)) for t in model.graph.initializer
+            )
+        if not include_initializers:
+            del model.graph.initializer[:]
+        path = os.fspath(destination)
+        outside = self.outside if external_data is None else external_data
+        if outside or model.ByteSize() > MOST_INSIDE:
+            name = os.path.basename(path) + ".data"
+            beside = os.path.join(os.path.dirname(path), name)
+            if os.path.exists(beside):  # weights are appended to a file that is there
+                os.unlink(beside)
+            onnx.save_model(model, path, save_as_external_data=True, location=name)
+        else:
+            onnx.save_model(model, path)
+
+    def __repr__(self):
+        graph = self.model_proto.graph
+        inputs, outputs = (", ".join(v.name for v in values) for values in (graph.input, graph.output))
+        return f"ONNXProgram({len(graph.node)} nodes, {inputs} -> {outputs})"
