@@ -316,7 +316,10 @@ def save_cache_artifacts():
 
 
 def load_cache_artifacts(serialized_artifacts):
-    """Puts what ``save_cache_artifacts`` gave into this machine's cache; a CacheInfo.  ValueError for other bytes."""
+    """Puts what ``save_cache_artifacts`` gave into this machine's cache; a CacheInfo.  ValueError for other bytes.
+
+    The artifacts hold machine code, which is run as if this machine had compiled it: load only those from where you trust.
+    """
     from .core import cache
     return CacheInfo(cache.unpack(serialized_artifacts))
 

@@ -1,43 +1,68 @@
-"""The disk cache: compiled objects and what was measured or asked once, one checked file an entry.
+"""The disk cache: compiled objects and what was measured or asked once, one signed file an entry.
 
-It lives in `~/.cache/rushlight`, or where `RUSHLIGHT_CACHE` says; `RUSHLIGHT_CACHE=0` disables it. Every entry is best
-effort: one that is missing, damaged or unreadable is rebuilt, and a directory that cannot be written costs only time.
+It lives in ``~/.cache/rushlight``, or where ``RUSHLIGHT_CACHE`` says; ``RUSHLIGHT_CACHE=0`` disables it.  A relative path starts from the
+folder in which the process first used the cache.  Without a home folder that can be written, it is a private one among the temporary
+files.  Entries are machine code that this process will run, so the folder has to be this user's alone, and each entry is signed
+(``folder.py``).  All is best effort: an entry that is missing, damaged or not ours is rebuilt, and a folder that is refused or cannot be
+written costs only time.
 """
 
+import functools
 import hashlib
 import logging
 import os
 import re
 import struct
-import tempfile
-import zlib
 
 from .. import __version__
+from . import folder as folders
 from .settings import settings
 
 logger = logging.getLogger("rushlight.cache")
 
-_MAGIC = b"RLC1"
 MOST_ENTRIES, MOST_BYTES = 25_600, 1 << 30  # of a kind: a write removes the oldest beyond
-_HEADER = struct.Struct("<4sIQ")  # magic, crc32 of the payload, its length
 _CARRIED = struct.Struct("<IQ")  # lengths of a name and an entry
+_ARTIFACTS = b"RLA2"
 _NAME = re.compile("[a-z]+/[0-9a-f]{2}/[0-9a-f]+")
 
 
-def directory():
-    """The cache's folder as a string, or None when it is disabled."""
+@functools.cache
+def _opened(setting, base, home, user):
+    """The Folder that the environment asks for, or None, with a word on why; ``user`` is one of what decides."""
+    try:
+        if setting:
+            return folders.Folder(os.path.abspath(setting))
+        base = base if os.path.isabs(base) else os.path.join(os.path.expanduser("~"), ".cache")
+        try:
+            if os.path.isabs(base):
+                return folders.Folder(os.path.join(base, "rushlight"))
+        except folders.Refused:
+            raise
+        except OSError as error:
+            logger.info("no cache in %s: %s", base, error)
+        import tempfile  # seldom needed
+        return folders.Folder(os.path.join(tempfile.gettempdir(), f"rushlight-{user}"))
+    except OSError as error:
+        logger.warning("working without a disk cache: %s. Choose another folder by RUSHLIGHT_CACHE, or correct its owner and permissions (chmod 700).", error)
+        return None
+
+
+def _folder():
     setting = settings.cache
     if setting == "0":
         return None
-    if setting:
-        return setting
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(base, "rushlight")
+    return _opened(setting, os.environ.get("XDG_CACHE_HOME", ""), os.environ.get("HOME"), folders.user())
 
 
-def _path(folder, kind, key):
+def directory():
+    """The cache's folder as a string, or None when it is disabled or refused."""
+    folder = _folder()
+    return folder and folder.path
+
+
+def _name(kind, key):
     digest = hashlib.sha256(f"{__version__}\0{key}".encode()).hexdigest()
-    return os.path.join(folder, kind, digest[:2], digest[2:34])
+    return f"{kind}/{digest[:2]}/{digest[2:34]}"
 
 
 def stamp(folder):
@@ -62,31 +87,21 @@ def get(kind, key):
         >>> get("object", "a key nobody stored") is None
         True
     """
-    folder = directory()
-    if folder is None:
-        return None
-    path = _path(folder, kind, key)
+    folder = _folder()
+    return folder and _read(folder, _name(kind, key))
+
+
+def _read(folder, name):
+    """An entry's bytes, or None, with a word on one that is not ours."""
     try:
-        with open(path, "rb") as file:
-            entry = file.read()
+        payload = folder.get(name)
+    except folders.Refused as refusal:
+        logger.warning("dropping a damaged cache entry: %s", refusal)
+        return None
     except OSError:
         return None
-    payload = _payload(entry)
-    if payload is None:
-        logger.warning("dropping a damaged cache entry: %s", path)
-    else:
-        touched.add((kind, os.path.relpath(path, os.path.join(folder, kind))))
+    touched.add(tuple(name.split("/", 1)))
     return payload
-
-
-def _payload(entry):
-    """What an entry holds; None where it is damaged."""
-    payload = entry[_HEADER.size:]
-    if len(entry) >= _HEADER.size:
-        magic, checksum, length = _HEADER.unpack_from(entry)
-        if magic == _MAGIC and length == len(payload) and checksum == zlib.crc32(payload):
-            return payload
-    return None
 
 
 def put(kind, key, payload):
@@ -94,33 +109,22 @@ def put(kind, key, payload):
 
     Returns whether it was stored: a disabled cache or an unwritable folder is no error.
     """
-    folder = directory()
-    if folder is None:
-        return False
-    path = _path(folder, kind, key)
-    stored = _write(path, _HEADER.pack(_MAGIC, zlib.crc32(payload), len(payload)) + payload)
-    if stored:
-        touched.add((kind, os.path.relpath(path, os.path.join(folder, kind))))
-    return stored
+    folder = _folder()
+    return folder is not None and _write(folder, _name(kind, key), payload)
 
 
-def _write(path, entry):
-    """Makes a file appear whole."""
-    temporary = None
+def _write(folder, name, payload):
+    """Makes an entry appear whole."""
     try:
-        # 0700: entries hold code that this user's processes will run
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
-        with os.fdopen(handle, "wb") as file:
-            file.write(entry)
-        os.replace(temporary, path)
-        _trim(os.path.dirname(path))
-        return True
+        if not folder.current():  # it was removed while this process ran
+            folder.open()
+        folder.put(name, payload)
+        _trim(os.path.join(folder.path, os.path.dirname(name)))
     except OSError as error:
         logger.info("not caching on disk: %s", error)
-        if temporary is not None and os.path.exists(temporary):
-            os.unlink(temporary)
         return False
+    touched.add(tuple(name.split("/", 1)))
+    return True
 
 
 def _trim(folder):
@@ -140,33 +144,43 @@ def _trim(folder):
 
 # --- carrying entries to another machine -------------------------------------------------------------------------------------------
 def carried() -> bytes:
-    """Every entry that this process read or wrote, as bytes for ``unpack``; entries that are gone are left out."""
-    folder, found = directory(), {}
-    for kind, name in sorted(touched):
+    """Every entry that this process read or wrote, as bytes for ``unpack``; entries that are gone are left out.  They are not signed:
+    who loads them says that they are trusted."""
+    folder, found = _folder(), []
+    for name in sorted(map("/".join, touched)):
         try:
-            with open(os.path.join(folder, kind, name), "rb") as file:
-                found[kind, name] = file.read()
+            payload = folder.get(name)
         except OSError:
-            logger.info("an entry is gone, and not carried: %s/%s", kind, name)
-    return b"".join(_CARRIED.pack(len(path), len(entry)) + path + entry for path, entry in ((f"{kind}/{name}".encode(), e) for (kind, name), e in found.items()))
+            logger.info("an entry is gone, and not carried: %s", name)
+        else:
+            found.append(_CARRIED.pack(len(name), len(payload)) + name.encode() + payload)
+    whole = b"".join(found)
+    return whole and _ARTIFACTS + hashlib.sha256(whole).digest() + whole
 
 
 def unpack(data: bytes) -> list:
-    """Stores what ``carried`` gave, and returns the names; entries that are there already stay.
+    """Stores what ``carried`` gave, signed as ours from now on, and returns the names; entries that are there already stay.
 
-    ValueError for bytes that are something else.  Entries made under another version or on another processor are stored and never found.
+    They hold machine code that later calls run: unpack only what comes from where you trust.  ValueError, before anything is stored, for
+    bytes that are something else.  Entries made under another version or on another processor are stored and never found.
     """
-    folder, names, at = directory(), [], 0
+    folder, entries = _folder(), list(_entries(data))
+    for name, payload in entries:
+        if folder is not None and _read(folder, name) is None:
+            _write(folder, name, payload)
+    return [name for name, _ in entries]
+
+
+def _entries(data):
+    start = len(_ARTIFACTS) + 32
+    if data and (data[:4] != _ARTIFACTS or hashlib.sha256(data[start:]).digest() != data[4:start]):
+        raise ValueError("these are not cache artifacts, or they are damaged")
+    at = start
     while at < len(data):
-        if at + _CARRIED.size > len(data):
-            raise ValueError("these are not cache artifacts: the bytes end in the middle of an entry")
-        name_length, length = _CARRIED.unpack_from(data, at)
+        name_length, length = _CARRIED.unpack_from(data, at) if at + _CARRIED.size <= len(data) else (0, 0)
         at += _CARRIED.size
-        name, entry = data[at:at + name_length].decode(errors="replace"), data[at + name_length:at + name_length + length]
+        name, payload = data[at:at + name_length].decode(errors="replace"), data[at + name_length:at + name_length + length]
         at += name_length + length
-        if _NAME.fullmatch(name) is None or len(entry) != length or _payload(entry) is None:
-            raise ValueError("these are not cache artifacts: an entry is damaged")
-        if folder is not None and not os.path.exists(os.path.join(folder, name)):
-            _write(os.path.join(folder, name), entry)
-        names.append(name)
-    return names
+        if _NAME.fullmatch(name) is None or len(payload) != length:
+            raise ValueError("these are not cache artifacts: the bytes end in the middle of an entry")
+        yield name, payload

@@ -1,52 +1,181 @@
-"""Every stage of each compilation as files: a folder for each plan, a file for each log."""
-from __future__ import annotations
+"""A folder of this user alone, of which every file is signed: what anybody else may have written is never read.
 
-import atexit
+A folder that another user owns, or that its group or others may write to, is refused, and so is such a file in it.  Files begin with an
+HMAC-SHA256 over their name and content, keyed by ``secret``, a file of the folder that only this user may read.  A symbolic link to the
+folder is followed once, when it is opened, and what it leads to has to pass; links in place of files are refused.
+"""
+import errno
+import hmac
 import logging
 import os
-import re
+import stat
+import time
 
-from .log import LOGS, logger
+logger = logging.getLogger("rushlight.cache")
 
-ENDINGS = {"graph": "py", "aot": "py", "output": "py", "asm": "s"}
+SECRET = "secret"
+LENGTH = 32  # of the secret, and of what signs a file
+PATIENCE = 1.0  # seconds in which another process may finish writing a secret where files cannot be linked
+_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
-class Folder(logging.Handler):
-    """Collects what is logged until a plan is complete (the log ``plans`` says so), and writes it to ``root/0007_operator/graph.py``."""
+class Refused(OSError):
+    """A folder or file that is not this user's alone."""
 
-    def __init__(self, root: str):
-        super().__init__()
-        self.root, self.count, self.texts = os.path.abspath(root), 0, {}
 
-    def install(self):
-        """Switches every log on, into this folder (what goes to standard error stays as it is)."""
-        os.makedirs(self.root, exist_ok=True)
-        for name in LOGS:
-            target = logger(name)
-            target.addHandler(self)
-            target.setLevel(logging.DEBUG)
-            target.propagate = False
-        atexit.register(self.flush_to, "unfinished")
+def user() -> int:
+    """The number of the user this process acts for; 0 where the system has none."""
+    return os.geteuid() if hasattr(os, "geteuid") else 0
 
-    def emit(self, record):
-        name = record.name.rpartition(".")[2]
-        self.texts.setdefault(name, []).append(self.format(record))
-        if name == "plans":
-            self.flush_to(record.getMessage().partition(":")[0])
 
-    def flush_to(self, operator: str):
-        """Writes what was collected."""
-        if not self.texts:
-            return
-        folder = os.path.join(self.root, f"{self.count:04d}_{re.sub(r'[^0-9A-Za-z_.]+', '_', operator)}")
-        os.makedirs(folder, exist_ok=True)
-        for name, texts in self.texts.items():
-            with open(os.path.join(folder, f"{name}.{ENDINGS.get(name, 'txt')}"), "w") as file:
-                file.write("\n\n".join(map(self.as_file, [name] * len(texts), texts)) + "\n")
-        self.texts = {}
-        self.count += 1
+def check(path, status, forbidden=0o022):
+    """Refused for what another user owns, or what has one of the ``forbidden`` permissions."""
+    if not hasattr(os, "geteuid"):
+        return
+    if status.st_uid != user():
+        raise Refused(errno.EPERM, f"user {status.st_uid} owns it, not {user()}", path)
+    if status.st_mode & forbidden:
+        raise Refused(errno.EPERM, f"its permissions {stat.S_IMODE(status.st_mode):o} let others {'write to' if forbidden == 0o022 else 'use'} it", path)
 
+
+def make(path):
+    """Makes a folder and those it lies in, as far as they are missing, each for this user alone whatever the umask."""
+    missing = []
+    while not os.path.isdir(path) and path != os.path.dirname(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for path in reversed(missing):
+        try:
+            os.mkdir(path, 0o700)
+        except FileExistsError:
+            continue
+        os.chmod(path, 0o700)
+
+
+def read(path, forbidden=0o022) -> bytes:
+    """A file's bytes.  Refused for a link, for anything but a file, and for what ``check`` refuses."""
+    try:
+        handle = os.open(path, _READ)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK):
+            raise Refused(errno.EPERM, "it is a symbolic link", path) from None
+        raise
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise Refused(errno.EPERM, "it is no file", path)
+        check(path, status, forbidden)
+        return os.read(handle, status.st_size)
+    finally:
+        os.close(handle)
+
+
+def create(path, *parts):
+    """Writes a new file that only this user may read."""
+    handle = os.open(path, _CREATE, 0o600)
+    try:
+        if hasattr(os, "fchmod"):
+            os.fchmod(handle, 0o600)  # the umask may have taken more
+        with os.fdopen(handle, "wb") as file:
+            file.writelines(parts)
+    except BaseException:
+        os.unlink(path)
+        raise
+
+
+class Folder:
+    """The folder at a path, made where it is missing.  OSError where that is impossible; Refused for one of somebody else."""
+
+    def __init__(self, path):
+        self.path = os.path.realpath(path)
+        self.open()
+
+    def open(self):
+        """Makes what is missing of the folder and its secret."""
+        make(self.path)
+        check(self.path, os.stat(self.path))
+        self.secret = self.agreed()
+
+    # --- the secret ------------------------------------------------------------------------------------------------------------
+    def agreed(self) -> bytes:
+        """The secret that all processes of this user have, made by the first of them."""
+        path = os.path.join(self.path, SECRET)
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                found = read(path, 0o077)
+                if len(found) == LENGTH:
+                    self.place = os.stat(path).st_ino
+                    return found
+                if time.monotonic() < end:  # its writer is at it
+                    time.sleep(0.01)
+                    continue
+                reason = f"{len(found)} bytes instead of {LENGTH}"
+            except FileNotFoundError:
+                self.offer(path)
+                continue
+            except Refused as refusal:
+                reason = refusal.strerror
+            logger.warning("%s is replaced, and what it signed is made again: %s", path, reason)
+            self.offer(path, replace=True)
+            end = time.monotonic() + PATIENCE
+
+    def offer(self, path, replace=False):
+        """Puts a new secret there; without ``replace`` one that another process put there first stays."""
+        temporary = self.temporary(self.path)
+        create(temporary, os.urandom(LENGTH))
+        try:
+            if replace:
+                return os.replace(temporary, path)
+            try:
+                os.link(temporary, path)
+            except FileExistsError:
+                pass
+            except (OSError, AttributeError, NotImplementedError):  # a file system without links
+                try:
+                    create(path, os.urandom(LENGTH))
+                except FileExistsError:
+                    pass
+        finally:
+            if os.path.lexists(temporary):
+                os.unlink(temporary)
+
+    def current(self) -> bool:
+        """Whether the folder and its secret are there still."""
+        try:
+            return os.stat(os.path.join(self.path, SECRET)).st_ino == self.place
+        except OSError:
+            return False
+
+    # --- files -----------------------------------------------------------------------------------------------------------------
     @staticmethod
-    def as_file(name: str, text: str) -> str:
-        """A record as a piece of its file: the first line of a program's record names it."""
-        return f"# {text}" if ENDINGS.get(name) == "py" else text
+    def temporary(folder) -> str:
+        return os.path.join(folder, f"tmp{os.urandom(8).hex()}")
+
+    def signature(self, name, content) -> bytes:
+        """What proves that a process of this user wrote this content under this name."""
+        found = hmac.new(self.secret, name.encode() + b"\0", "sha256")
+        found.update(content)
+        return found.digest()
+
+    def get(self, name) -> bytes:
+        """The content of a file, by its path within the folder.  OSError where there is none, Refused for one that we did not write."""
+        path = os.path.join(self.path, name)
+        whole = read(path)
+        content = memoryview(whole)[LENGTH:]
+        if not hmac.compare_digest(whole[:LENGTH], self.signature(name, content)):
+            raise Refused(errno.EBADMSG, "it is damaged, or was not written under this folder's secret", path)
+        return bytes(content)
+
+    def put(self, name, content):
+        """Writes a file; others see all of it or nothing.  OSError where that is impossible."""
+        path = os.path.join(self.path, name)
+        make(os.path.dirname(path))
+        temporary = self.temporary(os.path.dirname(path))
+        create(temporary, self.signature(name, content), content)
+        try:
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise

@@ -83,7 +83,7 @@ class Settings:
     native = Setting("RUSHLIGHT_NATIVE", True, switch, "Whether the hot path is compiled; read once, at import.")
     kernels = Setting("RUSHLIGHT_KERNELS", True, switch, "Whether operators run by generated kernels; if not, all but contractions run by their NumPy meaning.")
     cpu = Setting("RUSHLIGHT_CPU", "native", one_of("generic", "avx2", "avx512", "native"), "Instructions that generated code may use; read once.")
-    cache = Setting("RUSHLIGHT_CACHE", None, str, "Folder of the disk cache (default: ~/.cache/rushlight); 0 disables it.")
+    cache = Setting("RUSHLIGHT_CACHE", None, str, "Folder of the disk cache, which has to be this user's alone (default: ~/.cache/rushlight); 0 disables it.")
     store = Setting("RUSHLIGHT_STORE", True, switch, "Whether the disk cache holds plans too: what was traced, differentiated and assembled, beside machine code.")
     regions = Setting("RUSHLIGHT_REGIONS", True, switch, "Whether programs that repeat a stretch, as models do their layers, are planned by one with few of them.")
     threads = Setting("RUSHLIGHT_NUM_THREADS", None, count, "Threads that kernels run on (default: OMP_NUM_THREADS, else the physical cores).")

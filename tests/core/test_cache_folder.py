@@ -1,0 +1,189 @@
+"""What lies in the disk cache is run, so it comes from this user alone: owners, permissions, links, damage, and entries of others."""
+import os
+import stat
+import threading
+
+import pytest
+
+from rushlight.core import cache, folder as folders
+from rushlight.core.folder import Folder, Refused
+
+KEY = "object", "a key"
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    path = tmp_path / "cache"
+    monkeypatch.setenv("RUSHLIGHT_CACHE", str(path))
+    return path
+
+
+def entries(place):
+    return [path for path in place.rglob("*") if path.is_file() and path.name != folders.SECRET]
+
+
+def anew():
+    """As another process finds it."""
+    cache._opened.cache_clear()
+
+
+@pytest.mark.parametrize("umask", [0, 0o002, 0o022, 0o277, 0o777])
+def test_all_is_private_whatever_the_umask(place, umask):
+    before = os.umask(umask)
+    try:
+        assert cache.put(*KEY, b"value") and cache.get(*KEY) == b"value"
+    finally:
+        os.umask(before)
+    for path in [place, *place.rglob("*")]:
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o702, 0o777])
+def test_a_folder_that_others_may_write_is_refused_with_one_word(place, mode, caplog):
+    place.mkdir()
+    place.chmod(mode)
+    for _ in range(3):
+        assert not cache.put(*KEY, b"value") and cache.get(*KEY) is None and cache.directory() is None
+    assert len(caplog.records) == 1 and "let others write to it" in caplog.text and entries(place) == []
+
+
+def test_a_folder_of_another_user_is_refused(place, monkeypatch, caplog):
+    place.mkdir()
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    assert cache.directory() is None and "owns it" in caplog.text
+
+
+def test_an_entry_that_others_may_write_or_own_is_refused(place, monkeypatch, caplog):
+    cache.put(*KEY, b"value")
+    path, = entries(place)
+    path.chmod(0o620)
+    assert cache.get(*KEY) is None and "dropping" in caplog.text
+    path.chmod(0o600)
+    assert cache.get(*KEY) == b"value"
+    folder = Folder(str(place))
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(Refused):
+        folder.get(str(path.relative_to(place)))
+
+
+def test_a_link_is_followed_to_the_folder_and_never_to_an_entry(tmp_path, monkeypatch, caplog):
+    (tmp_path / "link").symlink_to(tmp_path / "cache")
+    (tmp_path / "cache").mkdir(0o700)
+    monkeypatch.setenv("RUSHLIGHT_CACHE", str(tmp_path / "link"))
+    assert cache.put(*KEY, b"value") and cache.directory() == str(tmp_path / "cache")
+    path, = entries(tmp_path / "cache")
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    assert cache.get(*KEY) is None and "symbolic link" in caplog.text
+    (tmp_path / "cache").chmod(0o777)
+    anew()
+    assert cache.directory() is None
+
+
+def test_a_pipe_in_place_of_an_entry_is_refused(place):
+    cache.put(*KEY, b"value")
+    path, = entries(place)
+    path.unlink()
+    os.mkfifo(path, 0o600)
+    assert cache.get(*KEY) is None
+    assert cache.put(*KEY, b"again") and cache.get(*KEY) == b"again"
+
+
+def test_only_what_was_written_under_its_name_is_read(place):
+    """Entries of another folder, of another kind, of another key, and changed ones."""
+    cache.put("object", "one", b"first")
+    cache.put("object", "two", b"second")
+    cache.put("plan", "one", b"third")
+    paths, whole = entries(place), [path.read_bytes() for path in entries(place)]
+    for path in paths:
+        for other in whole:
+            path.write_bytes(other)
+            found = cache.get("object", "one"), cache.get("object", "two"), cache.get("plan", "one")
+            assert all(value in (None, right) for value, right in zip(found, (b"first", b"second", b"third")))
+        path.write_bytes(whole[paths.index(path)])
+    (place / folders.SECRET).write_bytes(bytes(range(32)))
+    anew()
+    assert cache.get("object", "one") is None  # signed under another secret
+
+
+@pytest.mark.parametrize("spoil", [lambda p: p.write_bytes(b"short"), lambda p: p.chmod(0o640), lambda p: p.unlink(), lambda p: (p.unlink(), p.symlink_to("/etc/hostname"))],
+                         ids=["short", "readable", "missing", "link"])
+def test_a_secret_that_is_none_is_replaced(place, spoil, monkeypatch):
+    monkeypatch.setattr(folders, "PATIENCE", 0.05)
+    cache.put(*KEY, b"value")
+    before = (place / folders.SECRET).read_bytes()
+    spoil(place / folders.SECRET)
+    anew()
+    assert cache.get(*KEY) is None and cache.put(*KEY, b"value") and cache.get(*KEY) == b"value"
+    path = place / folders.SECRET
+    assert path.read_bytes() != before and len(path.read_bytes()) == 32 and stat.S_IMODE(path.lstat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_all_agree_on_one_secret(place, links, monkeypatch):
+    if not links:
+        def refuse(*arguments):
+            raise PermissionError("no links here")
+        monkeypatch.setattr(os, "link", refuse)
+    for _ in range(20):
+        found, start = [], threading.Barrier(8)
+
+        def open_it():
+            start.wait()
+            found.append(Folder(str(place)).secret)
+
+        threads = [threading.Thread(target=open_it) for _ in range(8)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        assert len(found) == 8 and len(set(found)) == 1 and [path.name for path in place.iterdir()] == [folders.SECRET]
+        (place / folders.SECRET).unlink()
+
+
+def test_a_folder_that_is_removed_is_made_again(place):
+    import shutil
+    cache.put(*KEY, b"value")
+    shutil.rmtree(place)
+    assert cache.get(*KEY) is None and cache.put(*KEY, b"again")
+    anew()
+    assert cache.get(*KEY) == b"again"
+
+
+def test_a_relative_path_stays_where_it_was_first(tmp_path, monkeypatch):
+    monkeypatch.setenv("RUSHLIGHT_CACHE", "a relative folder")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    anew()
+    assert cache.directory() == str(tmp_path / "a relative folder")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert cache.directory() == str(tmp_path / "a relative folder")
+    anew()
+
+
+@pytest.mark.parametrize("home", [None, "/nonexistent", "/proc", "relative"])
+def test_without_a_home_the_folder_is_a_private_temporary_one(tmp_path, monkeypatch, home):
+    import tempfile
+    monkeypatch.delenv("RUSHLIGHT_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative, so ignored")
+    monkeypatch.setenv("HOME", home) if home else monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: home or path)  # as for a user without an entry among those of the system
+    make = folders.make
+    monkeypatch.setattr(folders, "make", lambda path: make(path) if path.startswith(str(tmp_path)) else make("/proc/none"))  # tests may run as root
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    anew()
+    assert cache.directory() == str(tmp_path / f"rushlight-{os.geteuid()}")
+    assert stat.S_IMODE(os.stat(cache.directory()).st_mode) == 0o700
+    anew()
+
+
+def test_what_is_carried_is_signed_where_it_is_unpacked(place, tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "touched", set())
+    cache.put("object", "one", b"first")
+    cache.put("plan", "two", b"")
+    data = cache.carried()
+    monkeypatch.setenv("RUSHLIGHT_CACHE", str(tmp_path / "other"))
+    for wrong in (data[:-1], data[:20], data + b"x", b"x" + data[1:], data[:60] + b"x" + data[61:]):
+        with pytest.raises(ValueError, match="not cache artifacts"):
+            cache.unpack(wrong)
+    assert entries(tmp_path / "other") == []
+    assert len(cache.unpack(data)) == 2 and cache.get("object", "one") == b"first" and cache.get("plan", "two") == b""
+    assert cache.unpack(b"") == []
