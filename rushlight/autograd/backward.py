@@ -5,18 +5,19 @@ from ..core.advice import warn
 from ..core.composed import Composed
 from ..core.errors import NoHistoryError, NotScalarError
 from ..core.native import Tensor, calls, engine, state
-from ..core.native.objects import ACCUMULATE
+from ..core.native.objects import ACCUMULATE, DERIVED
 from ..core.op import OPS
+from ..core.tensor import empty_of
 from . import hooks  # noqa: F401 - gives tensors their hooks
 from .mutation import mutate, refresh
 from .node import GradientEdge
-from .steps import accumulate, call_function, derive_recorded, freed, full_of, run_hooks, run_posthooks, stale
+from .steps import accumulate, add_to, call_function, derive_recorded, freed, full_of, run_hooks, run_posthooks, run_prehooks, stale, unreached
 
 
 def starting_gradient(tensor, gradient, create_graph):
     if gradient is None:
         if isinstance(tensor, GradientEdge):
-            raise RuntimeError("grad can be implicitly created only for scalar outputs: give a gradient for a GradientEdge")
+            return starting_gradient(stand_in(*tensor), None, create_graph)
         if tensor.numel() != 1:
             raise NotScalarError(f"grad can be implicitly created only for scalar outputs, not for one of shape {list(tensor.shape)}", "a single element, or weights",
                                  "call .sum() or .mean() first, or give backward() a gradient of that shape")
@@ -26,13 +27,20 @@ def starting_gradient(tensor, gradient, create_graph):
     if not isinstance(gradient, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
     if isinstance(tensor, GradientEdge):
-        return gradient
+        return starting_gradient(stand_in(*tensor), gradient, create_graph)
     if tuple(gradient.shape) != tuple(tensor.shape):
         raise RuntimeError(f"Mismatch in shape: grad_output[0] has a shape of {list(gradient.shape)} and output[0] has a shape of {list(tensor.shape)}.")
     if gradient.is_complex() != tensor.is_complex():
         raise RuntimeError(f"For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
                            f"grad_output has a dtype of {gradient.dtype} and output has a dtype of {tensor.dtype}.")
-    return gradient
+    return gradient if gradient.dtype is tensor.dtype else gradient.to(tensor.dtype)
+
+
+def stand_in(node, output_nr):
+    """A tensor like the result of a node, whose gradient is asked for by a GradientEdge."""
+    step = node.step
+    metas = (step.variable._meta,) if step.kind == ACCUMULATE else step.plan.outputs if step.kind == DERIVED else step.outputs
+    return empty_of(metas[output_nr])
 
 
 def edge_of(tensor):
@@ -43,7 +51,7 @@ def edge_of(tensor):
 
 
 def launch(tensors, gradients, retain, create, inputs, accumulate):
-    """One run of the engine; returns the gradients captured for ``inputs``."""
+    """One run of the engine; returns it, with the gradients captured for ``inputs``: all with ``accumulate`` off, else those of inputs that are no leaves."""
     roots = []
     for tensor, gradient in zip(tensors, gradients):
         step, slot = edge_of(tensor)
@@ -61,6 +69,11 @@ def launch(tensors, gradients, retain, create, inputs, accumulate):
                 raise RuntimeError("One of the differentiated Tensors does not require grad")
             run.captures.setdefault(step, []).append((slot, place))
         run.needed = reaching([r[0] for r in roots], set(run.captures))
+        if accumulate:
+            leaves = [step for step in run.captures if step.kind == ACCUMULATE]
+            run.needed.update(leaves)
+            for step in leaves:
+                del run.captures[step]
     first = list(dict.fromkeys(step for step, _, _ in roots))
     try:
         engine.begin(run, first)
@@ -96,11 +109,19 @@ def reaching(roots, targets) -> set:
 
 
 def as_tuple(value):
+    """One tensor (or GradientEdge), or any iterable of them, as a tuple."""
     if value is None:
         return None
-    if isinstance(value, GradientEdge):
-        return (value,)
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    return (value,) if isinstance(value, (Tensor, GradientEdge)) else tuple(value)
+
+
+def differentiable(inputs) -> tuple:
+    """What gradients are asked for, as a tuple.  RuntimeError for anything but tensors and GradientEdges."""
+    inputs = as_tuple(inputs)
+    for value in inputs:
+        if not isinstance(value, (Tensor, GradientEdge)):
+            raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(value).__name__}")
+    return inputs
 
 
 class Whole:
@@ -124,13 +145,13 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
             return
         launch(tensors, gradients, retain, create_graph, None, True)
         return
-    inputs = as_tuple(inputs)
+    inputs = differentiable(inputs)
     if not inputs:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
-    run = launch(tensors, gradients, retain, create_graph, inputs, False)
+    run = launch(tensors, gradients, retain, create_graph, inputs, True)
     for tensor, gradient in zip(inputs, run.captured):
         if gradient is not None:
-            accumulate(tensor, gradient, int(create_graph))
+            add_to(tensor, gradient, int(create_graph))
 
 
 def inmost(value):
@@ -141,7 +162,9 @@ def inmost(value):
 def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True, allow_unused=None,
          is_grads_batched=False, materialize_grads=False):
     """The gradients of ``outputs`` with respect to ``inputs``, as a tuple."""
-    outputs, inputs = as_tuple(outputs), as_tuple(inputs)
+    outputs, inputs = as_tuple(outputs), differentiable(inputs)
+    if not inputs:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     gradients = as_tuple(grad_outputs) or (None,) * len(outputs)
     if is_grads_batched:
         from ..func.batching import vmap
@@ -175,7 +198,8 @@ Tensor.backward = _tensor_backward
 
 def activate():
     """Connects the engine with its slow paths."""
-    state.accumulate, state.run_hooks, state.run_posthooks = accumulate, run_hooks, run_posthooks
+    state.accumulate, state.unreached = accumulate, unreached
+    state.run_hooks, state.run_prehooks, state.run_posthooks = run_hooks, run_prehooks, run_posthooks
     state.call_function, state.freed, state.stale = call_function, freed, stale
     state.derive_recorded, state.mutate, state.refresh = derive_recorded, mutate, refresh
     state.add, state.zeros = OPS["add"], lambda meta: full_of(meta, 0)

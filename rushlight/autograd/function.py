@@ -1,11 +1,14 @@
 """Functions with a gradient written by the user."""
 from __future__ import annotations
 
+from ..core.advice import deprecated
 from ..core.interpret import is_recording, recording, top
 from ..core.native import Step, Tensor, calls, state
 from ..core.native.objects import FUNCTION
 from ..core.tensor import alias, unsaveable
 from .mutation import refuse_leaves
+from .node import FunctionNode, Node, node_of
+from .steps import freed, full_of
 
 
 def version_of(value):
@@ -19,7 +22,15 @@ class Context:
     def __init__(self):
         self._saved, self._dirty, self._constant, self._materialize = (), (), (), True
         self._saved_for_forward = None
+        self._step = None  # a weak reference to the backward step
         self.needs_input_grad = ()
+
+    def __getattr__(self, name):
+        """What nodes of the graph have, once this is part of one: ``next_functions``, ``name()``, ``register_hook``, ``metadata``."""
+        step = self._step and self._step() if not name.startswith("__") and "_step" in self.__dict__ else None
+        if step is None or not hasattr(Node, name):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(node_of(step), name)
 
     def save_for_backward(self, *tensors):
         """Keeps tensors for the backward pass, where ``saved_tensors`` gives them back."""
@@ -47,14 +58,28 @@ class Context:
             self._saved = tuple(t if t is None else packed(t) for t in self._saved)
         self._versions = tuple(map(version_of, self._saved))
 
+    def kept(self) -> tuple:
+        """What was saved, packed where there are hooks.  RuntimeError where a backward pass has used it up."""
+        if self._saved is None:
+            freed(None)
+        return self._saved
+
+    to_save = property(lambda self: self._saved)
+    dirty_tensors = property(lambda self: self._dirty or None)
+    non_differentiable = property(lambda self: self._constant or None)
+
+    @property
+    def saved_variables(self):
+        """``saved_tensors`` by its old name."""
+        deprecated("saved_variables", "saved_tensors", DeprecationWarning)
+        return self.saved_tensors
+
     @property
     def saved_tensors(self):
         """What was saved; an error if it was modified in place since."""
-        if self._saved is None:
-            from .steps import freed
-            freed(None)
+        self.kept()
         for tensor, version in zip(self._saved, self._versions):
-            if version_of(tensor) != version:
+            if isinstance(tensor, Tensor) and version_of(tensor) != version:
                 raise RuntimeError(f"one of the variables needed for gradient computation has been modified by an inplace operation: "
                                    f"[{tensor.dtype} {list(tensor.shape)}] is at version {tensor._version}; expected version {version} instead.")
         return tuple(t if t is None or isinstance(t, Tensor) else t.unpacked() for t in self._saved)
@@ -180,7 +205,6 @@ class Function:
         backward = cls.rule()
 
         def function(*gradients):
-            from .steps import full_of
             if ctx._materialize:
                 gradients = [full_of(m, 0) if g is None and m is not None else g for g, m in zip(gradients, metas)]
             found = backward(ctx, *gradients)
@@ -188,12 +212,13 @@ class Function:
             cls.check_count(found, len(args))
             return tuple(cls.fitted(k, found[k], meta) for k, meta in zip(wanted, inputs))
 
-        function.release = ctx.release
-        step.function = function
+        function.release, function.unreached, function.context = ctx.release, True, ctx
+        step.function, ctx._step, ctx._forward_cls = function, state.weak(step), cls
         return (tuple(outputs) if isinstance(results, tuple) else outputs) if several else outputs[0]
 
 
 FunctionCtx = Context
+BackwardCFunction = FunctionNode
 
 
 def expands(shape, target) -> bool:

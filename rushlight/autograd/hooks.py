@@ -6,7 +6,7 @@ import weakref
 from ..core.native import calls
 from ..core.tensor import attach
 from .node import Handle
-from .steps import hooked
+from .steps import Retained, hooked
 
 
 @attach
@@ -17,16 +17,18 @@ def register_hook(self, hook):
     if self._step is None:
         self._hooks = {} if self._hooks is None else self._hooks
         return Handle(self._hooks, hook)
-    slot = self._output
-    step = calls.edge(self)
+    return on_step(self, hook)
+
+
+def on_step(tensor, hook, kind=lambda hook: hook):
+    """Hangs a hook of a tensor that is no leaf onto the step that made it."""
+    step, slot = calls.edge(tensor), tensor._output
     step.hooks = {} if step.hooks is None else step.hooks
 
-    def on_step(gradients):
-        if slot >= len(gradients) or gradients[slot] is None:
-            return None
+    def changed(gradients):
         return (*gradients[:slot], hooked(hook, gradients[slot]), *gradients[slot + 1:])
 
-    return Handle(step.hooks, on_step)
+    return Handle(step.hooks, kind(changed))
 
 
 @attach
@@ -46,11 +48,18 @@ def retain_grad(self):
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     if self._step is None or self.gradient_hook is not None:
         return
-    ref = weakref.ref(self)
+    retained(self)
+
+
+def retained(tensor):
+    """Has the step that made a tensor keep its gradient, instead of the one that did so before: an operator in place makes another value of it."""
+    if tensor.gradient_hook is not None:
+        tensor.gradient_hook.remove()
+    ref = weakref.ref(tensor)
 
     def keep_gradient(gradient):
-        tensor = ref()
-        if tensor is not None:
-            tensor._gradient = gradient if tensor._gradient is None else tensor._gradient + gradient
+        known = ref()
+        if known is not None and gradient is not None:
+            known._gradient = gradient if known._gradient is None else known._gradient + gradient
 
-    self.gradient_hook = self.register_hook(keep_gradient)
+    tensor.gradient_hook = on_step(tensor, keep_gradient, Retained)

@@ -9,6 +9,7 @@ from ..core.native.memory import store_i64
 from ..core.native.objects import FUNCTION
 from ..core.op import OPS
 from ..core.tensor import alias, empty_of
+from .hooks import retained
 from .steps import full_of
 
 
@@ -42,6 +43,9 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
     if base is not None:
         rebase(base, target, shadow._step)
         target._seen = -1  # regenerated from the base when next asked for
+    for written in (target, base):
+        if written is not None and written.gradient_hook is not None and written._step is not None:
+            retained(written)
     return target
 
 

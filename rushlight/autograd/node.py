@@ -4,11 +4,15 @@ from __future__ import annotations
 import collections
 import functools
 import itertools
+import weakref
 
-from ..core.native import Step, Tensor, calls
+from ..core.native import Step, Tensor, calls, engine, state
 from ..core.native.objects import ACCUMULATE, DERIVED
+from .steps import Before, call_function, unreached
 
 _numbers = itertools.count()
+notes: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # step: what users note at it
+seen: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # step: its node, while anybody holds one
 
 
 class Handle:
@@ -45,18 +49,39 @@ class Node:
         return tuple((node_of(e) if e is not None else None, s) for e, s in zip(self.step.edges, self.step.slots))
 
     @property
-    def variable(self):
-        return self.step.variable
+    def metadata(self):
+        """A dict for notes of one's own, which the step keeps."""
+        return notes.setdefault(self.step, {})
 
     def register_hook(self, hook):
-        """Calls ``hook(grad_inputs, grad_outputs)`` after this step."""
-        self.step.posthooks = {} if self.step.posthooks is None else self.step.posthooks
-        return Handle(self.step.posthooks, hook)
+        """Calls ``hook(grad_inputs, grad_outputs)`` after this step; what it returns replaces the gradients that the step gave."""
+        return Handle(self.around(), hook)
 
     def register_prehook(self, hook):
-        """Calls ``hook(grad_outputs)`` before this step."""
-        self.step.hooks = {} if self.step.hooks is None else self.step.hooks
-        return Handle(self.step.hooks, lambda gradients: hook(tuple(gradients)))
+        """Calls ``hook(grad_outputs)`` before this step; what it returns replaces the gradients that the step gets."""
+        return Handle(self.around(), Before(hook))
+
+    def around(self) -> dict:
+        """The hooks that run before and after the step."""
+        self.step.posthooks = {} if self.step.posthooks is None else self.step.posthooks
+        return self.step.posthooks
+
+    def __call__(self, *gradients):
+        """The gradients of what the step was computed from, given those of its results.  TypeError for another number of gradients."""
+        return applied(self.step, gradients)
+
+    def __getattr__(self, name):
+        if name.startswith(("_saved_", "_raw_saved_")):
+            from .inspection import Unknown, look_up
+            try:
+                return look_up(self.step, name)
+            except Unknown:
+                pass
+        raise AttributeError(f"{class_name(self.step)!r} object has no attribute {name!r}")
+
+    def __dir__(self):
+        from .inspection import names_of
+        return [*super().__dir__(), *names_of(self.step)]
 
     def __eq__(self, other):
         return isinstance(other, Node) and other.step is self.step
@@ -66,6 +91,31 @@ class Node:
 
     def __repr__(self):
         return f"<{class_name(self.step)} object at {hex(id(self.step))}>"
+
+
+class AccumulateGrad(Node):
+    """The step of a leaf, which adds gradients to ``variable.grad``."""
+
+    @property
+    def variable(self):
+        return self.step.variable
+
+
+class FunctionNode(Node):
+    """The step of a function of the user: also what ``forward`` left in its context."""
+
+    @property
+    def _raw_saved_tensors(self):
+        from .inspection import SavedTensor
+        return tuple(SavedTensor.of(self.step, k) for k in range(len(self.step.function.context.kept())))
+
+    def __getattr__(self, name):
+        return getattr(self.step.function.context, name)
+
+    def __setattr__(self, name, value):
+        if name == "step":
+            return object.__setattr__(self, name, value)
+        setattr(self.step.function.context, name, value)
 
 
 class GradientEdge(collections.namedtuple("GradientEdge", "node output_nr")):
@@ -92,14 +142,35 @@ def _grad_fn(self):
 
 
 @functools.cache
-def kind_of(name: str) -> type:
+def kind_of(name: str, base=Node) -> type:
     """The class of nodes of one name, which programs print and compare."""
-    return type(name, (Node,), {"__module__": __name__})
+    return type(name, (base,), {"__module__": __name__})
 
 
 def node_of(step: Step) -> Node:
-    """What users see of a step."""
-    return kind_of(class_name(step))(step)
+    """What users see of a step: one object, as long as it is held."""
+    known = seen.get(step)
+    if known is None:
+        if step.kind == ACCUMULATE:
+            kind = AccumulateGrad
+        else:
+            kind = kind_of(class_name(step), FunctionNode if hasattr(step.function, "context") else Node)
+        known = seen[step] = kind(step)
+    return known
+
+
+def applied(step: Step, gradients):
+    """The gradients that a step gives for those of its results: one, or a tuple.  TypeError for another number of them than it has results."""
+    if len(gradients) != len(unreached(step)):
+        raise TypeError(f"{class_name(step)} expected {len(unreached(step))} arguments, got {len(gradients)} instead")
+    if step.kind == ACCUMULATE:
+        state.accumulate(step.variable, gradients[0], 0)
+        return ()
+    run = engine.Run()
+    run.retain, run.create = 1, state.grad
+    results = engine.derive(run, step, list(gradients)) if step.kind == DERIVED else call_function(step, gradients, 1)
+    results = (None,) * len(step.edges) if results is None else results
+    return results[0] if len(results) == 1 else results
 
 
 Tensor.grad_fn = property(_grad_fn)

@@ -7,7 +7,7 @@ from ..core.native.objects import ACCUMULATE, FUNCTION
 from ..core.op import OPS
 from ..core.tensor import alias
 from .node import class_name
-from .steps import full_of, recorded_gradients
+from .steps import changed, freed, full_of, recorded_gradients
 
 hooks: list = []  # (pack, unpack) of the active blocks, the innermost last; a text where hooks are refused
 
@@ -44,7 +44,11 @@ class quiet:
 
 def packed(tensor: Tensor) -> Packed:
     """What the innermost pack hook makes of a tensor.  RuntimeError where it changes the tensor."""
-    pack, unpack = hooks[-1]
+    return packed_by(tensor, *hooks[-1])
+
+
+def packed_by(tensor: Tensor, pack, unpack) -> Packed:
+    """What a pack hook makes of a tensor, with the hook that takes it back."""
     version = tensor._version
     with quiet(), recording(False):
         value = pack(tensor)
@@ -55,27 +59,47 @@ def packed(tensor: Tensor) -> Packed:
 
 def pack(step: Step) -> None:
     """A derived step becomes one that unpacks what it saved before it computes its gradients."""
-    if not any(isinstance(value, Tensor) for value in step.saved):
-        return
-    saved = tuple(packed(handed(value, step, code)) if isinstance(value, Tensor) else value for value, code in zip(step.saved, step.plan.saves))
-    links = [(calls.edge(v), v._output) if isinstance(v, Tensor) and code >= 0 and v._needs_grad else None for v, code in zip(step.saved, step.plan.saves)]
-    plan, step.extra = step.plan, class_name(step)
-    step.kind, step.outputs, step.saved = FUNCTION, plan.outputs, None
+    if any(isinstance(value, Tensor) for value in step.saved):
+        unpacking(step, [packed(handed(value, step, code)) if isinstance(value, Tensor) else value for value, code in zip(step.saved, step.plan.saves)])
 
-    def function(*gradients):
-        values = [v.unpacked() if isinstance(v, Packed) else v for v in saved]
+
+def unpacking(step: Step, saved) -> None:
+    """Makes the step a function of its gradients and of ``saved``, some of which is packed."""
+    links = [(calls.edge(v), v._output) if isinstance(v, Tensor) and code >= 0 and v._needs_grad else None for v, code in zip(step.saved, step.plan.saves)]
+    step.extra = class_name(step)
+    step.function = Unpacking(step.plan, saved, step.versions, links, step)
+    step.kind, step.outputs, step.saved = FUNCTION, step.plan.outputs, None
+
+
+class Unpacking:
+    """What a derived step computes, from saved values of which some are packed."""
+
+    def __init__(self, plan, saved, versions, links, step):
+        self.plan, self.saved, self.versions, self.links, self.step = plan, saved, versions, links, state.weak(step)
+
+    def __call__(self, *gradients):
+        plan = self.plan
+        values = [self.value(k) for k in range(len(self.saved))]
         sync()
         if state.grad:
-            return recorded_gradients(step, [v if link is None else linked(v, *link) for v, link in zip(values, links)], gradients)
+            return recorded_gradients(self.step(), [v if link is None else linked(v, *link) for v, link in zip(values, self.links)], gradients)
         cotangents = [gradients[k] if k < len(gradients) and gradients[k] is not None else full_of(plan.outputs[k], 0) for k in plan.cotangents]
         results = plan.derived(*values, *plan.constants, *cotangents)
         return results if isinstance(results, tuple) else (results,)
 
-    def release():
-        step.function = None
+    def value(self, k):
+        """Saved value k, unpacked; an error where it was modified in place since."""
+        if self.saved is None:
+            freed(None)
+        value = self.saved[k]
+        if isinstance(value, Packed):
+            return value.unpacked()
+        if isinstance(value, Tensor) and value._storage.version != self.versions[k]:
+            changed(value, self.plan.op.name, self.versions[k])
+        return value
 
-    function.release = release
-    step.function = function
+    def release(self):
+        self.saved = None
 
 
 def linked(value: Tensor, edge: Step, output: int) -> Tensor:

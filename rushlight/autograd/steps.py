@@ -8,6 +8,7 @@ import threading
 from ..core.errors import GraphFreedError, StaleValueError
 from ..core.meta import Meta
 from ..core.native import Plan, Step, Tensor, state
+from ..core.native.objects import ACCUMULATE, DERIVED
 from ..core.op import OPS
 from ..core.tensor import alias
 
@@ -59,9 +60,14 @@ def accumulate(leaf: Tensor, gradient: Tensor, create: int):
     """Adds a gradient to a leaf's ``.grad``; to one that wants none any more, nothing."""
     if not leaf._needs_grad:
         return
-    if leaf._hooks:
-        for hook in list(leaf._hooks.values()):
-            gradient = hooked(hook, gradient)
+    if gradient is not None:
+        add_to(leaf, gradient, create)
+    for hook in list(getattr(leaf, "_post_accumulate_hooks", {}).values()):
+        hook(leaf)
+
+
+def add_to(leaf: Tensor, gradient: Tensor, create: int):
+    """The ``.grad`` of a leaf with a gradient added: in place, unless that is to be differentiated."""
     if gradient.dtype is not leaf.dtype:
         gradient = gradient.to(leaf.dtype)
     with accumulating:
@@ -72,8 +78,6 @@ def accumulate(leaf: Tensor, gradient: Tensor, create: int):
             leaf._gradient = state.add(known, gradient)
         else:
             OPS["add_"](known, gradient)
-    for hook in list(getattr(leaf, "_post_accumulate_hooks", {}).values()):
-        hook(leaf)
 
 
 accumulating = threading.RLock()  # threads may share a leaf
@@ -90,23 +94,63 @@ def keep(gradient: Tensor, leaf: Tensor) -> Tensor:
     return OPS["clone"](gradient).detach()
 
 
+def unreached(step: Step) -> list:
+    """The gradients of a step that none has reached: None for each of its results."""
+    outputs = step.plan.outputs if step.kind == DERIVED else step.outputs
+    return [None] * len(outputs or (None,))
+
+
+class Retained:
+    """The hook that keeps the gradient of a tensor which is no leaf: it sees what the other hooks of tensors have made of it."""
+
+    def __init__(self, hook):
+        self.hook = hook
+
+    def __call__(self, gradients):
+        return self.hook(gradients)
+
+
+class Before:
+    """A hook of a node that runs before the node, on what the hooks of tensors have left."""
+
+    def __init__(self, hook):
+        self.hook = hook
+
+
 def run_hooks(step: Step, gradients):
-    gradients = list(gradients)
-    for hook in list(step.hooks.values()):
+    """The gradients that reach a step as the hooks of its results (a leaf's own) leave them."""
+    if step.kind == ACCUMULATE:
+        for hook in list(step.variable._hooks.values()):
+            gradients = [hooked(hook, gradients[0])]
+        return gradients
+    gradients = [*gradients, *unreached(step)[len(gradients):]]
+    for hook in sorted(step.hooks.values(), key=lambda hook: type(hook) is Retained):
         gradients = all_replaced(gradients, hook(gradients), hook)
     return gradients
 
 
+def run_prehooks(step: Step, gradients):
+    """The gradients as the hooks that run before the node leave them."""
+    for hook in [hook.hook for hook in step.posthooks.values() if type(hook) is Before]:
+        gradients = list(all_replaced(tuple(gradients), hook(tuple(gradients)), hook))
+    return gradients
+
+
 def run_posthooks(step: Step, results, gradients):
-    for hook in list(step.posthooks.values()):
+    """The gradients that a step gave as the hooks that run after it leave them."""
+    results = (None,) * len(step.edges) if results is None else results
+    for hook in [hook for hook in step.posthooks.values() if type(hook) is not Before]:
         results = all_replaced(results, hook(results, tuple(gradients)), hook)
     return results
 
 
 def call_function(step: Step, gradients, retain):
+    """What a step computes that is a Python function.  Where no gradient reached it nothing does, unless the function says that it takes them as zeros."""
     if step.function is None:
         freed(step)
-    gradients = list(gradients) + [None] * (len(step.outputs or ()) - len(gradients))
+    gradients = [*gradients, *unreached(step)[len(gradients):]]
+    if all(g is None for g in gradients) and not getattr(step.function, "unreached", False):
+        return (None,) * len(step.edges)
     results = step.function(*gradients)
     if not retain:
         release = getattr(step.function, "release", None)
@@ -124,9 +168,13 @@ def freed(step):
 
 
 def stale(step, k):
-    tensor = step.saved[k]
+    changed(step.saved[k], step.plan.op.name, step.versions[k])
+
+
+def changed(tensor, name, version):
+    """StaleValueError for a tensor that an operator had saved, and that was written since."""
     raise StaleValueError(f"one of the variables needed for gradient computation has been modified by an inplace operation: [{tensor.dtype} {list(tensor.shape)}], "
-                          f"which {step.plan.op.name} had saved, is at version {tensor._version}; expected version {step.versions[k]} instead",
+                          f"which {name} had saved, is at version {tensor._version}; expected version {version} instead",
                           "values unchanged from the forward pass to the backward pass", "use the operator without the underscore, or clone() the tensor before it is changed")
 
 

@@ -325,14 +325,22 @@ def _set_grad(self, value):
     if value is not None:
         if not isinstance(value, Tensor):
             raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+        if value is self:
+            raise RuntimeError("can't assign Variable as its own grad")
         if tuple(value.shape) != tuple(self.shape):
-            raise RuntimeError(f"assigned grad has data of a different size: {list(value.shape)}, expected {list(self.shape)}")
+            raise RuntimeError(f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size '{list(self.shape)}'. Please ensure that the gradient and "
+                               "the tensor are the same size")
         if value.dtype is not self.dtype:
-            raise RuntimeError(f"assigned grad has data of a different type: {value.dtype}, expected {self.dtype}")
+            raise RuntimeError(f"attempting to assign a gradient with dtype '{value.dtype}' to a tensor with grad_dtype '{self.dtype}': a gradient has the dtype of its tensor")
     self._gradient = value
 
 
-Tensor.grad = Tensor.grad.setter(_set_grad)
+def _delete_grad(self):
+    self._gradient = None
+
+
+Tensor.grad = Tensor.grad.setter(_set_grad).deleter(_delete_grad)
+Tensor._grad = property(lambda self: self._gradient, _set_grad, _delete_grad)
 
 
 @attach

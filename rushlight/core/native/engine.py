@@ -149,8 +149,14 @@ def run_steps(run: Run, roots: list) -> None:
         wanted = run.needed is None
         if not wanted:
             wanted = step in run.needed
+        if gradients is None:
+            if step.kind != DERIVED or step.hooks is not None or step.posthooks is not None:
+                gradients = state.unreached(step)
         if gradients is not None:
-            if step.hooks is not None:
+            if step.kind == ACCUMULATE:
+                if cast(Tensor, step.variable)._hooks is not None:
+                    gradients = state.run_hooks(step, gradients)
+            elif step.hooks is not None:
                 gradients = state.run_hooks(step, gradients)
             if run.captures is not None:
                 found = run.captures.get(step)
@@ -160,9 +166,13 @@ def run_steps(run: Run, roots: list) -> None:
                         if slot < len(gradients):
                             place: i64 = found[k][1]
                             run.captured[place] = gradients[slot]
+            if wanted and step.posthooks is not None:
+                gradients = state.run_prehooks(step, gradients)
             if step.kind == ACCUMULATE:
-                if run.accumulate != 0:
+                if run.accumulate != 0 and wanted:
                     state.accumulate(step.variable, gradients[0], run.create)
+                    if step.posthooks is not None:
+                        state.run_posthooks(step, (), gradients)
             elif wanted:
                 if state.anomaly != 0:
                     state.watch(step, None)
@@ -170,7 +180,7 @@ def run_steps(run: Run, roots: list) -> None:
                     results = derive(run, step, gradients)
                 else:
                     results = state.call_function(step, gradients, run.retain)
-                if state.anomaly != 0:
+                if state.anomaly != 0 and results is not None:
                     state.watch(step, results)
                 if step.posthooks is not None:
                     results = state.run_posthooks(step, results, gradients)
@@ -208,7 +218,13 @@ def drive(run: Run, roots: list) -> None:
 
 @native
 def derive(run: Run, step: Step, gradients: list) -> tuple:
-    """The gradients of a step's arguments, from the derived backward operator of its plan."""
+    """The gradients of a step's arguments, from the derived backward operator of its plan; None where no gradient reached it."""
+    reached = False
+    for k in range(len(gradients)):
+        if gradients[k] is not None:
+            reached = True
+    if not reached:
+        return None
     plan = step.plan
     saved = step.saved
     if saved is None:

@@ -38,8 +38,10 @@ class State:
     weak: object  # weakref.ref
     add: object  # the operator that accumulates gradients
     accumulate: object  # (leaf, gradient, create): into .grad
-    run_hooks: object
-    run_posthooks: object
+    run_hooks: object  # (step, gradients) -> gradients: hooks of tensors
+    run_prehooks: object  # (step, gradients) -> gradients: those of the node, before it runs
+    run_posthooks: object  # (step, results, gradients) -> results: and after
+    unreached: object  # (step): the gradients of a step that none has reached, as a list of None
     call_function: object  # (step, gradients, retain): a FUNCTION step
     freed: object  # (step): raises, the saved values are gone
     stale: object  # (step, k): raises, saved value k was modified in place
@@ -131,7 +133,7 @@ class Step:
     function: object  # FUNCTION steps: called with a list of gradients, returns one for each edge
     outputs: tuple  # FUNCTION steps: Metas of the results
     hooks: object  # a dict of functions on the incoming gradients
-    posthooks: object
+    posthooks: object  # likewise of functions that run before and after the step itself
     pending: i64  # engine: results still awaited in this run
     epoch: i64  # engine: the run that saw this step last
     buffer: list  # engine: the gradient of each result

@@ -1,0 +1,143 @@
+"""What users may look up of what a backward step keeps: ``grad_fn._saved_self``, and the same before it is unpacked, to hang hooks onto it."""
+from __future__ import annotations
+
+from ..core.meta import Meta
+from ..core.native import Step, Tensor, state
+from ..core.native.objects import DERIVED
+from ..core.tensor import alias
+from .saved import Packed, Unpacking, handed, packed_by, unpacking
+from .steps import changed, freed
+
+RESULT = "result"
+NUMBERS = (int, float, bool)  # types that stand in the key of a plan for numbers that it does not depend on
+
+
+class Unknown(AttributeError):
+    """A name under which a step keeps nothing."""
+
+
+def look_up(step: Step, name: str):
+    """The value of ``_saved_...`` or ``_raw_saved_...``: a tensor that the step keeps (None: it needs none), or a parameter of its operator.  AttributeError for another name."""
+    raw = name.startswith("_raw_saved_")
+    wanted = name.removeprefix("_raw_saved_" if raw else "_saved_")
+    if step.plan is None:
+        raise Unknown(name)
+    kept, others = contents(step)
+    read = (lambda place: None if place is None else SavedTensor.of(step, place)) if raw else (lambda place: None if place is None else value(step, place))
+    if wanted in kept:
+        places = kept[wanted]
+        return tuple(map(read, places)) if isinstance(places, tuple) else read(places)
+    if raw or wanted not in others:
+        raise Unknown(name)
+    return others[wanted]
+
+
+def names_of(step: Step) -> list:
+    """The names that ``look_up`` knows for a step."""
+    if step.plan is None:
+        return []
+    kept, others = contents(step)
+    return [f"{prefix}{name}" for prefix in ("_saved_", "_raw_saved_") for name in kept] + [f"_saved_{name}" for name in others]
+
+
+def contents(step: Step):
+    """By name, the places of saved values among ``step.saved``: of arguments and results that are tensors (None: not kept, tuples for lists); and the other parameters."""
+    plan = step.plan
+    place = {code: k for k, code in reversed(list(enumerate(plan.saves)))}
+    kept, others, tensors = {}, {}, iter(range(1 << 30))
+    for name, found in parameters(plan):
+        if isinstance(found, Meta):
+            kept[name] = place.get(next(tensors))
+        elif isinstance(found, tuple) and any(isinstance(f, Meta) for f in found):
+            kept[name] = tuple(place.get(next(tensors)) if isinstance(f, Meta) else None for f in found)
+        elif found not in NUMBERS:
+            others[name] = found
+    results = [place.get(~k) for k in range(len(plan.outputs) - plan.extra)]
+    kept.update({RESULT: results[0]} if len(results) == 1 else {f"{RESULT}{k}": found for k, found in enumerate(results)})
+    return kept, others
+
+
+def parameters(plan):
+    """What the key of a plan says of each parameter of its operator; the first tensor is called ``self``."""
+    key = next((key for key, known in plan.op.plans.items() if known is plan), None)
+    if key is None or plan.op.signature is None:
+        return
+    *given, names, _ = key
+    order = list(plan.op.signature.parameters)
+    named = order[:len(given) - len(names or ())]
+    for name, found in zip([*named, *(names or ())], given):
+        yield "self" if name == "input" else name, found
+
+
+def value(step: Step, place: int):
+    """What a step keeps at a place, unpacked.  RuntimeError where it was used up, or written since."""
+    if isinstance(step.function, Unpacking):
+        return step.function.value(place)
+    if step.saved is None:
+        freed(step)
+    found, code = step.saved[place], step.plan.saves[place]
+    if isinstance(found, Tensor):
+        if found._storage.version != step.versions[place]:
+            changed(found, step.plan.op.name, step.versions[place])
+        if code < 0 and ~code in step.plan.cotangents:
+            found = alias(found)
+            found._step, found._output, found._needs_grad = step, ~code, 1
+    return found
+
+
+class SavedTensor:
+    """A tensor as a backward step keeps it: ``data`` is what it was packed to, ``register_hooks`` says how to pack it."""
+
+    def __init__(self):
+        raise RuntimeError("Trying to create a SavedTensor object from Python is forbidden: they are what grad_fn._raw_saved_self and the like give")
+
+    @classmethod
+    def of(cls, step, place):
+        made = cls.__new__(cls)
+        made.step, made.place = state.weak(step), place
+        return made
+
+    def holder(self):
+        """What keeps the values, as a list or tuple, and this one among them.  RuntimeError where they are gone."""
+        step = self.step()
+        if step is None:
+            freed(None)
+        context = getattr(step.function, "context", None)
+        if context is not None:
+            saved = context._saved
+        else:
+            saved = step.function.saved if isinstance(step.function, Unpacking) else step.saved
+        if saved is None:
+            freed(step)
+        return step, context, saved[self.place]
+
+    @property
+    def data(self):
+        """The tensor, or what the hook that packed it made of it."""
+        found = self.holder()[2]
+        return found.value if isinstance(found, Packed) else found
+
+    def unpack(self):
+        """The tensor."""
+        found = self.holder()[2]
+        return found.unpacked() if isinstance(found, Packed) else found
+
+    def register_hooks(self, pack_hook, unpack_hook):
+        """Keeps ``pack_hook(tensor)`` from now on, of which ``unpack_hook`` makes the tensor again.  RuntimeError where there are hooks already."""
+        if not callable(pack_hook) or not callable(unpack_hook):
+            raise TypeError("register_hooks(): incompatible function arguments: pack_hook and unpack_hook are functions of one argument")
+        step, context, found = self.holder()
+        if isinstance(found, Packed):
+            raise RuntimeError("Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks is allowed at a time.")
+        if found is None:
+            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden: None needs no packing")
+        if context is not None:
+            made = packed_by(found, pack_hook, unpack_hook)
+            context._saved = (*context._saved[:self.place], made, *context._saved[self.place + 1:])
+            return
+        code = step.plan.saves[self.place]
+        made = packed_by(handed(found, step, code), pack_hook, unpack_hook)
+        if step.kind == DERIVED:
+            unpacking(step, list(step.saved))
+        step.function.saved[self.place] = made
+
