@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from ..core.meta import Meta
 from ..core.native import Op, Tensor
-from .trace import Trace
+from .trace import Trace, ValueNeeded
 
-LENGTH = 2  # of the vectors that stand for tensors
+LENGTH = 2  # of each dimension of what stands for tensors
 known: dict = {}
 
 
@@ -20,20 +20,50 @@ def is_elementwise(operator: Op, args, kwargs) -> bool:
 
 
 def kind_of(value):
-    return value.dtype if isinstance(value, Tensor) else value if isinstance(value, (bool, str)) else type(value)
+    if type(value) in (tuple, list):
+        return tuple(map(kind_of, value))
+    return (value.dtype, value.dim()) if isinstance(value, Tensor) else value if isinstance(value, (bool, str)) else type(value)
+
+
+def standing(value, enter):
+    """An argument with ``enter(tensor)`` in place of the tensors in it."""
+    if type(value) in (tuple, list):
+        return type(value)(standing(v, enter) for v in value)
+    return enter(value) if isinstance(value, Tensor) else value
 
 
 def seen(operator: Op, args, kwargs) -> bool:
-    trace = Trace()
+    trace, ranks = Trace(), []
 
-    def standing(value):
-        return trace.input(Meta.of((LENGTH,), value.dtype)) if isinstance(value, Tensor) else value
+    def enter(tensor):
+        ranks.append(tensor.dim())
+        return trace.input(Meta.of((LENGTH,) * tensor.dim(), tensor.dtype))
 
-    args, kwargs = [standing(v) for v in args], {name: standing(v) for name, v in kwargs.items()}
+    args, kwargs = standing(tuple(args), enter), {name: standing(v, enter) for name, v in kwargs.items()}
     with trace:
-        result = operator.body(*args, **kwargs) if operator.kind is None else trace.call(operator, tuple(args), kwargs)
-    return isinstance(result, Tensor) and tuple(result.shape) == (LENGTH,) and all_elementwise(trace.nodes)
+        result = operator.body(*args, **kwargs) if operator.kind is None else trace.call(operator, args, kwargs)
+    return isinstance(result, Tensor) and tuple(result.shape) == (LENGTH,) * max(ranks, default=-1) and all_elementwise(trace.nodes)
 
 
 def all_elementwise(nodes) -> bool:
-    return all(all_elementwise(n.inside.nodes) if n.inside is not None else n.op.kind.name in ("elementwise", "create") for n in nodes)
+    return all_of(nodes, ("elementwise", "create"))
+
+
+def all_of(nodes, kinds) -> bool:
+    """Whether all primitives of a program are of these kinds."""
+    return all(all_of(n.inside.nodes, kinds) if n.inside is not None else n.op.kind.name in kinds for n in nodes)
+
+
+def consists_of(function, args, kwargs, kinds) -> bool:
+    """Whether a call with these very arguments is made of primitives of these kinds alone."""
+    trace = Trace()
+
+    def enter(tensor):
+        return trace.input(tensor._meta)
+
+    try:
+        with trace:
+            function(*standing(tuple(args), enter), **{name: standing(value, enter) for name, value in kwargs.items()})
+    except (ValueNeeded, NotImplementedError):  # values decide, or it is not written down
+        return False
+    return all_of(trace.nodes, kinds)
