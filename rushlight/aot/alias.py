@@ -5,11 +5,13 @@ What an input is worth at the end, where it was written to, becomes a Store.
 from __future__ import annotations
 
 from ..core.dtypes import int64
-from ..core.interpret import is_recording, recording
+from ..core.interpret import is_recording, recording, top
 from ..core.kinds import P
-from ..core.meta import Meta
+from ..core.meta import Meta, product
 from ..core.op import Op, bind, op, rule
+from ..core.targets import check_cast, check_distinct, check_shape, is_expanded
 from ..graph.graph import Node
+from ..graph.views import step_of
 from ..transforms.trace import Trace, Traced, traced
 
 WHOLE = ("reshape", "permute", "flip")  # views that show every element once
@@ -60,12 +62,15 @@ class Recording(Trace):
 
     def write_result(self, op: Op, into: int, args, kwargs):
         target = list(bind(op, args, kwargs).values())[into]
+        some = bool(op.facts.get("some")) and is_expanded(target._meta)  # such a target keeps what is not written
+        if not some and not op.facts.get("uniform"):
+            check_distinct(op.name, target._meta)
         value = super().call(op, args, kwargs)
-        if tuple(value.shape) != tuple(target.shape):
-            raise RuntimeError(f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(value.shape)}")
+        check_shape(value._meta, target._meta)
+        check_cast(value._meta, target._meta)
         if value.dtype is not target.dtype:
             value = P.convert(value, dtype=target.dtype)
-        write(target, value)
+        write(target, value, P.convert(P.ne(value, target), dtype=int64) if some else None)
         return target
 
 
@@ -73,9 +78,7 @@ def relate(result: Traced, source: Traced):
     """Makes ``result`` a view of ``source``, if views alone lead from one to the other and memory can be shared."""
     path, node, goal = [], result.value, source.node
     while node is not goal:
-        if node.op is None or node.op.kind is None or node.op.kind.name != "view":
-            return
-        if node.op.kind.strided(node.op, node.args[0].meta, **node.params) is None:
+        if not picks(node) and not (step_of(node) and node.op.kind.strided(node.op, node.args[0].meta, **node.params)):
             return
         path.append(node)
         node = node.args[0]
@@ -83,6 +86,16 @@ def relate(result: Traced, source: Traced):
     result._base, result._seen = owner, writes(owner)
     result.path = (*getattr(source, "path", ()), *reversed(path))
     result.refresh = replay
+
+
+def picks(node: Node) -> bool:
+    """Whether a node is the slice at a place that is known when the program runs."""
+    return node.op is P.take and node.args[1].shape == ()
+
+
+def repeated(step: Node, value: Traced) -> Traced:
+    """The view that a step makes, of another value."""
+    return step.op(value, *map(traced, step.args[1:]), **step.params)
 
 
 def writes(owner: Traced) -> int:
@@ -98,7 +111,7 @@ def replay(view: Traced):
     value = owner
     for step in view.path:  # what was detached stays so, wherever it is looked at
         with recording(not step.constant):
-            value = step.op(value, **step.params)
+            value = repeated(step, value)
     view.value = value.value
 
 
@@ -121,32 +134,96 @@ def unrecorded(before: Node, value: Node) -> Node:
         return rewritten(traced(before), traced(value)).node
 
 
-def write(target: Traced, value: Traced):
-    """Gives ``target``, or the part of its owner that it shows, a new value."""
-    owner = target._base
-    if owner is None:
-        target.value = value.node if is_recording() else unrecorded(target.value, value.node)
-        target.count = writes(target) + 1
-        return
-    steps, shown = target.path, [traced(owner.node)]
+def write(target: Traced, value: Traced, written=None):
+    """Gives ``target``, or the part of its owner that it shows, a new value; ``written``: not 0 where it has one (None: everywhere)."""
+    owner = target if target._base is None else target._base
+    steps = () if target._base is None else target.path
+    shown = [traced(owner.node)]
     for step in steps[:-1]:
-        shown.append(step.op(shown[-1], **step.params))
+        shown.append(repeated(step, shown[-1]))
     for step, before in zip(reversed(steps), reversed(shown)):
-        value = put_back(step, before, value)
+        value, written = put_back(step, before, value, written)
+    if is_expanded(owner._meta):
+        value = in_memory(shown[0], value, written)
+    value = placed(value, owner._meta)
     silent = not is_recording() or any(step.constant for step in steps)
     owner.value = unrecorded(owner.value, value.node) if silent else value.node
     owner.count = writes(owner) + 1
 
 
-def put_back(step: Node, before: Traced, value: Traced) -> Traced:
-    """What ``before`` becomes when ``value`` is written through the view that ``step`` makes of it."""
+def placed(value: Traced, meta: Meta) -> Traced:
+    """A value as that of memory which lies as ``meta`` says: writes move nothing, so views of what was written show it as before."""
+    return value if value.node.meta is meta else top().emit(P.convert, (value,), {"dtype": meta.dtype}, meta=meta)
+
+
+def put_back(step: Node, before: Traced, value: Traced, written):
+    """What ``before`` becomes when ``value`` is written, where ``written`` says, through the view that ``step`` makes of it; and where that is written."""
     view = step.op.kind
-    if any(stride == 0 and size != 1 for size, stride in zip(value.shape, step.meta.strides)):
-        raise RuntimeError("unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-                           "Please clone() the tensor before performing the operation.")
-    back, = view.vjp(step.op, value, None, before, **step.params)
+    if picks(step):
+        return put_at(step, before, value), put_at(step, zeros(before.shape), ones(value.shape) if written is None else written)
+    if view.name == "recast":
+        return view.put(before, value), None if written is None else recast_places(step, before, written)
+    if shows_again(step, before):
+        return put_places(step, before, value, written)
+
+    def back(values):
+        return view.vjp(step.op, values, None, before, **step.params)[0]
+
     if step.op.name.rpartition(".")[2] in WHOLE:
-        return back
-    ones = P.full(shape=tuple(value.shape), value=1, dtype=int64)
-    shown, = view.vjp(step.op, ones, None, before, **step.params)
-    return P.where(P.ne(shown, 0), back, before)
+        return back(value), written if written is None else back(written)
+    hit = back(ones(value.shape) if written is None else written)
+    return P.where(P.ne(hit, 0), back(value), before), hit
+
+
+def put_at(step: Node, before: Traced, value: Traced) -> Traced:
+    """``before`` with another slice at the place that a step looks up."""
+    dim = step.params["dim"]
+    at = P.reshape(traced(step.args[1]), shape=(1,))
+    return P.put(before, at, P.reshape(value, shape=(*before.shape[:dim], 1, *before.shape[dim + 1:])), dim=dim, combine="set")
+
+
+def zeros(shape) -> Traced:
+    return P.full(shape=tuple(shape), value=0, dtype=int64)
+
+
+def ones(shape) -> Traced:
+    return P.full(shape=tuple(shape), value=1, dtype=int64)
+
+
+def recast_places(step: Node, before: Traced, written: Traced) -> Traced:
+    """Which elements of ``before`` are written where some are, of those that consist of them or that they consist of."""
+    if tuple(step.meta.shape) == tuple(before.shape):
+        return written
+    if step.dtype.is_complex:
+        return P.expand(P.reshape(written, shape=(*written.shape, 1)), shape=tuple(before.shape))
+    return P.reshape(P.amax(written, (len(written.shape) - 1,)), shape=tuple(before.shape))
+
+
+def shows_again(step: Node, before: Traced) -> bool:
+    """Whether a view may show an element in several places."""
+    name = step.op.name.rpartition(".")[2]
+    return name == "expand" and tuple(step.meta.shape) != tuple(before.shape) or name in ("unfold", "strided")
+
+
+def put_places(step: Node, before: Traced, value: Traced, written):
+    """As ``put_back``, element by element: of several writes to one place the last stays."""
+    count, seen = product(before.shape), product(value.shape)
+    at = step.op(P.reshape(P.iota(size=count, dtype=int64), shape=tuple(before.shape)), **step.params)
+    if written is not None:
+        at = P.where(P.ne(written, 0), at, count)  # behind the end, where nobody looks
+
+    def put(memory, values):
+        last = P.full(shape=(1,), value=0, dtype=memory.dtype)
+        whole = P.put(P.cat((P.reshape(memory, shape=(count,)), last), dim=0), P.reshape(at, shape=(seen,)), P.reshape(values, shape=(seen,)), dim=0, combine="set")
+        return P.reshape(P.slice(whole, starts=(0,), steps=(1,), shape=(count,)), shape=tuple(before.shape))
+
+    return put(before, value), put(zeros(before.shape), ones(value.shape))
+
+
+def in_memory(before: Traced, value: Traced, written) -> Traced:
+    """The value of a tensor of which several elements are one place in memory, after some of them were written."""
+    sizes = [1 if stride == 0 else size for size, stride in zip(before._meta.shape, before._meta.strides)]
+    memory = P.slice(before, starts=(0,) * len(sizes), steps=(1,) * len(sizes), shape=tuple(sizes))
+    shown = P.expand(memory, shape=tuple(before.shape))
+    changed, _ = put_places(shown.node, memory, value, written)
+    return P.expand(changed, shape=tuple(before.shape))

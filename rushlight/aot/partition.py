@@ -139,7 +139,7 @@ class Costs:
             return size * self.room // 2 + 1
         if node.op.kind.name in KEPT:
             return size * self.room + 1  # what is computed along with it could lie there instead
-        return ENDLESS if node.op.kind.name == "view" and node not in self.wanted else size * self.room * 5 // 2 + 1
+        return ENDLESS if node.op.kind.shares and node not in self.wanted else size * self.room * 5 // 2 + 1
 
     def again(self, node: Node) -> int:
         if node.op is None or node.op.kind.name in KEPT:

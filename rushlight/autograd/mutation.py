@@ -9,6 +9,7 @@ from ..core.native.memory import store_i64
 from ..core.native.objects import FUNCTION
 from ..core.op import OPS
 from ..core.tensor import alias, empty_of
+from ..ops.shape import region
 from .hooks import retained
 from .steps import full_of
 
@@ -17,7 +18,7 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
     """An in-place operator under autograd: the target's history becomes this operation."""
     refuse_leaves(target)
     base = target._base
-    if base is not None and target._step is not None and target._seen != target._storage.version:
+    if base is not None and target._step is not None and calls.seen_at(target) != target._storage.version:
         refresh(target)
     shadow = alias(target)  # takes the results of recording; the arguments still show the history before
     extras = [empty_of(meta) for meta in plan.outputs]
@@ -54,6 +55,9 @@ def refuse_leaves(target: Tensor):
     if target._step is None and target._needs_grad:
         raise LeafWrittenError("a leaf Variable that requires grad is being used in an in-place operation.", "a result, or a leaf without gradient",
                                "change a clone(), or do it under no_grad()")
+    if target._seen < calls.UNRECORDED:
+        raise LeafWrittenError("A view was created in no_grad mode and is being modified inplace with grad mode enabled: what is written would become part of a history that "
+                               "the view has no part in.", "a view that was recorded, or a write under no_grad()", "make the view with recording enabled, or change its detach()")
     base = target._base
     if base is not None and base._needs_grad and base._step is None:
         raise LeafWrittenError("a view of a leaf Variable that requires grad is being used in an in-place operation.", "a view of a result",
@@ -89,7 +93,7 @@ def constant_step(target: Tensor):
 
 def rebase(base: Tensor, view: Tensor, step):
     """The history of a base of which a view was written: the rest of the old value, and the view's new one."""
-    meta, start, old = view._meta, view._offset - base._offset, calls.edge(base)
+    meta, start, old = view._meta, view._offset - base._offset * base.itemsize // view.itemsize, calls.edge(base)
     made = Step()
     made.kind, made.outputs, made.extra = FUNCTION, (base._meta,), True
     edges = [old, step]
@@ -102,7 +106,7 @@ def rebase(base: Tensor, view: Tensor, step):
             return None, None
         whole = gradient.contiguous() if not base._meta.contiguous or gradient._meta is not base._meta else gradient
         dense = OPS["clone"](whole) if base._meta.contiguous else laid_out(whole, base._meta)
-        part = OPS["as_strided"](dense, tuple(meta.shape), meta.strides, start)
+        part = region(dense, meta, start)
         inner = OPS["clone"](part) if step is not None else None
         if old is not None:
             OPS["zero_"](part)
@@ -125,7 +129,8 @@ def refresh(view: Tensor):
     if base is None or not base._needs_grad or base._step is None:
         return view._step
     with recording(True):
-        again = OPS["as_strided"](base, tuple(view._meta.shape), view._meta.strides, view._offset)
+        again = region(base, view._meta, view._offset - base._offset * base.itemsize // view.itemsize)
     view._step, view._output, view._needs_grad = again._step, again._output, 1
-    view._seen = view._storage.version
+    version = view._storage.version
+    view._seen = version if view._seen >= calls.UNRECORDED else calls.UNRECORDED - 1 - version
     return view._step

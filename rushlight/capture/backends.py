@@ -113,7 +113,7 @@ def operator_of(module: GraphModule, **facts):
     """What runs a captured graph: one operator, or a function around it."""
     graph = module.graph
     scalars = sum(1 << k for k, n in enumerate(graph.inputs) if n.weak)
-    facts |= {"several": True, "inputs": graph.inputs, "symbols": {s.arg[0]: s for s in symbols_in(graph)}}
+    facts |= {"several": True, "captured": True, "inputs": graph.inputs, "symbols": {s.arg[0]: s for s in symbols_in(graph)}}
     signature = inspect.Signature([inspect.Parameter(n.name, inspect.Parameter.POSITIONAL_ONLY) for n in graph.inputs])
     if not module.plain:
         facts["shorter"] = lambda part: operator_of(GraphModule(part))

@@ -6,7 +6,7 @@ from ..autograd.program import leaf
 from ..core.dtypes import bool_
 from ..core.expr import INFINITY, Expr, Facts
 from ..core.interpret import Interpreter, Suspended, precision
-from ..core.meta import Meta, Size
+from ..core.meta import Meta, Size, dense_strides
 from ..core.native import Tensor, state
 from ..core.op import OPS
 from ..core.tensor import blank, empty_of
@@ -211,7 +211,7 @@ def inference(op, args, kwargs) -> Inference:
     base = None
     if op.facts.get("view") and not several and same == [None]:
         root, _ = alias_of(results[0].node, nodes)
-        base = nodes.index(root) if root is not None else None
+        base = nodes.index(root) if root is not None else 0 if op.name == "_pick" else None
     return Inference([r._meta for r in results], several, same, base, writes)
 
 
@@ -290,7 +290,11 @@ class Recorder(Interpreter):
     def empty(self, meta):
         if meta.device.type == "meta":
             return self.constant(lambda: empty_of(meta))
-        return OPS["_filled"](False if meta.dtype.name == "bool" else 0, tuple(meta.shape), meta.dtype)
+        value, order = False if meta.dtype.name == "bool" else 0, None if meta.contiguous else dense_strides(meta.shape, meta.strides)
+        if order is None:
+            return OPS["_filled"](value, tuple(meta.shape), meta.dtype)
+        dims = [*(d for d in range(meta.ndim) if d not in order), *reversed(order)]  # outermost first
+        return OPS["permute"](OPS["_filled"](value, tuple(meta.shape[d] for d in dims), meta.dtype), [dims.index(d) for d in range(meta.ndim)])
 
     def constant(self, make):
         with Suspended(self):

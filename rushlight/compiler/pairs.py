@@ -219,6 +219,17 @@ def imag(node, x):
     return x[1]
 
 
+@rule(P.view_as_real)
+def view_as_real(node, x):
+    return P.cat(tuple(P.reshape(v, shape=(*v.shape, 1)) for v in x), dim=len(x[0].shape))
+
+
+@rule(P.view_as_complex)
+def view_as_complex(node, x):
+    rank, shape = len(x.shape), tuple(x.shape[:-1])
+    return tuple(P.reshape(P.slice(x, starts=(0,) * (rank - 1) + (k,), steps=(1,) * rank, shape=(*shape, 1)), shape=shape) for k in (0, 1))
+
+
 @rule(P.complex)
 def complex_(node, a, b):
     return tuple(v if tuple(v.shape) == tuple(node.shape) else P.expand(v, shape=tuple(node.shape)) for v in (a, b))

@@ -377,6 +377,11 @@ attach(is_same_size)
 Tensor.is_set_to = lambda self, other: self._storage is other._storage and self._meta is other._meta and self._offset == other._offset
 
 
+def write_part(part, value):
+    """Real or imaginary parts of complex numbers, set to a tensor or a number."""
+    part.copy_(value) if isinstance(value, Tensor) else part.fill_(value)
+
+
 def _transposed(self):
     """The dimensions in reverse order."""
     if self.dim() not in (0, 2):
@@ -395,7 +400,7 @@ def _adjoint(self):
 Tensor.T, Tensor.H = property(_transposed), property(_adjoint)
 Tensor.mT = property(lambda self: OPS["transpose"](self, -2, -1))
 Tensor.mH = property(lambda self: OPS["adjoint"](self))
-Tensor.real = property(lambda self: OPS["real"](self))
-Tensor.imag = property(lambda self: OPS["imag"](self))
+Tensor.real = property(lambda self: OPS["real"](self), lambda self, value: write_part(self.real, value))
+Tensor.imag = property(lambda self: OPS["imag"](self), lambda self, value: write_part(self.imag, value))
 Tensor.is_conj = lambda self: False
 Tensor.is_neg = lambda self: False

@@ -10,7 +10,7 @@ import numpy as np
 from . import devices, dtypes
 from .dtypes import bool_, float32, float64, int32, int64
 from .advice import warn
-from .interpret import top
+from .interpret import is_recording, top
 from .meta import Meta, Size
 from .narrow import narrow, widen
 from .native import Tensor, wrap
@@ -69,14 +69,14 @@ def view_memory(tensor: Tensor, element) -> np.ndarray:
 @attach
 def numpy(self, *, force=False) -> np.ndarray:
     """The elements as an array that shares memory."""
-    if self._needs_grad and not force:
+    if not force and self.requires_grad and is_recording():
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     return to_numpy(self)
 
 
 @attach
 def __array__(self, dtype=None, copy=None):
-    if self._needs_grad:
+    if self.requires_grad and is_recording():
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     array = to_numpy(self)
     return array if dtype is None else array.astype(dtype, copy=False)

@@ -98,6 +98,7 @@ class Kind:
     name = "kind"
     lowers = True
     computes = False  # whether results are numbers of another value, which some dtypes are not for
+    shares = False  # whether results may share memory with their argument: see ``strided``
     arity: int | None = None  # how many leading parameters are values; the rest are static (None: all are values)
 
     def meta(self, op, *args, **params):
@@ -107,7 +108,7 @@ class Kind:
         raise NotImplementedError(f"the derivative of {op.name} is not implemented")
 
     def strided(self, op, meta, **params):
-        """For views: the Meta and element offset of the result if it can share memory, else None."""
+        """For those that share: the Meta of the result and its offset in elements, if it can share memory, else None."""
         return None
 
 
@@ -178,7 +179,7 @@ class View(Kind):
     """
 
     name = "view"
-    arity = 1
+    arity, shares = 1, True
 
     def __init__(self, numpy, shape, source, transpose, alias=None):
         self.numpy, self.shape, self.source, self.transpose, self.alias = numpy, shape, source, transpose, alias
@@ -209,6 +210,29 @@ class View(Kind):
 
     def vjp(self, op, g, y, x, **params):
         return [self.transpose(g, x.shape, **params)]
+
+
+class Recast(Kind):
+    """The same memory as numbers of another dtype: complex ones, or the real ones they consist of.
+
+    Facts: ``numpy``; ``alias(meta)`` -> (Meta, offset in elements of its dtype); ``put(x, value)``: what x becomes when the result is given a value;
+    ``transpose(g)``.
+    """
+
+    name = "recast"
+    arity, shares = 1, True
+
+    def __init__(self, numpy, alias, put, transpose):
+        self.numpy, self.alias, self.put, self.transpose = numpy, alias, put, transpose
+
+    def meta(self, op, x):
+        return (self.alias(x) or self.alias(Meta.of(x.shape, x.dtype, x.device)))[0]
+
+    def strided(self, op, x):
+        return self.alias(x)
+
+    def vjp(self, op, g, y, x):
+        return [self.transpose(g)]
 
 
 class Join(Kind):

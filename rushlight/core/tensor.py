@@ -273,7 +273,8 @@ Tensor.__module__ = __name__.partition(".")[0]  # where users find it
 @property
 def requires_grad(self) -> bool:
     """Whether operators on this tensor are recorded for the backward pass."""
-    return bool(self._needs_grad) or self._base is not None and calls.joins(self)
+    base = self._base
+    return bool(self._needs_grad) or base is not None and (calls.joins(self) or bool(base._needs_grad))
 
 
 def _set_requires_grad(self, value):

@@ -3,36 +3,14 @@ from __future__ import annotations
 
 import warnings
 
-from ..core.dtypes import can_cast, type_name
-from ..core.errors import CastError, OutGradientError, OverlapError, SelfOverlapError, TargetShapeError
+from ..core.errors import CastError, OutGradientError, OverlapError
 from ..core.meta import Meta, dense_strides, is_one
 from ..core.interpret import is_recording
 from ..core.native import Op, Plan, Tensor
 from ..core.op import OPS
+from ..core.targets import check_cast, check_distinct
 from ..core.tensor import address, alias
 from ..graph.graph import Node, nodes_in
-
-# --- what may be written where ------------------------------------------------------------------------------------------------
-def check_cast(result: Meta, target: Meta):
-    """CastError where a result does not convert to the dtype of its target."""
-    if not can_cast(result.dtype, target.dtype):
-        raise CastError(f"result type {type_name(result.dtype)} can't be cast to the desired output type {type_name(target.dtype)}",
-                        f"a target of category {result.dtype.category} or above", f"write into a tensor of {result.dtype}, or convert the operands first")
-
-
-def check_shape(result: Meta, target: Meta):
-    """TargetShapeError where a result is not of its target's shape."""
-    if tuple(result.shape) != tuple(target.shape):
-        raise TargetShapeError(f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.shape)}",
-                               "operands that broadcast to the shape of what is written", "use the operator that returns a new tensor")
-
-
-def check_distinct(name: str, target: Meta):
-    """SelfOverlapError for a target of which several elements are one place in memory."""
-    if target.numel and any(stride == 0 and not is_one(size) for size, stride in zip(target.shape, target.strides)):
-        raise SelfOverlapError(f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location",
-                               f"memory for each of {list(target.shape)}; strides are {list(target.strides)}", "clone() the tensor before writing to it")
-
 
 APART, SAME, PARTLY, UNKNOWN = "apart", "same", "partly", "unknown"
 

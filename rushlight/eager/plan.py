@@ -33,13 +33,16 @@ from ..core.op import OPS, in_parts, keywords, make, respelled
 from ..core.progress import progress
 from ..core.settings import settings
 from ..core.overriding import DISPATCH, FUNCTION, NOBODY, answered, overriding
+from ..core.targets import check_cast, check_distinct, check_shape, is_expanded
 from ..core.tensor import check_size, empty_of
 from ..graph.graph import Graph, Node, Store, splice
 from ..graph.regions import Lengthened, shortened
-from ..ops.expanded import is_expanded, write_changes
+from ..graph.views import shown, step_of
+from ..ops.expanded import write_changes
+from ..ops.shape import region
 from ..transforms.trace import Trace, Traced, ValueNeeded, traced
 from . import family, regions, store
-from .destination import check_cast, check_distinct, check_exact, check_shape, into_out, reads_apart, refuse_gradient, shared
+from .destination import check_exact, into_out, reads_apart, refuse_gradient, shared
 from .program import Code, assemble
 
 log, graph_log, aot_log, output_log = logger("plans"), logger("graph"), logger("aot"), logger("output")
@@ -330,7 +333,7 @@ def make_plan(op: Op, args, names, mask) -> Draft:
         if into is not None:
             return into_plan(op, trace, arguments, results[0], arguments.tensors[into], mask)
         stores = [Store(own(value), node) for node, value in trace.written()]
-        if stores or several and not op.facts.get("derived") and any(shown_argument(r, trace, arguments)[0] is not None for r in results):
+        if stores or several and any(passes(op, r, trace, arguments, mask) for r in results):
             return program_plan(op, trace, arguments, results, several, mask, stores)
         outputs = [r.node for r in results]
         if not several and outputs[0] in arguments.tensors:
@@ -343,6 +346,14 @@ def make_plan(op: Op, args, names, mask) -> Draft:
             return passing_plan(op, trace, arguments, outputs, several)
         outputs = [own(node) for node in outputs]
         return run_plan(op, trace, arguments, outputs, several, mask)
+
+
+def passes(op: Op, result: Traced, trace, arguments, mask) -> bool:
+    """Whether a result of a program shows an argument in a way that passing_plan does not make."""
+    source, _ = shown_argument(result, trace, arguments)
+    if source is None or not op.facts.get("derived"):
+        return source is not None
+    return bool(op.facts.get("captured")) and (mask or source.dtype is not result.dtype)
 
 
 # --- programs that repeat a stretch -----------------------------------------------------------------------------------------------
@@ -474,16 +485,12 @@ def meta_plan(op, arguments, results, several) -> Draft:
 
 def alias_of(node: Node, tensors):
     """The input that a chain of views starts from, and the element offset; (None, 0) where a copy is needed."""
-    offset = 0
-    while node.op is not None:
-        if node.op.kind is None or node.op.kind.name != "view" or node.op is P.part:
-            return None, 0
-        found = node.op.kind.strided(node.op, node.args[0].meta, **node.params)
-        if found is None:
-            return None, 0
-        offset += found[1]
+    steps = []
+    while step_of(node):
+        steps.append(node)
         node = node.args[0]
-    return (node, offset) if node in tensors else (None, 0)
+    found = shown(node.meta, reversed(steps)) if node in tensors else None
+    return (None, 0) if found is None else (node, found[1])
 
 
 def view_plan(op, trace, arguments, node, source, offset, mask) -> Draft:
@@ -501,7 +508,7 @@ def passing_plan(op, trace, arguments, outputs, several) -> Draft:
     fresh, passed, views = {}, [], []
     for node in outputs:
         source, offset = alias_of(node, arguments.tensors)
-        if source is None:
+        if source is None or source.dtype is not node.dtype:
             passed.append(fresh.setdefault(node, len(fresh)))
         else:
             views.append((arguments.tensors.index(source), offset, node.meta, node.meta.itemsize))
@@ -553,11 +560,8 @@ def shown_argument(result: Traced, trace, arguments):
     given = next((node for node, value in trace.given.items() if value is owner), None)
     if given is None:
         return alias_of(result.node, arguments.tensors)
-    meta, offset = given.meta, 0
-    for step in getattr(result, "path", ()):
-        meta, further = step.op.kind.strided(step.op, meta, **step.params)
-        offset += further
-    return given, offset
+    found = shown(given.meta, getattr(result, "path", ()))
+    return (None, 0) if found is None else (given, found[1])
 
 
 def program_plan(op, trace, arguments, results, several, mask, stores) -> Draft:
@@ -615,7 +619,7 @@ def view_of(tensor: Tensor, meta: Meta, offset: int, way: str) -> Tensor:
     if way == "itself":
         return tensor
     source = OPS["detach"](tensor) if way == "cut" else tensor
-    return source if way == "cut" and meta is tensor._meta and not offset else OPS["as_strided"](source, tuple(meta.shape), meta.strides, offset)
+    return source if way == "cut" and meta is tensor._meta and not offset else region(source, meta, offset)
 
 
 def part_of_derivative(trace, arguments, mask, stores) -> str:

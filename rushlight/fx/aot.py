@@ -10,7 +10,6 @@ from ..compiler.schedule import bytes_of_work
 from ..compiler.simplify import simplify
 from ..core.interpret import is_recording
 from ..core.native import Tensor
-from ..core.op import OPS
 from ..core.pytree import tree_flatten, tree_unflatten
 from ..core.random import default_generator
 from ..core.tensor import empty
@@ -18,6 +17,7 @@ from ..eager.plan import NUMBER_METAS, alias_of, dense, own
 from ..func.modules import functional_call
 from ..graph import graph as house
 from ..nn import Module
+from ..ops.shape import region
 from .convert import module_of
 
 
@@ -29,7 +29,7 @@ class Shown:
 
     def __call__(self, inputs):
         source = inputs[self.place]
-        return source if self.same else OPS["as_strided"](source, tuple(self.meta.shape), self.meta.strides, source.storage_offset() + self.offset)
+        return source if self.same else region(source, self.meta, self.offset)
 
 
 class Derived:

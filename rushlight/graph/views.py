@@ -23,6 +23,23 @@ def in_memory(node: Node) -> Meta:
     return node.meta if node.op is None or is_part(node) else Meta.of(node.shape, node.dtype)
 
 
+def step_of(node: Node) -> bool:
+    """Whether a node shows the memory of its argument, where strides allow."""
+    return node.op is not None and node.op.kind is not None and node.op.kind.shares and node.op.name != "prims.part"
+
+
+def shown(meta: Meta, steps):
+    """The Meta that steps of views lead to from one in memory, and its offset in elements of its dtype; None where one of them needs a copy."""
+    offset = 0
+    for step in steps:
+        found = step.op.kind.strided(step.op, meta, **step.params)
+        if found is None:
+            return None
+        offset = offset * meta.itemsize // found[0].itemsize + found[1] if found[0].itemsize != meta.itemsize else offset + found[1]
+        meta = found[0]
+    return meta, offset
+
+
 def operands(nodes) -> set:
     """What contractions and library calls among these nodes read from memory."""
     readers = [node for node in nodes if node.op.kind.name in ("contract", "foreign") and not is_part(node)]

@@ -602,15 +602,15 @@ def heaviside(input, values):
     return P.where(P.eq(input, 0), values, P.convert(P.gt(input, 0), dtype=input.dtype))
 
 
-@op(method=False)
+@op(method=False, view=True)
 def real(input):
-    """The real part; a real tensor itself."""
+    """The real part, a view; a real tensor itself."""
     return P.real(input) if input.dtype.is_complex else input
 
 
-@op(method=False)
+@op(method=False, view=True)
 def imag(input):
-    """The imaginary part."""
+    """The imaginary part, a view."""
     if not input.dtype.is_complex:
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
     return P.imag(input)
@@ -628,25 +628,42 @@ def conj_physical(input):
     return P.conj(input) if input.dtype.is_complex else P.mul(input, 1)
 
 
-@op(method=False)
+@op(method=False, view=True)
 def view_as_real(input):
-    """Real and imaginary part side by side: [*] complex -> [*, 2].  A copy: writing into it leaves the input as it is."""
+    """Real and imaginary part side by side: [*] complex -> [*, 2], a view.
+
+    >>> import rushlight as rl
+    >>> z = rl.zeros(1, dtype=rl.complex64)
+    >>> _ = rl.view_as_real(z).copy_(rl.tensor([1.0, 2.0]))
+    >>> z.tolist()
+    [(1+2j)]
+    """
     if not input.dtype.is_complex:
         raise RuntimeError(f"view_as_real is only supported for complex tensors, got {input.dtype}")
-    parts = [P.reshape(part, shape=(*input.shape, 1)) for part in (P.real(input), P.imag(input))]
-    return P.cat(tuple(parts), dim=len(input.shape))
+    return P.view_as_real(input)
 
 
-@op(method=False)
+@op(method=False, composite=True)
 def view_as_complex(input):
-    """Pairs of numbers as complex ones: [*, 2] -> [*].  A copy: writing into it leaves the input as it is."""
+    """Pairs of numbers as complex ones, a view: [*, 2] -> [*].  RuntimeError where they do not lie side by side."""
+    if input._storage is not None and input._offset % 2:
+        raise RuntimeError(f"Tensor must have a storage_offset divisible by 2, got offset {input._offset}")
+    return paired(input)
+
+
+@op(method=False, view=True, name="_view_as_complex")
+def paired(input):
+    """``view_as_complex`` of a tensor that begins with a complex number."""
     if input.dtype.name not in ("float32", "float64"):
         raise RuntimeError(f"view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: {input.dtype}")
     if not input.shape or input.shape[-1] != 2:
         raise RuntimeError(f"Tensor must have a last dimension of size 2, got {list(input.shape)}")
-    rank = len(input.shape)
-    parts = [P.slice(input, starts=(0,) * (rank - 1) + (k,), steps=(1,) * rank, shape=(*input.shape[:-1], 1)) for k in (0, 1)]
-    return P.complex(*(P.reshape(part, shape=tuple(input.shape[:-1])) for part in parts))
+    strides = input._meta.strides
+    if strides[-1] != 1:
+        raise RuntimeError(f"Tensor must have a last dimension with stride 1, got {list(strides)}")
+    if any(s % 2 for s in strides[:-1]):
+        raise RuntimeError(f"Tensor must have a stride divisible by 2 for all but last dimension, got {list(strides)}")
+    return P.view_as_complex(input)
 
 
 def frexp_gradient(g, y, x):

@@ -3,13 +3,7 @@ from __future__ import annotations
 
 import warnings
 
-from ..core.meta import is_one
 from ..core.op import OPS
-
-
-def is_expanded(meta) -> bool:
-    """Whether several elements of such a tensor are one place in memory."""
-    return bool(meta.numel) and any(stride == 0 and not is_one(size) for size, stride in zip(meta.shape, meta.strides))
 
 
 def write_changes(name: str, target, value):

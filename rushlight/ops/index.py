@@ -13,8 +13,9 @@ from ..core.kinds import P
 from ..core.meta import Meta, broadcast, product, span
 from ..core.native import chosen, part, places, state
 from ..core.op import OPS, Scalar, op, rule
+from ..core.targets import is_expanded
 from ..core.tensor import Tensor, attach, wrapped
-from .expanded import is_expanded, write_changes
+from .expanded import write_changes
 from .promotion import as_dtype, check_number, is_number
 from .shape import index_basic
 
@@ -31,8 +32,8 @@ def parse(tensor, key):
     for k in key:
         if isinstance(k, (list, np.ndarray)) or (isinstance(k, (tuple, range)) and not isinstance(k, str)):
             k = as_tensor(k) if isinstance(k, np.ndarray) else make(list(k)) if len(k) else make([], dtype=int64)
-        elif isinstance(k, Tensor) and not k.dim() and k.dtype.name in INTEGERS and k.dtype is not uint8 and not k._needs_grad and not state.interpreters:
-            pass
+        elif is_place(k) and is_idle() and not k.is_meta:
+            k = k.item()
         elif hasattr(k, "__index__") and not isinstance(k, (bool, int, Tensor, Expr)):
             k = k.__index__()
         elif not (k is None or k is Ellipsis or isinstance(k, (bool, int, slice, Tensor, Expr))):
@@ -47,6 +48,40 @@ def parse(tensor, key):
     rest = [slice(None)] * (tensor.dim() - used)
     at = next((j for j, k in enumerate(entries) if k is Ellipsis), None)
     return entries + rest if at is None else entries[:at] + rest + entries[at + 1:]
+
+
+def is_place(k) -> bool:
+    """Whether an index is a tensor that stands for a whole number."""
+    return isinstance(k, Tensor) and not k.dim() and k.dtype.name in INTEGERS and k.dtype is not uint8
+
+
+def place_at(dim, place):
+    """What ``_pick`` does where the place can be read: a view."""
+    return (lambda x: OPS["select"](x, dim, place.item())) if is_idle() and not place.is_meta else None
+
+
+@op(view=True, method=False, name="_pick", otherwise=place_at)
+def pick(input, dim, place):
+    """The slice at a place of a dimension, which a tensor without dimensions tells: a view of the input."""
+    return index_rows.body(input, tuple(place if k == dim else None for k in range(len(input.shape))))
+
+
+def picked(x, entries):
+    """A tensor and its index without those entries that are tensors for whole numbers: these are looked up."""
+    rest = []
+    for k in reversed(range(len(entries))):
+        if is_place(entries[k]):
+            x = pick(x, sum(consumed(e) for e in entries[:k]), entries[k])
+        else:
+            rest.append(entries[k])
+    return x, rest[::-1]
+
+
+def consumed(entry) -> int:
+    """How many dimensions an entry of an index stands for."""
+    if isinstance(entry, Tensor) and entry.dtype in (bool_, uint8):
+        return entry.dim()
+    return int(entry is not None and not isinstance(entry, bool))
 
 
 def slice_entry(k):
@@ -79,6 +114,8 @@ def __getitem__(self, key):
     if type(key) is int and self.dim():
         return index_basic(self, (key,) + (("slice", None, None, None),) * (self.dim() - 1))
     if type(key) is Tensor and is_idle() and self.dim():
+        if key.dtype is int64 and not key._meta.shape and not key.is_meta:
+            return self[key.item()]
         if key.dtype is int64:
             return index_rows(self, (key,) + (None,) * (self.dim() - 1))
         if key.dtype is bool_ and key.dim() and not self.requires_grad and self.shape[:key.dim()] == key.shape and not (key.is_meta or self.is_meta):
@@ -87,6 +124,9 @@ def __getitem__(self, key):
     if any(isinstance(k, bool) for k in entries):
         entries = [make(k) if isinstance(k, bool) else k for k in entries]
     advanced = [k for k in entries if isinstance(k, Tensor)]
+    if any(map(is_place, advanced)):
+        self, entries = picked(self, entries)
+        advanced = [k for k in entries if isinstance(k, Tensor)]
     if not advanced:
         return part_of(self, entries)
     x, indices = prepared(self, entries)
@@ -247,6 +287,8 @@ def __setitem__(self, key, value):
     entries = parse(self, key)
     if any(isinstance(k, bool) for k in entries):
         entries = [make(k) if isinstance(k, bool) else k for k in entries]
+    if any(map(is_place, entries)):
+        self, entries = picked(self, entries)
     if not any(isinstance(k, Tensor) for k in entries):
         target = part_of(self, entries)
         if isinstance(value, Tensor):

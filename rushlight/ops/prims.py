@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.dtypes import INTEGER, bool_, int32, int64, uint64
 from ..core.errors import ZeroDivisorError
-from ..core.kinds import (Contract, Convert, Create, Elementwise, Foreign, Gather, Join, P, Reduce, Scatter, View, is_tensor, sum_to)
+from ..core.kinds import (Contract, Convert, Create, Elementwise, Foreign, Gather, Join, P, Recast, Reduce, Scatter, View, is_tensor, sum_to)
 from ..core.meta import Meta, is_one, product, reshaped_strides, row_major, span
 from ..core.narrow import narrow, widen
 from ..core.op import declare
@@ -256,15 +256,31 @@ class After(Elementwise):
 after = primitive("after", After(lambda x, mark: x), lambda x, mark: 0)
 
 # --- elementwise: complex ------------------------------------------------------------------------------------------------
-real = unary("real", np.real, lambda y, x: None, real_result)
-imag = unary("imag", np.imag, lambda y, x: None, real_result)
+def halves(which):
+    return lambda m: (Meta(tuple(m.shape), tuple(2 * s for s in m.strides), m.dtype.to_real(), m.device), which)
+
+
+def pairs_alias(m):
+    return Meta((*m.shape, 2), (*(2 * s for s in m.strides), 1), m.dtype.to_real(), m.device), 0
+
+
+def unpaired_alias(m):
+    if m.strides[-1] != 1 or builtins.any(s % 2 for s in m.strides[:-1]):
+        return None
+    return Meta(tuple(m.shape[:-1]), tuple(s // 2 for s in m.strides[:-1]), m.dtype.to_complex(), m.device), 0
+
+
+real = primitive("real", Recast(np.real, halves(0), lambda x, value: P.complex(value, P.imag(x)), lambda g: P.complex(g, P.mul(g, 0))), lambda x: 0)
+imag = primitive("imag", Recast(np.imag, halves(1), lambda x, value: P.complex(P.real(x), value), lambda g: P.complex(P.mul(g, 0), g)), lambda x: 0)
+view_as_real = primitive("view_as_real", Recast(
+    lambda x: np.stack((x.real, x.imag), -1), pairs_alias, lambda x, value: P.view_as_complex(value), lambda g: P.view_as_complex(g)), lambda x: 0)
+view_as_complex = primitive("view_as_complex", Recast(
+    lambda x: x[..., 0] + x.dtype.type(1) * 1j * x[..., 1], unpaired_alias, lambda x, value: P.view_as_real(value), lambda g: P.view_as_real(g)), lambda x: 0)
 conj = unary("conj", np.conj)
 angle = unary("angle", np.angle, lambda y, x: P.mul(x, 0) if not x.dtype.is_complex else None, real_result)
 make_complex = primitive("complex", Elementwise(
     lambda a, b: (a + 1j * b).astype(np.complex64 if a.dtype == np.float32 else np.complex128),
     None, lambda a, b: a.dtype.to_complex()), lambda x, y: 0)
-real.rules["vjp"] = lambda g, y, x: [P.complex(g, P.mul(g, 0)) if x.dtype.is_complex else g]
-imag.rules["vjp"] = lambda g, y, x: [P.complex(P.mul(g, 0), g)]
 conj.rules["vjp"] = lambda g, y, x: [P.conj(g)]
 make_complex.rules["vjp"] = lambda g, y, a, b: [sum_to(P.real(g), a.shape), sum_to(P.imag(g), b.shape)]
 abs.rules["vjp"] = lambda g, y, x: [P.mul(P.convert(g, dtype=x.dtype), P.sgn(x)) if x.dtype.is_complex else P.mul(g, P.sign(x))]
@@ -520,7 +536,7 @@ def diagonal_transpose(g, s, row, column, length):
     at = P.iota(size=length, dtype=int64)
     position = P.add(P.mul(P.add(at, row), s[-1]), P.add(at, column))
     lead = tuple(s[:-2])
-    flat = P.put(P.full(shape=(*lead, s[-2] * s[-1]), value=0, dtype=g.dtype), position, g, dim=len(lead), combine="add")
+    flat = P.put(P.full(shape=(*lead, s[-2] * s[-1]), value=0, dtype=g.dtype), position, g, dim=len(lead), combine="set")
     return P.reshape(flat, shape=tuple(s))
 
 

@@ -62,7 +62,7 @@ def view_bytes(x, dtype):
             raise RuntimeError(f"self.size(-1) must be divisible by {new // old} to view {x.dtype} as {dtype} (different element sizes), but got {shape[-1]}")
         shape[-1], strides[:-1], offset = shape[-1] * old // new, [s * old // new for s in strides[:-1]], offset * old // new
     made = alias_memory(x, x._meta.like(tuple(shape), tuple(strides), dtype), offset)
-    made._base = x
+    made._base = x if dtype.is_inexact else None  # what has no gradient is no part of a history
     return made
 
 
@@ -376,6 +376,16 @@ def as_strided(input, size, stride, storage_offset=None):
 def strided(input, size, stride, start):
     """Memory seen with any sizes and strides, ``start`` elements behind input's first one."""
     return P.strided(input, shape=size, strides=stride, offset=start)
+
+
+def region(tensor, meta, start):
+    """A view of what lies ``start`` elements (of its dtype) behind a tensor's first one, of its dtype or of the complex or real numbers that share its memory."""
+    shape, strides = tuple(meta.shape), tuple(meta.strides)
+    if meta.dtype.is_complex == tensor.dtype.is_complex:
+        return strided(tensor, shape, strides, start)
+    if tensor.dtype.is_complex:
+        return strided(OPS["view_as_real"](tensor), shape, strides, start)
+    return OPS["view_as_complex"](strided(tensor, (*shape, 2), (*(2 * s for s in strides), 1), 2 * start))
 
 
 @op(view=True, method=False, detaches=True)

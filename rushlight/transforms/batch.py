@@ -370,5 +370,9 @@ def stack(values):
     return P.cat(tuple(P.reshape(v, shape=(1, *v.shape)) for v in values), dim=0)
 
 
-RULES = {"elementwise": elementwise, "view": views, "join": join, "reduce": reduce, "gather": gather, "scatter": scatter, "create": create,
+def recast(level, op, args, params):
+    return op(args[0].value)
+
+
+RULES = {"elementwise": elementwise, "view": views, "recast": recast, "join": join, "reduce": reduce, "gather": gather, "scatter": scatter, "create": create,
          "contract": contract, "foreign": foreign, "scan": scan}

@@ -176,7 +176,7 @@ def contract(op, y, args, tangents, params):
     return total
 
 
-RULES = {"elementwise": elementwise, "view": view, "join": join, "reduce": reduce, "gather": gather, "contract": contract}
+RULES = {"elementwise": elementwise, "view": view, "recast": view, "join": join, "reduce": reduce, "gather": gather, "contract": contract}
 
 
 # --- transposition -----------------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from .objects import (ACCUMULATE, DERIVED, FLOAT_VALUE, INTEGER_VALUE, INTO, LAS
 ROOM = 96  # values of one call: inputs, results, temporaries, random position, error flag
 MOST = 48  # values the arguments may give to such a call; those with more take ``wide``
 WIDEST = 16384  # values of a call that the stack holds
+UNRECORDED = -2  # see ``made_at``
 WORD = 60  # tensors of which one integer tells which want gradients
 
 
@@ -290,7 +291,7 @@ def static_items(items: object) -> object:
 def joins(view: Tensor) -> bool:
     """Whether a view without history gains one, since its base was changed in place and has one now."""
     base = cast(Tensor, view._base)
-    if base._needs_grad == 0 or view._seen == view._storage.version:
+    if base._needs_grad == 0 or seen_at(view) == view._storage.version:
         return False
     state.refresh(view)
     return view._needs_grad != 0
@@ -349,13 +350,30 @@ def run(plan: Plan, args: Args, names: tuple, values: i64, used: i64, mask: i64)
             if others is not None:
                 return state.slow(plan.op, others, names)
         return overwrite(plan, target, args, values, used, mask)
-    result = wrap(target._storage, target._offset + plan.offset, plan.outputs[0], plan.itemsizes[0])
+    itemsize: i64 = plan.itemsizes[0]
+    start = target._offset if itemsize == target.itemsize else target._offset * target.itemsize // itemsize
+    result = wrap(target._storage, start + plan.offset, plan.outputs[0], itemsize)
     if plan.apart == 0:
         result._base = target if target._base is None else target._base
-    result._seen = target._storage.version
+    result._seen = made_at(target)
     if mask != 0:
         record(plan, args, (result,), values)
     return result
+
+
+@native
+def made_at(target: Tensor) -> i64:
+    """What a view of a tensor notes of when it was made: the version of the memory, which ``seen_at`` gives back; below UNRECORDED where nothing is recorded,
+    or was when the tensor was made."""
+    version = target._storage.version
+    return UNRECORDED - 1 - version if state.grad == 0 or target._seen < UNRECORDED else version
+
+
+@native
+def seen_at(view: Tensor) -> i64:
+    """The version of its memory at which a view has the history it has."""
+    seen = view._seen
+    return seen if seen >= UNRECORDED else UNRECORDED - 1 - seen
 
 
 @native
@@ -565,8 +583,10 @@ def pass_on(plan: Plan, args: Args, fresh: tuple) -> tuple:
 def overwrite(plan: Plan, target: Tensor, args: Args, values: i64, used: i64, mask: i64) -> object:
     """Runs a plan whose result goes into an argument's memory, and returns that argument."""
     check_writable(target)
-    if state.grad != 0 and (mask != 0 or target._needs_grad != 0):
-        return state.mutate(plan, target, collect(args), values, used)
+    if state.grad != 0:
+        base = cast(Tensor, target._base)
+        if mask != 0 or target._needs_grad != 0 or (base is not None and base._needs_grad != 0):
+            return state.mutate(plan, target, collect(args), values, used)
     launch(plan, args, values, used)
     target._storage.version += 1
     return target
@@ -609,7 +629,7 @@ def start(plan: Plan, args: Args, values: i64, used: i64) -> None:
 def edge(tensor: Tensor) -> object:
     """The step that a gradient of this tensor goes to; None if it wants none."""
     if tensor._step is not None:
-        if tensor._base is not None and tensor._seen != tensor._storage.version:
+        if tensor._base is not None and seen_at(tensor) != tensor._storage.version:
             return state.refresh(tensor)
         return tensor._step
     if tensor._needs_grad == 0:

@@ -1,7 +1,7 @@
 """Parts of tensors by whole numbers and slices, without a plan: where a part begins is only an offset, so each ``x[i]`` is found at once."""
 from __future__ import annotations
 
-from .calls import joins, wrap
+from .calls import joins, made_at, wrap
 from .language import cast, filled, i64, native, new_tuple, tuple_set
 from .memory import thread_id
 from .objects import Tensor, state
@@ -93,7 +93,7 @@ def stepped(tensor: Tensor, entries: tuple, rest: i64, shape: tuple, strides: tu
         known = state.meta(key)
     result = wrap(tensor._storage, tensor._offset + offset, known, tensor.itemsize)
     result._base = tensor if tensor._base is None else tensor._base
-    result._seen = tensor._storage.version
+    result._seen = made_at(tensor)
     return result
 
 
