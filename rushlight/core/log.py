@@ -74,5 +74,5 @@ def from_environment():
         from .._logging import set_by_text
         set_by_text(settings.torch_logs)
     if settings.debug:
-        from .folder import Folder
+        from .stages import Folder
         Folder(settings.debug).install()
