@@ -4,5 +4,6 @@ from .cond import cond
 from .map import map
 from .scan import scan
 from .while_loop import while_loop
+from .wrap import wrap
 
-__all__ = ["associative_scan", "cond", "map", "scan", "while_loop"]
+__all__ = ["associative_scan", "cond", "map", "scan", "while_loop", "wrap"]

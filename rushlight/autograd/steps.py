@@ -6,6 +6,7 @@ import sys
 import threading
 
 from ..core.errors import GraphFreedError, StaleValueError
+from ..core.interpret import recording
 from ..core.meta import Meta
 from ..core.native import Plan, Step, Tensor, state
 from ..core.native.objects import ACCUMULATE, DERIVED
@@ -83,12 +84,29 @@ def add_to(leaf: Tensor, gradient: Tensor, create: int):
 accumulating = threading.RLock()  # threads may share a leaf
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=accumulating.acquire, after_in_parent=accumulating.release, after_in_child=accumulating.release)
-ENGINE_HOLDS = 5  # references to a gradient that nobody but the engine holds, as ``keep`` counts them
+class Holds:
+    """How many references to a gradient ``keep`` counts that nobody but the engine holds: interpreters count those of their frames differently."""
+
+    count: int | None = None
+    probe: Tensor | None = None
+
+    @classmethod
+    def measure(cls):
+        """Sends a gradient that nobody else has through the engine."""
+        with recording(True):
+            cls.probe = Tensor(1).requires_grad_()
+            OPS["view"](cls.probe, (1, 1)).backward(OPS["view"](Tensor(1), (1, 1)))
+        cls.probe = None
 
 
 def keep(gradient: Tensor, leaf: Tensor) -> Tensor:
     """The first gradient of a leaf, as memory of its own: gradients may be shared between leaves, or be expanded views."""
-    alone = sys.getrefcount(gradient) <= ENGINE_HOLDS and sys.getrefcount(gradient._storage) == 2
+    count = sys.getrefcount(gradient)
+    if leaf is Holds.probe:
+        Holds.count = count
+    elif Holds.count is None:
+        Holds.measure()
+    alone = count <= Holds.count and sys.getrefcount(gradient._storage) == 2
     if alone and gradient._step is None and gradient._base is None and gradient._meta.contiguous and not gradient._needs_grad:
         return gradient
     return OPS["clone"](gradient).detach()

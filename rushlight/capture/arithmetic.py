@@ -6,10 +6,11 @@ import operator
 from ..core.dtypes import Defaults
 from ..core.expr import INFINITY
 from ..core.op import OPS
+from .attributes import ABSENT, static
 from .errors import Again, Break, Raised
 from .polyfills import UNSUPPORTED, differing, equal_sequences, operated, operated_reflected, unequal_sequences
 from .record import Fake
-from .values import (Constant, ContainerMethod, Deferred, ExceptionValue, Function, Identity, Instance, Mapping, Method, Number, Object, Partial, Sequence, SetValue,
+from .values import (IDENTITIES, Constant, ContainerMethod, Deferred, ExceptionValue, Function, Identity, Instance, Mapping, Method, Number, Object, Partial, Sequence, SetValue,
                      TensorValue, View)
 
 BINARY = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "@": operator.matmul, "//": operator.floordiv, "%": operator.mod,
@@ -221,6 +222,10 @@ class Arithmetic:
             self.guard("{0} is not {1}", a.source, b.source)
         return a is b
 
+    def matches(self, a, b) -> bool:
+        """Whether a value is another, or equal to it, as containers ask."""
+        return self.identical(a, b) or self.truth(self.now(self.from_python(operator.eq), [a, b]))
+
     def truth(self, value) -> bool:
         value = self.force(value)
         if isinstance(value, Constant):
@@ -242,16 +247,17 @@ class Arithmetic:
         return True
 
     def object_truth(self, value):
-        if isinstance(value, Instance) and value.payload is not None:
+        for name in ("__bool__", "__len__"):
+            if found := self.has(value, name):
+                answer = self.now_answered(name, found, value)
+                return self.truth(answer)
+        if value.payload is not None:
             return self.truth(value.payload)
         cls = self.class_of(value)
-        for name in ("__bool__", "__len__"):
-            if hasattr(cls, name):
-                found = self.class_attribute(cls, name)
-                if isinstance(found, Object) and self.user_class(value):
-                    return self.truth(self.now(found, [value]))
-                if isinstance(value, Object):
-                    raise Break("RB004", f"truth of a {cls.__name__}")
+        if isinstance(value, Object) and not isinstance(value.value, IDENTITIES) and any(static(cls, name) is not ABSENT for name in ("__bool__", "__len__")):
+            raise Break("RB004", f"truth of a {cls.__name__}")
+        if self.is_class(value) and any(static(cls, name) is not ABSENT for name in ("__bool__", "__len__")):
+            raise Break("RB004", f"truth of a {cls.__name__}")
         return True
 
     def fold(self, function, arguments, keywords=None):

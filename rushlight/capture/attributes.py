@@ -46,6 +46,9 @@ except AttributeError as _error:
     NO_SLOT = str(_error)  # as this version of Python says it
 
 
+PARTIAL = functools.partial(len)  # which has the attributes that all have
+
+
 def is_data_descriptor(raw) -> bool:
     return raw is not ABSENT and hasattr(type(raw), "__set__")
 
@@ -78,9 +81,9 @@ class Attributes:
         if isinstance(value, View):
             return type(getattr({}, value.part)())
         if isinstance(value, GeneratorValue):
-            return types.GeneratorType
+            return value.kind or types.GeneratorType
         if isinstance(value, IteratorValue):
-            return type(iter([]))
+            return self.class_of_iterator(value)
         return types.MethodType if isinstance(value, Method) else types.BuiltinMethodType
 
     def user_class(self, value):
@@ -103,6 +106,14 @@ class Attributes:
         """Notes what a user's class was found to have, which is guarded: methods can be replaced."""
         if not is_framework(cls.__module__) and cls.__flags__ & HEAP and cls.__module__.split(".")[0] not in sys.stdlib_module_names:
             self.relied[cls, name] = raw
+
+    def lack(self, owner, cls, name):
+        """Notes that neither an object nor its class was found to have an attribute."""
+        place = getattr(owner.value, "__dict__", None) if isinstance(owner, Object) and owner.source is not None else None
+        if isinstance(place, dict) and name not in place:
+            self.guard(f"{name!r} not in {{0}}.__dict__", owner.source)
+        if static(cls, name) is ABSENT and not is_framework(cls.__module__) and cls.__flags__ & HEAP and cls.__module__.split(".")[0] not in sys.stdlib_module_names:
+            self.guard(f"{self.constant_name(static)}({self.constant_name(cls)}, {name!r}) is {self.constant_name(ABSENT)}")
 
     def python_class(self, cls) -> bool:
         """Whether a class was written in Python."""
@@ -188,6 +199,10 @@ class Attributes:
             return self.item(owner, fields.index(name))
         raw = static(owner.kind, name)
         if raw is ABSENT:
+            if getattr(owner, "outer", None) is not None:
+                if name in owner.outer.__dict__:
+                    return self.wrap(owner.outer.__dict__[name], owner.source.attribute(name))
+                self.guard(f"{name!r} not in {{0}}.__dict__", owner.source)
             raise self.missing(owner, name)
         if isinstance(raw, (types.FunctionType, property, classmethod, staticmethod)):
             return self.bound(raw, owner, name, owner.kind)
@@ -207,11 +222,15 @@ class Attributes:
         return ContainerMethod(owner, name) if hasattr(self.class_of(owner), name) else self.of_other(owner, name)
 
     def of_GeneratorValue(self, owner, name):
-        if name in ("send", "throw", "close", "__next__", "__iter__"):
+        if name in (("__next__", "__iter__") if owner.kind else ("send", "throw", "close", "__next__", "__iter__")):
             return ContainerMethod(owner, name)
+        if name != "__class__" and not hasattr(self.class_of(owner), name):
+            raise self.missing(owner, name)
         return self.of_other(owner, name)
 
     def of_IteratorValue(self, owner, name):
+        if name != "__class__" and not hasattr(self.class_of(owner), name):
+            raise self.missing(owner, name)
         return ContainerMethod(owner, name) if name in ("__next__", "__iter__") else self.of_other(owner, name)
 
     def of_Function(self, owner, name):
@@ -235,7 +254,12 @@ class Attributes:
 
     def of_Partial(self, owner, name):
         parts = {"func": owner.function, "args": Sequence(tuple, owner.arguments), "keywords": Mapping(dict(owner.keywords))}
-        return parts[name] if name in parts else self.of_other(owner, name)
+        if name in parts or name == "__class__":
+            return parts[name] if name in parts else self.of_other(owner, name)
+        found = getattr(PARTIAL, name, ABSENT)
+        if found is ABSENT:
+            raise self.missing(owner, name)
+        return ContainerMethod(owner, name) if callable(found) else self.from_python(found) if type(found) in PLAIN else self.of_other(owner, name)
 
     def of_ExceptionValue(self, owner, name):
         if name == "args":
@@ -280,6 +304,7 @@ class Attributes:
         """``__getattr__``, or an AttributeError."""
         if isinstance(owner, Object) and cls in OPERATORS:  # torch.ops and what is below it
             return self.from_python(getattr(owner.value, name))
+        self.lack(owner, cls, name)
         found = self.class_attribute(cls, "__getattr__")
         if found is None:
             raise self.missing(owner, name)
@@ -335,13 +360,13 @@ class Attributes:
         raw = static(cls, name)
         if name == "__class__":
             return self.from_python(cls)
+        if name == "__dict__":
+            return self.dict_of(owner)
         if is_data_descriptor(raw):
             return self.bound(raw, owner, name, cls)
         place = module.__dict__
         if name == "_compiled_call_impl":
             return Constant(None)  # a captured call is compiled already
-        if name == "__dict__":
-            raise Break("RB004", "__dict__ of a module")
         if name in place:
             found = place[name]
             covered = name in DICTS or type(found) not in MUTABLE and static(cls, "__setattr__") is Module.__setattr__
@@ -393,7 +418,7 @@ class Attributes:
             if isinstance(value, IDENTITIES) and hasattr(value, name):
                 return self.wrap(getattr(value, name), owner.source.attribute(name))
             return self.fallback(owner, cls, name)
-        if isinstance(place, dict) and owner.source.parent is not None:
+        if isinstance(place, dict):
             self.guard(f"{name!r} not in {{0}}.__dict__", owner.source)
         return self.bound(raw, owner, name, cls)
 
@@ -416,6 +441,11 @@ class Attributes:
             of = owner if self.is_class(owner) else self.from_python(self.class_of(owner))
             return Method(self.from_python(raw.__func__), of)
         if isinstance(raw, property):
+            if raw.fget is None:
+                raise Break("RB007", f"reading {name!r}, which has no getter")
+            other = None if self.is_class(owner) else self.class_attribute(self.class_of(owner), "__getattr__")
+            if other is not None:
+                return self.call_python(polyfills.property_or, [self.from_python(raw.fget), other, owner, Constant(name)])
             return self.call(self.from_python(raw.fget), [owner], {})
         if isinstance(raw, functools.cached_property):
             return self.call_python(polyfills.cached, [owner, Constant(raw.attrname), self.from_python(raw.func)])
@@ -489,7 +519,8 @@ class Attributes:
         if self.is_class(owner) and self.stores_on(owner.value):
             self.class_stores.add(name)
             return self.put(owner, name, value, False)
-        if not isinstance(owner, (Object, Instance, ExceptionValue)) or isinstance(owner, Object) and isinstance(owner.value, (type, types.ModuleType)):
+        attributed = isinstance(owner, (Object, Instance, ExceptionValue, Partial)) or isinstance(owner, Sequence) and owner.kind.__dictoffset__
+        if not attributed or isinstance(owner, Object) and isinstance(owner.value, (type, types.ModuleType)):
             if isinstance(owner, TensorValue) and name == "grad":
                 return self.set_grad(owner, value)
             if isinstance(owner, TensorValue) and name == "requires_grad":

@@ -17,6 +17,7 @@ import re
 import sys
 import threading
 import types
+import typing
 import weakref
 
 import numpy as np
@@ -34,13 +35,16 @@ from ..core.op import OPS
 from ..nn.modules.container import ModuleList, Sequential
 from ..nn.modules.module import Module
 from ..nn.parameter import Parameter
+from ..overrides import is_tensor_like
 from . import marks, polyfills
 from .attributes import ABSENT, FRAMEWORK, HEAP, is_framework, static
 from .bytecode import COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
 from .containers import raised
 from .control import HANDLERS as CONTROL
 from .errors import Again, Break, CaptureError, Raised
+from .iterators import BUILTINS
 from .output import HANDLERS as OUTPUT_HANDLERS
+from .protocols import ASKED, stand_in
 from .reals import Real
 from .training import HANDLERS as TRAINING
 from .transforms import ROOMS, kind_of
@@ -63,6 +67,9 @@ OUTPUT = frozenset(("print", "input", "open", "exec", "eval", "breakpoint", "war
 FRAMES = (locals, dir, globals, sys._getframe)
 FOLDED = frozenset((threading.get_ident, abs, divmod, round, pow, ord, chr, bin, hex, oct, format, ascii, hash)) | frozenset(
     v for m in (math, operator) for v in vars(m).values() if isinstance(v, types.BuiltinFunctionType))
+ITERATING = frozenset((math.prod, math.fsum, math.dist, operator.countOf, operator.indexOf))  # which run through what they are given
+INDEXING = frozenset((bin, oct, hex, chr, operator.index, math.gcd, math.lcm, math.factorial, math.comb, math.perm, math.isqrt))  # which want whole numbers
+NUMBER_METHODS = {int: ("__int__", "__index__"), float: ("__float__", "__index__"), complex: ("__complex__", "__float__", "__index__")}
 CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque, collections.OrderedDict, collections.defaultdict)
 COPYING = ("__copy__", "__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
 GETTERS = (operator.itemgetter, operator.attrgetter, operator.methodcaller)
@@ -268,10 +275,10 @@ class Calls:
 
     def call_getter(self, target, arguments):
         found, names = arguments[0], target.__reduce__()[1]
-        read = self.subscript if isinstance(target, operator.itemgetter) else self.getattr
-        got = [read(found, Constant(n) if read == self.subscript else n) for n in names]
-        if any(g is None for g in got):
-            raise Break("RB004", "a getter that runs Python code")
+        if isinstance(target, operator.itemgetter):
+            got = [self.now(self.from_python(operator.getitem), [found, self.from_python(n)]) for n in names]
+        else:
+            got = [functools.reduce(self.attribute_now, path.split("."), found) for path in names]
         return got[0] if len(got) == 1 else Sequence(tuple, got)
 
     # --- the framework ------------------------------------------------------------------------------------------------------------------
@@ -380,9 +387,9 @@ class Calls:
             return self.call_container(ContainerMethod(self.wrap(owner, source), name), arguments, keywords)
         if owner is itertools.chain and name == "from_iterable":
             return self.call_python(polyfills.chain_from, arguments)
-        if owner is dict and name == "fromkeys":
-            default = arguments[1] if len(arguments) > 1 else Constant(None)
-            return Mapping({self.key(k): default for k in self.expanded(arguments[0])})
+        if owner in (dict, collections.OrderedDict, collections.defaultdict) and name == "fromkeys":
+            default = arguments[1] if len(arguments) > 1 else keywords.get("value", Constant(None))
+            return Mapping({self.key(k): default for k in self.expanded(arguments[0])}, None, owner)
         if target in COMPARED:
             return self.compare(COMPARED[target], *arguments)
         if target in SPELLED:
@@ -390,14 +397,16 @@ class Calls:
         if target in FOLDED:
             method = arguments and self.method(self.force(arguments[0]), f"__{name}__")
             if method:
-                return self.call(method, arguments, keywords)
+                return self.answered(f"__{name}__", method, *arguments) if f"__{name}__" in ASKED else self.call(method, arguments, keywords)
+            if target in INDEXING:
+                arguments = list(map(self.index_of, arguments))
             if any(isinstance(self.force(a), TensorValue) for a in arguments):
                 return self.run_framework(target, arguments, keywords)
             if target in OPERATORS:
                 return self.binary(OPERATORS[target], *arguments)
             if not keywords and self.vary(arguments):
                 return self.computed_by(target, arguments)
-            return self.fold(target, list(map(self.listed_once, arguments)), keywords)
+            return self.fold(target, list(map(self.listed_once, arguments)) if target in ITERATING else arguments, keywords)
         if isinstance(owner, type) and name in ("fromkeys", "fromhex", "from_bytes", "maketrans"):
             return self.fold(target, arguments, keywords)
         raise Break("RB009" if name in OUTPUT else "RB001", f"{name}()")
@@ -484,6 +493,8 @@ class Calls:
         cls = function.value
         if cls in CONTAINERS:
             return self.make_container(cls, arguments, keywords)
+        if typing.is_typeddict(cls):
+            return self.make_container(dict, arguments, keywords)
         if cls.__flags__ & ABSTRACT:
             raise Break("RB007", f"a new {cls.__name__}, which is abstract")
         if cls is types.SimpleNamespace and not arguments:
@@ -649,29 +660,10 @@ class Calls:
 
     def builtin_range(self, *bounds):
         bounds = [self.number_in(b, int) if isinstance(self.force(b), TensorValue) else b for b in bounds]
-        return Constant(range(*(self.known(b) for b in bounds)))
+        return self.fold(range, list(map(self.index_of, bounds)))
 
     def builtin_reversed(self, value):
-        found = self.class_attribute(self.class_of(value), "__reversed__") if self.user_class(self.force(value)) else None
-        if found:
-            return self.call(found, [value], {})
-        return IteratorValue(Sequence(list, self.expanded(value)[::-1]))
-
-    def builtin_enumerate(self, iterable, start=Constant(0)):
-        items = self.listed(iterable)
-        if items is None:
-            return self.call_python(polyfills.enumerate_, [iterable, start])
-        first = self.known(start)
-        return IteratorValue(Sequence(list, [Sequence(tuple, [Constant(first + k), v]) for k, v in enumerate(items)]))
-
-    def builtin_zip(self, *iterables, strict=Constant(False)):
-        values = [self.force(i) for i in iterables]
-        if any(isinstance(v, (GeneratorValue, Instance, IteratorValue)) for v in values) or self.known(strict):
-            return self.call_python(polyfills.zip_, values, {"strict": strict})
-        found = [self.listed(v) for v in values]
-        if any(f is None for f in found):
-            return self.call_python(polyfills.zip_, values)
-        return IteratorValue(Sequence(list, [Sequence(tuple, list(row)) for row in zip(*found)]))
+        return self.reverse_iterator(value)
 
     def builtin_min_max(self, function, arguments, keywords):
         if not keywords and all(isinstance(self.force(a), Constant) for a in arguments) and len(arguments) > 1:
@@ -684,7 +676,10 @@ class Calls:
         value = self.force(value)
         if isinstance(value, (Function, Method, ContainerMethod, Partial)):
             return Constant(True)
-        return Constant(callable(value.value) if isinstance(value, (Object, Constant)) else hasattr(self.class_of(value), "__call__"))
+        cls = self.class_of(value)
+        if isinstance(value, Object) and self.user_class(value):
+            self.class_attribute(cls, "__call__")
+        return Constant(callable(value.value) if isinstance(value, (Object, Constant)) else static(cls, "__call__") is not ABSENT)
 
     def builtin_bool(self, value=Constant(False)):
         return Constant(self.truth(value))
@@ -697,11 +692,13 @@ class Calls:
             value = self.number_in(value, kind)
         if isinstance(value, Number) and type(value.hint) is kind and not more:
             return value
-        name = {int: "__int__", float: "__float__"}.get(kind)
         if self.vary([value]) and not more:
             return self.computed_by(kind, [value])
-        found = name and self.user_class(value) and (self.class_attribute(self.class_of(value), name) or self.class_attribute(self.class_of(value), "__index__"))
-        return self.call(found, [value], {}) if found else self.fold(kind, [value, *more])
+        for name in () if more else NUMBER_METHODS[kind]:
+            if found := self.has(value, name):
+                made = self.now_answered(name, found, value)
+                return made if name == NUMBER_METHODS[kind][0] else self.builtin_number(kind, made)
+        return self.fold(kind, [value, *more])
 
     def builtin_text(self, function, value=Constant(""), *more):
         value = self.force(value)
@@ -723,10 +720,13 @@ class Calls:
                 return Constant(text if function is str else text.replace(base.__name__, value.cls.__name__, 1))
         cls = value.cls if isinstance(value, ExceptionValue) else self.user_class(value)
         own = cls and function is str and static(cls, "__str__") is not object.__str__
+        if type(value) is Object and cls and value.source is not None and not own and cls.__repr__ is object.__repr__ and isinstance(function, type | types.BuiltinFunctionType):
+            self.guard(f"{{0}} is {self.constant_name(value.value)}", value.source)
+            return Constant(function(value.value))  # which tells the object's address
         for name in (("__str__",) if own else ("__repr__",)):
             found = cls and self.class_attribute(cls, name)
             if found:
-                return self.call(found, [value], {})
+                return self.answered(f"__{function.__name__}__", found, value)
         return self.fold(function, [value, *more])
 
     def exception_now(self):
@@ -853,5 +853,10 @@ for _kind in (int, float, complex):
     HANDLERS[_kind] = lambda self, *a, _kind=_kind: self.builtin_number(_kind, *a)
 for _function in (min, max):
     HANDLERS[_function] = lambda self, *a, _function=_function, **k: self.builtin_min_max(_function, a, k)
+HANDLERS[is_tensor_like] = lambda self, value: Constant(isinstance(self.force(value), TensorValue) or hasattr(self.class_of(value), "__torch_function__"))
+HANDLERS[polyfills.conforming] = lambda self, *a: self.conforming(*a)
+HANDLERS[polyfills.no_container] = lambda self, cls: self.fold(operator.contains, [Constant(stand_in(self.known(cls), "", None)), Constant(0)])
+for _builtin in BUILTINS:
+    HANDLERS[_builtin] = lambda self, *a, _builtin=_builtin, **k: self.make_iterator(_builtin, a, k)
 for _builtin, _polyfill in polyfills.POLYFILLS.items():
     HANDLERS.setdefault(_builtin, lambda self, *a, _polyfill=_polyfill, **k: self.call_python(_polyfill, list(a), k))

@@ -8,6 +8,7 @@ import re
 import types
 
 from ..core.meta import Size
+from ..core.native import state
 from . import polyfills
 from .attributes import is_framework
 from .bytecode import PYTHON
@@ -35,7 +36,10 @@ class Containers:
         covered = source.covered
         if kind in LISTS or isinstance(value, tuple) and hasattr(kind, "_fields"):
             self.guard(f"type({{0}}) is {self.type_name(kind)} and len({{0}}) == {len(value)}", source)
-            made = Sequence(kind, [Lazy(v, source.item(str(k), covered)) for k, v in enumerate(value)], source)
+            fields = getattr(kind, "_fields", None)  # which are read by name: the class may have a __getitem__ of its own
+            items = tuple.__iter__(value) if fields else value
+            made = Sequence(kind, [Lazy(v, source.attribute(fields[k], covered) if fields else source.item(str(k), covered)) for k, v in enumerate(items)], source)
+            made.outer = value if fields and hasattr(value, "__dict__") else None
             made.limit = getattr(value, "maxlen", None)
             return made
         if kind in DICTS or kind is types.MappingProxyType:
@@ -102,7 +106,7 @@ class Containers:
         if isinstance(value, Instance):
             found = self.class_attribute(value.cls, "__hash__")
             if found:
-                return Key(value, self.known(self.now(found, [value])), lambda a, b: a is b or self.truth(self.now(self.from_python(operator.eq), [a, b])))
+                return Key(value, self.known(self.now_answered("__hash__", found, value)), self.matches)
             if value.cls.__hash__ is object.__hash__:
                 return Key(value, id(value), operator.is_)
         return self.known(value)
@@ -123,7 +127,8 @@ class Containers:
             if missing:
                 return self.call(missing, [whole, index], {})
         if isinstance(owner, Sequence):
-            return self.subscript_sequence(owner, index)
+            found = owner.kind not in LISTS and self.class_attribute(owner.kind, "__getitem__")
+            return self.call(found, [owner, index], {}) if found else self.subscript_sequence(owner, index)
         if isinstance(owner, Mapping):
             return self.subscript_mapping(owner, self.key(index))
         if isinstance(owner, TensorValue):
@@ -141,9 +146,7 @@ class Containers:
         return self.fold(lambda x, k: x[k], [owner, index])
 
     def subscript_sequence(self, owner, index):
-        index = self.force(index)
-        found = self.user_class(index) and self.class_attribute(self.class_of(index), "__index__")
-        at = self.known(self.now(found, [index]) if found else index)
+        at = self.known(self.index_of(index))
         if isinstance(at, slice):
             found = self.items_of(owner)[at]
             return Sequence(owner.kind if owner.kind in LISTS else tuple, found)
@@ -166,10 +169,12 @@ class Containers:
 
     def contains(self, owner, item):
         whole, owner = self.force(owner), self.as_container(owner)
-        if whole is not owner and (found := self.class_attribute(self.class_of(whole), "__contains__")):
-            return self.call(found, [whole, item], {})
-        if self.is_class(whole) and (found := self.class_attribute(type(whole.value), "__contains__")) and not isinstance(whole.value, enum.EnumMeta):
-            return self.call(found, [whole, item], {})
+        if found := self.is_class(whole) and not isinstance(whole.value, enum.EnumMeta) and self.class_attribute(type(whole.value), "__contains__"):
+            return self.answered("__contains__", found, whole, item)
+        if found := self.has(whole, "__contains__"):
+            return self.answered("__contains__", found, whole, item)
+        if isinstance(owner, (IteratorValue, GeneratorValue)):
+            return self.call_python(polyfills.contains, [owner, item])
         if isinstance(owner, View):
             if owner.part == "keys":
                 return Constant(self.key(item) in owner.mapping.items)
@@ -180,21 +185,18 @@ class Containers:
             if self.decides_by_items(owner) or isinstance(self.force(item), (TensorValue, Number, Instance)):
                 return self.call_python(polyfills.contains, [owner, item])
             wanted = self.force(item)
-            return Constant(any(self.identical(x, wanted) or self.truth(self.compare("==", x, wanted)) for x in self.items_of(owner)))
+            return Constant(any(self.matches(x, wanted) for x in self.items_of(owner)))
         if isinstance(owner, (Object, Instance)):
-            found = self.class_attribute(self.class_of(owner), "__contains__")
-            if found:
-                return self.call(found, [owner, item], {})
-            if self.class_attribute(self.class_of(owner), "__iter__"):
-                return self.call_python(polyfills.contains, [owner, item])
+            if self.has(owner, "__iter__") or self.has(owner, "__getitem__"):
+                return self.call_python(polyfills.contains_by_iterating, [owner, item])
         return self.fold(lambda x, k: k in x, [owner, item])
 
     def length(self, value):
         whole, value = self.force(value), self.as_container(value)
-        if whole is not value and (found := self.class_attribute(self.class_of(whole), "__len__")):
-            return self.call(found, [whole], {})
-        if self.is_class(whole) and (found := self.class_attribute(type(whole.value), "__len__")) and not isinstance(whole.value, enum.EnumMeta):
-            return self.call(found, [whole], {})
+        if found := self.is_class(whole) and not isinstance(whole.value, enum.EnumMeta) and self.class_attribute(type(whole.value), "__len__"):
+            return self.answered("__len__", found, whole)
+        if found := self.has(whole, "__len__"):
+            return self.answered("__len__", found, whole)
         if isinstance(value, (Sequence, Mapping, SetValue)):
             return Constant(len(value.items))
         if isinstance(value, View):
@@ -203,10 +205,6 @@ class Containers:
             if not value.fake._meta.shape:
                 return self.run_framework(len, [value], {})
             return self.from_python(value.fake.shape[0]) if value.source is None else self.item(self.shape_of(value), 0)
-        if isinstance(value, (Object, Instance)):
-            found = self.class_attribute(self.class_of(value), "__len__")
-            if found:
-                return self.call(found, [value], {})
         return self.fold(len, [value])
 
     def listed(self, value):
@@ -215,9 +213,7 @@ class Containers:
         if isinstance(value, Sequence):
             return self.items_of(value)
         if isinstance(value, IteratorValue):
-            found = self.items_of(value.sequence)[value.position:]
-            value.position = len(value.sequence.items)
-            return found
+            return self.rest_of(value)
         if isinstance(value, Mapping):
             return [self.from_python(k) for k in value.items]
         if isinstance(value, View):
@@ -232,40 +228,18 @@ class Containers:
             return [self.from_python(v) for v in value.value]
         return None
 
+    def first_of(self, value, count):
+        """The first items of an iterable, ``count`` at most, of which no more are taken."""
+        if isinstance(self.force(value), (GeneratorValue, Instance, Object, IteratorValue)):
+            return self.items_of(self.now(self.from_python(polyfills.first_of), [value, Constant(count)]))
+        return self.expanded(value)
+
     def expanded(self, value):
         """The items of an iterable; what the program itself computes is run now."""
         found = self.listed(value)
         if found is None:
             found = self.items_of(self.now(self.from_python(polyfills.list_), [value]))
         return found
-
-    def iterator(self, value):
-        """``iter(value)``; None if a frame was pushed."""
-        whole, value = self.force(value), self.as_container(value)
-        if whole is not value and (found := self.class_attribute(self.class_of(whole), "__iter__")):
-            return self.call(found, [whole], {})
-        if isinstance(value, (IteratorValue, GeneratorValue)):
-            return value
-        if isinstance(value, Sequence):
-            return IteratorValue(value)
-        if isinstance(value, (Object, Instance)) and not self.is_class(value):
-            found = self.class_attribute(self.class_of(value), "__iter__")
-            if found:
-                return self.call(found, [value], {})
-            if self.class_attribute(self.class_of(value), "__getitem__"):
-                return self.call_python(polyfills.by_index, [value])
-            if isinstance(value, Instance):
-                raise raised(TypeError, f"{value.cls.__name__!r} object is not iterable")
-        items = self.listed(value)
-        if items is None:
-            if isinstance(value, Constant):
-                return self.fold(iter, [value])
-            raise Break("RB004", f"iteration over a {self.describe(value)}")
-        made = IteratorValue(Sequence(list, items))
-        if isinstance(value, (Mapping, View, SetValue)):
-            made.watched = value.mapping if isinstance(value, View) else value
-            made.size = len(items)
-        return made
 
     # --- changing -----------------------------------------------------------------------------------------------------------------------
     def mark(self, container):
@@ -366,6 +340,10 @@ class Containers:
                 return self.register_hook(owner, *arguments)
             if name == "retain_grad":
                 return self.retain_grad(owner)
+            if name == "is_inference" and not arguments:
+                if owner.source is not None:
+                    self.guard(f"{{0}}.is_inference() is {owner.real.is_inference()}", owner.source)
+                return Constant(owner.real.is_inference() if owner.source is not None else bool(state.inference))
             return self.run_framework(getattr(type(owner.fake), name), [owner, *arguments], keywords)
         family = next((family for cls, family in FAMILIES.items() if isinstance(owner, cls)), None)
         handler = getattr(self, f"{family}_{name.strip('_')}", None) if family else None
@@ -477,17 +455,17 @@ class Containers:
         if len(bounds) == 1:
             low, high = range(len(owner.items))[self.known(bounds[0]):].start, len(owner.items)
         for k, one in list(enumerate(self.items_of(owner)))[low:high]:
-            if self.identical(one, item) or self.truth(self.compare("==", one, item)):
+            if self.matches(one, item):
                 return Constant(k)
         item = self.force(item)
         raise raised(ValueError, f"{item.value!r} is not in {owner.kind.__name__}") if isinstance(item, Constant) else Break("RB007", "index() of what is not there")
 
     def list_count(self, owner, item):
-        return Constant(sum(self.identical(one, item) or self.truth(self.compare("==", one, item)) for one in self.items_of(owner)))
+        return Constant(sum(self.matches(one, item) for one in self.items_of(owner)))
 
     def list_remove(self, owner, item):
         for at, one in enumerate(self.items_of(owner)):
-            if self.identical(one, item) or self.truth(self.compare("==", one, item)):
+            if self.matches(one, item):
                 self.mark(owner)
                 del owner.items[at]
                 return Constant(None)
@@ -526,7 +504,7 @@ class Containers:
         return self.iterator(owner)
 
     def dict_reversed(self, owner):
-        return IteratorValue(Sequence(list, self.listed(owner)[::-1]))
+        return IteratorValue(Sequence(list, self.listed(owner)[::-1]), 0, owner, True)
 
     def dict_keys(self, owner):
         return View(owner, "keys")
@@ -815,44 +793,6 @@ class Containers:
             frame.stack.pop()
         frame.stack.append(value)
         frame.at = frame.listing.at[target]
-
-    def step_of(self, iterator):
-        """The next item of an IteratorValue; None at its end."""
-        watched = iterator.watched
-        if watched is not None and len(watched.items) != iterator.size:
-            iterator.watched = None
-            iterator.position = len(iterator.sequence.items)
-            raise raised(RuntimeError, f"{'Set' if isinstance(watched, SetValue) else 'dictionary'} changed size during iteration")
-        if iterator.position >= len(iterator.sequence.items):
-            iterator.watched = None
-            return None
-        iterator.position += 1
-        return self.item(iterator.sequence, iterator.position - 1)
-
-    def iterator_next(self, owner):
-        return self.next(owner)
-
-    def iterator_iter(self, owner):
-        return owner
-
-    def next(self, iterator, default=None):
-        """``next(iterator[, default])``; None if a frame was pushed."""
-        iterator = self.force(iterator)
-        if isinstance(iterator, GeneratorValue):
-            return self.advance(iterator, ("next", default))
-        if isinstance(iterator, IteratorValue):
-            found = self.step_of(iterator)
-            if found is not None:
-                return found
-            if default is None:
-                raise Raised(ExceptionValue(StopIteration, []))
-            return default
-        found = isinstance(iterator, (Object, Instance)) and self.class_attribute(self.class_of(iterator), "__next__")
-        if not found:
-            raise Break("RB004", f"next() of a {self.describe(iterator)}")
-        if default is None:
-            return self.call(found, [iterator], {})
-        return self.call_python(polyfills.next_or, [Object(found.value, found.source), iterator, default])
 
 
 def unbound(tensor):

@@ -4,6 +4,7 @@ from __future__ import annotations
 from .._higher_order_ops.cond import cond
 from .._higher_order_ops.scan import steps
 from .._higher_order_ops.while_loop import while_loop
+from .._higher_order_ops.wrap import wrap
 from ..core.exchange import tensor
 from ..core.native import Tensor, state
 from ..core.op import OPS
@@ -14,10 +15,10 @@ from . import polyfills
 from .errors import Break, Raised
 from .readings import REQUIRE, Reading, in_stages
 from .record import expressions_in
-from .values import Cell, Constant, Function, Instance, IteratorValue, Lazy, Mapping, Method, Object, Partial, Sequence, SetValue, TensorValue
+from .values import Cell, Constant, Function, Instance, IteratorValue, Lazy, Mapping, Method, Object, Partial, Rows, Sequence, SetValue, TensorValue
 
 WRITTEN_OUT = 256  # steps of a scan that are written out; more are a loop
-PURE = "a function of control flow that does more than compute"
+PURE = "HigherOrderOperator: Mutating a variable not in the current scope (SideEffects): a function of control flow that does more than compute"
 
 
 class Body:
@@ -41,6 +42,7 @@ class Flow(Reading):
     """Node operator of control flow over ``programs``, whose names are ``parts``; ``apply(programs, *values)`` runs it."""
 
     parts: tuple = ()
+    public = None  # the function that stands for it in graphs of users, with the programs as its first arguments
 
     def __init__(self, name, programs):
         super().__init__(name, self.run)
@@ -99,6 +101,16 @@ class Scanned(Flow):
         return (*carried, *(OPS["stack"](list(column)) for column in zip(*found)))
 
 
+class Wrapped(Flow):
+    """A program that is called, as a part of its own."""
+
+    parts = "body",
+    public = staticmethod(wrap)
+
+    def apply(self, programs, *values):
+        return programs[0](*values)
+
+
 class Control:
     """How the machine records functions that run as often as data decide."""
 
@@ -119,6 +131,12 @@ class Control:
         grad = any(r.fake._needs_grad for body in bodies for r in body.results)
         programs, arguments, _ = self.programs(bodies, [])
         return self.resulting(Chosen("cond", programs), (condition, *arguments), bodies, bodies[0].metas, grad, bodies[0].spec)
+
+    def wrap(self, function, *arguments, **keywords):
+        """``wrap``: a call that is one node."""
+        body = self.followed(function, arguments, keywords)
+        programs, given, _ = self.programs([body], [])
+        return self.resulting(Wrapped("wrap", programs), given, [body], body.metas, any(r.fake._needs_grad for r in body.results), body.spec)
 
     def selected(self, pred, yes, no):
         """Of two trees of tensors, for each example of a vmap the one that it chooses."""
@@ -190,8 +208,8 @@ class Control:
             return value.kind, [self.flattened(v, leaves) for v in self.items_of(value)]
         if isinstance(value, Mapping) and value.kind is dict:
             return dict, {k: self.flattened(self.lookup(value, k), leaves) for k in value.items}
-        if isinstance(value, Constant) and value.value is None:
-            return None,
+        if isinstance(value, Constant):
+            return None, value
         raise Break("RB001", f"control flow over a {self.describe(value)}: only trees of tensors are taken")
 
     def tree_of(self, spec, leaves):
@@ -199,7 +217,7 @@ class Control:
         if spec == ():
             return next(leaves)
         if spec[0] is None:
-            return Constant(None)
+            return spec[1]
         if spec[0] is dict:
             return Mapping({k: self.tree_of(inner, leaves) for k, inner in spec[1].items()})
         return Sequence(spec[0], [self.tree_of(inner, leaves) for inner in spec[1]])
@@ -220,13 +238,13 @@ class Control:
         return self.from_python(self.recorder.fake(Node(self.recorder.name("c"), None, meta=meta), meta, needs_grad, inputs))
 
     # --- following --------------------------------------------------------------------------------------------------------------------
-    def followed(self, function, arguments) -> Body:
+    def followed(self, function, arguments, keywords=None) -> Body:
         """A function of the program as a Body; a Break where it has effects."""
         recorder, modes = self.recorder, self.modes_set()
         effects, start = Effects(self), len(recorder.nodes)
         kept, checked = dict(recorder.read_before), len(self.facts.checked)
         try:
-            result, leaves = self.now(function, list(arguments)), []
+            result, leaves = self.now(function, list(arguments), keywords), []
         except Raised as error:
             raise Break("RB007", "a function of control flow that raises, if it is called") from error
         spec = self.flattened(result, leaves)
@@ -342,8 +360,8 @@ def parts(value) -> list:
     if isinstance(value, Partial):
         return [value.function, *value.arguments, *value.keywords.values()]
     if isinstance(value, IteratorValue):
-        return [value.sequence]
+        return value.parts if isinstance(value, Rows) else [value.sequence]
     return [value.payload] if isinstance(value, Instance) and value.payload is not None else []
 
 
-HANDLERS = {cond: Control.cond, while_loop: Control.while_loop, steps: Control.steps}
+HANDLERS = {cond: Control.cond, while_loop: Control.while_loop, steps: Control.steps, wrap: Control.wrap}

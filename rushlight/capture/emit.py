@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import itertools
 import types
 
 from ..autograd.program import ended, spent
@@ -19,7 +20,9 @@ from .attributes import DELETED, is_framework
 from .errors import Again, Break
 from .guards import Described, guard_function
 from .instructions import Placeholder
+from .iterators import STATELESS
 from .output import logged, warned
+from .protocols import unpacker
 from .record import expressions_in
 from .transforms import outlives
 from .values import (NULL, Constant, Function, Handled, Key, Mapping, Number, Object, Offset, Sequence, SetValue, TensorValue)
@@ -68,21 +71,17 @@ def recorded(statements) -> list[str]:
     return ["with GRAD(1):", *(f"    {s}" for s in statements)] if statements else []
 
 
-def iterator_at(items, position):
-    """An iterator over a sequence that stands at a position."""
-    made = iter(items)
+def iterator_at(items, position, turned=False):
+    """An iterator over something iterable that stands at a position."""
+    made = reversed(items) if turned else iter(items)
     for _ in range(position):
         next(made)
     return made
 
 
 def unpacked(value, count):
-    """``a, b, c = value`` for ``count`` targets."""
-    items = list(value)
-    if len(items) != count:
-        few = len(items) < count
-        raise ValueError(f"not enough values to unpack (expected {count}, got {len(items)})" if few else f"too many values to unpack (expected {count})")
-    return items
+    """``a, b, c = value`` for ``count`` targets, as a list."""
+    return unpacker(count)(value)
 
 
 def traced(error):
@@ -229,6 +228,7 @@ class Writer:
             self.builds.append(f"{name} = {self.tuple_of(items)}")
         elif issubclass(value.kind, tuple):
             self.builds.append(f"{name} = tuple.__new__({self.constant(value.kind)}, {self.tuple_of(items)})")
+            self.attributes_of(value, name)
         else:
             limit = f", {value.limit}" if value.limit is not None else ""
             self.builds.append(f"{name} = {self.constant(value.kind)}([{self.all(items)}]{limit})")
@@ -296,21 +296,33 @@ class Writer:
     def build_Partial(self, value, name):
         parts = [self.write(value.function), *map(self.write, value.arguments)] + [f"{k}={self.write(v)}" for k, v in value.keywords.items()]
         self.builds.append(f"{name} = Partial({', '.join(parts)})")
+        self.attributes_of(value, name)
 
     def build_IteratorValue(self, value, name):
-        sequence = self.write(value.sequence)
-        if value.position and isinstance(value.sequence, Sequence) and value.sequence.kind is list:  # which may only have its items after the effects
+        sequence = self.write(value.of or value.sequence)
+        if value.position and value.of is None and isinstance(value.sequence, Sequence) and value.sequence.kind is list:  # which may only have its items after the effects
             self.builds.append(f"{name} = iter({sequence})")
             self.late.append(f"{name}.__setstate__({value.position})")
         else:
-            self.builds.append(f"{name} = ITERATOR({sequence}, {value.position})")
+            self.builds.append(f"{name} = ITERATOR({sequence}, {value.position}, {value.turned})")
+
+    def build_Rows(self, value, name):
+        parts = [*map(self.write, value.parts), *([str(value.position)] if value.kind is enumerate else [])]
+        self.builds.append(f"{name} = {value.kind.__name__}({', '.join(parts)})")
 
     def build_GeneratorValue(self, value, name):
-        if value.started:
-            raise Again("generators")
         positional, named = value.arguments
-        parts = [self.write(value.function), *map(self.write, positional)] + [f"{k}={self.write(v)}" for k, v in named.items()]
-        self.builds.append(f"{name} = {parts[0]}({', '.join(parts[1:])})")
+        if value.started:
+            state, add = value.frame.locals, self.machine.binary
+            if value.kind is enumerate:
+                positional, named = [positional[0], add("+", state["k"], Constant(1))], {}
+            elif value.kind is itertools.count:
+                positional, named = [add("+", state["k"], state["step"]), state["step"]], {}
+            elif value.kind not in STATELESS:
+                raise Again("generators")
+        function = self.constant(value.kind) if value.kind else self.write(value.function)
+        parts = [*map(self.write, positional)] + [f"{k}={self.write(v)}" for k, v in named.items()]
+        self.builds.append(f"{name} = {function}({', '.join(parts)})")
 
     def build_Instance(self, value, name):
         cls = self.constant(value.cls)
@@ -374,12 +386,12 @@ class Writer:
                     lines.append(f"{self.write(owner)}._gradient = {self.write(value)}")
             elif isinstance(owner, TensorValue):
                 lines.append(f"{self.machine.place_of(owner)}._gradient = {self.write(value)}")
-            elif isinstance(owner, Object):
+            elif isinstance(owner, Object) or owner.source is not None:
                 place = self.write(owner)
                 if value is DELETED:
                     lines.append(f"DELATTR({place}, {name!r})")
                     continue
-                lines.append(f"SETATTR({place}, {name!r}, {self.write(value)})" if raw and owner.value is not state else f"{place}.{name} = {self.write(value)}")
+                lines.append(f"SETATTR({place}, {name!r}, {self.write(value)})" if raw and getattr(owner, "value", None) is not state else f"{place}.{name} = {self.write(value)}")
         for namespace, name, value in ((n, k[1], v) for k, (n, v) in machine.stores.items()):
             lines.append(f"{self.constant(namespace)}[{name!r}] = {self.write(value)}")
         return lines

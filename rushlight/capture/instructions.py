@@ -11,6 +11,7 @@ from .attributes import is_framework
 from .bytecode import NULL_FIRST
 from .errors import Break, Raised
 from .polyfills import as_pairs, lacks
+from .protocols import unpacker
 from .values import (NULL, Constant, ExceptionValue, Function, GeneratorValue, Handled, IteratorValue, Mapping, Number, Object, Sequence, SetValue, Super,
                      TensorValue)
 
@@ -351,12 +352,13 @@ class Instructions:
     do_DICT_MERGE = do_DICT_UPDATE
 
     def do_UNPACK_SEQUENCE(self, frame, one):
-        items = self.expanded(frame.stack[-1])
+        value = self.as_container(frame.stack[-1])
+        items = self.first_of(value, one.arg + 1)
         frame.stack.pop()
         if len(items) != one.arg:
-            few = len(items) < one.arg
-            text = f"not enough values to unpack (expected {one.arg}, got {len(items)})" if few else f"too many values to unpack (expected {one.arg})"
-            raise Raised(ExceptionValue(ValueError, [Constant(text)]))
+            like = getattr(value, "kind", None)
+            like = (list if issubclass(like, list) else tuple if issubclass(like, tuple) else dict.fromkeys if issubclass(like, dict) else iter) if like else iter
+            self.fold(unpacker(one.arg), [Constant(like(range(len(items))))])
         frame.stack.extend(reversed(items))
 
     def do_UNPACK_EX(self, frame, one):

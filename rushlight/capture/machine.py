@@ -26,8 +26,11 @@ from .errors import Again, Break, GraphBreak, Raised
 from .guards import Guard, TensorCheck
 from .hooks import Hooks
 from .instructions import Instructions
+from .iterators import Iterators
+from . import polyfills
 from .output import Output
 from .promises import promises_of
+from .protocols import Protocols
 from .readings import Assumptions, Reading
 from .reals import Real
 from .record import Fake, Recorder
@@ -55,7 +58,7 @@ class Frame:
         self.generator = self.resume = None
 
 
-class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables, Training, Transforms, Unknown, Output, Hooks, Control):
+class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols, Arithmetic, Callables, Training, Transforms, Unknown, Output, Hooks, Control):
     """Captures one segment: from an entry to a return, a raise or a break."""
 
     def __init__(self, entry, values, rules=()):
@@ -154,8 +157,9 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
         return f"str({text}) == '{value}'" if isinstance(value, (float, np.floating)) and value == 0 else f"{text} == {self.literal(value)}"
 
     def literal(self, value) -> str:
-        if type(value) in (int, str, bytes, bool, type(None)) or type(value) is float and abs(value) < float("inf"):
-            return repr(value)
+        if type(value) in (int, bool, type(None)) or type(value) in (str, bytes) and "{" not in (text := repr(value)) and "}" not in text or \
+                type(value) is float and abs(value) < float("inf"):
+            return repr(value)  # no braces: checks are templates
         return self.expression(value) if type(value) is Expr else self.constant_name(value)
 
     def again(self, known, value, source):
@@ -180,6 +184,9 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
             if source.parent is None:
                 self.roots.append((source, value))
             return Object(value, place)
+        if kind is slice:
+            self.guard("type({0}) is slice", source)
+            return self.builtin_slice(*(Lazy(getattr(value, name), source.attribute(name)) for name in ("start", "stop", "step")))
         if isinstance(value, (*IDENTITIES, Op)) or value is state:
             self.guard(f"{{0}} is {self.constant_name(value)}", source)
             return Object(value, source if not isinstance(value, (type, types.ModuleType)) else self.constant_source(value))
@@ -501,7 +508,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
     def stop(self, stop: Break, frame, one, depth, before):
         """Ends the segment before the instruction at hand, which then runs as Python."""
         if (frame.code, one.offset) not in self.rules:
-            caller = self.caller_of_plain(self.frames[:depth] if self.nested else self.frames)
+            frames = self.frames[:depth] if self.nested else self.frames
+            caller = self.caller_of_polyfill(frames) or self.caller_of_plain(frames)
             if caller is not None and not stop.whole:
                 stop.whole = True
                 raise Again((caller.code, caller.now.offset), stop)
@@ -526,6 +534,13 @@ class Machine(Instructions, Calls, Attributes, Containers, Arithmetic, Callables
                 return self.emit(self, ending)
             frame.stack = snapshot
         return self.emit(self, ("native", one.offset))
+
+    def caller_of_polyfill(self, frames):
+        """The frame that called the builtin of which the top frame is a part, so that the builtin itself runs; None for other frames."""
+        top = next((k for k in range(len(frames) - 1, -1, -1) if frames[k].code.co_filename != polyfills.__file__), -1)
+        if 0 <= top < len(frames) - 1 and not any(f in self.loaded or f.generator is not None for f in frames[top + 1:]):
+            return frames[top]
+        return None
 
     def caller_of_plain(self, frames):
         """Of these the frame that called the outermost of the functions on top that have nothing to do with tensors; None where the top one has."""

@@ -18,6 +18,30 @@ def instantiate(cls, new, init, args, kwargs):
     return made
 
 
+def conforming(name, cls, answer):
+    """What a builtin makes of the answer of a special method; answered by the machine."""
+
+
+def answered(name, method, owner, *more):
+    return conforming(name, type(owner), method(owner, *more))
+
+
+def property_or(get, fallback, owner, name):
+    try:
+        return get(owner)
+    except AttributeError:
+        return fallback(owner, name)
+
+
+def first_of(iterable, count):
+    found = []
+    for x in iterable:
+        found.append(x)
+        if len(found) == count:
+            break
+    return found
+
+
 def all_(iterable):
     for x in iterable:
         if not x:
@@ -118,9 +142,14 @@ def list_(iterable):
     return [x for x in iterable]
 
 
+MISSING = object()
+
+
 def reduce_(function, iterable, *initial):
     iterator = iter(iterable)
-    total = initial[0] if initial else next(iterator)
+    total = initial[0] if initial else next(iterator, MISSING)
+    if total is MISSING:
+        raise TypeError("reduce() of empty iterable with no initial value")
     for x in iterator:
         total = function(total, x)
     return total
@@ -138,9 +167,6 @@ def best(first, args, key, default, better):
             raise ValueError("iterable argument is empty")
         return default
     return found
-
-
-MISSING = object()
 
 
 def max_(*args, key=None, default=MISSING):
@@ -213,12 +239,12 @@ def count(start=0, step=1):
         k = k + step
 
 
-def accumulate(iterable, function=None, *, initial=None):
+def accumulate(iterable, func=None, *, initial=None):
     total, empty = initial, initial is None
     if not empty:
         yield total
     for x in iterable:
-        total = x if empty else (total + x if function is None else function(total, x))
+        total = x if empty else (total + x if func is None else func(total, x))
         empty = False
         yield total
 
@@ -483,6 +509,18 @@ def contains(items, x):
         if y is x or y == x:
             return True
     return False
+
+
+def no_container(cls):
+    """Raises the error of ``in`` for what cannot be iterated over; answered by the machine."""
+
+
+def contains_by_iterating(items, x):
+    try:
+        iterator = iter(items)
+    except TypeError:
+        no_container(type(items))
+    return contains(iterator, x)
 
 
 def lacks(owner, item):

@@ -120,6 +120,7 @@ class Sequence(Value):
     def __init__(self, kind, items, source=None):
         self.kind, self.items, self.source, self.changed = kind, items, source, False
         self.limit = None  # a deque's maxlen
+        self.outer = None  # a named tuple with attributes, from outside
 
 
 class Mapping(Value):
@@ -208,16 +209,29 @@ class Cell(Value):
 
 
 class IteratorValue(Value):
-    """An iterator over a known sequence; ``watched`` is the dict or set that must not change its size meanwhile."""
+    """An iterator over a known sequence; ``watched`` is the dict or set that must not change its size meanwhile.
 
-    watched, size = None, 0
+    ``of`` is what the program iterates over, where that is not the sequence itself: ``iter(of)``, or ``reversed(of)`` if it is ``turned``.
+    """
 
-    def __init__(self, sequence, position=0):
-        self.sequence, self.position = sequence, position
+    watched, size, of, turned = None, 0, None, False
+
+    def __init__(self, sequence, position=0, of=None, turned=False):
+        self.sequence, self.position, self.of, self.turned = sequence, position, of, turned
+
+
+class Rows(IteratorValue):
+    """``zip`` or ``enumerate`` (the ``kind``) of known iterators; ``position`` is the next number of an enumeration."""
+
+    def __init__(self, kind, parts, position=0):
+        super().__init__(None, position)
+        self.kind, self.parts = kind, parts
 
 
 class GeneratorValue(Value):
-    """A generator: its frame, and how to make it again while it has not started."""
+    """A generator: its frame, and how to make it again while it has not started.  ``kind`` is the builtin that its function stands for."""
+
+    kind = None
 
     def __init__(self, frame, function, arguments):
         self.frame, self.function, self.arguments = frame, function, arguments

@@ -35,7 +35,8 @@ class Shown:
 class Derived:
     """The programs of a body for inputs like these: ``forward`` and (if any input is wanted) ``backward``, and what passes between them.
 
-    ``wanted``: positions of the inputs that get gradients; ``carrying``: positions of results that carry them; ``drawn``: blocks of random numbers.
+    ``wanted``: positions of the inputs that get gradients; ``carrying``: positions of results that carry them; ``drawn``: blocks of random numbers;
+    ``twins``: positions of results that are computed once with an earlier one, and are memory of their own nevertheless.
     """
 
     def __init__(self, body, inputs, wanted):
@@ -62,6 +63,7 @@ class Derived:
         self.wanted = [k for k, _ in found]
         count, stored = len(self.outputs), len(self.stores)
         joint = simplify(house.splice(house.Graph(trace.inputs, trace.nodes, [*self.outputs, *self.stores, *(g for _, g in found)])), count)
+        self.twins = [k for k, node in enumerate(joint.outputs[:count]) if any(node is joint.outputs[j] and self.outputs[k] is not self.outputs[j] for j in range(k))]
         first = [n for n in joint.inputs if n in set(before) or n in getattr(trace, "stream", ())]
         self.overwritten = []
         if not found:
@@ -110,7 +112,8 @@ class Compiled:
     def values(self, inputs):
         """The inputs of the forward program, and what it returns."""
         given = [*inputs, *(default_generator.reserve(self.derived.drawn) if self.derived.drawn else ())]
-        return given, tuple(self.forward(*given))
+        results = self.forward(*given)
+        return given, tuple(r.clone() if k in self.derived.twins else r for k, r in enumerate(results))
 
     def run_forward(self, ctx, *inputs):
         before = {k: inputs[k].clone() for k in self.derived.overwritten}

@@ -94,6 +94,8 @@ class View:
     def reading(self, node):
         """A number that data decide; symbols are named after it."""
         given = self.value(node.args)
+        if isinstance(node.op, Flow) and node.op.public is not None:
+            return self.graph.call_function(node.op.public, (*map(self.part, [node.op.name] * len(node.op.programs), node.op.parts, node.op.programs), *given))
         if isinstance(node.op, Flow):
             name = f"{node.op.name}_{len(self.modules)}"
             self.modules[name] = FlowModule(node.op)
@@ -101,6 +103,12 @@ class View:
         made = self.graph.call_method(node.op.name, given) if node.op.method else self.graph.call_function(node.op.function, given)
         self.sizes[node.name] = made
         return made
+
+    def part(self, operator, name, program):
+        """A program that an operator of control flow runs, as a submodule."""
+        place = f"{operator}_{name}_{len(self.modules)}"
+        self.modules[place] = module_of(program.graph)
+        return self.graph.get_attr(place)
 
     def note(self, made, node):
         """What is known of a node's value, and where it comes from."""

@@ -1,5 +1,8 @@
 """Views, in-place operators, hooks, double backward and errors, as PyTorch has them."""
 import gc
+import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -232,6 +235,7 @@ def test_gradients_of_a_long_list():
     lambda t, x, y, g: ((x + y) * 2).sum().backward(),
     lambda t, x, y, g: (x.t() + y.t()).t().backward(g),
     lambda t, x, y, g: t.cat((x.sum(1), y.sum(1))).sum().backward(),
+    lambda t, x, y, g: t.compile(lambda a, b: ((a + b).sin() * 2).sum())(x, y).backward(),
 ])
 def test_gradients_that_pass_through_are_not_shared(run):
     """The gradient of a sum is the same for both sides; each leaf still owns what it gets."""
@@ -240,6 +244,33 @@ def test_gradients_that_pass_through_are_not_shared(run):
     before = y.grad.tolist(), g.tolist()
     x.grad.add_(1)
     assert (y.grad.tolist(), g.tolist()) == before
+
+
+@pytest.mark.parametrize("native", ["1", "0"])
+def test_gradients_that_a_hook_or_a_function_keeps_are_not_added_to(native):
+    """Whatever counts references, interpreted or compiled: the second backward pass leaves what was kept of the first one."""
+    source = """if True:
+        import rushlight as torch
+        kept = []
+
+        class Keeping(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, g):
+                kept.append(g * 2)
+                return kept[-1]
+
+        x, y = (torch.ones(2, requires_grad=True) for _ in range(2))
+        x.register_hook(kept.append)
+        for _ in range(3):
+            (x.exp().sum() - x.exp().sum() + x.sum() * 5 + Keeping.apply(y).sum()).backward()
+        assert all(g.tolist() in ([5.0] * 2, [2.0] * 2) for g in kept), kept
+        assert (x.grad.tolist(), y.grad.tolist()) == ([15.0] * 2, [6.0] * 2)
+    """
+    subprocess.run([sys.executable, "-c", source], check=True, env={**os.environ, "RUSHLIGHT_NATIVE": native})
 
 
 def test_a_gradient_that_passes_through_is_no_copy():

@@ -78,6 +78,8 @@ def stepped(tensor: Tensor, entries: tuple, rest: i64, shape: tuple, strides: tu
                     return None
                 offset += at * step
             else:
+                if entry.step is not None and type(entry.step) is not int:
+                    return None
                 every: i64 = 1 if entry.step is None else entry.step
                 if every <= 0:
                     return None
@@ -102,6 +104,8 @@ def place(given: object, otherwise: i64, size: i64) -> i64:
     """Where a slice begins or ends in a dimension of ``size`` elements."""
     if given is None:
         return otherwise
+    if type(given) is not int:
+        raise TypeError("a number that is no int")
     at: i64 = given
     if at < 0:
         at += size

@@ -1,10 +1,13 @@
 """The standard library as models use it: patterns, weak references, dispatch by class, operators as functions, modules with ``__getattr__``."""
+import collections
+import copy
 import enum
 import functools
 import itertools
 import math
 import operator
 import re
+import typing
 import weakref
 
 import numpy as np
@@ -168,3 +171,73 @@ def numbers_of_the_caller_in_a_tensor(x, rate, count):
 @case()
 def numbers_that_data_decide_in_a_tensor(x):
     return torch.tensor([row.sum().item() for row in x.view(2, 2)]), torch.tensor((x > 0).sum().item())
+
+
+class Labelled(collections.namedtuple("Pair", "a b")):
+    pass
+
+
+class Sliced(typing.NamedTuple):
+    a: torch.Tensor
+    b: torch.Tensor
+
+    def __getitem__(self, index):
+        return Sliced(self.a[index], self.b[index])
+
+
+class Row(typing.TypedDict):
+    data: torch.Tensor
+
+
+class Copied:
+    def __init__(self, v):
+        self.v = v
+
+    def __deepcopy__(self, memo):
+        return Copied(self.v + 1)
+
+
+@case(given=lambda: (Sliced(torch.ones(2), torch.zeros(2)),))
+def named_tuples_with_attributes_and_methods(x, pair):
+    made = Labelled(x, x + 1)
+    made.extra = 3
+    return made.a * made.extra, hasattr(made, "extra"), hasattr(made, "other"), pair[:1].b + 1, pair.a, made
+
+
+@case()
+def typed_dicts_and_keys_of_one_value(x):
+    d = collections.defaultdict.fromkeys("ab", x)
+    return Row(data=x)["data"] + 1, d["a"], d.setdefault("c", 10), type(d).__name__
+
+
+@case()
+def a_path_of_attributes(x):
+    return operator.attrgetter("data.shape")(x), operator.attrgetter("dtype", "ndim")(x)[1], operator.itemgetter(0, 1)([x, 2])[1]
+
+
+@case(given=lambda: (slice(1, 3), "temp{i}"))
+def slices_and_texts_with_braces_from_outside(x, part, text):
+    return x[part] + 1 if text.format(i=4) == "temp4" and text != "{0}" else x
+
+
+@case()
+def attributes_of_partials(x):
+    f = functools.partial(torch.add, x)
+    f.count = 3
+    return f(x) * f.count, [hasattr(f, name) for name in ("count", "other", "__name__", "__call__", "__doc__", "func", "__code__")], f.keywords
+
+
+@case(2, "RB001", given=lambda: ([Copied(1)],))
+def copies_that_classes_make_themselves(x, items):
+    return copy.deepcopy(items)[0].v, x + 1
+
+
+@case()
+def what_tensors_are(x):
+    return x + 1 if not x.is_inference() and torch.overrides.is_tensor_like(x) and not torch.overrides.is_tensor_like([x]) else x
+
+
+@case()
+def membership_of_iterators_and_objects(x):
+    one, numbers = Copied(3), iter([1, 2, 3])
+    return 2 in numbers, list(numbers), one in [1, one], [1, one].index(one), [one, one].count(one), x

@@ -7,11 +7,12 @@ import sysconfig
 COUNT = 0  # reference count
 TYPE = 8
 SIZE = 16  # entries of a tuple, list, bytes or dict
-TUPLE_ITEMS = 24  # the items themselves
+TUPLE_ITEMS = tuple.__basicsize__  # the items themselves; since 3.14 their hash is before them
 LIST_ITEMS = 24  # a pointer to the items
 FLOAT_VALUE = 16
 INT_TAG = 16  # sign and number of digits
 INT_DIGIT = 24
+IMMORTAL_INT = 4  # a bit of the tag, since 3.14
 TYPE_FLAGS = 168
 HEADER = 16  # bytes before the first field of an object
 
@@ -55,5 +56,6 @@ def _facts():
 
 def _tags_hold(word):
     if TAGGED_INTS:
-        return (word(5, INT_TAG), word(-5, INT_TAG), word(0, INT_TAG)) == (8, 10, 1)
+        tag = lambda number: word(number, INT_TAG) & ~IMMORTAL_INT
+        return (tag(5), tag(-5), tag(0), tag(123456789), tag(1 << 30)) == (8, 10, 1, 8, 16)
     return (word(5, INT_TAG), word(-5, INT_TAG), word(0, INT_TAG), word(1 << 30, INT_TAG)) == (1, -1, 0, 2)

@@ -1,0 +1,189 @@
+"""Iterators: over what is known, and those that builtins make."""
+from __future__ import annotations
+
+import itertools
+
+from . import polyfills
+from .attributes import ABSENT, static
+from .containers import raised
+from .errors import Break, Raised
+from .values import (Constant, ContainerMethod, ExceptionValue, Function, GeneratorValue, Instance, IteratorValue, Mapping, Method, Object, Partial,
+                     Rows, Sequence, SetValue, TensorValue, View)
+
+FIRST, SECOND, ALL = slice(0, 1), slice(1, 2), slice(None)
+ITERATED = {map: slice(1, None), filter: SECOND, zip: ALL, enumerate: FIRST, itertools.zip_longest: ALL, itertools.islice: FIRST, itertools.accumulate: FIRST,
+            itertools.pairwise: FIRST, itertools.starmap: SECOND, itertools.takewhile: SECOND, itertools.dropwhile: SECOND, itertools.filterfalse: SECOND,
+            itertools.compress: slice(0, 2), itertools.cycle: FIRST, itertools.groupby: FIRST}  # the arguments that are asked for an iterator at once
+POOLED = {itertools.product: ALL, itertools.permutations: FIRST, itertools.combinations: FIRST, itertools.combinations_with_replacement: FIRST}  # read at once
+LAZY = (itertools.chain, itertools.repeat, itertools.count)
+BUILTINS = (*ITERATED, *POOLED, *LAZY)
+STATELESS = frozenset((map, filter, zip, itertools.starmap, itertools.filterfalse, itertools.compress))  # all they know is how far their arguments are
+CALLABLE = (Function, Method, ContainerMethod, Partial)
+
+
+class Iterators:
+    """How the machine iterates."""
+
+    def iterator(self, value):
+        """``iter(value)``; None if a frame was pushed."""
+        whole, value = self.force(value), self.as_container(value)
+        if isinstance(value, (IteratorValue, GeneratorValue)):
+            return value
+        if not self.is_class(whole) and (found := self.has(whole, "__iter__")):
+            return self.answered("__iter__", found, whole)
+        if isinstance(value, Sequence):
+            return IteratorValue(value)
+        if isinstance(value, (Object, Instance)) and not self.is_class(value):
+            if self.has(value, "__getitem__"):
+                return self.call_python(polyfills.by_index, [value])
+            if isinstance(value, Instance):
+                raise raised(TypeError, f"{value.cls.__name__!r} object is not iterable")
+        elif self.is_class(value) and (found := self.class_attribute(type(value.value), "__iter__")) and not hasattr(value.value, "__members__"):
+            return self.answered("__iter__", found, value)
+        items = self.listed(value)
+        if items is None:
+            if isinstance(value, Constant):
+                return self.fold(iter, [value])
+            raise Break("RB004", f"iteration over a {self.describe(value)}")
+        if isinstance(value, TensorValue):
+            return IteratorValue(Sequence(tuple, items))
+        made = IteratorValue(Sequence(list, items), 0, value)
+        if isinstance(value, (Mapping, View, SetValue)):
+            made.watched = value.mapping if isinstance(value, View) else value
+            made.size = len(items)
+        return made
+
+    def reverse_iterator(self, value):
+        """``reversed(value)``."""
+        value = self.force(value)
+        if found := self.has(value, "__reversed__"):
+            return self.call(found, [value], {})
+        if self.user_class(value) and self.as_container(value) is value:
+            if self.has(value, "__len__") and self.has(value, "__getitem__"):
+                return IteratorValue(Sequence(list, self.expanded(value)[::-1]))
+            raise Break("RB007", f"reversed() of a {self.class_of(value).__name__}")
+        inner = self.as_container(value)
+        cls = self.class_of(inner)
+        if not hasattr(cls, "__reversed__") and (isinstance(inner, Mapping) or not hasattr(cls, "__getitem__")):
+            raise raised(TypeError, f"{cls.__name__!r} object is not reversible")
+        if isinstance(inner, Sequence) and issubclass(inner.kind, list):
+            return IteratorValue(Sequence(list, self.items_of(inner)[::-1]), 0, inner, True)
+        return IteratorValue(Sequence(list, self.expanded(inner)[::-1]), 0, None if isinstance(inner, TensorValue) else inner, True)
+
+    def class_of_iterator(self, value):
+        """The class of an iterator."""
+        if isinstance(value, Rows):
+            return value.kind
+        of = value.of or value.sequence
+        like = self.class_of(of)
+        example = of.value if isinstance(of, Constant) else getattr({}, of.part)() if isinstance(of, View) else () if issubclass(like, tuple) else like()
+        return type(reversed(example) if value.turned else iter(example))
+
+    # --- what builtins make -------------------------------------------------------------------------------------------------------
+    def make_iterator(self, kind, arguments, keywords):
+        """A call of ``zip``, ``map``, or a class of itertools."""
+        places = ITERATED.get(kind, slice(0, 0))
+        arguments = list(arguments)
+        for at in range(len(arguments))[places]:
+            arguments[at] = self.now(self.from_python(iter), [arguments[at]])
+        for at in range(len(arguments))[POOLED.get(kind, slice(0, 0))]:
+            arguments[at] = Sequence(tuple, self.expanded(arguments[at]))
+        self.check_arguments(kind, arguments, keywords)
+        rows = self.rows(kind, arguments, keywords)
+        if rows is not None:
+            return rows
+        made = self.call_python(polyfills.POLYFILLS[kind], arguments, keywords)
+        made.kind, made.arguments = kind, (arguments, keywords)
+        return made
+
+    def rows(self, kind, arguments, keywords):
+        """``zip`` or ``enumerate`` of known iterators; None for others."""
+        if kind is zip and not keywords and all(isinstance(a, IteratorValue) for a in arguments):
+            return Rows(zip, arguments)
+        if kind is enumerate and isinstance(arguments[0], IteratorValue):
+            start = self.index_of(arguments[1] if len(arguments) > 1 else keywords.get("start", Constant(0)))
+            if isinstance(start, Constant):
+                return Rows(enumerate, arguments[:1], start.value)
+        return None
+
+    def check_arguments(self, kind, arguments, keywords):
+        """Raises what the builtin itself raises for arguments like these."""
+        known = []
+        for value in (*arguments, *keywords.values()):
+            value = self.force(value)
+            if isinstance(value, Constant):
+                known.append(value.value)
+            elif isinstance(value, (IteratorValue, GeneratorValue, Sequence)):
+                known.append(iter(()) if not isinstance(value, Sequence) else ())
+            elif isinstance(value, CALLABLE) or isinstance(value, Object) and callable(value.value):
+                known.append(len)
+            else:
+                return
+        at = len(arguments)
+        try:
+            kind(*known[:at], **dict(zip(keywords, known[at:])))
+        except Exception as error:
+            raise raised(type(error), *error.args) from None
+
+    # --- going on -----------------------------------------------------------------------------------------------------------------
+    def step_of(self, iterator):
+        """The next item of an IteratorValue; None at its end."""
+        if isinstance(iterator, Rows):
+            return self.row_of(iterator)
+        watched = iterator.watched
+        if watched is not None and len(watched.items) != iterator.size:
+            iterator.watched = None
+            iterator.position = len(iterator.sequence.items)
+            raise raised(RuntimeError, f"{'Set' if isinstance(watched, SetValue) else 'dictionary'} changed size during iteration")
+        if iterator.position >= len(iterator.sequence.items):
+            iterator.watched = None
+            return None
+        iterator.position += 1
+        return self.item(iterator.sequence, iterator.position - 1)
+
+    def row_of(self, rows):
+        """The next row; None at the end."""
+        row = []
+        for part in rows.parts:
+            found = self.step_of(part)
+            if found is None:
+                return None
+            row.append(found)
+        if rows.kind is enumerate:
+            rows.position += 1
+            row.insert(0, Constant(rows.position - 1))
+        return Sequence(tuple, row) if rows.parts else None
+
+    def rest_of(self, iterator):
+        """All items that an IteratorValue still has."""
+        found = []
+        while (item := self.step_of(iterator)) is not None:
+            found.append(item)
+        return found
+
+    def iterator_next(self, owner):
+        return self.next(owner)
+
+    def iterator_iter(self, owner):
+        return owner
+
+    def next(self, iterator, default=None):
+        """``next(iterator[, default])``; None if a frame was pushed."""
+        iterator = self.force(iterator)
+        if isinstance(iterator, GeneratorValue):
+            return self.advance(iterator, ("next", default))
+        if isinstance(iterator, IteratorValue):
+            found = self.step_of(iterator)
+            if found is not None:
+                return found
+            if default is None:
+                raise Raised(ExceptionValue(StopIteration, []))
+            return default
+        found = isinstance(iterator, (Object, Instance)) and self.class_attribute(self.class_of(iterator), "__next__")
+        if not found:
+            if not isinstance(iterator, Object) and static(self.class_of(iterator), "__next__") is ABSENT:
+                raise raised(TypeError, f"{self.class_of(iterator).__name__!r} object is not an iterator")
+            raise Break("RB004", f"next() of a {self.describe(iterator)}")
+        if default is None:
+            return self.call(found, [iterator], {})
+        return self.call_python(polyfills.next_or, [Object(found.value, found.source), iterator, default])

@@ -1,0 +1,81 @@
+"""Special methods as builtins call them: what a method answers is checked and converted as the interpreter does it."""
+from __future__ import annotations
+
+import functools
+import operator
+import types
+
+from . import polyfills
+from .attributes import ABSENT, static
+from .errors import Break
+from .values import Constant, Deferred, GeneratorValue, Instance, IteratorValue, Number, Object, TensorValue
+
+ASKED = {"__len__": len, "__bool__": bool, "__contains__": lambda owner: 0 in owner, "__hash__": hash, "__index__": operator.index, "__int__": int,
+         "__float__": float, "__complex__": complex, "__str__": str, "__repr__": repr, "__iter__": iter, "__format__": format}  # who calls the method
+FITTING = {"__bool__": bool, "__contains__": bool, "__hash__": int, "__index__": int, "__int__": int, "__float__": float, "__complex__": complex,
+           "__str__": str, "__repr__": str, "__format__": str}  # what it gives where nothing has to be converted
+
+
+def stand_in(cls, name, answer):
+    """An object whose special method gives this answer; errors name the class."""
+    return type(cls.__name__, (), {name: lambda self, *arguments: answer, "__qualname__": cls.__qualname__})()
+
+
+@functools.cache
+def unpacker(count):
+    """What unpacks into ``count`` targets: the interpreter itself, whose errors tell what its version tells."""
+    targets, namespace = "".join(f"v{k}, " for k in range(count)) or "()", {}
+    exec(f"def unpack(value):\n    {targets} = value\n    return [{targets if count else ''}]", namespace)
+    return namespace["unpack"]
+
+
+class Protocols:
+    """How the machine asks objects."""
+
+    def has(self, value, name):
+        """The special method of a user's class as a Value; None where it has none.  Break for one that is no Python function."""
+        cls = self.user_class(value)
+        if not cls:
+            return None
+        found = self.class_attribute(cls, name)
+        raw = ABSENT if found else static(cls, name)
+        if raw is not ABSENT and not isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
+            raise Break("RB004", f"{name} of a {cls.__name__}")
+        return found
+
+    def answered(self, name, method, owner, *more):
+        """What a builtin makes of the answer of a special method; None where a frame was pushed."""
+        return self.call_python(polyfills.answered, [Constant(name), method, owner, *more])
+
+    def conforming(self, name, cls, answer):
+        """An answer of a special method, as the builtin that asked gives it on."""
+        name, cls, answer = self.known(name), self.known(cls), self.force(answer)
+        if name == "__contains__":
+            return Constant(self.truth(answer))
+        if isinstance(answer, TensorValue) and name in ("__len__", "__index__", "__int__"):
+            return self.number_in(answer, int)
+        if isinstance(answer, Number) and name in ("__len__", "__index__", "__int__", "__float__"):
+            if type(answer.hint) is FITTING.get(name, int):
+                return answer
+        if isinstance(answer, Deferred) and FITTING.get(name) is str:
+            return answer
+        if isinstance(answer, Constant) and type(answer.value) is FITTING.get(name) and name != "__hash__":
+            return answer
+        if name == "__iter__" and self.iterates(answer):
+            return answer
+        given = answer.value if isinstance(answer, Constant) else stand_in(self.class_of(answer), "", None)
+        return self.fold(ASKED[name], [Constant(stand_in(cls, name, given))])
+
+    def iterates(self, value) -> bool:
+        """Whether a Value is an iterator."""
+        return isinstance(value, (IteratorValue, GeneratorValue)) or isinstance(value, (Object, Instance)) and static(self.class_of(value), "__next__") is not ABSENT
+
+    def index_of(self, value):
+        """A Value that stands where a whole number is wanted: what ``__index__`` of a user's class gives, or the value itself."""
+        value = self.force(value)
+        found = self.user_class(value) and self.has(value, "__index__")
+        return self.now_answered("__index__", found, value) if found else value
+
+    def now_answered(self, name, method, owner, *more):
+        """As ``answered``, within one instruction."""
+        return self.now(self.from_python(polyfills.answered), [Constant(name), method, owner, *more])
