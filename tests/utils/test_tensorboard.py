@@ -8,6 +8,8 @@ import pytest
 pytest.importorskip("tensorboard")
 torch = pytest.importorskip("torch")
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: E402
+from tensorboard.backend.event_processing.event_file_loader import EventFileLoader  # noqa: E402
+from tensorboard.compat.proto.graph_pb2 import GraphDef  # noqa: E402
 
 import rushlight  # noqa: E402
 from rushlight.utils.tensorboard import SummaryWriter  # noqa: E402
@@ -95,9 +97,33 @@ def test_hyperparameters(tmp_path):
     assert {"_hparams_/experiment", "_hparams_/session_start_info"} <= set(found.summary_metadata)
 
 
+def graph_text(path) -> bytes:
+    """The first graph of a file, which its reader turns into a summary."""
+    values = (v for e in EventFileLoader(str(path)).Load() for v in e.summary.value)
+    return next(v.tensor.string_val[0] for v in values if v.tag == "__run_graph__")
+
+
+def test_graphs(tmp_path):
+    model = rushlight.nn.Sequential(rushlight.nn.Linear(3, 4), rushlight.nn.ReLU(), rushlight.nn.Linear(4, 2))
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_graph(model, rushlight.ones(5, 3))
+        with pytest.raises(ValueError, match="input_to_model"):
+            writer.add_graph(model)
+        with pytest.raises(RuntimeError, match="no result"):
+            writer.add_graph(rushlight.nn.Identity(), (3,))
+    path, = tmp_path.glob("events*")
+    graph = GraphDef.FromString(graph_text(path))
+    nodes = {n.name: n for n in graph.node}
+    assert all(i in nodes for n in graph.node for i in n.input)
+    assert list(nodes["Sequential/Linear[2]/linear"].input) == ["Sequential/ReLU[1]/relu", "Sequential/Linear[2]/weight", "Sequential/Linear[2]/bias"]
+    assert list(nodes["output/output.1"].input) == ["Sequential/Linear[2]/linear"]
+    assert [d.size for d in nodes["Sequential/Linear[0]/linear"].attr["_output_shapes"].list.shape[0].dim] == [5, 4]
+    assert not model._forward_hooks and rushlight.ones(2).add(1).tolist() == [2.0, 2.0]
+
+
 def test_what_is_not_built_says_so(tmp_path):
-    with SummaryWriter(tmp_path) as writer, pytest.raises(NotImplementedError, match="add_graph"):
-        writer.add_graph(None)
+    with SummaryWriter(tmp_path) as writer, pytest.raises(NotImplementedError, match="add_mesh"):
+        writer.add_mesh(None)
 
 
 def test_a_closed_writer_opens_again(tmp_path):

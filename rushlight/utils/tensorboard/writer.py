@@ -48,7 +48,7 @@ def folder_of_now(comment: str) -> str:
 
 def not_built(name: str):
     def method(self, *args, **kwargs):
-        raise NotImplementedError(f"SummaryWriter.{name} is not built: scalars, histograms, pictures, figures, sound, text, precision-recall curves and hyperparameters are")
+        raise NotImplementedError(f"SummaryWriter.{name} is not built: scalars, histograms, pictures, figures, sound, text, graphs, precision-recall curves and hyperparameters are")
     method.__name__ = method.__qualname__ = name
     return method
 
@@ -142,8 +142,18 @@ class SummaryWriter:
             for name, value in metric_dict.items():
                 run.add_scalar(name, value, global_step)
 
-    add_graph, add_embedding, add_mesh, add_video, add_image_with_boxes, add_custom_scalars, add_onnx_graph = map(
-        not_built, ("add_graph", "add_embedding", "add_mesh", "add_video", "add_image_with_boxes", "add_custom_scalars", "add_onnx_graph"))
+    def add_graph(self, model, input_to_model=None, verbose=False, use_strict_trace=True):
+        """The operators that one call of a module runs, by module; ``input_to_model``: a tensor, or a tuple of arguments."""
+        from .graph import graph_of
+        if input_to_model is None:
+            raise ValueError("add_graph: input_to_model is missing; the graph is that of a call")
+        made = graph_of(model, input_to_model)
+        if verbose:
+            print(made)
+        self._get_file_writer().add_event(Event(graph_def=made.SerializeToString()))
+
+    add_embedding, add_mesh, add_video, add_image_with_boxes, add_custom_scalars, add_onnx_graph = map(
+        not_built, ("add_embedding", "add_mesh", "add_video", "add_image_with_boxes", "add_custom_scalars", "add_onnx_graph"))
 
     # --- the files ------------------------------------------------------------------------------------------------------------------
     def flush(self):
