@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from .core.devices import device
 from .core.dtypes import dtype
-from .core.interpret import stack
+from .core.interpret import active
 from .core.meta import Size
 from .core.native import Tensor as TensorBase
 from .core.overriding import DisableTorchFunction, DisableTorchFunctionSubclass, disabled as _disabled_torch_function_impl
@@ -24,7 +24,7 @@ def _log_api_usage_once(name):
 
 def _are_functorch_transforms_active() -> bool:
     """Whether a transform of ``torch.func`` runs now."""
-    return any(isinstance(one, Level) for one in stack)
+    return any(isinstance(one, Level) for one in active())
 
 
 class Room:

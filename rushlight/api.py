@@ -108,12 +108,12 @@ def set_default_dtype(d):
 
 def get_default_device():
     """The device of factory functions that name none."""
-    return devices.Context.default
+    return devices.preferred()
 
 
 def set_default_device(device):
     """Sets the device of factory functions that name none."""
-    devices.Context.put(devices.cpu if device is None else devices.placed(device))
+    devices.prefer(devices.cpu if device is None else devices.placed(device))
 
 
 def result_type(tensor1, tensor2):

@@ -3,8 +3,9 @@ from __future__ import annotations
 
 import contextlib
 
-from .core import interpret, overriding
-from .core.native import Op, Tensor
+from .core import overriding
+from .core.interpret import without
+from .core.native import Op, Tensor, mine
 from .core.op import OPS
 from .core.overriding import FUNCTION, answered, disabled
 
@@ -31,15 +32,11 @@ class TorchFunctionMode:
         raise NotImplementedError(f"{type(self).__name__} must define __torch_function__(self, func, types, args=(), kwargs=None)")
 
     def __enter__(self):
-        with interpret.own:
-            interpret.modes.append(self)
-            interpret.count()
+        mine.modes += (self,)
         return self
 
     def __exit__(self, *exception):
-        with interpret.own:
-            interpret.modes.remove(self)
-            interpret.count()
+        mine.modes = without(mine.modes, self)
 
     @classmethod
     def push(cls, *args, **kwargs):
@@ -60,7 +57,7 @@ def has_torch_function(relevant_args) -> bool:
     >>> torch.overrides.has_torch_function((torch.ones(1), 2))
     False
     """
-    return bool(interpret.modes) or not overriding.subclasses.off and bool(overriding.overriding(tuple(relevant_args), FUNCTION))
+    return bool(mine.modes) or not mine.plain and bool(overriding.overriding(tuple(relevant_args), FUNCTION))
 
 
 def has_torch_function_unary(argument) -> bool:
@@ -82,7 +79,7 @@ def handle_torch_function(public_api, relevant_args, *args, **kwargs):
     'mine'
     """
     relevant = tuple(relevant_args)
-    if interpret.modes:
+    if mine.modes:
         return answered(public_api, args, kwargs)
     kinds = overriding.overriding(relevant, FUNCTION)
     for kind in kinds:
@@ -174,18 +171,16 @@ def enable_reentrant_dispatch():
 @contextlib.contextmanager
 def _enable_torch_function():
     """A block in which classes override functions again."""
-    thread = interpret.thread_id()
-    before = overriding.subclasses.threads.pop(thread, 0)
+    before, mine.plain = mine.plain, 0
     try:
         yield
     finally:
-        if before:
-            overriding.subclasses.threads[thread] = before
+        mine.plain = before
 
 
 def _get_current_function_mode():
-    return interpret.modes[-1] if interpret.modes else None
+    return mine.modes[-1] if mine.modes else None
 
 
 def _get_current_function_mode_stack():
-    return list(interpret.modes)
+    return list(mine.modes)

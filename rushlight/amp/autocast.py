@@ -5,19 +5,12 @@ import contextlib
 import functools
 import warnings
 
-from ..core.dtypes import bfloat16, float16, float32
-from ..core.interpret import sync
-from ..core.native import Tensor, state
-from ..eager.casts import PRECISIONS, forget, keep, keeps, ready
+from ..core.dtypes import float16, float32
+from ..core.native import Tensor, mine
+from ..eager.casts import PRECISIONS, choices, forget, keep, keeps, ready
 
 DEVICES = ("cpu", "cuda", "xpu", "hpu", "mps", "mtia", "maia", "xla", "ipu", "privateuseone")
 CODES = {dtype: code for code, dtype in PRECISIONS.items()}
-
-
-class Chosen:
-    """What ``set_autocast_dtype`` chose."""
-
-    dtype = bfloat16
 
 
 def check_device(device_type):
@@ -47,7 +40,7 @@ class autocast(contextlib.ContextDecorator):
 
     def __init__(self, device_type, dtype=None, enabled=True, cache_enabled=None):
         check_device(device_type)
-        self.device, self.fast_dtype = device_type, Chosen.dtype if dtype is None else dtype
+        self.device, self.fast_dtype = device_type, choices.dtype if dtype is None else dtype
         if device_type != "cpu":
             if enabled:
                 warnings.warn(f"User provided device_type of '{device_type}', but it is not available. Disabling", stacklevel=2)
@@ -62,10 +55,10 @@ class autocast(contextlib.ContextDecorator):
 
     def __enter__(self):
         ready()
-        self.before.append((state.autocast, keeps()))
+        self.before.append((mine.autocast, keeps()))
         if self.enabled is not None:
             keep(self.cache)
-            state.autocast = self.code
+            mine.autocast = self.code
         return self
 
     def __exit__(self, *exception):
@@ -74,7 +67,7 @@ class autocast(contextlib.ContextDecorator):
         if code == 0:
             forget()
         ready()
-        state.autocast = code
+        mine.autocast = code
         return False
 
 
@@ -132,8 +125,7 @@ def as_inputs(value, dtype):
 def is_autocast_enabled(device_type="cuda") -> bool:
     """Whether autocast is on for a kind of device (asked without one: for CUDA, as in PyTorch)."""
     check_device(device_type)
-    sync()
-    return device_type == "cpu" and state.autocast != 0
+    return device_type == "cpu" and mine.autocast != 0
 
 
 def set_autocast_enabled(device_type, enabled=None):
@@ -143,14 +135,13 @@ def set_autocast_enabled(device_type, enabled=None):
     check_device(device_type)
     if device_type == "cpu":
         ready()
-        state.autocast = CODES[Chosen.dtype] if enabled else 0
+        mine.autocast = CODES[choices.dtype] if enabled else 0
 
 
 def get_autocast_dtype(device_type):
     """The dtype that products compute in under autocast."""
     check_device(device_type)
-    sync()
-    return PRECISIONS.get(state.autocast, Chosen.dtype) if device_type == "cpu" else float16
+    return PRECISIONS.get(mine.autocast, choices.dtype) if device_type == "cpu" else float16
 
 
 def set_autocast_dtype(device_type, dtype):
@@ -159,10 +150,10 @@ def set_autocast_dtype(device_type, dtype):
     if dtype not in CODES:
         raise RuntimeError(f"CPU autocast computes in {' or '.join(map(str, CODES))}, not in {dtype}")
     if device_type == "cpu":
-        Chosen.dtype = dtype
+        choices.dtype = dtype
         ready()
-        if state.autocast:
-            state.autocast = CODES[dtype]
+        if mine.autocast:
+            mine.autocast = CODES[dtype]
 
 
 def is_autocast_cpu_enabled() -> bool:

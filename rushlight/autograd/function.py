@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ..core.advice import deprecated
 from ..core.interpret import is_recording, recording, top
-from ..core.native import Step, Tensor, calls, state
+from ..core.native import Step, Tensor, calls, mine, state
 from ..core.native.objects import FUNCTION
 from ..core.tensor import alias, unsaveable
 from .mutation import refuse_leaves
@@ -53,7 +53,7 @@ class Context:
 
     def remember_versions(self):
         """Notes what version the saved tensors have now."""
-        if state.packing and self._saved:
+        if mine.packing and self._saved:
             from .saved import packed
             self._saved = tuple(t if t is None else packed(t) for t in self._saved)
         self._versions = tuple(map(version_of, self._saved))

@@ -4,8 +4,8 @@ from __future__ import annotations
 import functools
 import inspect
 
-from ..core.interpret import is_inference_mode_enabled, is_recording, sync  # noqa: F401 - the second of them for users
-from ..core.native import state
+from ..core.interpret import is_inference_mode_enabled, is_recording  # noqa: F401 - the first for users
+from ..core.native import mine
 
 
 class GradMode:
@@ -19,15 +19,13 @@ class GradMode:
     def __enter__(self):
         before, enabled = self.before, int(self.enabled)
         before.append(None)
-        sync()  # nothing may be called from here on: see ``interpret.recording``
-        before[-1] = state.grad
-        state.grad = enabled if state.inference == 0 else 0
+        before[-1] = mine.grad
+        mine.grad = enabled if mine.inference == 0 else 0
         return self
 
     def __exit__(self, *exception):
         before = self.before.pop()
-        sync()
-        state.grad = before
+        mine.grad = before
 
     def clone(self):
         return type(self)()
@@ -109,18 +107,16 @@ class inference_mode(GradMode):
     def __enter__(self):
         before = self.before
         before.append(None)
-        sync()
-        before[-1] = state.grad, state.inference
+        before[-1] = mine.grad, mine.inference
         if self.mode:
-            state.grad, state.inference = 0, 1
+            mine.grad, mine.inference = 0, 1
         else:
-            state.grad, state.inference = 1, 0
+            mine.grad, mine.inference = 1, 0
         return self
 
     def __exit__(self, *exception):
         before = self.before.pop()
-        sync()
-        state.grad, state.inference = before
+        mine.grad, mine.inference = before
 
 
 class set_grad_enabled(GradMode):
@@ -129,9 +125,8 @@ class set_grad_enabled(GradMode):
     def __init__(self, mode: bool):
         super().__init__()
         self.enabled, enabled = bool(mode), int(mode)
-        sync()
-        self.previous = state.grad
-        state.grad = enabled if state.inference == 0 else 0
+        self.previous = mine.grad
+        mine.grad = enabled if mine.inference == 0 else 0
 
     def clone(self):
         return type(self)(self.enabled)
@@ -139,13 +134,11 @@ class set_grad_enabled(GradMode):
     def __enter__(self):
         enabled = int(self.enabled)
         self.before.append(self.previous)
-        sync()
-        state.grad = enabled if state.inference == 0 else 0
+        mine.grad = enabled if mine.inference == 0 else 0
         return self
 
     def __call__(self, function):
-        sync()
-        state.grad = self.previous
+        mine.grad = self.previous
         return super().__call__(function)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..core.errors import LeafWrittenError
 from ..core.interpret import recording
 from ..core.meta import span
-from ..core.native import Plan, Step, Tensor, calls, state
+from ..core.native import Plan, Step, Tensor, calls, mine, state
 from ..core.native.memory import store_i64
 from ..core.native.objects import FUNCTION
 from ..core.op import OPS
@@ -27,14 +27,14 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
     version = target._storage.version
     before = OPS["clone"](alias(target)) if plan.source in plan.saves else None
     calls.launch(plan, args, values, used + len(extras))
-    packing, state.packing = state.packing, 0
+    packing, mine.packing = mine.packing, 0
     target._storage.version = version  # what is saved of the arguments is as they were before
     if plan.wanted:
         calls.record(plan, args, (shadow, *extras), values)
         if shadow._step is not None:
             correct_saved(shadow._step, plan.saves, plan.source, before)
     target._storage.version = version + 1
-    state.packing = packing
+    mine.packing = packing
     if packing and shadow._step is not None:
         state.pack(shadow._step)
     if shadow._step is None:

@@ -6,7 +6,7 @@ import functools
 import itertools
 import weakref
 
-from ..core.native import Step, Tensor, calls, engine, state
+from ..core.native import Step, Tensor, calls, engine, mine, state
 from ..core.native.objects import ACCUMULATE, DERIVED
 from .steps import Before, call_function, unreached
 
@@ -167,7 +167,7 @@ def applied(step: Step, gradients):
         state.accumulate(step.variable, gradients[0], 0)
         return ()
     run = engine.Run()
-    run.retain, run.create = 1, state.grad
+    run.retain, run.create = 1, mine.grad
     results = engine.derive(run, step, list(gradients)) if step.kind == DERIVED else call_function(step, gradients, 1)
     results = (None,) * len(step.edges) if results is None else results
     return results[0] if len(results) == 1 else results

@@ -12,8 +12,8 @@ from ..aot.joint import active_nodes, carries_gradient, differentiate
 from ..aot.partition import partition
 from ..compiler.schedule import bytes_of_work
 from ..compiler.simplify import simplify
-from ..core.interpret import Suspended, own, recording
-from ..core.native import Op, state
+from ..core.interpret import Suspended, recording
+from ..core.native import Op, mine
 from ..core.errors import LeafWrittenError
 from ..core.op import OPS
 from ..core.tensor import Tensor
@@ -96,7 +96,7 @@ class Reverse(Level):
 
     def recording(self) -> bool:
         """Whether operators of this level are noted now."""
-        return bool(state.grad)
+        return bool(mine.grad)
 
     def mutate(self, op, args, kwargs):
         target = args[op.facts["into"]]
@@ -108,7 +108,7 @@ class Reverse(Level):
     def answer(self, op: Op, tensors, args, kwargs):
         places = [t.place if self.owns(t) else None for t in tensors]
         wanted = tuple([k for k, p in enumerate(places) if p is not None])
-        noted = wanted and state.grad and not op.facts.get("detaches")
+        noted = wanted and mine.grad and not op.facts.get("detaches")
         with Beneath(self):
             if noted:
                 return self.note(op, args, kwargs, places, wanted)
@@ -136,15 +136,13 @@ class Beneath(Suspended):
 
     def __enter__(self):
         super().__enter__()
-        with own:
-            self.mode = state.grad
-            if not self.interpreter.outer.before:
-                state.grad = 0
+        self.mode = mine.grad
+        if not self.interpreter.outer.before:
+            mine.grad = 0
 
     def __exit__(self, *exception):
         super().__exit__(*exception)
-        with own:
-            state.grad = self.mode
+        mine.grad = self.mode
 
 
 def zeros_like(tensor) -> Tensor:

@@ -1,15 +1,13 @@
 """What backward steps keep, as it goes through the user's hooks: packed in the forward pass, unpacked in the backward pass."""
 from __future__ import annotations
 
-from ..core.interpret import recording, sync
-from ..core.native import Step, Tensor, calls, state
+from ..core.interpret import recording
+from ..core.native import Step, Tensor, calls, mine, state
 from ..core.native.objects import ACCUMULATE, FUNCTION
 from ..core.op import OPS
 from ..core.tensor import alias
 from .node import class_name
 from .steps import changed, freed, full_of, recorded_gradients
-
-hooks: list = []  # (pack, unpack) of the active blocks, the innermost last; a text where hooks are refused
 
 
 class Packed:
@@ -33,18 +31,16 @@ class quiet:
     """A block in which no hook is called: hooks compute, too."""
 
     def __enter__(self):
-        sync()
-        self.before = state.packing
-        state.packing = 0
+        self.before = mine.packing
+        mine.packing = 0
 
     def __exit__(self, *exception):
-        sync()
-        state.packing = self.before
+        mine.packing = self.before
 
 
 def packed(tensor: Tensor) -> Packed:
     """What the innermost pack hook makes of a tensor.  RuntimeError where it changes the tensor."""
-    return packed_by(tensor, *hooks[-1])
+    return packed_by(tensor, *mine.hooks[-1])
 
 
 def packed_by(tensor: Tensor, pack, unpack) -> Packed:
@@ -80,8 +76,7 @@ class Unpacking:
     def __call__(self, *gradients):
         plan = self.plan
         values = [self.value(k) for k in range(len(self.saved))]
-        sync()
-        if state.grad:
+        if mine.grad:
             return recorded_gradients(self.step(), [v if link is None else linked(v, *link) for v, link in zip(values, self.links)], gradients)
         cotangents = [gradients[k] if k < len(gradients) and gradients[k] is not None else full_of(plan.outputs[k], 0) for k in plan.cotangents]
         results = plan.derived(*values, *plan.constants, *cotangents)
@@ -120,18 +115,17 @@ def handed(value: Tensor, step: Step, code: int) -> Tensor:
 
 def enter(pair):
     """Makes hooks the innermost.  RuntimeError where hooks are refused."""
-    if hooks and isinstance(hooks[-1], str) and not isinstance(pair, str):
-        raise RuntimeError(hooks[-1])
-    hooks.append(pair)
+    if mine.hooks and isinstance(mine.hooks[-1], str) and not isinstance(pair, str):
+        raise RuntimeError(mine.hooks[-1])
+    mine.hooks += (pair,)
     refresh()
 
 
 def leave():
-    hooks.pop()
+    mine.hooks = mine.hooks[:-1]
     refresh()
 
 
 def refresh():
-    sync()
     state.pack = pack
-    state.packing = int(bool(hooks) and not isinstance(hooks[-1], str))
+    mine.packing = int(bool(mine.hooks) and not isinstance(mine.hooks[-1], str))

@@ -10,7 +10,7 @@ from .._ops import Callable, Namespace as OperatorNamespace, OpOverloadPacket, O
 from ..autograd.backward import _tensor_backward
 from ..core.epoch import watch
 from ..core.meta import Size
-from ..core.native import Op, Tensor, state
+from ..core.native import Op, Tensor, mine, state
 from ..nn.modules.module import DICTS, Module
 from . import polyfills
 from .errors import Break, Raised
@@ -318,8 +318,8 @@ class Attributes:
             return self.of_class(owner, name)
         if isinstance(value, Module):
             return self.of_network(owner, name)
-        if value is state:
-            return self.wrap(getattr(state, name), owner.source.attribute(name))
+        if value is mine:
+            return self.wrap(getattr(mine, name), owner.source.attribute(name))
         return self.of_instance(owner, name)
 
     def of_module(self, owner, name):
@@ -566,15 +566,16 @@ class Attributes:
 
     def put(self, owner, name, value, raw):
         cls = self.class_of(owner)
-        if isinstance(owner, (Object, Instance)) and not self.is_class(owner) and not cls.__dictoffset__ and \
+        of_thread = isinstance(owner, Object) and owner.value is mine
+        if isinstance(owner, (Object, Instance)) and not of_thread and not self.is_class(owner) and not cls.__dictoffset__ and \
                 not isinstance(static(cls, name), types.MemberDescriptorType):
             if static(cls, name) is not ABSENT:
                 raise Break("RB007", f"setting {name!r} of a {cls.__name__}, which has slots")
             raise Raised(ExceptionValue(AttributeError, [Constant(NO_SLOT.replace("Slotted", cls.__name__).replace("'name'", repr(name)))]))
         self.attributes[id(owner), name] = value
         self.owners[id(owner), name] = owner, raw
-        if isinstance(owner, Object) and owner.value is state:
-            setattr(state, name, self.known(value))
+        if of_thread:
+            setattr(mine, name, self.known(value))
 
     def delattr(self, owner, name):
         owner = self.force(owner)

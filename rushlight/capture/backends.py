@@ -8,7 +8,7 @@ from ..core.expr import Expr
 from ..core.interpret import precision, recording
 from ..core.log import logger
 from ..core.meta import Size
-from ..core.native import Tensor, state
+from ..core.native import Tensor, mine
 from ..core.op import make
 from ..core.settings import settings
 from ..graph.graph import Graph, Node, symbols_in
@@ -222,7 +222,7 @@ class CompiledGraph:
             return self.module.forward
 
     def __call__(self, *inputs):
-        if state.autocast:  # what it does to precision is written in the graph
+        if mine.autocast:  # what it does to precision is written in the graph
             with precision(0):
                 return self(*inputs)
         if self.writes and shared(inputs):

@@ -28,7 +28,7 @@ from ..core.devices import device
 from ..core.dtypes import category_of, default_of, finfo, iinfo
 from ..core.epoch import changed
 from ..core.exchange import as_tensor, tensor
-from ..core.interpret import stack
+from ..core.interpret import top
 from ..core.meta import Size
 from ..core.native import Op, Tensor
 from ..core.op import OPS
@@ -350,7 +350,7 @@ class Calls:
     def passed_on(self, value):
         """The Python value that framework code gets: floats that vary as Reals."""
         value = self.force(value)
-        if isinstance(value, Number) and value.text is not None and stack[-1] is self.recorder:
+        if isinstance(value, Number) and value.text is not None and top() is self.recorder:
             return Real(self, value)
         if isinstance(value, Sequence) and value.kind in (list, tuple, Size):
             return value.kind([self.passed_on(self.item(value, k)) for k in range(len(value.items))])

@@ -8,7 +8,7 @@ import re
 import types
 
 from ..core.meta import Size
-from ..core.native import state
+from ..core.native import mine
 from . import polyfills
 from .attributes import is_framework
 from .bytecode import PYTHON
@@ -343,7 +343,7 @@ class Containers:
             if name == "is_inference" and not arguments:
                 if owner.source is not None:
                     self.guard(f"{{0}}.is_inference() is {owner.real.is_inference()}", owner.source)
-                return Constant(owner.real.is_inference() if owner.source is not None else bool(state.inference))
+                return Constant(owner.real.is_inference() if owner.source is not None else bool(mine.inference))
             return self.run_framework(getattr(type(owner.fake), name), [owner, *arguments], keywords)
         family = next((family for cls, family in FAMILIES.items() if isinstance(owner, cls)), None)
         handler = getattr(self, f"{family}_{name.strip('_')}", None) if family else None

@@ -6,7 +6,7 @@ from .._higher_order_ops.scan import steps
 from .._higher_order_ops.while_loop import while_loop
 from .._higher_order_ops.wrap import wrap
 from ..core.exchange import tensor
-from ..core.native import Tensor, state
+from ..core.native import Tensor, mine
 from ..core.op import OPS
 from ..eager.plan import NUMBER_METAS
 from ..graph.graph import Graph, Node
@@ -299,7 +299,7 @@ class Control:
         recorder = self.recorder
         inputs = frozenset().union(*(r.fake.inputs for body in bodies for r in body.results))
         node = recorder.node(operator, tuple(arguments), tuple(metas))
-        made = [self.from_python(recorder.result(node, k, meta, None, (), bool(grad and state.grad), inputs, True)) for k, meta in enumerate(metas)]
+        made = [self.from_python(recorder.result(node, k, meta, None, (), bool(grad and mine.grad), inputs, True)) for k, meta in enumerate(metas)]
         return self.tree_of(spec, iter(made))
 
 
@@ -333,7 +333,7 @@ class Effects:
         return any(self.attributes.get(key) is not value and self.is_outer(machine.owners[key][0]) for key, value in machine.attributes.items())
 
     def is_outer(self, owner) -> bool:
-        return owner.value is not state if isinstance(owner, Object) else id(owner) in self.found
+        return owner.value is not mine if isinstance(owner, Object) else id(owner) in self.found
 
 
 def held(value) -> list:

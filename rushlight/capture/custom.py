@@ -7,7 +7,7 @@ import types
 
 from ..autograd.function import Context, Function
 from ..core.kinds import P
-from ..core.native import Tensor, state
+from ..core.native import Tensor, mine
 from ..core.op import make
 from .errors import Break
 
@@ -53,11 +53,11 @@ def operator(function, args):
 
     def body(*tensors, **named):
         tensors = (*tensors, *named.values())
-        before, state.grad = state.grad, 0
+        before, mine.grad = mine.grad, 0
         try:
             results, several, ctx = forward(function, filled(tensors), flags)
         finally:
-            state.grad = before
+            mine.grad = before
         constant.update(k for k, r in enumerate(several) if any(r is c for c in ctx._constant))
         fresh = tuple(P.copy(r) if any(r is t for t in tensors) else r for r in several)
         return fresh if isinstance(results, (tuple, list)) else fresh[0]

@@ -10,7 +10,7 @@ from ..autograd.program import ended, spent
 from ..core.expr import Expr, Printer
 from ..core.log import logger
 from ..core.meta import Meta
-from ..core.native import state
+from ..core.native import mine, state
 from ..core.random import default_generator
 from ..graph.graph import nodes_in
 from ..nn.parameter import Parameter
@@ -60,10 +60,10 @@ class GradMode:
         self.on = on
 
     def __enter__(self):
-        self.before, state.grad = state.grad, self.on
+        self.before, mine.grad = mine.grad, self.on
 
     def __exit__(self, *exception):
-        state.grad = self.before
+        mine.grad = self.before
 
 
 def recorded(statements) -> list[str]:
@@ -391,7 +391,7 @@ class Writer:
                 if value is DELETED:
                     lines.append(f"DELATTR({place}, {name!r})")
                     continue
-                lines.append(f"SETATTR({place}, {name!r}, {self.write(value)})" if raw and getattr(owner, "value", None) is not state else f"{place}.{name} = {self.write(value)}")
+                lines.append(f"SETATTR({place}, {name!r}, {self.write(value)})" if raw and getattr(owner, "value", None) is not mine else f"{place}.{name} = {self.write(value)}")
         for namespace, name, value in ((n, k[1], v) for k, (n, v) in machine.stores.items()):
             lines.append(f"{self.constant(namespace)}[{name!r}] = {self.write(value)}")
         return lines

@@ -9,9 +9,8 @@ import warnings
 import weakref
 
 from ..core import collector
-from ..core.interpret import modes
 from ..core.log import logger
-from ..core.native import state
+from ..core.native import mine, state
 from ..core.settings import settings
 from . import marks
 from .bytecode import COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
@@ -148,7 +147,7 @@ def drive(entry, values):
     """Runs from an entry to the return, segment by segment."""
     while entry is not None:
         segment = None
-        if not entry.uncompiled and Stance.now != "force_eager" and not modes:
+        if not entry.uncompiled and Stance.now != "force_eager" and not mine.modes:
             for segment in entry.segments:
                 if segment.guard(values):
                     break

@@ -14,7 +14,7 @@ from collections import Counter
 
 from ..autograd import no_grad
 from ..core.dtypes import float32
-from ..core.native import Tensor, state
+from ..core.native import Tensor, mine
 from ..core.op import make
 from ..graph.graph import Graph, Node, map_nodes, nodes_in
 
@@ -40,7 +40,7 @@ class Frozen:
                              settings=settings, held=self.constants)
 
     def __call__(self, *inputs):
-        if state.grad and any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
+        if mine.grad and any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
             return self.recorded(*inputs)
         return self.operator(*(inputs[k] for k in self.live), *self.constants)
 

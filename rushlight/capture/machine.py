@@ -7,13 +7,11 @@ import types
 import numpy as np
 
 from ..core import overriding
-from ..core.devices import Context
 from ..core.dtypes import Defaults, bool_
 from ..core.expr import INFINITY, Expr, Printer, evaluate, size
-from ..core.interpret import own
 from ..core.log import logger
 from ..core.meta import Meta, Size
-from ..core.native import Op, Tensor, state
+from ..core.native import Op, Tensor, mine
 from ..nn.modules.module import Module
 from ..transforms.level import Wrapped
 from .arithmetic import Arithmetic
@@ -187,7 +185,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
         if kind is slice:
             self.guard("type({0}) is slice", source)
             return self.builtin_slice(*(Lazy(getattr(value, name), source.attribute(name)) for name in ("start", "stop", "step")))
-        if isinstance(value, (*IDENTITIES, Op)) or value is state:
+        if isinstance(value, (*IDENTITIES, Op)) or value is mine:
             self.guard(f"{{0}} is {self.constant_name(value)}", source)
             return Object(value, source if not isinstance(value, (type, types.ModuleType)) else self.constant_source(value))
         if kind is types.CellType:
@@ -416,8 +414,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
     def capture(self, emit):
         """Runs until the segment ends; ``emit(machine, ending)`` makes the Segment."""
         self.emit = emit
-        with own:
-            before = state.grad, state.inference, state.autocast
+        before = mine.grad, mine.inference, mine.autocast
         try:
             with self.recorder, self.facts:
                 self.load_entry()
@@ -427,16 +424,15 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
                     if done is not None:
                         return done
         finally:
-            with own:
-                state.grad, state.inference, state.autocast = before
+            mine.grad, mine.inference, mine.autocast = before
 
     def guard_modes(self):
-        source = Source(None, self.constant_name(state))
-        self.modes = {name: getattr(state, name) for name in ("grad", "inference", "autocast")}
+        source = Source(None, self.constant_name(mine))
+        self.modes = {name: getattr(mine, name) for name in ("grad", "inference", "autocast")}
         for name, value in self.modes.items():
             self.guard(f"{{0}}.{name} == {value}", source)
-        for owner, name in ((Defaults, "floating"), (Context, "default")):
-            self.guard(f"{{0}}.{name} is {self.constant_name(getattr(owner, name))}", self.constant_source(owner))
+        self.guard(f"{{0}}.device is {self.constant_name(mine.device)}", source)
+        self.guard(f"{{0}}.floating is {self.constant_name(Defaults.floating)}", self.constant_source(Defaults))
 
     def step(self):
         """One instruction; what ``emit`` made if it ended the segment."""

@@ -7,7 +7,7 @@ from ..core.dtypes import bool_
 from ..core.expr import INFINITY, Expr, Facts
 from ..core.interpret import Interpreter, Suspended, precision
 from ..core.meta import Meta, Size, dense_strides
-from ..core.native import Tensor, state
+from ..core.native import Tensor, mine
 from ..core.op import OPS
 from ..core.tensor import blank, empty_of
 from ..eager.plan import NUMBER_METAS, alias_of
@@ -338,7 +338,7 @@ class Recorder(Interpreter):
         if not isinstance(value, Tensor):
             return value
         value = value if isinstance(value, Fake) else self.lift(value)
-        if not state.grad and value._needs_grad:
+        if not mine.grad and value._needs_grad:
             return self.cut(value)
         return value
 
@@ -391,7 +391,7 @@ class Recorder(Interpreter):
         meta = tuple(found.metas) if found.several else found.metas[0]
         node = Node(self.name("t"), op, self.lowered(args), {k: self.lowered(v) for k, v in kwargs.items()}, meta, where=self.where())
         self.nodes.append(node)
-        grad = bool(state.grad and any(f._needs_grad for f in fakes) and not op.facts.get("detaches"))
+        grad = bool(mine.grad and any(f._needs_grad for f in fakes) and not op.facts.get("detaches"))
         if found.writes:
             self.written(node, [getattr(fakes[k], "original", fakes[k]) for k in found.writes], grad)
         if found.base is not None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import types
 
-from ..core.native import Op, Tensor, state
+from ..core.native import Op, Tensor, mine
 from ..transforms.level import Wrapped
 from .attributes import FRAMEWORK
 from .errors import Again, Break
@@ -45,7 +45,7 @@ class Transforms:
 
     def modes_set(self) -> dict:
         """The modes that the program has set, of all attributes."""
-        return {key: value for key, value in self.attributes.items() if isinstance(self.owners[key][0], Object) and self.owners[key][0].value is state}
+        return {key: value for key, value in self.attributes.items() if isinstance(self.owners[key][0], Object) and self.owners[key][0].value is mine}
 
     def restore_modes(self, before):
         """Forgets what was set since: a transform has put the modes back."""

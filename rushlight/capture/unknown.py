@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ..checks import _check_with
 from ..core.expr import Expr, eq, le, lt, ne
-from ..core.native import Tensor, state
+from ..core.native import Tensor, mine
 from .arithmetic import BINARY, COMPARE, exact, whole
 from .errors import Break
 from .values import Constant, Number, Object, TensorValue
@@ -87,7 +87,7 @@ class Unknown:
 
     def effects_pending(self) -> bool:
         """Whether effects on what is outside wait for the end of the segment: they would be lost if the graph raised."""
-        outside = any(isinstance(owner, TensorValue) or isinstance(owner, Object) and owner.value is not state for owner, _ in self.owners.values())
+        outside = any(isinstance(owner, TensorValue) or isinstance(owner, Object) and owner.value is not mine for owner, _ in self.owners.values())
         return bool(self.changed or outside or self.stores or self.notes)
 
     def within_try(self) -> bool:

@@ -1,8 +1,8 @@
 """Where a tensor lives."""
 from __future__ import annotations
 
-from .epoch import changed
 from .errors import NoDeviceError
+from .native import mine
 
 KNOWN = ("cpu", "meta", "cuda", "mps", "xpu", "mtia", "xla", "hpu", "ipu", "maia", "vulkan", "privateuseone", "lazy", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga")
 
@@ -44,37 +44,34 @@ class device:
         return device, (self.type, self.index)
 
     def __enter__(self):
-        Context.stack.append(Context.default)
-        Context.put(placed(self))
+        where = placed(self)
+        mine.devices += (mine.device,)
+        prefer(where)
         return self
 
     def __exit__(self, *exception):
-        Context.put(Context.stack.pop())
-
-
-class Context:
-    """The device of factory functions that name none."""
-
-    default: device
-    stack: list = []
-
-    @classmethod
-    def put(cls, where):
-        """Sets the default, on which compiled code relies."""
-        if where is not cls.default:
-            changed(cls)
-            cls.default = where
+        *outer, mine.device = mine.devices
+        mine.devices = tuple(outer)
 
 
 cpu = device("cpu")
 meta = device("meta")
-Context.default = cpu
+
+
+def preferred() -> device:
+    """The device of factory functions that name none; each thread has its own."""
+    return mine.device or cpu
+
+
+def prefer(where: device):
+    """Sets the device of factory functions that name none, for the calling thread."""
+    mine.device = None if where is cpu else where
 
 
 def placed(where) -> device:
     """The device that can hold tensors for what the user named; an absent accelerator is an error that says so."""
     if where is None:
-        return Context.default
+        return preferred()
     found = device(where)
     if found.type == "cpu":
         return cpu

@@ -2,91 +2,38 @@
 
 An interpreter gives operators another meaning: writing them down (Trace), mapping over a batch, carrying tangents.  The one
 on top answers a call; while it does, it stands aside, so what it calls in turn goes to the one below.  With an empty
-stack an operator simply runs, by the plan cache of ``core/native/plans.py``.
+stack an operator simply runs, by the plan cache of ``core/native/calls.py``.
+
+All of this belongs to threads: ``mine`` is the calling thread's (``core/native/objects.py``).  Its ``stack`` and ``modes`` are tuples, so that
+each change is one assignment, between whose halves no interrupt can come.
 """
 from __future__ import annotations
 
-import threading
-
-from .native import state
-from .native.memory import thread_id
-
-stack: list = []
-modes: list = []  # modes that see the functions a user calls, before any interpreter does; the innermost last
-elsewhere: dict = {}  # what the threads that are not running now had: recording, inference mode, their interpreters
-turn = threading.RLock()  # held while the state changes hands, or its owner changes it
-NOBODY = -1
-
-
-def count() -> None:
-    """Tells the hot path how many look at calls."""
-    state.interpreters = len(stack) + len(modes)
-
-
-def switch(thread: int) -> None:
-    """Puts the state of another thread in place: gradient recording and interpreters belong to threads."""
-    with turn:
-        owner, state.thread = state.thread, NOBODY  # who looks now, waits
-        if owner != thread:
-            elsewhere[owner] = state.grad, state.inference, state.autocast, list(stack), list(modes)
-            state.grad, state.inference, state.autocast, stack[:], modes[:] = elsewhere.pop(thread, (1, 0, 0, (), ()))
-            count()
-        state.thread = thread
-
-
-def sync() -> None:
-    """Makes sure that ``state`` is that of the calling thread."""
-    thread = thread_id()
-    if thread != state.thread:
-        switch(thread)
-
-
-state.thread = thread_id()
-
-
-class Own:
-    """``with own:`` the state is the calling thread's, and stays so for the block."""
-
-    def __enter__(self):
-        turn.acquire()
-        sync()
-
-    def __exit__(self, *exception):
-        turn.release()
-
-
-own = Own()
+from .native import mine
 
 
 def is_recording() -> bool:
     """Whether the calling thread records what it computes for the backward pass."""
-    sync()
-    return state.grad != 0
+    return mine.grad != 0
 
 
 def is_inference_mode_enabled() -> bool:
     """Whether an ``inference_mode`` block is active."""
-    sync()
-    return state.inference != 0
+    return mine.inference != 0
 
 
 class recording:
-    """A block in which operators are recorded (or not) for the backward pass.
-
-    Between ``sync()`` and the assignments nothing is called: there no other thread and no interrupt can come in.
-    """
+    """A block in which operators are recorded (or not) for the backward pass."""
 
     def __init__(self, enabled):
         self.enabled = int(enabled)
 
     def __enter__(self):
-        sync()
-        self.before = state.grad
-        state.grad = self.enabled
+        self.before = mine.grad
+        mine.grad = self.enabled
 
     def __exit__(self, *exception):
-        sync()
-        state.grad = self.before
+        mine.grad = self.before
 
 
 class precision:
@@ -96,26 +43,28 @@ class precision:
         self.code = code
 
     def __enter__(self):
-        sync()
-        self.before = state.autocast
-        state.autocast = self.code
+        self.before = mine.autocast
+        mine.autocast = self.code
 
     def __exit__(self, *exception):
-        sync()
-        state.autocast = self.before
+        mine.autocast = self.before
 
 
 class unwound:
     """Puts the stack back as it was where an error leaves the block, even one that came between two bytecodes (an interrupt)."""
 
     def __enter__(self):
-        self.before = list(stack)
+        self.before = mine.stack
 
     def __exit__(self, kind, error, trace):
         if kind is not None:
-            with own:
-                stack[:] = self.before
-                count()
+            mine.stack = self.before
+
+
+def without(entries: tuple, one) -> tuple:
+    """Entries of a stack but the last that is ``one``.  ValueError if none is."""
+    at = len(entries) - 1 - entries[::-1].index(one)
+    return entries[:at] + entries[at + 1:]
 
 
 class Interpreter:
@@ -137,15 +86,11 @@ class Interpreter:
         return make()
 
     def __enter__(self):
-        with own:
-            stack.append(self)
-            count()
+        mine.stack += (self,)
         return self
 
     def __exit__(self, *exception):
-        with own:
-            stack.remove(self)
-            count()
+        mine.stack = without(mine.stack, self)
 
 
 class Suspended:
@@ -155,42 +100,34 @@ class Suspended:
         self.interpreter = interpreter
 
     def __enter__(self):
-        with own:
-            at = stack.index(self.interpreter)
-            self.rest = stack[at:]
-            del stack[at:]
-            count()
+        stack = mine.stack
+        at = stack.index(self.interpreter)
+        self.rest = stack[at:]
+        mine.stack = stack[:at]
 
     def __exit__(self, *exception):
-        with own:
-            stack.extend(self.rest)
-            count()
+        mine.stack += self.rest
 
 
 def is_idle() -> bool:
-    """Whether operators of the calling thread simply run.  In this order: the state of another thread does not become this one's by itself."""
-    return not state.interpreters and state.thread == thread_id()
+    """Whether operators of the calling thread simply run."""
+    return not mine.stack and not mine.modes
 
 
-def active() -> list:
+def active() -> tuple:
     """The interpreters of the calling thread, the one on top last."""
-    if is_idle():
-        return []
-    with own:
-        return list(stack)
+    return mine.stack
 
 
 def draws() -> int:
     """How many times over a random operator draws under the active interpreters."""
     times = 1
-    for interpreter in active():
+    for interpreter in mine.stack:
         times *= interpreter.draws
     return times
 
 
 def top():
     """The interpreter that answers the calling thread's next operator; None while operators simply run."""
-    if is_idle():
-        return None
-    with own:
-        return stack[-1] if stack else None
+    stack = mine.stack
+    return stack[-1] if stack else None

@@ -8,7 +8,7 @@ import inspect
 import threading
 
 from . import interpret
-from .native import Tensor
+from .native import Tensor, mine
 from .tensor import attach, blank
 
 PLAIN, FUNCTION, DISPATCH = 0, 1, 2
@@ -64,43 +64,22 @@ class Aside:
     """A block in which the innermost mode does not watch."""
 
     def __enter__(self):
-        with interpret.own:
-            self.mode = interpret.modes.pop()
-            interpret.count()
+        *rest, self.mode = mine.modes
+        mine.modes = tuple(rest)
         return self.mode
 
     def __exit__(self, *exception):
-        with interpret.own:
-            interpret.modes.append(self.mode)
-            interpret.count()
-
-
-class Subclasses:
-    """Whether classes may override now; a thread says so for itself."""
-
-    def __init__(self):
-        self.threads: dict[int, int] = {}
-
-    @property
-    def off(self) -> bool:
-        return bool(self.threads) and self.threads.get(interpret.thread_id(), 0) > 0
-
-
-subclasses = Subclasses()
+        mine.modes += (self.mode,)
 
 
 class DisableTorchFunctionSubclass:
     """A block in which classes with ``__torch_function__`` are treated as plain tensors."""
 
     def __enter__(self):
-        thread = interpret.thread_id()
-        subclasses.threads[thread] = subclasses.threads.get(thread, 0) + 1
+        mine.plain += 1
 
     def __exit__(self, *exception):
-        thread = interpret.thread_id()
-        subclasses.threads[thread] -= 1
-        if not subclasses.threads[thread]:
-            del subclasses.threads[thread]
+        mine.plain -= 1
 
 
 class DisableTorchFunction(DisableTorchFunctionSubclass):
@@ -108,15 +87,10 @@ class DisableTorchFunction(DisableTorchFunctionSubclass):
 
     def __enter__(self):
         super().__enter__()
-        with interpret.own:
-            self.modes = list(interpret.modes)
-            interpret.modes.clear()
-            interpret.count()
+        self.modes, mine.modes = mine.modes, ()
 
     def __exit__(self, *exception):
-        with interpret.own:
-            interpret.modes[:] = self.modes
-            interpret.count()
+        mine.modes = self.modes
         super().__exit__(*exception)
 
 
@@ -126,14 +100,14 @@ NOBODY = object()
 def answered(function, args, kwargs):
     """What an active mode or an overriding class among the arguments makes of a call; NOBODY where there is neither."""
     values = (*args, *kwargs.values()) if kwargs else args
-    if interpret.modes:
+    if mine.modes:
         kinds = overriding(values, FUNCTION)
         with Aside() as mode:
             result = mode.__torch_function__(function, kinds, args, kwargs)
         if result is NotImplemented:
             raise TypeError(f"{name_of(function)}: the mode {type(mode).__name__} returned NotImplemented")
         return result
-    kinds = () if subclasses.off else overriding(values, FUNCTION)
+    kinds = () if mine.plain else overriding(values, FUNCTION)
     for kind in kinds:
         result = kind.__torch_function__(function, kinds, args, kwargs)
         if result is not NotImplemented:
@@ -154,7 +128,7 @@ def observed(function):
 
     @functools.wraps(function)
     def run(*args, **kwargs):
-        if interpret.modes:
+        if mine.modes:
             result = answered(run, args, kwargs)
             if result is not NOBODY:
                 return result
@@ -260,7 +234,7 @@ def member(own, name):
 def offered(function, args, kwargs, run):
     """The answer of a subclass, or of the plain member where none is asked."""
     found = kind_of(type(args[0]))
-    if found & FUNCTION and not subclasses.off:
+    if found & FUNCTION and not mine.plain:
         result = answered(function, args, kwargs)
         if result is not NOBODY:
             return result

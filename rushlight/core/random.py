@@ -5,7 +5,7 @@ import secrets
 
 import numpy as np
 
-from .native import state
+from .native import calls
 
 
 class Generator:
@@ -70,13 +70,16 @@ class DefaultGenerator(Generator):
     """The stream that operators draw from when none is given; it lives in the hot path's state."""
 
     def _place(self, seed, position):
-        state.seed, state.position = seed, position
+        calls.seek(seed, position)
 
     def __init__(self):
         super().__init__()
         self._place(67280421310721, 0)
 
-    place = property(lambda self: (state.seed, state.position))
+    place = property(lambda self: calls.reserve(0))
+
+    def reserve(self, blocks):
+        return calls.reserve(blocks)
 
 
 default_generator = DefaultGenerator()

@@ -6,9 +6,9 @@ from .advice import warn
 from .devices import device as Device
 from .epoch import Epoch
 from .errors import DimensionError, InferenceTensorError, NegativeSizeError, OutOfMemoryError
-from .interpret import is_inference_mode_enabled, top
+from .interpret import is_idle, is_inference_mode_enabled, top
 from .meta import Meta, Size, is_channels_last
-from .native import UNCOUNTED, Storage, Tensor, allocate, calls, heap, state, wrap
+from .native import UNCOUNTED, Storage, Tensor, allocate, calls, heap, mine, state, wrap
 
 blank = Tensor.__new__  # makes an instance of Tensor or a subclass with empty fields
 
@@ -57,7 +57,7 @@ def empty_of(meta: Meta) -> Tensor:
     storage = allocate(0 if meta.device.type == "meta" else meta.nbytes)
     if meta.device.type == "meta":
         storage.nbytes = meta.nbytes
-    if state.inference:
+    if mine.inference:
         storage.version = UNCOUNTED
     return wrap(storage, 0, meta, meta.itemsize)
 
@@ -66,7 +66,7 @@ def borrowed(address: int, nbytes: int, owner) -> Storage:
     """A storage of memory that another object keeps."""
     storage = Storage()
     storage.address, storage.nbytes, storage.owner = address, nbytes, owner
-    if state.inference:
+    if mine.inference:
         storage.version = UNCOUNTED
     return storage
 
@@ -316,7 +316,7 @@ Tensor.gradient_hook = None
 @property
 def grad(self):
     """The gradient that backward passes have accumulated, or None."""
-    if self._step is not None and self._gradient is None and self.gradient_hook is None and not state.interpreters:
+    if self._step is not None and self._gradient is None and self.gradient_hook is None and is_idle():
         warn("The .grad attribute of a Tensor that is not a leaf is read, and no backward pass sets it: call retain_grad() before backward() if the gradient of this tensor "
              "is wanted, or read that of the leaf it was computed from.")
     return self._gradient

@@ -1,23 +1,30 @@
 """Operators under autocast: those with a precision of their own (``Op.autocast``) get their arguments in it."""
 from __future__ import annotations
 
+import threading
 import weakref
 
 from ..core import interpret
 from ..core.dtypes import bfloat16, float16, float32
-from ..core.interpret import precision, sync
-from ..core.native import Op, Tensor, state
+from ..core.interpret import precision
+from ..core.native import Op, Tensor, mine, state
 
-PRECISIONS = {1: bfloat16, 2: float16}  # what ``state.autocast`` stands for
+PRECISIONS = {1: bfloat16, 2: float16}  # what ``mine.autocast`` stands for
 LOWERED = 1  # the class of operators that compute in half precision; others compute in float32
 PARTS = 3  # the class of operators whose bodies call some of either class
-copies: dict = {}  # id of a leaf: (weak reference to it, its version, whether recorded, its copy in half precision)
 
 
-class Keep:
-    """Whether copies of leaves are kept for the length of a block."""
+class Choices(threading.local):
+    """What a thread chose: the precision of autocast, whether copies of leaves are kept for the length of a block, and these."""
 
-    on = True
+    dtype = bfloat16
+    keeps = True
+
+    def __init__(self):
+        self.copies = {}  # id of a leaf: (weak reference to it, its version, whether recorded, its copy in half precision)
+
+
+choices = Choices()
 
 
 def cast(op: Op, args, names):
@@ -26,7 +33,7 @@ def cast(op: Op, args, names):
     named = dict(zip(names or (), args[positional:]))
     if op.autocast == PARTS:
         return op.body(*args[:positional], **named)
-    target = PRECISIONS[state.autocast] if op.autocast == LOWERED else float32
+    target = PRECISIONS[mine.autocast] if op.autocast == LOWERED else float32
     with precision(0):
         if named.get("out") is not None:
             return op(*args[:positional], **named)
@@ -46,39 +53,38 @@ def converted(value, target):
 
 def kept(value) -> bool:
     """Whether an argument's copy is worth keeping: parameters are used again."""
-    return Keep.on and value._needs_grad and value._step is None and value._base is None and interpret.top() is None
+    return choices.keeps and value._needs_grad and value._step is None and value._base is None and interpret.top() is None
 
 
 def copy_of(leaf, target):
     """A leaf in half precision, made once as long as it does not change and its history was not used up."""
-    found = copies.get(id(leaf))
+    found = choices.copies.get(id(leaf))
     if found is not None:
         reference, version, recorded, copy = found
         fresh = copy._step is None or copy._step.saved is not None
-        if reference() is leaf and version == leaf._version and recorded == state.grad and fresh and copy.dtype is target:
+        if reference() is leaf and version == leaf._version and recorded == mine.grad and fresh and copy.dtype is target:
             return copy
     copy = leaf.to(target)
-    copies[id(leaf)] = weakref.ref(leaf), leaf._version, state.grad, copy
+    choices.copies[id(leaf)] = weakref.ref(leaf), leaf._version, mine.grad, copy
     return copy
 
 
 def forget():
     """Drops the copies."""
-    copies.clear()
+    choices.copies.clear()
 
 
 def keep(on):
     """Sets whether copies of leaves are kept; None leaves it."""
     if on is not None:
-        Keep.on = bool(on)
+        choices.keeps = bool(on)
 
 
 def keeps() -> bool:
     """Whether copies of leaves are kept."""
-    return Keep.on
+    return choices.keeps
 
 
 def ready():
-    """Makes sure that ``state.autocast`` is the calling thread's, and that operators find ``cast``."""
+    """Makes sure that operators find ``cast``."""
     state.cast = cast
-    sync()

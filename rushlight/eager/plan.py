@@ -27,7 +27,7 @@ from ..core.expr import Expr
 from ..core.kinds import P
 from ..core.log import logger
 from ..core.meta import Meta, settled
-from ..core.native import Op, Plan, Tensor, calls, state
+from ..core.native import Op, Plan, Tensor, calls, mine, state
 from ..core.native.objects import FLOAT_VALUE, INTEGER_VALUE, INTO, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, VIEW
 from ..core.op import OPS, in_parts, keywords, make, respelled
 from ..core.progress import progress
@@ -790,7 +790,7 @@ def backward_operator(name: str, graph: Graph) -> Op:
 def slow(op: Op, args, names):
     """Every call that the hot path does not take."""
     positional = len(args) - len(names or ())
-    if interpret.modes or overriding(args, FUNCTION | DISPATCH):
+    if mine.modes or overriding(args, FUNCTION | DISPATCH):
         found = overridden(op, args[:positional], dict(zip(names or (), args[positional:])))
         if found is not NOBODY:
             return found
@@ -962,7 +962,6 @@ def activate():
     from ..core.meta import Size
 
     state.tensor = state.parameter = Tensor
-    state.switch = interpret.switch
     state.shared = shared
     state.slow, state.plan, state.keyword_mask, state.whole_mask, state.failed = slow, plan_for, keyword_mask, whole_mask, failed
     state.metas, state.meta = Meta.known, lambda key: Meta(*key)

@@ -79,12 +79,8 @@ class _disable_current_modes:
     """A block in which no TorchDispatchMode sees operators."""
 
     def __enter__(self):
-        with interpret.own:
-            self.before = list(interpret.stack)
-            interpret.stack[:] = [i for i in self.before if not isinstance(i, DispatchMode)]
-            interpret.count()
+        self.before = mine.stack
+        mine.stack = tuple([i for i in self.before if not isinstance(i, DispatchMode)])
 
     def __exit__(self, *exception):
-        with interpret.own:
-            interpret.stack[:] = self.before
-            interpret.count()
+        mine.stack = self.before

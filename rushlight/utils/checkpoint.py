@@ -3,14 +3,15 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import threading
 import warnings
 
 from ..amp.autocast import autocast
 from ..autograd.function import Function
 from ..autograd.mode import enable_grad, no_grad
-from ..autograd.saved import enter, hooks, leave
-from ..core.interpret import is_recording, sync
-from ..core.native import Tensor, state
+from ..autograd.saved import enter, leave
+from ..core.interpret import is_recording
+from ..core.native import Tensor, mine
 from ..core.pytree import tree_leaves
 from ..core.random import default_generator
 from ..eager.casts import PRECISIONS
@@ -26,10 +27,13 @@ class Done(BaseException):
     """Ends computing again, once all that was kept is there."""
 
 
-class EarlyStop:
+class EarlyStop(threading.local):
     """Whether computing again ends as soon as all that was kept is there."""
 
     on = True
+
+
+early_stops = EarlyStop()
 
 
 class set_checkpoint_early_stop:
@@ -39,10 +43,10 @@ class set_checkpoint_early_stop:
         self.enable = enable
 
     def __enter__(self):
-        self.before, EarlyStop.on = EarlyStop.on, self.enable
+        self.before, early_stops.on = early_stops.on, self.enable
 
     def __exit__(self, *exception):
-        EarlyStop.on = self.before
+        early_stops.on = self.before
 
 
 def noop_context_fn():
@@ -65,8 +69,7 @@ class Surroundings:
     """The place in the random stream and the precision that a function ran in, to run it in again."""
 
     def __init__(self, keep_random):
-        sync()
-        self.place, self.code = default_generator.place if keep_random else None, state.autocast
+        self.place, self.code = default_generator.place if keep_random else None, mine.autocast
 
     @contextlib.contextmanager
     def again(self):
@@ -100,7 +103,7 @@ def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn, 
         warnings.warn("torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is recommended; True is assumed.", stacklevel=2)
         use_reentrant = True
     if not use_reentrant:
-        return Frame(function, args, kwargs, context_fn, determinism_check, early_stop and EarlyStop.on, preserve_rng_state).run()
+        return Frame(function, args, kwargs, context_fn, determinism_check, early_stop and early_stops.on, preserve_rng_state).run()
     if kwargs:
         raise ValueError(f"Unexpected keyword arguments: {', '.join(kwargs)}; use_reentrant=False takes them")
     if context_fn is not noop_context_fn or debug:
@@ -280,7 +283,7 @@ def selective_mode(shared, again):
 def keep_results(shared, func, args, kwargs):
     """Runs an operator and keeps its results, and what its backward step saved, as places among arguments and results."""
     seen = []
-    pack, unpack_again = hooks[-1]
+    pack, unpack_again = mine.hooks[-1]
     enter((lambda tensor: seen.append(tensor) or pack(tensor), unpack_again))
     try:
         result = func(*args, **kwargs)
@@ -301,7 +304,7 @@ def given_back(shared, func, args):
     known = [t for t in tree_leaves((args, [r for r, _ in results])) if isinstance(t, Tensor)]
     for place in places:
         with no_grad():
-            hooks[-1][0](known[place])
+            mine.hooks[-1][0](known[place])
     made = [r.detach().requires_grad_(wanted) for r, wanted in results]
     return made[0] if not issubclass(kind, (tuple, list)) else kind(made)
 

@@ -116,17 +116,17 @@ def test_gradients_and_copies_of_parameters(compiled):
 
 
 def test_copies_are_made_once_and_follow_changes():
-    from rushlight.eager import casts
+    from rushlight.eager.casts import choices
     w, x = rl.ones(2, 2, requires_grad=True), rl.ones(1, 2)
     with rl.autocast("cpu"):
         x @ w
-        assert len(casts.copies) == 1
+        assert len(choices.copies) == 1
         with rl.no_grad():
             w.mul_(3)
         assert (x @ w).tolist() == [[6.0, 6.0]]
         for _ in range(2):  # a history that was used up is not used again
             (x @ w).sum().backward()
-    assert not casts.copies and w.grad.tolist() == [[2.0, 2.0], [2.0, 2.0]]
+    assert not choices.copies and w.grad.tolist() == [[2.0, 2.0], [2.0, 2.0]]
 
 
 def test_functions_of_ones_own():

@@ -60,16 +60,16 @@ def test_results_are_the_same_and_nothing_stays_behind():
     grad, x.grad = x.grad, None
     (x @ x).relu().sum().backward()
     assert torch.allclose(grad, x.grad) and {"CompiledFunction", "CompiledFunctionBackward"} <= {e.key for e in prof.key_averages()}
-    from rushlight.core.interpret import stack
+    from rushlight.core.interpret import active
     from rushlight.profiler import _recorders
-    assert not stack and not _recorders
+    assert not active() and not _recorders
 
 
 def test_an_error_leaves_nothing_behind():
-    from rushlight.core.interpret import stack
+    from rushlight.core.interpret import active
     with pytest.raises(RuntimeError), profile() as prof:
         torch.ones(2, 3) @ torch.ones(2, 3)
-    assert not stack and [e.name for e in prof.events()][-1] == "aten::matmul"
+    assert not active() and [e.name for e in prof.events()][-1] == "aten::matmul"
 
 
 @pytest.mark.parametrize("options", [dict(wait=1, warmup=1, active=2), dict(wait=0, warmup=0, active=1, repeat=2), dict(wait=2, warmup=0, active=2, repeat=1, skip_first=3)])

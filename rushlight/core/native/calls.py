@@ -3,10 +3,10 @@ from __future__ import annotations
 
 from .allocator import LARGE, UNCOUNTED, allocate, divide, provide
 from .blocks import give
-from .language import Args, cast, filled, i64, native, new_tuple, tuple_set, vectorcall
-from .memory import load_f64, load_i64, run_program, run_program_nogil, stack, store_f64, store_i64, thread_id
+from .language import Args, cast, exclusive, filled, i64, native, new_tuple, tuple_set, vectorcall
+from .memory import load_f64, load_i64, run_program, run_program_nogil, stack, store_f64, store_i64
 from .objects import (ACCUMULATE, DERIVED, FLOAT_VALUE, INTEGER_VALUE, INTO, LAST, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, Plan,
-                      Step, Storage, Tensor, state)
+                      Step, Storage, Tensor, mine, state)
 
 ROOM = 96  # values of one call: inputs, results, temporaries, random position, error flag
 MOST = 48  # values the arguments may give to such a call; those with more take ``wide``
@@ -34,21 +34,10 @@ class Op:
 
     @vectorcall
     def call(self, args: Args, names: tuple) -> object:
-        thread = thread_id()
-        grad = 0
-        interpreters = 0
-        autocast = 0
-        while True:  # as plain Python another thread may come between any two lines
-            if thread != state.thread:
-                state.switch(thread)
-            interpreters = state.interpreters
-            grad = state.grad
-            autocast = state.autocast
-            if thread == state.thread:
-                break
-        if autocast != 0 and self.autocast != 0:
+        own = mine
+        if own.autocast != 0 and self.autocast != 0:
             return state.cast(self, collect(args), names)
-        if interpreters != 0:
+        if len(own.stack) + len(own.modes) != 0:
             return state.slow(self, collect(args), names)
         count = len(args)
         scalars = self.scalars
@@ -95,7 +84,7 @@ class Op:
             elif kind is list or kind is tuple:
                 inner = list_key(argument, values, ROOM, MOST, used, mask, bit)
                 if inner is None:
-                    return wide(self, args, names, scalars, thread)
+                    return wide(self, args, names, scalars)
                 tuple_set(key, k, inner)
                 used = load_i64(values, ROOM - 1)
                 mask = load_i64(values, ROOM - 2)
@@ -105,8 +94,8 @@ class Op:
             else:
                 return state.slow(self, collect(args), names)
             if used > MOST:
-                return wide(self, args, names, scalars, thread)
-        if grad == 0:
+                return wide(self, args, names, scalars)
+        if own.grad == 0:
             mask = 0
         tuple_set(key, count, names)
         tuple_set(key, count + 1, mask)
@@ -114,11 +103,9 @@ class Op:
         found_plan = self.plans.get(whole)
         if found_plan is None:
             found_plan = state.plan(self, collect(args), names, whole, mask)
-            if thread != state.thread:
-                state.switch(thread)
         plan = cast(Plan, found_plan)
         if plan.large != 0:
-            return wide(self, args, names, scalars, thread)
+            return wide(self, args, names, scalars)
         return run(plan, args, names, values, used, mask)
 
 
@@ -133,7 +120,7 @@ def collect(args: Args) -> tuple:
 
 
 @native
-def wide(op: Op, args: Args, names: tuple, scalars: i64, thread: i64) -> object:
+def wide(op: Op, args: Args, names: tuple, scalars: i64) -> object:
     """A call of more values than ``Op.call`` has room for: a model with its parameters, a backward pass with what was saved."""
     count = len(args)
     most = value_count(args)
@@ -175,7 +162,7 @@ def wide(op: Op, args: Args, names: tuple, scalars: i64, thread: i64) -> object:
         else:
             return state.slow(op, collect(args), names)
     mask: object = 0
-    if state.grad != 0:
+    if mine.grad != 0:
         mask = state.whole_mask(gradient_words(args))
     tuple_set(key, count, names)
     tuple_set(key, count + 1, mask)
@@ -183,8 +170,6 @@ def wide(op: Op, args: Args, names: tuple, scalars: i64, thread: i64) -> object:
     found_plan = op.plans.get(whole)
     if found_plan is None:
         found_plan = state.plan(op, collect(args), names, whole, mask)
-        if thread != state.thread:
-            state.switch(thread)
     plan = cast(Plan, found_plan)
     more = len(plan.outputs) + len(plan.temporaries)
     if more > WIDEST:
@@ -366,7 +351,7 @@ def made_at(target: Tensor) -> i64:
     """What a view of a tensor notes of when it was made: the version of the memory, which ``seen_at`` gives back; below UNRECORDED where nothing is recorded,
     or was when the tensor was made."""
     version = target._storage.version
-    return UNRECORDED - 1 - version if state.grad == 0 or target._seen < UNRECORDED else version
+    return UNRECORDED - 1 - version if mine.grad == 0 or target._seen < UNRECORDED else version
 
 
 @native
@@ -420,7 +405,7 @@ def execute(plan: Plan, args: Args, values: i64, used: i64, mask: i64) -> object
     for k in range(count):
         nbytes: i64 = plan.sizes[k]
         storage = allocate(nbytes)
-        if state.inference != 0:
+        if mine.inference != 0:
             storage.version = UNCOUNTED
         tuple_set(results, k, wrap(storage, 0, metas[k], plan.itemsizes[k]))
         store_i64(values, used, storage.address)
@@ -455,7 +440,7 @@ def execute_within(plan: Plan, args: Args, values: i64, used: i64, mask: i64) ->
         storage = Storage()
         nbytes: i64 = plan.sizes[k]
         storage.nbytes = nbytes
-        if state.inference != 0:
+        if mine.inference != 0:
             storage.version = UNCOUNTED
         tuple_set(results, k, wrap(storage, 0, metas[k], plan.itemsizes[k]))
     made = filled(results)
@@ -547,7 +532,7 @@ def touch(plan: Plan, args: Args) -> None:
 @native
 def check_writable(target: Tensor) -> None:
     """Raises for an inference tensor, which only code in inference mode may write."""
-    if target._storage.version < 0 and state.inference == 0:
+    if target._storage.version < 0 and mine.inference == 0:
         state.unwritable(target)
 
 
@@ -583,7 +568,7 @@ def pass_on(plan: Plan, args: Args, fresh: tuple) -> tuple:
 def overwrite(plan: Plan, target: Tensor, args: Args, values: i64, used: i64, mask: i64) -> object:
     """Runs a plan whose result goes into an argument's memory, and returns that argument."""
     check_writable(target)
-    if state.grad != 0:
+    if mine.grad != 0:
         base = cast(Tensor, target._base)
         if mask != 0 or target._needs_grad != 0 or (base is not None and base._needs_grad != 0):
             return state.mutate(plan, target, collect(args), values, used)
@@ -610,10 +595,7 @@ def launch(plan: Plan, args: Args, values: i64, used: i64) -> None:
 def start(plan: Plan, args: Args, values: i64, used: i64) -> None:
     """Adds the random position and the error flag to ``values``, and runs the program."""
     if plan.random != 0:
-        store_i64(values, used, state.seed)
-        store_i64(values, used + 1, state.position)
-        state.drawn = state.position
-        state.position += plan.random
+        draw(values + used * 8, plan.random)
         used += 2
     store_i64(values, used, values + (used + 1) * 8)
     store_i64(values, used + 1, 0)
@@ -623,6 +605,35 @@ def start(plan: Plan, args: Args, values: i64, used: i64) -> None:
         run_program(plan.code, values)
     if load_i64(values, used + 1) != 0:
         state.failed(plan, collect(args), load_i64(values, used + 1))
+
+
+@native
+@exclusive
+def draw(place: i64, blocks: i64) -> None:
+    """Takes the next ``blocks`` blocks of the default random stream: its seed and the first of them go to ``place``."""
+    own = mine
+    own.seed = state.seed
+    own.drawn = state.position
+    state.position += blocks
+    store_i64(place, 0, own.seed)
+    store_i64(place, 1, own.drawn)
+
+
+@native
+@exclusive
+def reserve(blocks: i64) -> tuple:
+    """Takes the next ``blocks`` blocks of the default random stream: (seed, first block)."""
+    first = state.position
+    state.position += blocks
+    return (state.seed, first)
+
+
+@native
+@exclusive
+def seek(seed: i64, position: i64) -> None:
+    """Goes to a place in the default random stream."""
+    state.seed = seed
+    state.position = position
 
 
 @native
@@ -678,7 +689,7 @@ def record(plan: Plan, args: Args, results: tuple, values: i64) -> None:
         result._output = slot
         result._needs_grad = 1
     keep(step, plan, args, results, values)
-    if state.packing != 0:
+    if mine.packing != 0:
         state.pack(step)
 
 
@@ -694,9 +705,9 @@ def keep(step: Step, plan: Plan, args: Args, results: tuple, values: i64) -> Non
         version = 0
         if code >= INTEGER_VALUE:
             if code == SEED_VALUE:
-                tuple_set(saved, k, state.seed)
+                tuple_set(saved, k, mine.seed)
             elif code == POSITION_VALUE:
-                tuple_set(saved, k, state.drawn)
+                tuple_set(saved, k, mine.drawn)
             else:
                 tuple_set(saved, k, load_i64(values, code - INTEGER_VALUE))
         elif code >= FLOAT_VALUE:

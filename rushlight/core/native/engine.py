@@ -6,8 +6,7 @@ reach the same step, the one that touches it has its own entries there, and keep
 from __future__ import annotations
 
 from .language import cast, filled, i64, native, new_tuple, tuple_set
-from .memory import thread_id
-from .objects import ACCUMULATE, DERIVED, Step, Tensor, state
+from .objects import ACCUMULATE, DERIVED, Step, Tensor, mine, state
 
 
 @native
@@ -203,17 +202,13 @@ def run_steps(run: Run, roots: list) -> None:
 @native
 def drive(run: Run, roots: list) -> None:
     """Runs every step reachable from the roots, recording if the run says so; not even an interrupt leaves that mode behind."""
-    thread = thread_id()
-    if thread != state.thread:
-        state.switch(thread)
-    before = state.grad
-    state.grad = run.create
+    own = mine
+    before = own.grad
+    own.grad = run.create
     try:
         run_steps(run, roots)
     finally:
-        if thread != state.thread:
-            state.switch(thread)
-        state.grad = before
+        own.grad = before
 
 
 @native

@@ -154,28 +154,44 @@ def _bind(self, instance, owner=None):
 class PerThread:
     """Made by `per_thread`: stands for the calling thread's own instance of a native class."""
 
+    __slots__ = ("kind", "initial", "local", "forget")
+
     def __init__(self, kind, initial):
-        vars(self).update(kind=kind, initial=initial, local=threading.local())
+        object.__setattr__(self, "initial", initial)
+        self.become(kind, None)
+
+    def become(self, kind, forget):
+        """Use another class from now on; every thread starts again with the initial values, and calls `forget()` when it ends."""
+        for name, value in (("kind", kind), ("forget", forget), ("local", threading.local())):
+            object.__setattr__(self, name, value)
 
     def current(self):
         """The calling thread's instance, made when first asked for."""
-        local = vars(self)["local"]
-        if not hasattr(local, "instance"):
-            instance = vars(self)["kind"]()
-            for name, value in vars(self)["initial"].items():
+        try:
+            return self.local.held.instance
+        except AttributeError:
+            instance = self.kind()
+            for name, value in self.initial.items():
                 setattr(instance, name, value)
-            local.instance = instance
-        return local.instance
-
-    def become(self, kind):
-        """Use another class from now on; every thread starts again with the initial values."""
-        vars(self).update(kind=kind, local=threading.local())
+            self.local.held = _Held(instance, self.forget)
+            return instance
 
     def __getattr__(self, name):
         return getattr(self.current(), name)
 
     def __setattr__(self, name, value):
         setattr(self.current(), name, value)
+
+
+class _Held:
+    """A thread's instance; whoever remembers where it is forgets that before it goes."""
+
+    def __init__(self, instance, forget):
+        self.instance, self.forget = instance, forget
+
+    def __del__(self):
+        if self.forget is not None:
+            self.forget()
 
 
 def per_thread(kind, **initial):

@@ -11,7 +11,6 @@ Addresses are plain integers. Compiled code turns each of these calls into one o
 import ctypes
 import functools
 import mmap
-import threading
 
 _process = ctypes.CDLL(None)
 
@@ -222,22 +221,6 @@ def run_program_nogil(code: int, values: int) -> None:
 def call_kernel(kernel: int, args: int, begin: int, end: int) -> None:
     """Call one `void kernel(ptr args, i64 begin, i64 end, i64 worker)` as worker 0, without the pool."""
     _kernel(kernel)(args, begin, end, 0)
-
-
-_python = ctypes.pythonapi
-_python.PyThreadState_Get.restype = ctypes.c_void_p
-_python.PyThreadState_GetID.restype = ctypes.c_int64
-_python.PyThreadState_GetID.argtypes = (ctypes.c_void_p,)
-_thread = threading.local()
-
-
-def thread_id() -> int:
-    """A number for the calling Python thread that no other thread of this process ever had or gets."""
-    try:
-        return _thread.number
-    except AttributeError:
-        _thread.number = _python.PyThreadState_GetID(_python.PyThreadState_Get())
-        return _thread.number
 
 
 def address_of(value: object) -> int:

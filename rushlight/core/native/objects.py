@@ -1,32 +1,45 @@
-"""The objects of the hot path: tensors, operators, plans, steps of the backward graph, and the state they share."""
+"""The objects of the hot path: tensors, operators, plans, steps of the backward graph, and the state that calls look at."""
 from __future__ import annotations
 
 from .allocator import Storage
-from .language import i64, native
+from .language import i64, native, per_thread
+
+
+@native
+class Local:
+    """What belongs to a thread.  Each has one of these, which it alone reads and writes."""
+
+    grad: i64  # whether results record how they were made
+    inference: i64
+    autocast: i64  # 0, or the precision that operators of a class of their own compute in
+    packing: i64  # whether ``state.pack`` is told of every backward step that saved something
+    hooks: tuple  # (pack, unpack) of active blocks for saved tensors, the innermost last; a text where hooks are refused
+    stack: tuple  # active interpreters, the one on top last
+    modes: tuple  # modes that see the functions a user calls, before any interpreter does; the innermost last
+    plain: i64  # whether classes with ``__torch_function__`` are treated as plain tensors: how many blocks say so
+    device: object  # of factory functions that name none; None for the processor
+    devices: tuple  # what it was outside of ``with device`` blocks
+    seed: i64  # where in the random stream the thread's last program began to draw
+    drawn: i64
+
+
+mine = per_thread(Local, grad=1, hooks=(), stack=(), modes=(), devices=())
 
 
 @native
 class State:
-    """What every operator call looks at.  There is one of these."""
+    """What every operator call looks at, whoever calls.  There is one of these."""
 
-    thread: i64  # whose state this is now
-    switch: object  # (thread): puts another thread's state in place
-    interpreters: i64  # how many interpreters are active: 0 means "just run"
-    grad: i64  # whether results record how they were made
-    inference: i64
-    autocast: i64  # 0, or the precision that operators of a class of their own compute in
     cast: object  # (op, args, names): the call of such an operator
     sequence: i64  # number of the next backward step
     search: i64  # number of the last search for storages
     anomaly: i64  # whether ``watch`` is told of every backward step
-    packing: i64  # whether ``pack`` is told of every backward step that saved something
     pack: object  # (step): what it saved goes through the user's hooks
     watch: object  # (step, results): None when the step is made or begins, then what it gave
     tensor: object  # the classes whose instances take the fast path
     parameter: object
     seed: i64  # of the default random stream
     position: i64  # next block of the default random stream
-    drawn: i64  # the block at which the last program began to draw
     slow: object  # (op, args, names): every call that is not plain tensors and numbers
     plan: object  # (op, args, names, key, mask) -> Plan: on a miss
     keyword_mask: object  # (op, names) -> bits
@@ -55,7 +68,6 @@ class State:
 
 
 state = State()
-state.grad = 1
 
 
 @native(subclassable=True, weakref=True, attributes=True, called=True, freelist=1024)

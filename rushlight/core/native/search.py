@@ -5,7 +5,7 @@ from .allocator import UNCOUNTED, allocate
 from .calls import wrap
 from .language import cast, filled, i64, native, new_tuple, tuple_set
 from .memory import copy_bytes, load_i16, load_i32, load_i64, load_u8, stack, store_i16, store_i32, store_i64, store_u8
-from .objects import Tensor, state
+from .objects import Tensor, mine, state
 
 ONES = 0x0101010101010101
 LOW = 0x7F7F7F7F7F7F7F7F
@@ -38,7 +38,7 @@ def made(shape: tuple, strides: tuple, itemsize: i64, nbytes: i64, dtype: object
         meta = state.meta(key)
     storage = allocate(nbytes + itemsize)
     storage.nbytes = nbytes
-    if state.inference != 0:
+    if mine.inference != 0:
         storage.version = UNCOUNTED
     return wrap(storage, 0, meta, itemsize)
 

@@ -3,8 +3,7 @@ from __future__ import annotations
 
 from .calls import joins, made_at, wrap
 from .language import cast, filled, i64, native, new_tuple, tuple_set
-from .memory import thread_id
-from .objects import Tensor, state
+from .objects import Tensor, mine, state
 
 REST = Ellipsis
 
@@ -13,10 +12,11 @@ REST = Ellipsis
 def part(tensor: object, index: object) -> object:
     """``tensor[index]`` for whole numbers, slices, None and an ellipsis, where nothing is recorded; None where somebody else has to look."""
     kind = type(tensor)
-    if state.interpreters != 0 or thread_id() != state.thread or (kind is not state.tensor and kind is not state.parameter):
+    own = mine
+    if len(own.stack) + len(own.modes) != 0 or (kind is not state.tensor and kind is not state.parameter):
         return None
     whole = cast(Tensor, tensor)
-    if state.grad != 0 and (whole._needs_grad != 0 or (whole._base is not None and joins(whole))):
+    if own.grad != 0 and (whole._needs_grad != 0 or (whole._base is not None and joins(whole))):
         return None
     entries = cast(tuple, index) if type(index) is tuple else cast(tuple, (index,))
     rank = len(cast(tuple, whole._meta.shape))

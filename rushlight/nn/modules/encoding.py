@@ -5,7 +5,7 @@ from ... import compiling
 from ...core import interpret
 from ...core.dtypes import bfloat16, bool_, float16, float32
 from ...core.log import logger
-from ...core.native import Tensor, state
+from ...core.native import Tensor, mine
 from ...ops.transformer import encoder_layer
 from .. import functional as F
 from ..parameter import Parameter
@@ -27,9 +27,9 @@ def obstacle(layer, src, mask, padding):
         return "it is training"
     if not mha.get_fastpath_enabled():
         return "backends.mha.set_fastpath_enabled(False)"
-    if state.autocast:
+    if mine.autocast:
         return "autocast is on"
-    if interpret.top() is not None or interpret.modes or compiling.is_compiling():
+    if interpret.top() is not None or mine.modes or compiling.is_compiling():
         return "its operators are being looked at"
     if any(type(m) is not kind for m, kind in parts) or any(watched(m) for m in (attention, *(m for m, _ in parts), layer.dropout, layer.dropout1, layer.dropout2)):
         return "its modules are of other kinds, or have hooks"

@@ -449,13 +449,3 @@ def test_per_thread_state(tmp_path):
         assert seen == [(1, 2, 2)] * 20
         module.mode.grad = False
         assert module.enter() == -1
-
-
-def test_thread_ids_are_never_reused(tmp_path):
-    module = native(tmp_path, "@native\ndef me() -> i64:\n return thread_id()\n")
-    seen = [module.me(), module.me()]
-    for _ in range(5):
-        thread = threading.Thread(target=lambda: seen.append(module.me()))
-        thread.start()
-        thread.join()
-    assert seen[0] == seen[1] and len(set(seen)) == 6

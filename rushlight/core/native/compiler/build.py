@@ -53,6 +53,7 @@ def emit(program):
 def exports(program):
     """The symbols that Python needs the addresses of."""
     names = ["objects", "program_runner"]
+    names += [f"mine.{what}.{number}" for number in range(len(program.per_thread)) for what in ("key", "get", "set")]
     names += [f"py.{declared.symbol}" for declared in program.everything()]
     for declared in program.classes.values():
         names += [f"{kind}.{declared.symbol}" for kind in ("tp_new", "dealloc", "clear", "traverse")]

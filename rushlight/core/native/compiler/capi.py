@@ -24,12 +24,13 @@ API = {
         "InPlaceAdd InPlaceSubtract InPlaceMultiply InPlaceMatrixMultiply InPlaceTrueDivide InPlaceFloorDivide InPlaceRemainder "
         "InPlaceAnd InPlaceOr InPlaceXor InPlaceLshift InPlaceRshift"
     ).split()},
-    "PyThreadState_Get": "ptr", "PyThreadState_GetID": "i64 ptr", "PyEval_SaveThread": "ptr", "PyEval_RestoreThread": "void ptr",
+    "PyEval_SaveThread": "ptr", "PyEval_RestoreThread": "void ptr",
+    "pthread_getspecific": "ptr i32", "pthread_setspecific": "i32 i32 ptr",
     "aligned_alloc": "ptr i64 i64", "free": "void ptr", "madvise": "i32 ptr i64 i32",
     "mmap": "ptr ptr i64 i32 i32 i32 i64", "munmap": "i32 ptr i64",
     "fmod": "double double double",
 }
-FROM_C_LIBRARY = {"aligned_alloc", "free", "madvise", "mmap", "munmap", "fmod"}
+FROM_C_LIBRARY = {"pthread_getspecific", "pthread_setspecific", "aligned_alloc", "free", "madvise", "mmap", "munmap", "fmod"}
 
 
 def declare(module, name):

@@ -158,7 +158,8 @@ class Program:
         self.constants = Constants()
         self.assumptions = {}  # ("global", module, path) -> the number, text or flag that the code was compiled with
         self.classes, self.functions = {}, {}  # by identity of their plain form
-        self.per_thread = {}  # description of a PerThread object -> its number
+        self.per_thread = {("global", module.__name__, name): value  # where each PerThread object was made, which numbers them
+                           for module in modules for name, value in vars(module).items() if isinstance(value, language.PerThread)}
         trees = [(module, ast.parse(inspect.getsource(module))) for module in modules]
         for module, tree in trees:
             for node, plain in _marked(module, tree, ast.ClassDef):

@@ -77,17 +77,16 @@ def global_object(f, node):
         if type(value) is not int or -(2**63) <= value < 2**63:
             return constant(f, ast.Constant(value))
     if isinstance(value, PerThread):
-        return mine(f, value, description)
+        return mine(f, value)
     kind = f.program.static_type(type(value))
     return f.object(*description, type=kind if kind.is_reference else OBJECT)
 
 
-def mine(f, state, description):
+def mine(f, state):
     """The calling thread's instance of per-thread state; the thread keeps it alive."""
-    number = f.program.per_thread.setdefault(description, len(f.program.per_thread))
-    instance = f.code.call("ptr", f"@mine.{number}")
+    instance = f.code.call("ptr", f"@mine.{list(f.program.per_thread.values()).index(state)}")
     f.fail_if(f.code.op(f"icmp eq ptr {instance}, null"))
-    return Value(f.program.static_type(vars(state)["kind"]), instance, PERMANENT, present=True)
+    return Value(f.program.static_type(state.kind), instance, PERMANENT, present=True)
 
 
 @handles(ast.Attribute)

@@ -298,8 +298,3 @@ def _call_kernel(f, node):
     kernel, arguments, begin, end = _numbers(f, node, I64, I64, I64, I64)
     f.code.call("void", _pointer(f, kernel), f"ptr {_pointer(f, arguments)}", f"i64 {begin}", f"i64 {end}", "i64 0")
     return f.none()
-
-
-@intrinsic(memory.thread_id)
-def _thread_id(f, node):
-    return Value(I64, f.code.call("i64", "@PyThreadState_GetID", f"ptr {f.code.call('ptr', '@PyThreadState_Get')}"))

@@ -351,42 +351,58 @@ bound:
 
 
 def per_thread(program):
-    """For each piece of per-thread state, a function that finds the calling thread's instance; thread numbers are never used twice."""
+    """For each piece of per-thread state, a function that finds the calling thread's instance, and the two that answer for it in Python."""
     name = program.constants.address("literal", "'current'")
     return "\n".join(f"""
-@mine.thread.{number} = internal global i64 -1
-@mine.instance.{number} = internal global ptr null
+@mine.key.{number} = global i32 0
 define internal ptr @mine.{number}() nounwind {{
-  %state = call ptr @PyThreadState_Get()
-  %thread = call i64 @PyThreadState_GetID(ptr %state)
-  %last = load i64, ptr @mine.thread.{number}
-  %same = icmp eq i64 %thread, %last
-  br i1 %same, label %known, label %ask
-known:
-  %instance = load ptr, ptr @mine.instance.{number}
-  ret ptr %instance
+  %key = load i32, ptr @mine.key.{number}
+  %known = call ptr @pthread_getspecific(i32 %key)
+  %new = icmp eq ptr %known, null
+  br i1 %new, label %ask, label %found
+found:
+  ret ptr %known
 ask:
-  %found = call ptr @mine.slowly.{number}(i64 %thread)
-  ret ptr %found
+  %made = call ptr @mine.first.{number}(i32 %key)
+  ret ptr %made
 }}
-define internal ptr @mine.slowly.{number}(i64 %thread) noinline nounwind {{
+define internal ptr @mine.first.{number}(i32 %key) noinline nounwind {{
   %arguments = alloca [2 x ptr]
   %first = getelementptr ptr, ptr %arguments, i64 1
   %all = load ptr, ptr {program.constants.address(*description)}
   store ptr %all, ptr %first
   %name = load ptr, ptr {name}
-  %found = call ptr @PyObject_VectorcallMethod(ptr %name, ptr %first, i64 -9223372036854775807, ptr null)
-  %failed = icmp eq ptr %found, null
+  %made = call ptr @PyObject_VectorcallMethod(ptr %name, ptr %first, i64 -9223372036854775807, ptr null)
+  %failed = icmp eq ptr %made, null
   br i1 %failed, label %done, label %note
 note:
-  call void @decref(ptr %found)
-  store i64 %thread, ptr @mine.thread.{number}
-  store ptr %found, ptr @mine.instance.{number}
+  call void @decref(ptr %made)
+  %status = call i32 @pthread_setspecific(i32 %key, ptr %made)
   br label %done
 done:
-  ret ptr %found
+  ret ptr %made
 }}
-""" for description, number in program.per_thread.items())
+define ptr @mine.get.{number}(ptr %face, ptr %name) nounwind {{
+  %o = call ptr @mine.{number}()
+  %failed = icmp eq ptr %o, null
+  br i1 %failed, label %done, label %read
+read:
+  %found = call ptr @PyObject_GetAttr(ptr %o, ptr %name)
+  ret ptr %found
+done:
+  ret ptr null
+}}
+define i32 @mine.set.{number}(ptr %face, ptr %name, ptr %value) nounwind {{
+  %o = call ptr @mine.{number}()
+  %failed = icmp eq ptr %o, null
+  br i1 %failed, label %done, label %write
+write:
+  %status = call i32 @PyObject_SetAttr(ptr %o, ptr %name, ptr %value)
+  ret i32 %status
+done:
+  ret i32 -1
+}}
+""" for number, description in enumerate(program.per_thread))
 
 
 VISIT = """

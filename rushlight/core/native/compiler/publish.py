@@ -5,16 +5,16 @@ import functools
 import sys
 
 from .. import memory
-from ..language import PerThread
 from . import entries
 
 _python = ctypes.pythonapi
+_library = ctypes.CDLL(None)
 _alive = []  # what the interpreter keeps pointers to
 
 READ_ONLY = 1
 MEMBER = {"i64": 19, "f64": 4, "bool": 14, "object": 6}  # T_PYSSIZET, T_DOUBLE, T_BOOL, T_OBJECT
 DEFAULT, BASE, GC, VECTORCALL, BINDS = 0, 1 << 10, 1 << 14, 1 << 11, 1 << 17
-SLOT = {"clear": 51, "dealloc": 52, "bind": 54, "doc": 56, "methods": 64, "tp_new": 65, "traverse": 71, "members": 72, "getset": 73, "call": 50}
+SLOT = {"clear": 51, "dealloc": 52, "bind": 54, "doc": 56, "methods": 64, "tp_new": 65, "traverse": 71, "members": 72, "getset": 73, "call": 50, "get": 58, "set": 69}
 
 
 class _Member(ctypes.Structure):
@@ -56,8 +56,7 @@ def publish(program, addresses):
     _convert_instances(program, twins)
     _replace(program, twins)
     _fill(program, addresses["objects"])
-    for value in [value for module in program.modules for value in vars(module).values() if isinstance(value, PerThread)]:
-        value.become(twins.get(id(vars(value)["kind"]), vars(value)["kind"]))
+    _replace(program, {id(shared): _face(number, shared, twins, addresses) for number, shared in enumerate(program.per_thread.values())})
     for declared in program.classes.values():
         if declared.finalizer is not None:
             del declared.plain.__del__  # the native twin owns what a plain instance held
@@ -107,6 +106,19 @@ def _constant(description):
         return sys.intern(value) if isinstance(value, str) else value
     module, *path = rest
     return functools.reduce(getattr, path, sys.modules[module])
+
+
+def _face(number, shared, twins, addresses):
+    """What stands for per-thread state in Python: its attributes are those of the calling thread's instance."""
+    key = ctypes.c_uint32.from_address(addresses[f"mine.key.{number}"])
+    if _library.pthread_key_create(ctypes.byref(key), None):
+        raise RuntimeError("this process has no key left for what belongs to its threads")
+    shared.become(twins.get(id(shared.kind), shared.kind), functools.partial(_library.pthread_setspecific, key.value, None))
+    table = (_Slot * 3)(_Slot(SLOT["get"], addresses[f"mine.get.{number}"]), _Slot(SLOT["set"], addresses[f"mine.set.{number}"]))
+    name = f"{shared.kind.__module__}.{shared.kind.__name__}OfThread".encode()
+    spec = _Spec(name, object.__basicsize__, 0, DEFAULT, table)
+    _alive.extend((shared, table, spec, name))
+    return _python.PyType_FromSpec(ctypes.addressof(spec))()
 
 
 def _array(kind, rows):
