@@ -9,6 +9,7 @@ from .core.native import Tensor as TensorBase
 from .core.overriding import DisableTorchFunction, DisableTorchFunctionSubclass, disabled as _disabled_torch_function_impl
 from .core.random import Generator, default_generator
 from .transforms.level import Level
+from .core.later import later
 
 _TensorBase, _TensorMeta = TensorBase, type(TensorBase)
 
@@ -82,3 +83,6 @@ def _jit_set_profiling_mode(enabled: bool) -> bool:
     """Says whether TorchScript's profiles specialise; returns what was said before."""
     before, Executor.mode = Executor.mode, enabled
     return before
+
+
+__getattr__ = later(__name__)

@@ -17,6 +17,7 @@ from .core import dtypes as _dtypes
 from .core.devices import device
 from .core.dtypes import ALIASES as _ALIASES, ALL as _ALL, dtype, finfo, iinfo
 from .core.errors import OutOfMemoryError
+from .compat import table as _table
 from .core.later import later as _later
 from .core.meta import Size
 from .core.native import Tensor
@@ -89,6 +90,7 @@ ELSEWHERE = {  # names of rooms that few programs enter
 
 
 _room = _later(__name__, ELSEWHERE)
+_table.activate()
 
 
 def __getattr__(name):

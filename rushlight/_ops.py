@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from .core.native import Tensor
 from .core.op import OPS
+from .core.later import later
 
 PLACES = ("", "nn.functional.", "linalg.", "special.", "fft.", "prims.")
 PREFIXES = ("linalg", "special", "fft")
@@ -256,3 +257,6 @@ def overload_name(stem: str, op, args, kwargs) -> str:
         return "Tensor" if isinstance(other, Tensor) or stem in ("add", "sub", "mul", "div") else "Scalar"
     given = "dim" in kwargs or "dim" in names and len(args) > names.index("dim")
     return BY_DIM.get(stem, "default") if given else "default"
+
+
+__getattr__ = later(__name__)

@@ -1,6 +1,7 @@
 """Tensors as text, by PyTorch's private names."""
 from .core.printing import Options as PRINT_OPTS
 from .core.printing import set_printoptions
+from .core.later import later
 
 
 def _str(self, *, tensor_contents=None) -> str:
@@ -14,3 +15,4 @@ def _tensor_str(self, indent) -> str:
 
 
 __all__ = ["PRINT_OPTS", "set_printoptions"]
+__getattr__ = later(__name__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 from .core.native import Tensor
 from .core.op import OPS
 from .serialization import ALLOWED
+from .core.later import later
 
 
 __all__ = ["_flatten_dense_tensors", "_get_all_device_indices", "_get_available_device_type", "_get_device_index", "_reorder_tensors_as", "_take_tensors",
@@ -61,3 +62,6 @@ def _get_device_index(device, optional=False, allow_cpu=False) -> int:
             raise ValueError(f"Expected a torch.device with a specified index or an integer, but got: {device}")
         return -1
     return found.index if found.index is not None else 0
+
+
+__getattr__ = later(__name__)

@@ -5,6 +5,7 @@ import types
 
 from .core.advice import deprecated
 from .amp import GradScaler, autocast
+from .core.later import later
 
 
 def is_available() -> bool:
@@ -43,3 +44,4 @@ class _Scaler(GradScaler):
 
 
 amp = types.SimpleNamespace(autocast=_Autocast, GradScaler=_Scaler)
+__getattr__ = later(__name__)

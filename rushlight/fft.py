@@ -2,5 +2,7 @@
 from __future__ import annotations
 
 from .ops import library
+from .core.later import later
 
 globals().update(library.namespace("fft"))
+__getattr__ = later(__name__)

@@ -3,6 +3,7 @@ from multiprocessing import *  # noqa: F401,F403
 from multiprocessing import get_context, reduction  # noqa: F401
 
 from .compat.absent import absent
+from .core.later import later
 
 globals().update(absent("torch.multiprocessing", "start processes with Python's multiprocessing, or a program for each process", "spawn start_processes"))
 
@@ -19,3 +20,6 @@ def get_sharing_strategy() -> str:
 
 def get_all_sharing_strategies() -> set:
     return {"file_system"}
+
+
+__getattr__ = later(__name__)

@@ -8,6 +8,7 @@ from .core.interpret import without
 from .core.native import Op, Tensor, mine
 from .core.op import OPS
 from .core.overriding import FUNCTION, answered, disabled
+from .core.later import later
 
 __all__ = ["get_ignored_functions", "get_overridable_functions", "get_testing_overrides", "handle_torch_function", "has_torch_function", "resolve_name", "is_tensor_like",
            "is_tensor_method_or_property", "wrap_torch_function", "enable_reentrant_dispatch", "TorchFunctionMode", "BaseTorchFunctionMode"]
@@ -184,3 +185,6 @@ def _get_current_function_mode():
 
 def _get_current_function_mode_stack():
     return list(mine.modes)
+
+
+__getattr__ = later(__name__)

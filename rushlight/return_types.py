@@ -5,17 +5,31 @@ from .core.results import named
 
 FIELDS = {  # operators whose type may be asked for before they have run
     **dict.fromkeys(("max", "min", "median", "nanmedian", "mode", "sort", "topk", "kthvalue", "cummax", "cummin"), ("values", "indices")),
-    "aminmax": ("min", "max"), "qr": ("Q", "R"), "linalg_qr": ("Q", "R"), "svd": ("U", "S", "V"), "linalg_svd": ("U", "S", "Vh"), "linalg_slogdet": ("sign", "logabsdet"),
-    "linalg_eig": ("eigenvalues", "eigenvectors"), "linalg_eigh": ("eigenvalues", "eigenvectors"), "frexp": ("mantissa", "exponent"),
-    "histogram": ("hist", "bin_edges"), "geqrf": ("a", "tau"), "triangular_solve": ("solution", "cloned_coefficient")}
+    "aminmax": ("min", "max"), **dict.fromkeys(("qr", "linalg_qr"), ("Q", "R")), "svd": ("U", "S", "V"), "linalg_svd": ("U", "S", "Vh"),
+    **dict.fromkeys(("slogdet", "linalg_slogdet"), ("sign", "logabsdet")), **dict.fromkeys(("linalg_eig", "linalg_eigh"), ("eigenvalues", "eigenvectors")),
+    **dict.fromkeys(("lu_unpack", "linalg_lu"), ("P", "L", "U")), "linalg_lu_factor": ("LU", "pivots"), "linalg_lu_factor_ex": ("LU", "pivots", "info"),
+    "linalg_ldl_factor": ("LD", "pivots"), "linalg_ldl_factor_ex": ("LD", "pivots", "info"), "linalg_cholesky_ex": ("L", "info"), "linalg_inv_ex": ("inverse", "info"),
+    "linalg_solve_ex": ("result", "info"), "linalg_lstsq": ("solution", "residuals", "rank", "singular_values"), "frexp": ("mantissa", "exponent"),
+    **dict.fromkeys(("histogram", "histogramdd"), ("hist", "bin_edges")), "geqrf": ("a", "tau"), "triangular_solve": ("solution", "cloned_coefficient")}
+
+
+def kind(name: str):
+    """The type of an operator's result; that of its form with ``out=`` is another one.  KeyError for one without names."""
+    return type(named(name, **dict.fromkeys(FIELDS[name.removesuffix("_out")])))
+
+
+def pytree_register_structseq(cls):
+    """Nothing is left to do: pytrees take named tuples apart as they are."""
 
 
 def __getattr__(name):
-    """The type of an operator's result."""
-    if name not in FIELDS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return type(named(name, **dict.fromkeys(FIELDS[name])))
+    if name == "all_return_types":
+        return [kind(n + ending) for n in FIELDS for ending in ("", "_out")]
+    try:
+        return kind(name)
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
 
 
 def __dir__():
-    return sorted(FIELDS)
+    return sorted([*FIELDS, *(f"{name}_out" for name in FIELDS), "all_return_types", "pytree_register_structseq"])

@@ -24,6 +24,7 @@ from .core.meta import Meta, Size
 from .core.native import Tensor, wrap
 from .core.tensor import empty
 from .nn.parameter import Parameter
+from .core.later import later
 
 DEFAULT_PROTOCOL = 2  # of pickle
 MAP_LOCATION = Callable[[object, str], object] | Device | str | dict[str, str] | None  # what ``load`` takes to say where tensors go
@@ -371,3 +372,6 @@ class Storages:
         """A tensor of this many bytes, entered under its key; the bytes to write (its own, but on the meta device)."""
         tensor = self.known[key] = empty((size,), BY_NAME["uint8"], device=self.device)
         return bytearray(size) if self.device.type == "meta" else to_numpy(tensor)
+
+
+__getattr__ = later(__name__)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from .compat.absent import absent
+from .core.later import later
 from .core.advice import deprecated
 from .core.convert import InProcess, UntypedStorage
 from .core.dtypes import BY_NAME, Defaults, type_name
@@ -128,6 +129,6 @@ class StorageType(type):
 def __getattr__(name):
     found = next((d for d in BY_NAME.values() if f"{type_name(d)}Storage" == name), None)
     if found is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return later(__name__)(name)
     made = globals()[name] = StorageType(name, (), {"dtype": found, "__module__": "torch", "__doc__": f"The storages of {found}."})
     return made

@@ -8,15 +8,6 @@ from ..capture.frames import Stance
 from ..core.configuration import Configuration, Steered
 from ..core.settings import settings
 
-INERT = {"verbose": False, "assume_static_by_default": True, "automatic_dynamic_shapes": True, "inline_inbuilt_nn_modules": True,
-         "capture_scalar_outputs": False, "capture_dynamic_output_shape_ops": False, "accumulated_recompile_limit": 256, "cache_size_limit_static": 8,
-         "specialize_int": False, "force_parameter_static_shapes": True, "optimize_ddp": True, "guard_nn_modules": True,
-         "allow_rnn": True, "skip_nnmodule_hook_guards": True, "specialize_float": False, "allow_unspec_int_on_nn_module": True, "log_file_name": None,
-         "accumulated_cache_size_limit": 256, "dynamic_shapes": True, "capture_func_transforms": True, "capture_autograd_function": True,
-         "trace_numpy": True, "nested_graph_breaks": True, "compiled_autograd_kwargs_override": {}, "use_numpy_random_stream": False,
-         "force_disable_caches": False, "cprofile": False, "optimize_ddp_lazy_compile": False, "install_free_tensors": False}  # names that programs set, and that change nothing here
-
-
 class Config(Configuration):
     """The module itself: some names are settings."""
 
@@ -42,5 +33,4 @@ class Config(Configuration):
         Whole.run = Compiled(compile) if value else None
 
 
-globals().update(INERT)
 sys.modules[__name__].__class__ = Config

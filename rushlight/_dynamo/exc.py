@@ -2,6 +2,7 @@
 from ..capture.errors import BackendFailed as BackendCompilerFailed
 from ..capture.errors import Break as SkipFrame
 from ..capture.errors import CaptureError, ConstraintViolationError, RecompileLimitError, UnknownBackend, UserError
+from ..core.later import later
 
 TorchDynamoException = RuntimeError
 Unsupported, FailOnRecompileLimitHit, RecompileLimitExceeded, InvalidBackend = CaptureError, RecompileLimitError, RecompileLimitError, UnknownBackend
@@ -9,3 +10,6 @@ InternalTorchDynamoError = TorchRuntimeError = ArgsMismatchError = RecompileErro
 
 __all__ = ["TorchDynamoException", "Unsupported", "FailOnRecompileLimitHit", "RecompileLimitExceeded", "InvalidBackend", "BackendCompilerFailed", "UserError",
            "ConstraintViolationError", "InternalTorchDynamoError", "TorchRuntimeError", "ArgsMismatchError", "RecompileError", "SkipFrame"]
+
+
+__getattr__ = later(__name__)

@@ -1,5 +1,6 @@
 """Backends for tests: they count what they get and run it as it is."""
 from __future__ import annotations
+from ..core.later import later
 
 import collections
 import math
@@ -128,3 +129,6 @@ def reduce_to_scalar_loss(out):
     if isinstance(out, dict):
         return sum(map(reduce_to_scalar_loss, out.values())) / len(out)
     raise NotImplementedError(f"a loss of a {type(out).__name__}")
+
+
+__getattr__ = later(__name__)

@@ -1,6 +1,7 @@
 """What was captured, in numbers."""
 from ..capture.frames import counters, owners
 from .testing import same
+from ..core.later import later
 
 __all__ = ["compile_times", "counters", "same"]
 
@@ -11,3 +12,6 @@ def compile_times(repr="str", aggregate=False):
     if repr == "csv":
         return [name for name, _ in found], [str(count) for _, count in found]
     return "\n".join(f"{name}: {count}" for name, count in found)
+
+
+__getattr__ = later(__name__)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import rushlight as torch
 from ..core.pytree import tree_flatten, tree_map, tree_unflatten
+from ..core.later import later
 
 __all__ = ["associative_scan"]
 
@@ -32,3 +33,6 @@ def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise
         step *= 2
     out = tree_unflatten(leaves, spec)
     return tree_map(lambda x: x.flip(dim), out) if reverse else out
+
+
+__getattr__ = later(__name__)

@@ -5,6 +5,7 @@ from ..core.native import Tensor
 from ..core.op import OPS
 from ..core.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 from ..transforms.batch import differs
+from ..core.later import later
 
 __all__ = ["cond"]
 
@@ -47,3 +48,6 @@ def unshared(results, given):
     """A tree with copies of those tensors that share memory with ``given``: what functions give is new, whichever of them ran."""
     storages = {id(leaf._storage) for leaf in tree_leaves(given) if isinstance(leaf, Tensor)}
     return tree_map(lambda leaf: leaf.clone() if isinstance(leaf, Tensor) and id(leaf._storage) in storages else leaf, results)
+
+
+__getattr__ = later(__name__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import rushlight as torch
 from ..core.native import Tensor
 from ..core.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from ..core.later import later
 
 __all__ = ["scan"]
 
@@ -58,3 +59,6 @@ def stacked(trees):
     spec = tree_flatten(trees[0])[1]
     columns = zip(*[tree_leaves(tree) for tree in trees])
     return tree_unflatten([torch.stack(list(column)) for column in columns], spec)
+
+
+__getattr__ = later(__name__)

@@ -7,6 +7,7 @@ from ..core.native import Tensor
 from ..core.op import make
 from ..core.pytree import tree_flatten, tree_unflatten
 from ..func.modules import functional_call
+from ..core.later import later
 
 __all__ = ["compile_fx"]
 
@@ -54,3 +55,6 @@ def state_of(model) -> dict:
     if not hasattr(model, "named_parameters"):
         return {}
     return {**dict(model.named_parameters()), **dict(model.named_buffers())}
+
+
+__getattr__ = later(__name__)

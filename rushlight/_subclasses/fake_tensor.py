@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from ..capture.record import Fake as FakeTensor
 from ..core import devices
+from ..core.later import later
 
 __all__ = ["FakeTensor", "FakeTensorMode", "is_fake"]
 
@@ -28,3 +29,6 @@ class FakeTensorMode:
     def from_tensor(self, tensor, **kwargs):
         """A tensor like another, without data."""
         return tensor.to("meta")
+
+
+__getattr__ = later(__name__)

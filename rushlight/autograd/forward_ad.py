@@ -5,6 +5,7 @@ from collections import namedtuple
 
 from ..core.native import Tensor
 from ..transforms.forward import Dual, Forward
+from ..core.later import later
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 
@@ -68,3 +69,6 @@ def unpack_dual(tensor, *, level=None) -> UnpackedDualTensor:
         tensor.current()
         return UnpackedDualTensor(tensor.value, tensor.tangent)
     return UnpackedDualTensor(tensor.value if isinstance(tensor, Dual) else tensor, None)
+
+
+__getattr__ = later(__name__)

@@ -9,6 +9,7 @@ from ..core.tensor import alias, unsaveable
 from .mutation import refuse_leaves
 from .node import FunctionNode, Node, node_of
 from .steps import freed, full_of
+from ..core.later import later
 
 
 def version_of(value):
@@ -236,3 +237,6 @@ def once_differentiable(backward):
             return backward(ctx, *gradients)
 
     return run
+
+
+__getattr__ = later(__name__)

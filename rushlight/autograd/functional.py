@@ -7,6 +7,7 @@ from ..core.op import OPS
 from ..func.batching import vmap
 from ..func.derivatives import Noted, jvp as push_forward
 from ..func.jacobians import basis, jacfwd, parts
+from ..core.later import later
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -205,3 +206,6 @@ def hessian_product(name, func, inputs, v, create_graph, strict):
         value = scalar(func, name)(*given)
         run = Run(name, gradient_of(func, name, len(given)), given, strict)
         return value, like(inputs, run.pull(v))
+
+
+__getattr__ = later(__name__)

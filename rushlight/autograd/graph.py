@@ -8,6 +8,7 @@ import weakref
 from ..core.native import Tensor, calls
 from . import saved
 from .node import GradientEdge, Node, node_of
+from ..core.later import later
 
 __all__ = ["GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version", "register_multi_grad_hook",
            "save_on_cpu", "saved_tensors_hooks"]
@@ -125,3 +126,6 @@ class register_multi_grad_hook:
 
     def __exit__(self, *exception):
         self.remove()
+
+
+__getattr__ = later(__name__)

@@ -1,4 +1,10 @@
 """The name ``torch``: after ``install()``, every ``import torch...`` in this process means Rushlight."""
-from .finder import install
+
+
+def install():
+    """Makes ``import torch`` mean Rushlight from now on; RuntimeError if another torch was imported already."""
+    from .finder import install
+    install()
+
 
 __all__ = ["install"]

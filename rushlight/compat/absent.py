@@ -1,26 +1,134 @@
 """Names that programs import but that this framework does not implement: they exist, and refuse to be used."""
 from __future__ import annotations
 
+import ast
+import builtins
+import enum
+import inspect
+import typing
 
-def absent_class(module: str, name: str, why: str, error=NotImplementedError, bases=(object,)):
+from ..core.errors import NoDeviceError, NotBuiltError, OneProcessError, QuantizedError
+
+REASONS = {  # the beginning of a path -> what its names refuse with, and why; the longest that fits counts
+    "": (NotBuiltError, "this part of PyTorch has not been built"),
+    **dict.fromkeys(("ao", "quantization", "nn.quantized", "nn.qat", "nn.quantizable", "nn.intrinsic", "jit.quantized", "testing._internal.common_quantization",
+                     "testing._internal.common_quantized"), (QuantizedError, "numbers are not stored as scaled integers here: bfloat16 and float8_e4m3fn store in two bytes and one")),
+    **dict.fromkeys(("distributed", "nn.parallel.distributed", "testing._internal.common_distributed", "_C._distributed_c10d"),
+                    (OneProcessError, "tensors do not lie in several processes: a group has world size 1")),
+    **dict.fromkeys(("cuda", "xpu", "mps", "mtia", "backends.cuda", "backends.cudnn", "backends.mps", "nn.parallel.comm", "accelerator", "testing._internal.common_cuda"),
+                    (NoDeviceError, "this build runs on the CPU, and there is no other device")),
+    "onnx": (NotBuiltError, "programs are not written as ONNX files: save the state_dict, or use torch.export"),
+    "package": (NotBuiltError, "code is not packed with weights: save the state_dict, or use torch.export"),
+    "jit": (NotBuiltError, "programs are not turned into TorchScript graphs: torch.export and torch.compile capture them"),
+    "monitor": (NotBuiltError, "nothing is counted by the framework: use torch.profiler, or utils.tensorboard for figures of one's own"),
+    **dict.fromkeys(("_C", "_dynamo", "_inductor", "_functorch"), (NotBuiltError, "it belongs to the inside of PyTorch's compiler, which is not that of Rushlight")),
+}
+DEFAULT = NotBuiltError
+
+
+def reason(path: str):
+    """(error, why) for the names of a module of PyTorch."""
+    while path not in REASONS:
+        path = path.rpartition(".")[0]
+    return REASONS[path]
+
+
+def absent_class(module: str, name: str, why: str, error=DEFAULT, bases=(object,), signature=None):
     """A class that can be imported, subclassed, named in annotations and asked by ``isinstance``; making an instance raises the error."""
     def refuse(cls, *args, **kwargs):
         raise error(f"{module}.{name} exists here only as a name: {why}")
 
-    made = type(name, bases, {"__new__": refuse, "__module__": module, "__doc__": f"Not implemented: {why}"})
-    return made
+    if signature is not None:
+        first = inspect.Parameter("_cls", inspect.Parameter.POSITIONAL_ONLY)
+        refuse.__signature__ = signature.replace(parameters=[first, *signature.parameters.values()])
+    return type(name, bases, {"__new__": refuse, "__module__": module, "__doc__": f"Not implemented: {why}"})
 
 
-def absent_function(module: str, name: str, why: str, error=NotImplementedError):
+def absent_function(module: str, name: str, why: str, error=DEFAULT, signature=None):
     """A function that can be imported; calling it raises the error."""
     def refuse(*args, **kwargs):
         raise error(f"{module}.{name}() exists here only as a name: {why}")
 
     refuse.__name__ = refuse.__qualname__ = name
     refuse.__module__, refuse.__doc__ = module, f"Not implemented: {why}"
+    if signature is not None:
+        refuse.__signature__ = signature
     return refuse
 
 
-def absent(module: str, why: str, names: str, error=NotImplementedError) -> dict:
+def absent(module: str, why: str, names: str, error=DEFAULT) -> dict:
     """Names by whether they begin with a capital: classes and functions that refuse to be used."""
     return {n: (absent_class if n.lstrip("_")[:1].isupper() else absent_function)(module, n, why, error) for n in names.split()}
+
+
+class AbsentObject:
+    """A value that can be imported; asking it for anything raises the error."""
+
+    def __init__(self, module: str, name: str, why: str, error=DEFAULT):
+        vars(self).update(_text=f"{module}.{name} exists here only as a name: {why}", _error=error)
+
+    def _refuse(self, *args, **kwargs):
+        raise self._error(self._text)
+
+    def __getattr__(self, name):
+        if name.startswith("__"):  # what the interpreter and tools look for
+            raise AttributeError(name)
+        self._refuse()
+
+    def __repr__(self):
+        return f"<{self._text}>"
+
+    __setattr__ = __delattr__ = __getitem__ = __setitem__ = __iter__ = __len__ = __contains__ = __call__ = __bool__ = _refuse
+
+
+def signature_of(text: str):
+    """The signature written as ``(self, a, b=1)``; None where the text is empty.
+
+    >>> signature_of("(a, *, b=..., **more)")
+    <Signature (a, *, b=Ellipsis, **more)>
+    """
+    if not text:
+        return None
+    given = ast.parse(f"def f{text}: pass").body[0].args
+    kinds = inspect.Parameter
+    ordinary = [*((a, kinds.POSITIONAL_ONLY) for a in given.posonlyargs), *((a, kinds.POSITIONAL_OR_KEYWORD) for a in given.args)]
+    defaults = [None] * (len(ordinary) - len(given.defaults)) + given.defaults
+    listed = [(a, kind, d) for (a, kind), d in zip(ordinary, defaults)]
+    listed += [(given.vararg, kinds.VAR_POSITIONAL, None)] if given.vararg else []
+    listed += [(a, kinds.KEYWORD_ONLY, d) for a, d in zip(given.kwonlyargs, given.kw_defaults)]
+    listed += [(given.kwarg, kinds.VAR_KEYWORD, None)] if given.kwarg else []
+    return inspect.Signature([kinds(a.arg, kind, default=kinds.empty if d is None else ast.literal_eval(d)) for a, kind, d in listed])
+
+
+def of_path(path):
+    """The module's path, why its names refuse, and with what."""
+    error, why = reason(path.partition(".")[2])
+    return why, error
+
+
+def made_class(path, name, text):
+    return absent_class(path, name, *of_path(path), signature=signature_of(text))
+
+
+def made_function(path, name, text):
+    return absent_function(path, name, *of_path(path), signature=signature_of(text))
+
+
+def made_object(path, name, text):
+    return AbsentObject(path, name, *of_path(path))
+
+
+def made_enum(path, name, text):
+    """A class of constants as it is in PyTorch: ``(IntEnum): A=1, B=2``."""
+    base, _, members = text.partition(": ")
+    call = ast.parse(f"f({members})", mode="eval").body
+    return getattr(enum, base.strip("()"))(name, {k.arg: ast.literal_eval(k.value) for k in call.keywords}, module=path)
+
+
+def made_error(path, name, text):
+    """A class of errors, which nothing raises here: ``(RuntimeError)``."""
+    return type(name, (getattr(builtins, text.strip("()")),), {"__module__": path})
+
+
+KINDS = {"class": made_class, "def": made_function, "object": made_object, "enum": made_enum, "error": made_error,
+         "type": lambda path, name, text: typing.Any, "value": lambda path, name, text: ast.literal_eval(text)}

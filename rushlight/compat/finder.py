@@ -9,7 +9,6 @@ import sys
 
 NAME, REAL = "torch", "rushlight"
 REALS = {NAME: REAL, "torchvision": "rushlight.compat.torchvision", "functorch": "rushlight.functorch"}
-ELSEWHERE = {"torch._dynamo._trace_wrapped_higher_order_op": "rushlight.compat.indexing"}  # modules that have their place under another name
 VERSION = "2.13.0+rushlight"
 
 
@@ -26,8 +25,6 @@ class Loader(importlib.abc.Loader):
 
     def exec_module(self, module):
         module.__spec__, module.__loader__, module.__package__, module.__name__ = self.identity
-        if any(name.startswith(f"{self.fullname}.") for name in ELSEWHERE):
-            vars(module).setdefault("__path__", [])
 
 
 class Finder(importlib.abc.MetaPathFinder):
@@ -37,7 +34,7 @@ class Finder(importlib.abc.MetaPathFinder):
         name, _, rest = fullname.partition(".")
         if name not in REALS:
             return None
-        real = ELSEWHERE.get(fullname) or (f"{REALS[name]}.{rest}" if rest else REALS[name])
+        real = f"{REALS[name]}.{rest}" if rest else REALS[name]
         try:
             found = importlib.util.find_spec(real)
         except ModuleNotFoundError:

@@ -1,12 +1,16 @@
-"""Names of ``torch.compiler.config`` that programs set; they are for clusters, and change nothing here."""
+"""``torch.compiler.config``: some names are those of ``_dynamo.config``, the others are for clusters, and change nothing here."""
 from __future__ import annotations
 
 import sys
 
-from ..core.configuration import Configuration
+from ..core.configuration import Configuration, Steered
+from ..core.settings import settings
 
-job_id = pgo_extra_read_key = pgo_extra_write_key = None
-dynamic_sources = unbacked_sources = ""
-force_disable_caches = False
 
-sys.modules[__name__].__class__ = Configuration
+class Config(Configuration):
+    """The module itself."""
+
+    force_disable_caches = Steered(settings, "cache", "Whether nothing is kept on disk.", lambda off: "0" if off else None, lambda folder: folder == "0")
+
+
+sys.modules[__name__].__class__ = Config

@@ -1,24 +1,96 @@
 """Modules whose names are settings: assign to them, or ``patch`` them for a block."""
 from __future__ import annotations
 
+import ast
 import contextlib
 import difflib
 import types
+from importlib import import_module
+
+from .advice import warn
 
 
 class Configuration(types.ModuleType):
-    """A module of settings.  AttributeError for a name that it does not have."""
+    """A module of settings.  Those that it does not define itself are PyTorch's (``compat/table.py``): they can be read, and a new value warns that nothing here heeds it.
+
+    AttributeError for a name that PyTorch does not have, either.
+    """
+
+    def __getattr__(self, name):
+        return read(self, name)
 
     def __setattr__(self, name, value):
-        if not name.startswith("__") and not hasattr(self, name):
-            near = difflib.get_close_matches(name, {*vars(self), *vars(type(self))}, 1)
-            raise AttributeError(f"torch.{self.__name__.partition('.')[2]} has no setting {name!r}" + (f": did you mean {near[0]!r}?" if near else ""))
-        super().__setattr__(name, value)
+        if name.startswith("__") or name in vars(type(self)) or name in vars(self) and isinstance(vars(self)[name], types.ModuleType):
+            super().__setattr__(name, value)
+        else:
+            write(self, name, value)
 
     def patch(self, changes=None, value=None, **more):
         """Changes settings for a ``with`` block, or for the calls of a decorated function; ``"triton.cudagraphs"`` names one within a group."""
         changes = {changes: value} if isinstance(changes, str) else dict(changes or {})
         return Patched(self, {**changes, **more})
+
+    def to_dict(self) -> dict:
+        """Every setting with its value, groups by names with dots."""
+        return {name: value_at(self, name) for name in listed(self)}
+
+    shallow_copy_dict = get_config_copy = to_dict
+
+
+def path_of(config) -> str:
+    return f"torch.{config.__name__.partition('.')[2]}"
+
+
+def listed(config) -> dict:
+    """PyTorch's settings in a module: name -> (kind, text), as the table has them."""
+    from ..compat.table import entries  # read when a program first asks for a setting that has no effect
+    return entries(path_of(config))
+
+
+def value_at(config, path: str):
+    """The value of a setting, also of one in a group."""
+    owner, name = owner_of(config, path)
+    return getattr(owner, name)
+
+
+def elsewhere(place: str):
+    """(module, name) of a setting that is one of another module."""
+    home, _, name = place.partition(":")
+    return import_module("rushlight" + home.removeprefix("torch")), name
+
+
+def read(config, path: str):
+    """The value of a setting that no definition stands for: PyTorch's default, or a group of settings."""
+    if path.startswith("__"):
+        raise AttributeError(path)
+    known = listed(config)
+    kind, text = known.get(path, (None, None))
+    if kind == "from":
+        return getattr(*elsewhere(text))
+    if kind == "value":
+        return ast.literal_eval(text)
+    if any(name.startswith(f"{path}.") for name in known):
+        return Group(config, path)
+    near = difflib.get_close_matches(path, {*known, *vars(type(config))}, 1)
+    raise AttributeError(f"{path_of(config)} has no setting {path!r}" + (f": did you mean {near[0]!r}?" if near else ""))
+
+
+def write(config, path: str, value, owner=None):
+    """Keeps what a program sets and nothing heeds, and says so once."""
+    kind, text = listed(config).get(path, (None, None))
+    if kind == "from":
+        return setattr(*elsewhere(text), value)
+    default = read(config, path)
+    if value != default and f"{path_of(config)}.{path}" not in Told.names:
+        Told.names.add(f"{path_of(config)}.{path}")
+        warn(f"{path_of(config)}.{path} = {value!r} has no effect here: it steers a part of PyTorch's compiler that Rushlight does not have")
+    vars(owner or config)[path.rpartition(".")[2]] = value
+
+
+class Told:
+    """The settings of which a program was told that they have no effect."""
+
+    names: set = set()
 
 
 class Steered:
@@ -34,8 +106,18 @@ class Steered:
         setattr(self.owner, self.attribute, self.write(value))
 
 
-class Group(types.SimpleNamespace):
+class Group:
     """Settings under one name."""
+
+    def __init__(self, config, path: str):
+        vars(self).update(_config=config, _path=path)
+        vars(config)[path] = self  # what is set stays
+
+    def __getattr__(self, name):
+        return read(self._config, f"{self._path}.{name}")
+
+    def __setattr__(self, name, value):
+        write(self._config, f"{self._path}.{name}", value, self)
 
 
 class Patched(contextlib.ContextDecorator):
@@ -62,5 +144,5 @@ def owner_of(config, path):
     for group in groups:
         owner = getattr(owner, group)
     if not hasattr(owner, name):
-        raise AttributeError(f"torch.{config.__name__.partition('.')[2]} has no setting {path!r}")
+        raise AttributeError(f"{path_of(config)} has no setting {path!r}")
     return owner, name

@@ -211,3 +211,22 @@ class NoDeviceError(Numbered, AssertionError, NotImplementedError):
     """A device that this machine or this build does not have; PyTorch raises AssertionError or RuntimeError, by the function that is called."""
 
     number = 901
+
+
+# --- 1000: what has not been built -----------------------------------------------------------------------------------------------
+class NotBuiltError(Numbered, NotImplementedError):
+    """A name of PyTorch that can be imported here and does nothing yet."""
+
+    number = 1001
+
+
+class OneProcessError(Numbered, NotImplementedError):
+    """Something that needs several processes with tensors in common."""
+
+    number = 1002
+
+
+class QuantizedError(Numbered, NotImplementedError):
+    """Something that needs tensors of scaled integers."""
+
+    number = 1003

@@ -5,10 +5,22 @@ import sys
 from importlib import import_module
 
 
-def later(package: str, homes: dict | None = None):
-    """The ``__getattr__`` of a package: modules in it are its attributes, and ``homes`` say which module defines which other names.
+class Beyond:
+    """Who answers for names that no room has, and for modules below one that is a file: ``compat/table.py``, which the package's root puts here."""
 
-    Homes are relative to the package (``".compiling"``: beside it).  What it returns raises AttributeError for a name that is neither.
+    @staticmethod
+    def below(package: str) -> bool:
+        return False
+
+    @staticmethod
+    def ask(package: str, name: str):
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+
+def later(package: str, homes: dict | None = None):
+    """The ``__getattr__`` of a module: modules in it are its attributes, ``homes`` say which module defines which other names, and the table of PyTorch's names has the rest.
+
+    Homes are relative to the package (``".compiling"``: beside it).  What it returns raises AttributeError for a name that is nowhere.
 
     >>> found = later("rushlight", {"futures": ("Future",)})
     >>> found("Future").__module__, found("linalg").__name__
@@ -19,12 +31,17 @@ def later(package: str, homes: dict | None = None):
     def found(name: str):
         from importlib.util import find_spec
 
+        module = sys.modules[package]
         if name in home_of:
             value = getattr(import_module(f".{home_of[name]}", package), name)
-            setattr(sys.modules[package], name, value)  # also where the import has put a module of this name
+            setattr(module, name, value)  # also where the import has put a module of this name
             return value
-        if name.isidentifier() and name != "__main__" and find_spec(f"{package}.{name}"):
+        if name == "__path__" and Beyond.below(package):
+            return []
+        if "__path__" in vars(module) and name.isidentifier() and name != "__main__" and find_spec(f"{package}.{name}"):
             return import_module(f".{name}", package)
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        if name.startswith("__") or not name.isidentifier():
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return Beyond.ask(package, name)
 
     return found

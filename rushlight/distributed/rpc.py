@@ -1,16 +1,15 @@
-"""Remote calls: not here."""
-from ..compat.absent import absent
-
-globals().update(absent("torch.distributed.rpc", "this build runs in one process", "RRef init_rpc shutdown rpc_sync rpc_async remote WorkerInfo"))
+"""Remote calls: a process has nobody to call."""
+from ..core.later import later
 
 
-class api:
-    """What other libraries decorate with."""
-
-    @staticmethod
-    def _require_initialized(function):
-        return absent("torch.distributed.rpc", "this build runs in one process", function.__name__)[function.__name__]
+def _require_initialized(function):
+    """What libraries decorate with: the function is refused when it is called."""
+    from ..compat.absent import absent_function, of_path
+    return absent_function("torch.distributed.rpc", function.__name__, *of_path("torch.distributed.rpc"))
 
 
 def is_available() -> bool:
     return False
+
+
+__getattr__ = later(__name__)

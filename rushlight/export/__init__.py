@@ -13,6 +13,7 @@ from .capturing import Untouched, captured
 from .dims import Dim, dims, promised, varying
 from .exported_program import ExportedModule, ExportedProgram
 from .graph_signature import (ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument)
+from ..core.later import later
 
 __all__ = ["export", "save", "load", "Dim", "dims", "ExportedProgram", "ExportedModule", "ExportGraphSignature", "ShapesCollection", "draft_export",
            "register_dataclass"]
@@ -182,3 +183,6 @@ def load(f, *, extra_files=None, expected_opset_version=None) -> ExportedProgram
     """Reads what ``save`` wrote.  It is unpickled: load only files that you trust."""
     from ..serialization import load as read
     return read(f, weights_only=False)
+
+
+__getattr__ = later(__name__)

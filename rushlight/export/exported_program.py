@@ -16,6 +16,7 @@ from ..fx.recording import Recorded
 from ..graph import graph as house
 from .dims import Hint
 from .graph_signature import ExportGraphSignature, InputKind
+from ..core.later import later
 
 
 def entered(value, varying, trace, symbols, sizes):
@@ -221,3 +222,6 @@ class ExportedProgram:
         outputs = "\n".join(f"    {s.arg.name}: {s.kind.name}" for s in self.graph_signature.output_specs)
         text = "\n".join("    " + line for line in body.splitlines())
         return f"ExportedProgram:\n{text}\n\nGraph signature:\n    # inputs\n{inputs}\n    # outputs\n{outputs}\n"
+
+
+__getattr__ = later(__name__)

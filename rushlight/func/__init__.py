@@ -4,6 +4,10 @@ from .batching import vmap
 from .derivatives import grad, grad_and_value, jvp, linearize, vjp
 from .jacobians import hessian, jacfwd, jacrev
 from .modules import functional_call, stack_module_state
+from ..core.later import later
 
 __all__ = ["functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "stack_module_state", "vjp",
            "vmap"]
+
+
+__getattr__ = later(__name__)

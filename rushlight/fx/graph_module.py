@@ -9,6 +9,7 @@ import os
 from ..nn import Module, Parameter
 from ..core.native import Tensor
 from .graph import Graph, PythonCode
+from ..core.later import later
 
 _numbers = itertools.count()
 
@@ -208,3 +209,6 @@ def restored(base, name, state, graph):
     made.__dict__.update(state)
     made.graph = graph
     return made
+
+
+__getattr__ = later(__name__)

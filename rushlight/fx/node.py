@@ -6,6 +6,7 @@ import types
 
 from ..core.native import Op
 from .immutable_collections import immutable_dict, immutable_list
+from ..core.later import later
 
 OPCODES = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output", "root")
 
@@ -283,3 +284,5 @@ def type_text(annotation) -> str:
         return annotation.__name__ if annotation.__module__ == "builtins" else f"{annotation.__module__}.{annotation.__qualname__}".replace("rushlight.core.native.objects.", "torch.")
     return str(annotation)
 
+
+__getattr__ = later(__name__)

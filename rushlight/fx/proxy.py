@@ -11,6 +11,7 @@ from . import traceback
 from .code import MAGIC, REFLECTABLE, INPLACE
 from .graph import Graph
 from .node import Node, map_aggregate
+from ..core.later import later
 
 
 class TraceError(ValueError):
@@ -270,3 +271,6 @@ for _name in (*MAGIC, *INPLACE):
         setattr(Proxy, f"__{_name.strip('_')}__", recorded(getattr(operator, _name)))
 for _name in REFLECTABLE:
     setattr(Proxy, f"__r{_name.strip('_')}__", recorded(getattr(operator, _name), swapped=True))
+
+
+__getattr__ = later(__name__)

@@ -10,6 +10,7 @@ from ..core.op import OPS
 from .ragged import Ragged
 from .rules import padded
 from .tensor import Nested, made
+from ..core.later import later
 
 __all__ = ["as_nested_tensor", "masked_select", "narrow", "nested_tensor", "nested_tensor_from_jagged", "to_padded_tensor"]
 
@@ -137,3 +138,6 @@ def to_padded_tensor(input, padding, output_size=None):
             [3., 0.]])
     """
     return padded(input, padding, output_size)
+
+
+__getattr__ = later(__name__)

@@ -6,6 +6,7 @@ import math
 
 from ..autograd.mode import no_grad
 from ..core.advice import deprecated, warn
+from ..core.later import later
 
 
 def calculate_gain(nonlinearity, param=None):
@@ -173,3 +174,6 @@ def older(fill):
 
 uniform, normal, constant, eye, dirac, xavier_uniform, xavier_normal, kaiming_uniform, kaiming_normal, orthogonal, sparse = map(older, (
     uniform_, normal_, constant_, eye_, dirac_, xavier_uniform_, xavier_normal_, kaiming_uniform_, kaiming_normal_, orthogonal_, sparse_))
+
+
+__getattr__ = later(__name__)

@@ -1,6 +1,7 @@
 """Programs as ONNX files: ``export``; PyTorch's ``torch.onnx``.  The extra ``rushlight[onnx]`` brings its packages."""
 from __future__ import annotations
 
+from ..core.later import later
 from . import errors
 from .errors import OnnxExporterError
 from .exporting import export
@@ -12,3 +13,7 @@ __all__ = ["export", "errors", "ONNXProgram", "OnnxExporterError", "is_in_onnx_e
 def is_in_onnx_export() -> bool:
     """False: modules are captured as they run, so that none has to ask."""
     return False
+
+
+is_onnxrt_backend_supported = is_in_onnx_export
+__getattr__ = later(__name__)

@@ -8,6 +8,7 @@ from collections import Counter
 
 from ..core.advice import warn
 from .optimizer import Optimizer
+from ..core.later import later
 
 
 def warn_of_epoch():
@@ -469,3 +470,6 @@ class ReduceLROnPlateau(LRScheduler):
                     group["lr"] = fresh
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
         self._last_lr = self._lrs()
+
+
+__getattr__ = later(__name__)

@@ -13,6 +13,7 @@ from ..core.advice import warn
 from ..core.interpret import recording
 from ..core.native import Tensor
 from ..ops.elementwise import view_as_complex, view_as_real
+from ..core.later import later
 
 
 class _RequiredParameter:
@@ -305,3 +306,6 @@ def fraction(**settings):
 def number(value):
     """A setting as a Python number."""
     return float(value.item() if isinstance(value, Tensor) else value)
+
+
+__getattr__ = later(__name__)

@@ -13,6 +13,7 @@ from ..core.native import Tensor
 from ..core.op import OPS
 from ..core.watching import Watching
 from .events import EventList, FunctionEvent
+from ..core.later import later
 
 __all__ = ["profile", "record_function", "schedule", "tensorboard_trace_handler", "kineto_available", "supported_activities", "ProfilerActivity", "ProfilerAction", "EventList", "FunctionEvent"]
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -288,3 +289,6 @@ class profile:
         self.metadata[key] = value
 
     add_metadata_json = preset_metadata_json
+
+
+__getattr__ = later(__name__)

@@ -5,6 +5,7 @@ from ..core.op import OPS
 from ..core.tensor import wrapped
 from .rules import addmm, mm, total
 from .tensor import Coo, Csr, Sparse, made
+from ..core.later import later
 
 __all__ = ["addmm", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "sum"]
 
@@ -73,3 +74,6 @@ def spdiags(diagonals, offsets, shape, layout=None):
         rows, columns, kept = [*rows, column - offset], [*columns, column], [*kept, row[column]]
     out = made(Coo, shape, OPS["cat"](kept), positions=OPS["stack"]([OPS["cat"](rows), OPS["cat"](columns)]), coalesced=False)
     return out.to_sparse(layout=layout) if layout is not None else out
+
+
+__getattr__ = later(__name__)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from ..core import devices
 from ..core.op import OPS
+from ..core.later import later
 
 __all__ = ["DeviceContext"]
 CONSTRUCTORS = ("empty", "ones", "zeros", "full", "rand", "randn", "randint", "randperm", "arange", "linspace", "logspace", "eye", "empty_strided", "tril_indices", "triu_indices")
@@ -26,3 +27,6 @@ def _device_constructors() -> set:
     """The functions that take a device."""
     from ..core.exchange import as_tensor, scalar_tensor, tensor
     return {*(OPS[n] for n in CONSTRUCTORS if n in OPS), tensor, as_tensor, scalar_tensor}
+
+
+__getattr__ = later(__name__)

@@ -5,6 +5,7 @@ from ..autograd.dispatching import DispatchMode
 from ..core import interpret
 from ..core.native import Tensor
 from ..core.overriding import DISPATCH, kind_of
+from ..core.later import later
 
 
 class TorchDispatchMode:
@@ -84,3 +85,6 @@ class _disable_current_modes:
 
     def __exit__(self, *exception):
         mine.stack = self.before
+
+
+__getattr__ = later(__name__)

@@ -7,6 +7,7 @@ from typing import Any
 from ..core.pytree import HANDLERS, LEAF, TreeSpec, container, tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
 from ..core.pytree import register_pytree_node as register
 from ..core.pytree import tree_map_only as map_only
+from ..core.later import later
 
 __all__ = ["GetAttrKey", "KeyEntry", "KeyPath", "LeafSpec", "MappingKey", "PyTree", "SequenceKey", "TreeSpec", "keystr", "key_get", "register_pytree_node", "tree_all",
            "tree_all_only", "tree_any", "tree_any_only", "tree_flatten", "tree_flatten_with_path", "tree_iter", "tree_leaves", "tree_leaves_with_path", "tree_map", "tree_map_",
@@ -221,3 +222,6 @@ def _broadcast_to_and_flatten(tree, treespec, is_leaf=None):
     """The leaves of a prefix, each repeated for the part below it; None where it is no prefix."""
     from ..core.pytree import broadcast_prefix
     return broadcast_prefix(tree, treespec, is_leaf)
+
+
+__getattr__ = later(__name__)

@@ -6,6 +6,7 @@ import statistics
 import textwrap
 import time
 import timeit as _timeit
+from ..core.later import later
 
 __all__ = ["Timer", "Measurement", "Compare", "select_unit", "timer"]
 timer = time.perf_counter
@@ -235,3 +236,6 @@ class Compare:
         if self.color:
             text = f"\033[92m{text}\033[0m" if one.median <= best * 1.01 else f"\033[31m{text}\033[0m" if one.median > 2 * best else text
         return text
+
+
+__getattr__ = later(__name__)

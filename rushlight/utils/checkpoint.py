@@ -15,6 +15,7 @@ from ..core.native import Tensor, mine
 from ..core.pytree import tree_leaves
 from ..core.random import default_generator
 from ..eager.casts import PRECISIONS
+from ..core.later import later
 
 __all__ = ["CheckpointPolicy", "checkpoint", "checkpoint_sequential", "create_selective_checkpoint_contexts", "get_device_states", "noop_context_fn", "set_checkpoint_early_stop", "set_device_states"]
 
@@ -329,3 +330,6 @@ def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mu
         raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
     shared = Selective(policy)
     return selective_mode(shared, False), selective_mode(shared, True)
+
+
+__getattr__ = later(__name__)

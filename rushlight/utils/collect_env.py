@@ -5,6 +5,7 @@ import importlib.metadata
 import os
 import platform
 import sys
+from ..core.later import later
 
 PACKAGES = ("numpy", "llvmlite", "scipy", "safetensors", "transformers", "timm")
 
@@ -47,3 +48,6 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+
+__getattr__ = later(__name__)

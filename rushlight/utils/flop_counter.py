@@ -10,6 +10,7 @@ from ..core.native import Op, Tensor
 from ..core.watching import Watching
 from ..graph.graph import Graph, Node, splice
 from ..nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from ..core.later import later
 
 __all__ = ["FlopCounterMode"]
 
@@ -153,3 +154,6 @@ def shortened(count: int) -> str:
         if count < 1000 or suffix == "T":
             return f"{count:.3f}{suffix}" if suffix else str(count)
         count /= 1000
+
+
+__getattr__ = later(__name__)

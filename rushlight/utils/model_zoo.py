@@ -1,4 +1,6 @@
 """``load_url``: a state dict from a URL's file."""
 from ..hub import load_state_dict_from_url as load_url
+from ..core.later import later
 
 __all__ = ["load_url"]
+__getattr__ = later(__name__)

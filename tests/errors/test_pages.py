@@ -8,7 +8,7 @@ from rushlight.core import errors
 
 PAGES = pathlib.Path(__file__).resolve().parents[2] / "docs" / "errors"
 NUMBERED = {c.number: c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, errors.Numbered) and c.number is not None}
-KINDS = {1: RuntimeError, 4: RuntimeError, 5: RuntimeError, 6: RuntimeError, 7: NotImplementedError, 3: IndexError}
+KINDS = {1: RuntimeError, 4: RuntimeError, 5: RuntimeError, 6: RuntimeError, 7: NotImplementedError, 3: IndexError, 10: NotImplementedError}
 
 
 def test_numbers_and_pages_are_the_same():

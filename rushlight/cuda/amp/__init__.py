@@ -1,6 +1,7 @@
 """``torch.cuda.amp``: autocast and GradScaler by their older names."""
 from ...amp import GradScaler as _GradScaler, autocast as _autocast, custom_bwd, custom_fwd
 from ...core.advice import deprecated
+from ...core.later import later
 
 
 class autocast(_autocast):
@@ -20,4 +21,4 @@ class GradScaler(_GradScaler):
 
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
-
+__getattr__ = later(__name__)

@@ -12,6 +12,7 @@ from ..convert import draw, recorded_module
 from ..graph import Graph
 from ..graph_module import GraphModule
 from ..recording import record
+from ...core.later import later
 
 MODES = ("real", "fake", "symbolic")
 __all__ = ["make_fx", "ProxyTorchDispatchMode", "is_fx_tracing", "get_proxy_mode"]
@@ -150,3 +151,6 @@ def run_real(f, args, names, table) -> GraphModule:
     graph.output(tree_map(mode.node_of, result))
     graph.eliminate_dead_code()
     return GraphModule(mode.constants, graph, getattr(f, "__name__", "GraphModule"))
+
+
+__getattr__ = later(__name__)

@@ -6,6 +6,7 @@ import enum
 from ...capture.errors import ConstraintViolationError
 from ...compat.absent import absent
 from ...core.expr import Expr
+from ...core.later import later
 
 __all__ = ["ConstraintViolationError", "DimDynamic", "GuardOnDataDependentSymNode", "free_symbols", "guard_int", "guard_or_false", "guard_or_true", "guard_size_oblivious", "has_free_symbols",
            "is_concrete_bool", "is_concrete_float", "is_concrete_int", "is_symbolic", "statically_known_false", "statically_known_true", "sym_and", "sym_eq", "sym_or"]
@@ -82,3 +83,6 @@ def sym_and(first, *others):
 def sym_or(first, *others):
     """Whether one of the comparisons holds."""
     return any((first, *others))
+
+
+__getattr__ = later(__name__)

@@ -5,6 +5,7 @@ import contextlib
 import enum
 
 from ...ops import attention as _attention
+from ...core.later import later
 
 __all__ = ["SDPBackend", "sdpa_kernel"]
 
@@ -56,3 +57,6 @@ def sdpa_kernel(backends, set_priority: bool = False):
 def _get_flash_version() -> str:
     """The version of the algorithm that the kernels follow."""
     return "2.0"
+
+
+__getattr__ = later(__name__)

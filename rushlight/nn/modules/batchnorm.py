@@ -7,6 +7,7 @@ from .. import init
 from ..parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 from .linear import enter_parameters, shown
 from .module import Module
+from ...core.later import later
 
 
 class _NormBase(Module):
@@ -200,3 +201,4 @@ def lazy_class(base):
 
 LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = map(lazy_class, (BatchNorm1d, BatchNorm2d, BatchNorm3d))
 LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = map(lazy_class, (InstanceNorm1d, InstanceNorm2d, InstanceNorm3d))
+__getattr__ = later(__name__)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from ...core.native import Tensor
 from ..parameter import Parameter
 from .module import Module, indented
+from ...core.later import later
 
 
 class _Row(Module):
@@ -351,3 +352,6 @@ class ParameterDict(Module):
     def extra_repr(self):
         return "\n".join(f"  ({k}): {kind_of(p)} containing: [{p.dtype} of size {'x'.join(map(str, p.shape))}]" if isinstance(p, Tensor)
                          else f"  ({k}): Object of type: {type(p).__name__}" for k, p in self.items())
+
+
+__getattr__ = later(__name__)

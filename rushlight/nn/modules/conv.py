@@ -8,6 +8,7 @@ from .. import init
 from ..parameter import UninitializedParameter, is_lazy
 from .linear import empty
 from .module import Module
+from ...core.later import later
 
 
 def ntuple(value, count):
@@ -174,3 +175,4 @@ def lazy_class(base):
 
 LazyConv1d, LazyConv2d, LazyConv3d = map(lazy_class, (Conv1d, Conv2d, Conv3d))
 LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = map(lazy_class, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d))
+__getattr__ = later(__name__)

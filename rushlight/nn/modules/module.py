@@ -13,6 +13,7 @@ from ...core.dtypes import BY_NAME, dtype as dtype_class
 from ...core.epoch import Epoch, changed
 from ...core.native import Tensor
 from ..parameter import Buffer, Parameter, is_lazy
+from ...core.later import later
 
 
 class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
@@ -730,4 +731,4 @@ def indented(text):
     return "\n".join([first, *("  " + line for line in rest)])
 
 
-
+__getattr__ = later(__name__)

@@ -8,6 +8,7 @@ from .. import functional as F
 from .. import init
 from .linear import empty, unusual
 from .module import Module
+from ...core.later import later
 
 GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 
@@ -262,3 +263,6 @@ class GRUCell(RNNCellBase):
 
     def forward(self, input, hx=None):
         return self._run("GRU", input, hx)
+
+
+__getattr__ = later(__name__)

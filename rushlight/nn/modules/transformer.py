@@ -13,6 +13,7 @@ from .dropout import Dropout
 from .linear import Linear
 from .module import Module
 from .normalization import LayerNorm
+from ...core.later import later
 
 
 def function_named(activation):
@@ -175,3 +176,6 @@ class Transformer(Module):
         import rushlight
 
         return rushlight.triu(rushlight.full((sz, sz), float("-inf"), dtype=dtype), 1)
+
+
+__getattr__ = later(__name__)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from ...compat.absent import absent
 from ..modules.module import Module
+from ...core.later import later
 
 __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
 DistributedDataParallel = absent("torch.nn.parallel", "this build runs in one process", "DistributedDataParallel")["DistributedDataParallel"]
@@ -22,3 +23,6 @@ class DataParallel(Module):
 def data_parallel(module, inputs, device_ids=None, output_device=None, dim=0, module_kwargs=None):
     """``module(*inputs)``."""
     return module(*(inputs if isinstance(inputs, tuple) else (inputs,)), **(module_kwargs or {}))
+
+
+__getattr__ = later(__name__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 from ...autograd.mode import no_grad
 from ...core.advice import deprecated
 from ...core.native import Tensor
+from ...core.later import later
 
 
 def listed(tensors):
@@ -53,3 +54,6 @@ def clip_grad_value_(parameters, clip_value, foreach=None):
         for p in listed(parameters):
             if p.grad is not None:
                 p.grad.clamp_(-float(clip_value), float(clip_value))
+
+
+__getattr__ = later(__name__)

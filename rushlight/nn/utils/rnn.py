@@ -6,6 +6,7 @@ from collections import namedtuple
 from ...checks import _check_is_size, _check_value
 from ...core.tensor import refuse_where
 from ..functional import pad
+from ...core.later import later
 
 
 class PackedSequence(namedtuple("PackedSequence_", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"])):
@@ -107,3 +108,6 @@ def unpack_sequence(packed_sequences):
     """The tensors that were packed."""
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)
+
+
+__getattr__ = later(__name__)

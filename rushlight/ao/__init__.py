@@ -1,1 +1,0 @@
-"""Optimisation of architectures, of which quantization is the part that programs know."""

@@ -1,0 +1,129 @@
+"""PyTorch's paths and names that no room has.  ``names/*.txt`` say of each where it lives, or as what it stands in until it is used.
+
+    torch.optim.adam
+     from torch.optim: Adam, AdamW as Other     the same object as there
+     class Name(self, a, b=1)                   refuses to be made
+     def name(a, b=1)                           refuses to be called
+     enum Name(IntEnum): A=1, B=2               as it is
+     error Name(RuntimeError)                   as it is
+     value name = 'text'                        as it is
+     type Name                                  a type for annotations
+     object name                                refuses to be asked
+
+One file a room, read when a name of the room is first missed: nothing is read while programs find what they ask for.  ``tests/compat/table.py`` writes the files.
+"""
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.machinery
+import os
+import sys
+import types
+
+from ..core.later import Beyond
+
+FOLDER = os.path.join(os.path.dirname(__file__), "names")
+OURS, THEIRS = "rushlight", "torch"
+
+
+@functools.cache
+def room(name: str) -> dict[str, list[str]]:
+    """The lines of each path in the room ``torch.<name>``; the root is the room ``torch``."""
+    try:
+        with open(os.path.join(FOLDER, f"{name}.txt"), encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    except FileNotFoundError:
+        return {}
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        if line.startswith(" "):
+            below.append(line[1:])  # noqa: F821 - a path stands before its names
+        elif line:
+            below = found[line] = []  # noqa: F841
+    return found
+
+
+def lines_of(path: str) -> list[str] | None:
+    """The lines of a path of PyTorch, None where the table does not have it."""
+    parts = path.split(".", 2)
+    return room(parts[1] if len(parts) > 1 else THEIRS).get(path)
+
+
+@functools.cache
+def entries(path: str) -> dict[str, tuple[str, str]]:
+    """Name -> (kind, the rest of its line)."""
+    found = {}
+    for line in lines_of(path) or ():
+        kind, _, rest = line.partition(" ")
+        if kind == "from":
+            home, _, names = rest.partition(": ")
+            for name in names.split(", "):
+                theirs, _, mine = name.partition(" as ")
+                found[mine or theirs] = kind, f"{home}:{theirs}"
+        elif kind == "value":
+            name, _, text = rest.partition(" = ")
+            found[name] = kind, text
+        else:
+            end = len(rest) if "(" not in rest else rest.index("(")
+            found[rest[:end]] = kind, rest[end:]
+    return found
+
+
+def theirs(path: str) -> str:
+    """The path in PyTorch of a module of ours."""
+    return THEIRS + path.removeprefix(OURS)
+
+
+def below(package: str) -> bool:
+    """Whether the table has modules below one of ours."""
+    path = theirs(package)
+    return any(p.startswith(f"{path}.") for p in room(path.split(".")[1]))
+
+
+def find(package: str, name: str):
+    """The object of a name that a module of ours does not define.  AttributeError where PyTorch has none, either."""
+    path = theirs(package)
+    entry = entries(path).get(name)
+    if entry is None:
+        raise AttributeError(f"module {path!r} has no attribute {name!r}")
+    kind, rest = entry
+    if kind == "from":
+        home, _, original = rest.partition(":")
+        value = getattr(importlib.import_module(OURS + home.removeprefix(THEIRS) if home.startswith(THEIRS) else home), original)
+    else:
+        from . import absent
+        value = absent.KINDS[kind](path, name, rest)
+    setattr(sys.modules[package], name, value)
+    return value
+
+
+class Finder:
+    """Finds the modules of the table below our package: last in ``sys.meta_path``, asked for what is no file."""
+
+    @staticmethod
+    def find_spec(fullname, path=None, target=None):
+        if not fullname.startswith(f"{OURS}.") or lines_of(theirs(fullname)) is None:
+            return None
+        return importlib.machinery.ModuleSpec(fullname, Loader, is_package=True)
+
+
+class Loader:
+    """Makes a module whose names come from the table."""
+
+    @staticmethod
+    def create_module(spec):
+        return types.ModuleType(spec.name, "Names of PyTorch that live in other rooms, or refuse to be used.")
+
+    @staticmethod
+    def exec_module(module):
+        from ..core.later import later
+
+        module.__getattr__ = later(module.__name__)
+        module.__all__ = [name for name in entries(theirs(module.__name__)) if not name.startswith("_")]
+
+
+def activate():
+    """Names and modules that the package does not have are looked for in the table from now on."""
+    Beyond.ask, Beyond.below = staticmethod(find), staticmethod(below)
+    sys.meta_path.append(Finder)

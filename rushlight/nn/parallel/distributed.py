@@ -1,4 +1,0 @@
-"""``DistributedDataParallel``, by its module."""
-from . import DistributedDataParallel
-
-__all__ = ["DistributedDataParallel"]

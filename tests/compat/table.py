@@ -1,0 +1,124 @@
+"""Writes the table of PyTorch's names that no room of ours has: ``python -m tests.compat.table``.
+
+Lines ``from rushlight...`` are written by hand, and stay.
+"""
+from __future__ import annotations
+
+import collections
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from rushlight.compat import table
+from rushlight.core.later import Beyond
+
+ALIKE = {"torch._refs": "torch", "torch._refs.nn.functional": "torch.nn.functional", "torch._refs.linalg": "torch.linalg", "torch._refs.special": "torch.special", "torch._refs.fft": "torch.fft"}
+ROOT = Path(__file__).parents[2]
+
+
+def pytorch(*arguments) -> dict:
+    """What PyTorch exports."""
+    done = subprocess.run([sys.executable, "-m", "tests.compat.pytorch", *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+    return json.loads(done.stdout)
+
+
+def ours(path: str):
+    """The module of ours at a path of PyTorch, None where there is none."""
+    try:
+        return importlib.import_module(table.OURS + path.removeprefix(table.THEIRS))
+    except ModuleNotFoundError:
+        return None
+
+
+def has(module, name: str) -> bool:
+    try:
+        getattr(module, name)
+    except AttributeError:
+        return False
+    return True
+
+
+def target(path, name, entry, same, homes, there) -> str | None:
+    """The place from which a name is taken, None where it is defined here."""
+    if entry["kind"] == "setting":
+        return entry["alias"]
+    places = [p for p in same.get(str(entry.get("same")), ()) if p != f"{path}.{name}"]
+    for place in sorted(places, key=lambda p: ("._" in p, p.count("."), p)):
+        if place in there:
+            return place
+    alike = f"{ALIKE.get(path)}.{name}"
+    if alike in there:
+        return alike
+    home = homes.get(str(entry.get("same")))
+    return home if home != f"{path}.{name}" else None
+
+
+def line(name: str, entry: dict) -> str:
+    kind = entry["kind"]
+    text = f"({entry['signature']})" if entry.get("signature") is not None else ""
+    if kind == "enum":
+        return f"enum {name}({entry['base']}): " + ", ".join(f"{n}={v}" for n, v in entry["members"].items())
+    if kind == "error":
+        return f"error {name}({entry['base']})"
+    if kind in ("value", "setting"):
+        return f"value {name} = {entry['text']}"
+    return {"class": f"class {name}{text}", "function": f"def {name}{text}"}.get(kind, f"{kind} {name}")
+
+
+def homes_of(modules, same) -> dict:
+    """Object -> where it is defined, or where its stand-in is to be."""
+    found = {}
+    for number, places in same.items():
+        entry = modules[places[0].rpartition(".")[0]]["names"][places[0].rpartition(".")[2]]
+        defined = [p for p in places if p.rpartition(".")[0] == entry["home"]]
+        found[number] = min(defined or places, key=lambda p: ("._" in p, len(p), p))
+    return found
+
+
+def kept() -> dict:
+    """The lines written by hand: path -> name -> line."""
+    found = collections.defaultdict(dict)
+    for file in Path(table.FOLDER).glob("*.txt"):
+        for path in table.room(file.stem):
+            for name, (kind, rest) in table.entries(path).items():
+                if kind == "from" and rest.startswith(f"{table.OURS}."):
+                    found[path][name] = rest
+    return found
+
+
+def main():
+    known = pytorch("--private")
+    by_hand = kept()
+    sys.meta_path.remove(table.Finder)
+    Beyond.ask, Beyond.below = staticmethod(lambda package, name: getattr(object(), name)), staticmethod(lambda package: False)
+    modules, same = known["modules"], known["same"]
+    rooms = {path: ours(path) for path in modules}
+    there = {f"{path}.{name}" for path, room in rooms.items() if room is not None for name, entry in modules[path]["names"].items()
+             if (name in vars(type(room)) if entry["kind"] == "setting" else has(room, name))}
+    homes = homes_of(modules, same)
+    written = collections.defaultdict(list)
+    for path, module in modules.items():
+        lines, taken = [], collections.defaultdict(list)
+        for name, entry in module["names"].items():
+            if f"{path}.{name}" in there or entry["kind"] == "module":
+                continue
+            place = by_hand[path].get(name) or target(path, name, entry, same, homes, there)
+            if place is None:
+                lines.append(line(name, entry))
+                continue
+            home, _, original = place.replace(":", ".").rpartition(".")
+            taken[home].append(original if original == name else f"{original} as {name}")
+        lines = [f"from {home}: {', '.join(names)}" for home, names in sorted(taken.items())] + lines
+        if lines or rooms[path] is None:
+            written[path.split(".")[1] if "." in path else "torch"] += [path, *(f" {text}" for text in lines)]
+    Path(table.FOLDER).mkdir(exist_ok=True)
+    for file in Path(table.FOLDER).glob("*.txt"):
+        file.unlink()
+    for room, lines in written.items():
+        (Path(table.FOLDER) / f"{room}.txt").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
