@@ -17,7 +17,7 @@ REASONS = {  # the beginning of a path -> what its names refuse with, and why; t
                     (OneProcessError, "tensors do not lie in several processes: a group has world size 1")),
     **dict.fromkeys(("cuda", "xpu", "mps", "mtia", "backends.cuda", "backends.cudnn", "backends.mps", "nn.parallel.comm", "accelerator", "testing._internal.common_cuda"),
                     (NoDeviceError, "this build runs on the CPU, and there is no other device")),
-    "onnx": (NotBuiltError, "programs are not written as ONNX files: save the state_dict, or use torch.export"),
+    "onnx": (NotBuiltError, "torch.onnx.export writes files from captured programs; other ways to make them are not there"),
     "package": (NotBuiltError, "code is not packed with weights: save the state_dict, or use torch.export"),
     "jit": (NotBuiltError, "programs are not turned into TorchScript graphs: torch.export and torch.compile capture them"),
     "monitor": (NotBuiltError, "nothing is counted by the framework: use torch.profiler, or utils.tensorboard for figures of one's own"),
