@@ -35,7 +35,7 @@ def test_every_name_is_the_one_module(tmp_path):
 def test_what_is_only_a_name_says_so_when_used():
     assert not torch.cuda.is_available() and torch.cuda.device_count() == 0 and torch.accelerator.current_accelerator() is None
     assert not isinstance(3, torch.cuda.Stream)
-    for use in (lambda: torch.cuda.Stream(), lambda: torch.cuda.synchronize(), lambda: torch.distributed.init_process_group("gloo"), lambda: torch.onnx.export(None, None),
+    for use in (lambda: torch.cuda.Stream(), lambda: torch.cuda.synchronize(), lambda: torch.distributed.init_process_group("gloo"), lambda: torch.utils.mobile_optimizer.optimize_for_mobile(None),
                 lambda: DTensor(), lambda: torch.zeros(2, dtype=torch.float8_e8m0fnu)):
         with pytest.raises(NotImplementedError, match="only as a name"):
             use()
