@@ -73,7 +73,7 @@ def obstacle(node: Node) -> str:
     name, kind = node.op.name.split(".")[-1], computing_dtype(node)
     if node.op.kind.passes:
         return ""
-    if name not in INSTRUCTIONS and not (kind.is_floating_point and math.known(name, kind)):
+    if name not in INSTRUCTIONS and not (kind.is_floating_point and math.known(name)):
         return f"no instructions for {name} of {kind}"
     return f"{name} of integers" if name in OF_FLOATS and not kind.is_floating_point else ""
 

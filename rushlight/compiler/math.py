@@ -9,6 +9,8 @@ import math
 
 from ..core.dtypes import float32, float64, int32, int64
 from ..core.expr import Expr, apply, convert, number, where
+from ..ops import scalar
+from ..ops.scalar.pieces import bits, centred, fma, greater, lesser, magnitude, polynomial, through_double, whole, with_sign
 
 LOG2E, LN2 = 1 / math.log(2), math.log(2)
 EXPANSIONS: dict = {}
@@ -27,51 +29,22 @@ def expansion(*ops):
 
 def expand(e: Expr) -> Expr:
     """The operation in simpler terms, or itself where the machine has it.  Halves compute in float32."""
+    if not e.args or not e.args[-1].dtype or not e.args[-1].dtype.is_floating_point:
+        return e
     rule = EXPANSIONS.get(e.op)
-    if rule is None or not e.args or not e.args[-1].dtype or not e.args[-1].dtype.is_floating_point:
+    special = e.op in scalar.HOME and (rule is None or e.args[-1].dtype is float64)
+    if rule is None and not special:
         return e
     args = [convert(a, float32) if a.dtype.is_half else a for a in e.args]
-    return rule(*args)
+    return through_double(scalar.definition(e.op), *args) if special else rule(*args)
 
 
-def known(op: str, dtype) -> bool:
-    """Whether an operation of that name has an expansion for a dtype."""
-    return op in EXPANSIONS and (dtype is not float64 or op not in SINGLE_ONLY)
+def known(op: str) -> bool:
+    """Whether an operation on floats of that name has an expansion."""
+    return op in EXPANSIONS or op in scalar.HOME
 
 
-# --- pieces ------------------------------------------------------------------------------------------------------------------------
-def fma(a, b, c):
-    like = next(x for x in (a, b, c) if isinstance(x, Expr)).dtype
-    return apply("fma", *(x if isinstance(x, Expr) else number(x, like) for x in (a, b, c)))
-
-
-def polynomial(x: Expr, coefficients) -> Expr:
-    """c[0] + c[1] x + c[2] x^2 + ... by Horner's rule."""
-    out = number(coefficients[-1], x.dtype)
-    for c in reversed(coefficients[:-1]):
-        out = fma(out, x, c)
-    return out
-
-
-def bits(x: Expr, dtype) -> Expr:
-    return apply("bitcast", x, dtype=dtype)
-
-
-def lesser(a, b: float):
-    """a limited from above; NaN stays."""
-    return where(apply("gt", a, b), number(b, a.dtype), a)
-
-
-def greater(a, b: float):
-    """a limited from below; NaN stays."""
-    return where(apply("lt", a, b), number(b, a.dtype), a)
-
-
-def whole(x: Expr, dtype) -> Expr:
-    """A whole float known to fit as an integer, without the checks of a conversion."""
-    return apply("whole", x, dtype=dtype)
-
-
+# --- pieces ---------------------------------------------------------------------------------------------------------------------------
 def integers(dtype):
     return (int32, 23, 127) if dtype is float32 else (int64, 52, 1023)
 
@@ -80,14 +53,6 @@ def power_of_two(n: Expr, dtype) -> Expr:
     """2^n for a whole float n within the normal exponents."""
     kind, shift, bias = integers(dtype)
     return bits(apply("left_shift", whole(n, kind) + bias, shift), dtype)
-
-
-def magnitude(x):
-    return apply("abs", x)
-
-
-def with_sign(x, y):
-    return apply("copysign", x, y)
 
 
 # --- exp --------------------------------------------------------------------------------------------------------------------------
@@ -128,13 +93,6 @@ def exp2(x):
         y = where(apply("lt", v, -1021.5), number(0, float64), y)
         return where(apply("ge", v, 1024.0), number(math.inf, float64), y)
     return through_double(run, x)
-
-
-def through_double(function, *args):
-    """float32 by way of float64."""
-    if args[-1].dtype is float64:
-        return function(*args)
-    return convert(function(*(convert(a, float64) for a in args)), float32)
 
 
 def tiny_or(v, least, near, far):
@@ -424,11 +382,6 @@ ERFINV_FAR = [3.043366577431, 0.9782963169792, 0.005548029596984, -0.00386112806
 ERFC_LAST, FAR_FIRST, FAR_LAST = 10.3, math.sqrt(5.0), math.sqrt(17.5)
 
 
-def centred(v, low, high):
-    """A variable between bounds as one between -1 and 1."""
-    return fma(v, 2.0 / (high - low), -(high + low) / (high - low))
-
-
 @expansion("erfc")
 def erfc(x):
     """1 - erf(x) of float32, exact to the last place where it is small."""
@@ -482,6 +435,11 @@ def hypot(x, y):
     return where(apply("logical_or", apply("eq", a, math.inf), apply("eq", b, math.inf)), number(math.inf, x.dtype), size)
 
 
-SINGLE_ONLY = frozenset(("erf", "erfc", "erfinv", "pow"))
-COSTLY = frozenset(EXPANSIONS)
+COSTLY = frozenset(EXPANSIONS) | frozenset(scalar.HOME)
 COSTLY_WORK = 8  # operations that one of these is, about
+LONG_WORK = 100  # and one of those in ``ops/scalar``
+
+
+def work(op: str) -> int:
+    """How many operations one of that name is, about."""
+    return COSTLY_WORK if op in EXPANSIONS else LONG_WORK if op in scalar.HOME else 1

@@ -165,7 +165,7 @@ class Expr:
         return substitute(self, replacements)
 
 
-LEAVES = frozenset(("size", "index", "result", "slot"))
+LEAVES = frozenset(("size", "index", "result", "slot", "state"))
 
 
 # --- building integers --------------------------------------------------------------------------------------------------------
@@ -666,6 +666,12 @@ def as_stored(x: Expr) -> Expr:
 def where(condition: Expr, a, b) -> Expr:
     """a where the condition holds, else b."""
     return apply("where", condition, a, b)
+
+
+def repeated(count: int, start: Expr, step, name: str = "s") -> Expr:
+    """What ``start`` is after ``step(k, state)`` for k = 0, 1, ..., count - 1 (given as a scalar of the same dtype): a loop within one element's value."""
+    at, state = (Expr("state", (), f"{name}.{part}", start.dtype) for part in ("at", "value"))
+    return Expr("repeat", (start, step(at, state)), (at, state, count), start.dtype)
 
 
 # --- walking -------------------------------------------------------------------------------------------------------------------------

@@ -742,7 +742,10 @@ def polygamma(n, input):
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
     x = floating(input)
-    return P.digamma(x) if n == 0 else P.polygamma(x, n=n)
+    if n == 0:
+        return P.digamma(x)
+    size = float(math.factorial(n)) if n <= 170 else math.inf
+    return P.mul(P.zeta(float(n + 1), x), size if n % 2 else -size)
 
 
 @op(samples=ONE, inplace_too=True, namespace="special")

@@ -13,7 +13,7 @@ from ..core import failures
 from ..core.dtypes import int32, int64
 from ..core.kinds import Foreign, P
 from ..core.op import OPS, op, rule
-from . import lapack
+from . import indefinite, lapack
 from .lapack import LinAlgError
 from .prims import primitive as declared
 
@@ -330,8 +330,8 @@ def reflected(a, tau, x, adjoint):
 
 
 # --- symmetric factors -------------------------------------------------------------------------------------------------------------
-P_ldl = primitive("ldl", Foreign(lapack.ldl, lambda a, hermitian: (a.like(tuple(a.shape)), vector(a, a.shape[-1], int32), counts(a))), lambda a, hermitian: 0, arity=1)
-P_ldl_solve = primitive("ldl_solve", Foreign(lapack.ldl_solve, lambda a, pivots, b, hermitian: b.like(tuple(b.shape)),
+P_ldl = primitive("ldl", Foreign(indefinite.factors, lambda a, hermitian: (a.like(tuple(a.shape)), vector(a, a.shape[-1], int32), counts(a))), lambda a, hermitian: 0, arity=1)
+P_ldl_solve = primitive("ldl_solve", Foreign(indefinite.solution, lambda a, pivots, b, hermitian: b.like(tuple(b.shape)),
                                              lambda g, y, a, pivots, b, hermitian: [None, None, P.ldl_solve(a if hermitian else a.conj(), pivots, g, hermitian=hermitian)]),
                         lambda a, pivots, b, hermitian: 0, arity=3)
 

@@ -125,43 +125,6 @@ def geqrf(a):
     return np.swapaxes(packed, -1, -2), scales
 
 
-def sytrf(name, kind):
-    """A LAPACK routine of SciPy for symmetric (sy) or Hermitian (he) factors, which NumPy does not have."""
-    try:
-        from scipy.linalg import get_lapack_funcs
-    except ImportError:
-        raise NotImplementedError("linalg.ldl_factor and ldl_solve need SciPy: pip install scipy") from None
-    return get_lapack_funcs(name, dtype=kind)
-
-
-def ldl(a, hermitian):
-    """Packed lower factors, pivots as LAPACK numbers them, and the place of a zero in D (0: none), matrix by matrix."""
-    prefix = "he" if hermitian and a.dtype.kind == "c" else "sy"
-    factorise = sytrf(f"{prefix}trf", a.dtype)
-    out, pivots, info = np.array(a), np.zeros(a.shape[:-1], np.int32), np.zeros(a.shape[:-2], np.int32)
-    for at in np.ndindex(*a.shape[:-2]):
-        if a.shape[-1]:
-            packed, exchanges, info[at] = factorise(a[at], lower=1)
-            out[at], pivots[at] = np.tril(packed), exchanges_numbered(exchanges)
-    return out, pivots, info
-
-
-def exchanges_numbered(exchanges):
-    """SciPy counts positive exchanges from 0 and negative ones from 1: LAPACK counts both from 1."""
-    return exchanges
-
-
-def ldl_solve(a, pivots, b, hermitian):
-    """x with A x = b for packed factors of A, matrix by matrix."""
-    prefix = "he" if hermitian and a.dtype.kind == "c" else "sy"
-    solve_one = sytrf(f"{prefix}trs", a.dtype)
-    out = np.array(b)
-    for at in np.ndindex(*b.shape[:-2]):
-        if b[at].size:
-            out[at] = solve_one(a[at], pivots[at], b[at], lower=1)[0]
-    return out
-
-
 def least_squares(a, b, cutoff):
     """The minimum-norm solution of min |a x - b|, the rank and the singular values, matrix by matrix."""
     lead, (m, n) = a.shape[:-2], a.shape[-2:]

@@ -13,6 +13,7 @@ from ..core.kinds import (Contract, Convert, Create, Elementwise, Foreign, Gathe
 from ..core.meta import Meta, is_one, product, reshaped_strides, row_major, span
 from ..core.narrow import narrow, widen
 from ..core.op import declare
+from .scalar.arrays import meaning
 
 
 def primitive(name, kind, parameters, doc=None, arity=None, **facts):
@@ -109,28 +110,6 @@ def circle(a, b):
 
 
 # --- elementwise: transcendental ---------------------------------------------------------------------------------------
-def library(name):
-    """A function of SciPy; NotImplementedError where it is not installed."""
-    try:
-        from scipy import special as functions
-    except ImportError:
-        raise NotImplementedError(f"{name} needs SciPy: pip install scipy") from None
-    return getattr(functions, {"lgamma": "gammaln"}.get(name, name))
-
-
-def special(name):
-    """A function of SciPy on arrays, or of ``math`` where SciPy is not installed."""
-    def run(x):
-        try:
-            function = library(name)
-        except NotImplementedError:
-            if not hasattr(math, name):
-                raise
-            function = np.vectorize(getattr(math, name), otypes=[x.dtype])
-        return function(x).astype(x.dtype)
-    return run
-
-
 exp = unary("exp", np.exp, lambda y, x: y)
 exp2 = unary("exp2", np.exp2, lambda y, x: P.mul(y, math.log(2)))
 expm1 = unary("expm1", np.expm1, lambda y, x: P.add(y, 1.0))
@@ -150,18 +129,12 @@ tanh = unary("tanh", np.tanh, lambda y, x: P.sub(1.0, P.mul(y, y)))
 asinh = unary("asinh", np.arcsinh, lambda y, x: P.rsqrt(P.add(P.mul(x, x), 1.0)))
 acosh = unary("acosh", np.arccosh, lambda y, x: P.rsqrt(P.sub(P.mul(x, x), 1.0)))
 atanh = unary("atanh", np.arctanh, lambda y, x: P.reciprocal(P.sub(1.0, P.mul(x, x))))
-erf = unary("erf", special("erf"), lambda y, x: P.mul(2 / math.sqrt(math.pi), P.exp(P.neg(P.mul(x, x)))))
-erfc = unary("erfc", special("erfc"), lambda y, x: P.mul(-2 / math.sqrt(math.pi), P.exp(P.neg(P.mul(x, x)))))
-erfinv = unary("erfinv", special("erfinv"), lambda y, x: P.mul(math.sqrt(math.pi) / 2, P.exp(P.mul(y, y))))
-lgamma = unary("lgamma", special("lgamma"), lambda y, x: P.digamma(x))
-digamma = unary("digamma", special("digamma"), lambda y, x: P.polygamma(x, n=1))
-
-
-def polygamma_numpy(x, n):
-    return np.asarray(library("polygamma")(n, x)).astype(x.dtype)
-
-
-polygamma = primitive("polygamma", Elementwise(polygamma_numpy, lambda y, x, n: (P.polygamma(x, n=n + 1),)), lambda x, n: 0, arity=1)
+erf = unary("erf", meaning("erf"), lambda y, x: P.mul(2 / math.sqrt(math.pi), P.exp(P.neg(P.mul(x, x)))))
+erfc = unary("erfc", meaning("erfc"), lambda y, x: P.mul(-2 / math.sqrt(math.pi), P.exp(P.neg(P.mul(x, x)))))
+erfinv = unary("erfinv", meaning("erfinv"), lambda y, x: P.mul(math.sqrt(math.pi) / 2, P.exp(P.mul(y, y))))
+lgamma = unary("lgamma", meaning("lgamma"), lambda y, x: P.digamma(x))
+digamma = unary("digamma", meaning("digamma"), lambda y, x: P.zeta(2.0, x))
+zeta = binary("zeta", meaning("zeta"), lambda y, s, q: (None, P.neg(P.mul(s, P.zeta(P.add(s, 1.0) if is_tensor(s) else s + 1.0, q)))))
 
 
 def sigmoid_numpy(x):

@@ -8,8 +8,9 @@ import numpy as np
 from ..core.kinds import P
 from ..core.op import Scalar, op
 from .elementwise import ONE
-from .prims import binary, library, special, unary
+from .prims import binary, unary
 from .promotion import floating, promoted
+from .scalar.arrays import meaning
 
 NAMESPACE = "special"
 
@@ -20,31 +21,22 @@ def over(x, y, at_zero):
 
 
 # --- functions of one argument -----------------------------------------------------------------------------------------------
-unary("i0", special("i0"), lambda y, x: P.i1(x))
-unary("i0e", special("i0e"), lambda y, x: P.sub(P.i1e(x), P.mul(P.sign(x), y)))
-unary("i1", special("i1"), lambda y, x: P.sub(P.i0(x), over(x, y, 0.5)))
-unary("i1e", special("i1e"), lambda y, x: P.sub(P.i0e(x), P.add(P.mul(y, P.sign(x)), over(x, y, 0.5))))
-unary("erfcx", special("erfcx"), lambda y, x: P.sub(P.mul(P.mul(x, 2.0), y), 2 / math.sqrt(math.pi)))
-unary("log_ndtr", special("log_ndtr"), lambda y, x: P.div(math.sqrt(2 / math.pi), P.erfcx(P.mul(x, -math.sqrt(0.5)))))
-unary("ndtri", special("ndtri"), lambda y, x: P.mul(P.exp(P.mul(P.mul(y, y), 0.5)), math.sqrt(2 * math.pi)))
+unary("i0", meaning("i0"), lambda y, x: P.i1(x))
+unary("i0e", meaning("i0e"), lambda y, x: P.sub(P.i1e(x), P.mul(P.sign(x), y)))
+unary("i1", meaning("i1"), lambda y, x: P.sub(P.i0(x), over(x, y, 0.5)))
+unary("i1e", meaning("i1e"), lambda y, x: P.sub(P.i0e(x), P.add(P.mul(y, P.sign(x)), over(x, y, 0.5))))
+unary("erfcx", meaning("erfcx"), lambda y, x: P.sub(P.mul(P.mul(x, 2.0), y), 2 / math.sqrt(math.pi)))
+unary("log_ndtr", meaning("log_ndtr"), lambda y, x: P.div(math.sqrt(2 / math.pi), P.erfcx(P.mul(x, -math.sqrt(0.5)))))
+unary("ndtri", meaning("ndtri"), lambda y, x: P.mul(P.exp(P.mul(P.mul(y, y), 0.5)), math.sqrt(2 * math.pi)))
 
 PLAIN = {"j0": "bessel_j0", "j1": "bessel_j1", "y0": "bessel_y0", "y1": "bessel_y1", "k0": "modified_bessel_k0", "k1": "modified_bessel_k1",
          "k0e": "scaled_modified_bessel_k0", "k1e": "scaled_modified_bessel_k1"}
 for _name in PLAIN:
-    unary(_name, special(_name))
+    unary(_name, meaning(_name))
 
 
-def airy(x):
-    return library("airy")(x)[0].astype(x.dtype)
-
-
-def spherical_j0(x):
-    """sin(x) / x."""
-    return np.where(x == 0, 1, np.sin(x) / np.where(x == 0, 1, x)).astype(x.dtype)
-
-
-unary("airy_ai", airy)
-unary("spherical_j0", spherical_j0)
+unary("airy_ai", meaning("airy_ai"))
+unary("spherical_j0", meaning("spherical_j0"))
 
 
 def of_one(name, primitive_, doc, samples=ONE, **facts):
@@ -72,20 +64,13 @@ for _name, _public in PLAIN.items():
 
 
 # --- functions of two ----------------------------------------------------------------------------------------------------------
-def scipy_pair(name):
-    def run(a, b):
-        return np.asarray(library(name)(a, b)).astype(np.result_type(a, b))
-    return run
-
-
 def gamma_density(a, x):
     """x^(a - 1) exp(-x) / Gamma(a): the slope of the regularised incomplete gamma function."""
     return P.exp(P.sub(P.sub(P.mul(P.sub(a, 1.0), P.log(x)), x), P.lgamma(a)))
 
 
-binary("igamma", scipy_pair("gammainc"), lambda y, a, x: (None, gamma_density(a, x)))
-binary("igammac", scipy_pair("gammaincc"), lambda y, a, x: (None, P.neg(gamma_density(a, x))))
-binary("zeta", scipy_pair("zeta"), lambda y, x, q: (None, P.neg(P.mul(x, P.zeta(P.add(x, 1.0), q)))))
+binary("igamma", meaning("igamma"), lambda y, a, x: (None, gamma_density(a, x)))
+binary("igammac", meaning("igammac"), lambda y, a, x: (None, P.neg(gamma_density(a, x))))
 
 
 def incomplete(name, doc):

@@ -16,7 +16,7 @@ FUNCTIONS = {
     "erfc": (special.erfc, -5, 9.1, 2), "erfinv": (special.erfinv, -0.99999994, 0.99999994, 2),
     "rsqrt": (lambda x: 1 / np.sqrt(x), 1e-30, 1e30, 2), "asin": (np.arcsin, -1, 1, 2), "acos": (np.arccos, -1, 1, 2),
     "atan": (np.arctan, -1e4, 1e4, 2)}
-DOUBLE = {k: v for k, v in FUNCTIONS.items() if k not in ("erf", "erfc", "erfinv")}
+DOUBLE = {k: v for k, v in FUNCTIONS.items() if k not in ("erf", "erfc", "erfinv")}  # those in double precision: tests/ops/test_scalar.py
 
 
 def points(low, high, dtype, count=20011):

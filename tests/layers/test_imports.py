@@ -2,6 +2,8 @@
 import ast
 import pathlib
 
+import pytest
+
 ROOT = pathlib.Path(__file__).resolve().parents[2] / "rushlight"
 ROOMS = ["core", "graph", "ops", "transforms", "aot", "compiler", "eager", "autograd"]  # from the ground up
 ALLOWED = {("core", "compiler"): "the typed subset is compiled by the LLVM layer",
@@ -35,8 +37,9 @@ def test_no_import_points_upward():
     assert not wrong, "\n".join(wrong)
 
 
-def test_torch_is_never_imported():
+@pytest.mark.parametrize("library", ["torch", "scipy"])
+def test_never_imported(library):
     for path in ROOT.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
-            assert not any(n == "torch" or n.startswith("torch.") for n in names), path
+            assert not any(n.partition(".")[0] == library for n in names), path

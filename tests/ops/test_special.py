@@ -3,7 +3,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("scipy")
 
 import rushlight  # noqa: E402
 

@@ -476,7 +476,7 @@ class Emitter:
             return True
         if self.kernel.lane is not None and any(x.op == "result" for x in e.free):
             return False
-        return self.context.axis not in e.free
+        return self.context.axis not in e.free and not any(x.op == "state" for x in e.free)
 
     def value(self, e):
         """The value of e: scalar where uniform, else a vector."""
@@ -515,6 +515,8 @@ class Emitter:
             return self.vector(expansion) if lanes else self.value(expansion)
         if e.op == "rarely":
             return self.rarely(*e.args, lanes)
+        if e.op == "repeat":
+            return self.repeat(e, lanes)
         if e.op == "philox":
             keys = self.keys(e.args[0], lanes and self.key_lanes(e, self.context.axis))
             if lanes and self.key_lanes(e, self.context.axis) < lanes:
@@ -566,6 +568,19 @@ class Emitter:
             return [made]
 
         return b.when(b.reduce("or", wanted) if lanes else wanted, repair, lambda: [found])[0]
+
+    def repeat(self, e, lanes):
+        """A loop within one value."""
+        b, value, (at, state, count) = self.b, self.vector if lanes else self.value, e.arg
+
+        def step(k, carried):
+            k = b.convert(k, COMPUTED[e.dtype.name])
+            self.scopes.append({at: b.splat(k, lanes) if lanes else k, state: carried[0]})
+            after = value(e.args[1])
+            self.scopes.pop()
+            return [after]
+
+        return b.loop(0, count, 1, [value(e.args[0])], step)[0]
 
     def border(self, e):
         """A comparison that changes once along the vector axis, as a mask of the lanes before or after that place."""
@@ -857,5 +872,5 @@ def unrolling(kernel: Kernel) -> int:
     """Vectors in flight: fewer where the body is long."""
     if kernel.serial or kernel.running and kernel.lane is None:
         return 1
-    work = sum(math.COSTLY_WORK if e.op in math.COSTLY else 1 for s in kernel.stages for e in parts(s.exprs()) if e.dtype is not None)
-    return UNROLL if work <= 24 else 2
+    work = sum(math.work(e.op) for s in kernel.stages for e in parts(s.exprs()) if e.dtype is not None)
+    return UNROLL if work <= 24 else 2 if work < math.LONG_WORK else 1

@@ -194,7 +194,8 @@ def compiler_stamp():
     """A digest of the versions and source files that decide what the compiler emits, so that editing it drops old entries."""
     import llvmlite
 
-    return hashlib.sha256(f"{llvmlite.__version__} {cache.stamp(Path(__file__).parents[1])}".encode()).hexdigest()[:16]
+    rooms = Path(__file__).parents[1], Path(__file__).parents[2] / "ops" / "scalar"
+    return hashlib.sha256(" ".join([llvmlite.__version__, *map(cache.stamp, rooms)]).encode()).hexdigest()[:16]
 
 
 def _load(key, make_text, exports, imports, level):

@@ -144,6 +144,8 @@ class Emission:
             return self.value(expansion)
         if e.op == "rarely":
             return self.rarely(*e.args)
+        if e.op == "repeat":
+            return self.repeat(e)
         x = [self.value(a) for a in e.args]
         return scalars.operation(b, e, x)
 
@@ -152,3 +154,13 @@ class Emission:
         b, wanted, found = self.b, self.value(condition), self.value(usual)
         branch = Emission(b, dict(self.values), self.lanes)  # what is computed in a branch is not there after it
         return b.when(b.reduce("or", wanted), lambda: [b.select(wanted, branch.value(unusual), found)], lambda: [found])[0]
+
+    def repeat(self, e):
+        """A loop within one value."""
+        b, (at, state, count) = self.b, e.arg
+
+        def step(k, carried):
+            inner = {**self.values, at: b.splat(b.convert(k, COMPUTED[e.dtype.name]), self.lanes), state: carried[0]}
+            return [Emission(b, inner, self.lanes).value(e.args[1])]
+
+        return b.loop(0, count, 1, [self.value(e.args[0])], step)[0]

@@ -1,0 +1,102 @@
+"""The NumPy meaning of functions of scalars: their Exprs, evaluated on arrays."""
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.dtypes import float64
+from ...core.expr import Expr
+from . import definition
+
+PIECE = 1 << 14  # elements that are worked on at a time, so that what lies between is small
+
+
+def split(a):
+    """A double as a sum of two that have half the digits (Veltkamp)."""
+    c = 134217729.0 * a
+    high = c - (c - a)
+    return high, a - high
+
+
+def fma(a, b, c):
+    """a b + c rounded once, or nearly: the product and the sum with what they lose (Dekker 1971)."""
+    p, (ah, al), (bh, bl) = a * b, split(a), split(b)
+    lost = ((ah * bh - p) + ah * bl + al * bh) + al * bl
+    s = p + c
+    t = s - p
+    exact = s + ((p - (s - t)) + (c - t) + lost)
+    return np.where(np.isfinite(exact), exact, p + c)
+
+
+MEANING = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "abs": np.abs, "fma": fma, "where": np.where, "rarely": np.where,
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "isnan": np.isnan,
+    "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_not": np.logical_not, "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or,
+    "left_shift": np.left_shift, "right_shift": np.right_shift, "floor": np.floor, "round": np.rint, "trunc": np.trunc, "sqrt": np.sqrt, "copysign": np.copysign,
+    "exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "fmod": np.fmod}
+
+
+def in_order(root: Expr):
+    """Every part of an Expr outside loops, operands first."""
+    seen, stack = set(), [(root, False)]
+    while stack:
+        e, ready = stack.pop()
+        if ready:
+            yield e
+        elif e not in seen:
+            seen.add(e)
+            stack.append((e, True))
+            stack.extend((a, False) for a in (e.args[:1] if e.op == "repeat" else e.args))
+
+
+def evaluate(root: Expr, values: dict):
+    """The array that an Expr is, given those of its leaves."""
+    values = dict(values)
+    for e in in_order(root):
+        if e in values:
+            continue
+        if e.op == "number":
+            values[e] = np.asarray(e.arg, e.dtype.numpy)
+            continue
+        if e.op == "repeat":
+            values[e] = repeated(e, values)
+            continue
+        args = [values[a] for a in e.args]
+        if e.op in ("convert", "whole"):
+            values[e] = args[0].astype(e.dtype.numpy)
+        elif e.op == "bitcast":
+            values[e] = args[0].view(e.dtype.numpy)
+        elif e.op in MEANING:
+            values[e] = np.asarray(MEANING[e.op](*args))
+        else:
+            values[e] = evaluate(definition(e.op)(*(leaf(k) for k in range(len(args)))), dict(zip(map(leaf, range(len(args))), args)))
+    return values[root]
+
+
+def repeated(e: Expr, values: dict):
+    """The array that a loop ends with."""
+    (at, state, count), found = e.arg, values[e.args[0]]
+    for k in range(count):
+        found = evaluate(e.args[1], {**values, at: np.asarray(float(k)), state: found})
+    return found
+
+
+def leaf(k: int) -> Expr:
+    return Expr("scalar", (), f"x{k}", float64)
+
+
+def meaning(name: str):
+    """The function on real arrays that an operation stands for."""
+    def run(*arrays):
+        kind = np.result_type(*arrays)
+        if kind.kind == "c":
+            raise NotImplementedError(f"{name} is not implemented for complex numbers")
+        given = np.broadcast_arrays(*arrays)
+        flat = [np.ascontiguousarray(a, np.float64).reshape(-1) for a in given]
+        leaves = [leaf(k) for k in range(len(flat))]
+        root = definition(name)(*leaves)
+        out = np.empty(given[0].size, kind)
+        with np.errstate(all="ignore"):
+            for start in range(0, out.size, PIECE):
+                out[start:start + PIECE] = evaluate(root, {x: a[start:start + PIECE] for x, a in zip(leaves, flat)})
+        return out.reshape(given[0].shape)
+    return run
