@@ -295,6 +295,52 @@ SPLIT_SIZE = 1 << 16    # and a reduction of this many elements is worth two ker
 CHUNK = 1 << 14         # elements of one partial result
 
 
+def kept_axes(kernel: Kernel) -> list:
+    """The axes of a kernel that its reductions leave."""
+    return [*kernel.outer] + ([kernel.lane] if kernel.lane is not None else [])
+
+
+def row_of(axes):
+    """The number of a position among all that there are along some axes."""
+    row = 0
+    for i in axes:
+        row = row * extent_of(i) + i
+    return row
+
+
+def is_long(kernel: Kernel, stage: Stage) -> bool:
+    """Whether a stage reduces so much to so few results that it is worth more than one kernel."""
+    kept = kept_axes(kernel)
+    if kernel.serial or kernel.running or not all(isinstance(extent_of(i), int) for i in (*stage.loops, *kept)):
+        return False
+    rows, length = math.prod(map(extent_of, kept)), math.prod(map(extent_of, stage.loops))
+    units = rows if kernel.lane is None else rows // 64
+    return units < SPLIT_UNITS and length * max(rows, 1) >= SPLIT_SIZE and length >= 64
+
+
+def in_turn(kernel: Kernel, stage: Stage, new_temporary) -> list[Kernel]:
+    """A kernel as two: what comes before a stage, whose results go through memory, and the stage with the rest (deviations, after their mean)."""
+    at = kernel.stages.index(stage)
+    before, after, row = kernel.stages[:at], kernel.stages[at:], row_of(kept_axes(kernel))
+    read = {x for s in after for e in s.exprs() for x in e.free if x.op == "result"}
+    keep, loads = Stage((), [], []), {}
+    for r in (r for s in before for r in s.reductions if r.result in read):
+        dtype = int64 if r.combine.startswith("arg") else float32 if r.value.dtype.is_half else r.value.dtype
+        buffer = new_temporary(dtype, math.prod(map(extent_of, kept_axes(kernel))))
+        keep.stores.append(StoreTo(buffer, expr.const(row), r.result))
+        loads[r.result] = expr.load(buffer, row, dtype)
+
+    def change(e):
+        return expr.substitute(e, loads)
+
+    after = [Stage(s.loops, [r.mapped(change) for r in s.reductions], [StoreTo(t.buffer, change(t.at), change(t.value), t.combine) for t in s.stores]) for s in after]
+    first = Kernel(kernel.outer, kernel.lane, [*before, keep] if keep.stores else before, flag=kernel.flag, across=kernel.across)
+    last, = after if len(after) == 1 else [None]
+    if last is not None and not last.reductions and kernel.lane is None:  # each element by itself
+        return [first, arrange(Kernel((*kernel.outer, *last.loops), None, [Stage((), [], last.stores)], flag=kernel.flag))]
+    return [first, Kernel(kernel.outer, kernel.lane, after, flag=kernel.flag, across=kernel.across)]
+
+
 def split(kernel: Kernel, new_temporary) -> list[Kernel]:
     """A long reduction to few results as two kernels: partial results of chunks, then their combination.
 
@@ -302,17 +348,15 @@ def split(kernel: Kernel, new_temporary) -> list[Kernel]:
     makes a Buffer.
     """
     looped = [s for s in kernel.stages if s.loops]
+    if len(looped) > 1 and is_long(kernel, looped[0]):
+        return [part for piece in in_turn(kernel, looped[1], new_temporary) for part in split(piece, new_temporary)]
     if len(looped) != 1 or kernel.stages[0] is not looped[0] or not looped[0].reductions or kernel.serial or kernel.running:
         return [kernel]
-    stage, kept = looped[0], [*kernel.outer] + ([kernel.lane] if kernel.lane is not None else [])
-    extents = [extent_of(i) for i in (*stage.loops, *kept)]
-    if not all(isinstance(n, int) for n in extents) or any(r.combine.startswith("arg") for r in stage.reductions):
+    stage, kept = looped[0], kept_axes(kernel)
+    if not is_long(kernel, stage) or any(r.combine.startswith("arg") for r in stage.reductions):
         return [kernel]
     rows = math.prod(extent_of(i) for i in kept)
     length = math.prod(extent_of(i) for i in stage.loops)
-    units = rows if kernel.lane is None else rows // 64
-    if units >= SPLIT_UNITS or length * max(rows, 1) < SPLIT_SIZE or length < 64:
-        return [kernel]
     axis = max(stage.loops, key=extent_of)
     whole = extent_of(axis)
     step = max(1, min(whole, CHUNK * whole // length // (1 if kernel.lane is None else max(1, rows // 16))))
@@ -321,9 +365,7 @@ def split(kernel: Kernel, new_temporary) -> list[Kernel]:
     chunk = index(f"c{next(_names)}", -(-whole // step))
     part = index(f"y{next(_names)}", expr.minimum(step, whole - chunk * step))
     replaced: dict = {axis: chunk * step + part}
-    row = 0
-    for i in kept:
-        row = row * extent_of(i) + i
+    row = row_of(kept)
     first = Stage(tuple(part if i is axis else i for i in stage.loops),
                   [r.mapped(lambda e: expr.substitute(e, replaced)) for r in stage.reductions],
                   [StoreTo(t.buffer, expr.const(expr.substitute(t.at, replaced)), expr.substitute(t.value, replaced), t.combine)

@@ -196,6 +196,11 @@ def detach_(self):
     return self
 
 
+def unrecorded(gradient):
+    """A gradient as a tensor that wants none itself: the same one."""
+    return gradient.requires_grad_(False) if gradient.grad_fn is None else gradient.detach_()
+
+
 @attach
 def __iter__(self):
     if not self.dim():

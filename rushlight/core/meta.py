@@ -77,6 +77,7 @@ class Meta:
         if found is None:
             if dtype in NAMED:
                 raise NotImplementedError(f"{dtype} exists here only as a name: no tensor can have it. Use one of {', '.join(d.name for d in ALL)}.")
+            check_countable(shape, strides, dtype.itemsize)
             found = cls.known[key] = object.__new__(cls)
             found.shape, found.strides, found.dtype, found.device = Size(shape), strides, dtype, device
             found.numel = product(shape)
@@ -134,6 +135,23 @@ def settled(value, sizes: dict):
     if dataclasses.is_dataclass(value):
         return dataclasses.replace(value, **{f.name: settled(getattr(value, f.name), sizes) for f in dataclasses.fields(value) if f.init})
     return value
+
+
+MOST = (1 << 63) - 1  # elements, bytes or steps that 64 bits count
+
+
+def is_beyond(number) -> bool:
+    return type(number) is int and number > MOST
+
+
+def check_countable(shape, strides, itemsize: int):
+    """RuntimeError for sizes of which the elements, their bytes or a stride are more than 64 bits can count."""
+    count = product(shape)
+    if type(count) is int and (count > MOST or count and is_beyond(span(shape, strides) * itemsize)):
+        raise RuntimeError(f"numel: integer multiplication overflow: sizes {list(shape)} are more than 64 bits can count" if count > MOST else
+                           f"Storage size calculation overflowed with sizes={list(shape)}")
+    if any(map(is_beyond, strides)):
+        raise RuntimeError(f"Stride calculation overflowed: sizes {list(shape)} need strides {list(strides)}")
 
 
 def is_one(size) -> bool:

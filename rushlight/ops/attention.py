@@ -76,7 +76,9 @@ def below_diagonal(mask, length, keys):
 
 def roots_of(size):
     """The square root of the scale that the size of heads asks for; a run-time number where that varies."""
-    return (size / 1) ** -0.25 if isinstance(size, Expr) else math.sqrt(1.0 / math.sqrt(size))
+    if isinstance(size, Expr):
+        return (size / 1) ** -0.25
+    return math.sqrt(1.0 / math.sqrt(size)) if size else 1.0  # of no elements every score is 0
 
 
 def checked_kernel(*arguments):

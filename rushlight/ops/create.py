@@ -67,21 +67,39 @@ def constant(size, value, dtype, device, requires_grad):
     return finished(filled(value, size, dtype), requires_grad)
 
 
+def in_layout(tensor, layout):
+    """A fresh tensor of zeros, or of undefined contents, in a layout: sparse ones hold nothing."""
+    if layout is None or layout.name in ("strided", "jagged"):
+        return tensor
+    wanted = tensor.requires_grad
+    return finished(OPS["zero_"](tensor.detach()).to_sparse(layout=layout), wanted)
+
+
+def full_in(layout):
+    """RuntimeError for a sparse layout, where every element is to be something."""
+    if layout is not None and layout.name not in ("strided", "jagged"):
+        raise RuntimeError(f"a tensor full of one value is not sparse: layout={layout} is not implemented for it. Make it dense, then call to_sparse()")
+
+
 @op(composite=True, method=False)
 def zeros(*size, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, names=None):
     """A tensor of zeros."""
+    if layout is not None:
+        return in_layout(constant(checked_sizes(size), 0.0, dtype, device, requires_grad), layout)
     return constant(checked_sizes(size), 0.0, dtype, device, requires_grad)
 
 
 @op(composite=True, method=False)
 def ones(*size, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, names=None):
     """A tensor of ones."""
+    full_in(layout)
     return constant(checked_sizes(size), 1.0, dtype, device, requires_grad)
 
 
 @op(composite=True, method=False)
 def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, names=None):
     """A tensor full of one value; its dtype is the value's unless given."""
+    full_in(layout)
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     return constant(checked_sizes((size,)), value, dtype, device, requires_grad)
 
@@ -89,7 +107,7 @@ def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, pi
 @op(composite=True, method=False)
 def empty(*size, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None, names=None):
     """A tensor with undefined contents."""
-    return finished(empty_tensor(checked_sizes(size), dtype or dtypes.Defaults.floating, device=device), requires_grad)
+    return in_layout(finished(empty_tensor(checked_sizes(size), dtype or dtypes.Defaults.floating, device=device), requires_grad), layout)
 
 
 @op(composite=True, method=False)
@@ -124,7 +142,7 @@ def empty_like(input, *, dtype=None, layout=None, device=None, pin_memory=False,
         strides = channels_last_strides(input.shape)
     else:
         strides = layout_kept(input._meta)
-    return finished(empty_tensor(input.shape, dtype or input.dtype, strides, device or input.device), requires_grad)
+    return in_layout(finished(empty_tensor(input.shape, dtype or input.dtype, strides, device or input.device), requires_grad), layout)
 
 
 @functools.lru_cache(maxsize=MOST_KNOWN)
@@ -144,7 +162,10 @@ def full_of(input, value, dtype, device, requires_grad, memory_format):
 
 def like(name, value):
     def body(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None):
-        return full_of(input, value, dtype, device, requires_grad, memory_format)
+        made = full_of(input, value, dtype, device, requires_grad, memory_format)
+        if layout is not None:
+            made = in_layout(made, layout) if value == 0 else full_in(layout) or made
+        return made
     body.__name__, body.__doc__ = name, f"{name.split('_')[0]}, in the shape and layout of input."
     return op(body, composite=True, method=False, by_rows=True)
 

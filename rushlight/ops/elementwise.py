@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from builtins import abs as abs_
 
 import numpy as np
@@ -209,7 +210,10 @@ def hypot(input, other):
 @op(samples=PAIR[:2], inplace_too=True)
 def nextafter(input, other):
     """The next floating number from input towards other."""
-    return P.nextafter(*promoted(input, other))
+    x, y = promoted(input, other)
+    if not x.dtype.is_floating_point:
+        raise NotImplementedError(f"nextafter is not implemented for {x.dtype}: it wants floating point numbers")
+    return P.nextafter(x, y)
 
 
 def of_integers(name, function, doc):
@@ -353,10 +357,12 @@ def round(input, *, decimals=0):
     """Rounded to the nearest even integer, or to ``decimals`` digits after the point."""
     needs(INTEGER, "round", input)
     if not input.dtype.is_inexact:
+        if decimals:
+            raise NotImplementedError(f"round is not implemented for {input.dtype} and decimals={decimals}: whole numbers have no digits after the point")
         return P.mul(input, 1)
     if decimals == 0:
         return P.round(input)
-    scale = 10.0 ** abs_(decimals)
+    scale = 10.0 ** abs_(decimals) if abs_(decimals) <= sys.float_info.max_10_exp else math.inf
     if decimals > 0:
         return P.div(P.round(P.mul(input, scale)), scale)
     return P.mul(P.round(P.div(input, scale)), scale)

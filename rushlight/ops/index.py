@@ -521,6 +521,7 @@ def index_fill(input, dim, index, value: Scalar):
         raise RuntimeError(f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {len(value.shape)} dimension(s).")
     x = input if input.shape else P.reshape(input, shape=(1,))
     index = index if index.shape else P.reshape(index, shape=(1,))
+    index = P.where(P.lt(index, 0), P.add(index, x.shape[at]), index)
     ones = P.full(shape=tuple(index.shape), value=1, dtype=uint8)
     hit = P.put(P.full(shape=(x.shape[at],), value=0, dtype=uint8), index, ones, dim=0, combine="set")
     hit = P.reshape(P.ne(hit, 0), shape=tuple(size if k == at else 1 for k, size in enumerate(x.shape)))

@@ -53,15 +53,25 @@ def windows_of(x, value, kernel, stride, padding, dilation, out, high):
     return P.reshape(seen, shape=(*x.shape[:2], *out, product(kernel)))
 
 
+def last_of_none(seen, best):
+    """Which element of its window is the largest: of those that are NaN the last one."""
+    at = len(seen.shape) - 1
+    number = P.where(P.ne(seen, seen), P.add(P.iota(size=seen.shape[at], dtype=int64), 1), 0)
+    last = P.amax(number, (at,))
+    return P.where(P.gt(last, 0), P.sub(last, 1), best)
+
+
 def max_pool_of(rank):
     name = f"max_pool{rank}d"
 
-    def core_body(input, kernel_size, stride, padding, dilation, ceil_mode):
+    def core_body(input, kernel_size, stride, padding, dilation, ceil_mode, exact=False):
         x, single = unbatched(input, rank, name)
         kernel, stride, padding, dilation, out, high = geometry(name, x, rank, kernel_size, stride, padding, dilation, ceil_mode)
         lowest = -math.inf if x.dtype.is_floating_point else -(1 << (8 * x.dtype.itemsize - 1)) if x.dtype.is_signed else 0
         seen = windows_of(x, lowest, kernel, stride, padding, dilation, out, high)
         best = P.argmax(seen, (rank + 2,))  # which element of its window
+        if exact and x.dtype.is_floating_point:
+            best = last_of_none(seen, best)
         if product(kernel) <= 256:  # what a backward keeps of it is a byte then
             best = P.convert(P.convert(best, dtype=uint8), dtype=int64)
         at = None
@@ -70,6 +80,8 @@ def max_pool_of(rank):
             place = P.remainder(P.floor_divide(inner, product(kernel[k + 1:])), kernel[k]) if product(kernel[k + 1:]) != 1 else P.remainder(inner, kernel[k])
             start = P.reshape(P.add(P.mul(P.iota(size=out[k], dtype=int64), stride[k]), -padding[k]), shape=(1, 1) + tuple(out[k] if j == k else 1 for j in range(rank)) + (1,))
             position = P.add(P.mul(place, dilation[k]), start)
+            if padding[k]:  # where nothing is above -inf, the first element that is no border
+                position = P.where(P.lt(position, 0), P.remainder(position, dilation[k]), position)
             at = position if at is None else P.add(P.mul(at, x.shape[2 + k]), position)
         shape = (*x.shape[:2], *out)
         at = rebatched(P.reshape(at, shape=shape), single)  # a result, so that the backward reads it instead of finding it again
@@ -80,7 +92,7 @@ def max_pool_of(rank):
     core = op(core_body, method=False)
 
     @rule(core)
-    def vjp(g, y, input, kernel_size, stride, padding, dilation, ceil_mode):
+    def vjp(g, y, input, kernel_size, stride, padding, dilation, ceil_mode, exact=False):
         """The whole gradient of a window goes to the first of its largest elements."""
         planes, places, source = tuple(input.shape[:-rank]), y[1], wide(g[0])
         flat = P.full(shape=(*planes, product(input.shape[-rank:])), value=0, dtype=source.dtype)
@@ -89,14 +101,14 @@ def max_pool_of(rank):
         return [back(P.reshape(found, shape=tuple(input.shape)), input)]
 
     def body(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
-        values, indices = core(input, kernel_size, stride, padding, dilation, bool(ceil_mode))
+        values, indices = core(input, kernel_size, stride, padding, dilation, bool(ceil_mode), bool(return_indices))
         return (values, indices) if return_indices else values
 
     body.__name__, body.__doc__ = name, f"The maximum of every window of {rank} dimension(s)."
     made = op(body, composite=True, namespace=F)
 
     def with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=True):
-        return core(input, kernel_size, stride, padding, dilation, bool(ceil_mode))
+        return core(input, kernel_size, stride, padding, dilation, bool(ceil_mode), True)
 
     with_indices.__name__, with_indices.__doc__ = name + "_with_indices", core_body.__doc__
     op(with_indices, composite=True, namespace=F)
@@ -254,6 +266,9 @@ def adaptive_max_of(rank):
                 at = at[..., None, None] * size + place
             parts = parts.permute(0, 1, *range(2, 2 + 2 * rank, 2), *range(3, 3 + 2 * rank, 2)).flatten(2 + rank)
             values, which = parts.max(-1)
+            if return_indices and x.dtype.is_floating_point:
+                numbers = OPS["where"](parts.isnan(), OPS["arange"](1, parts.size(-1) + 1), 0).amax(-1)
+                which = OPS["where"](numbers > 0, numbers - 1, which)
             at = at.squeeze(0).permute(*range(0, 2 * rank, 2), *range(1, 2 * rank, 2)).flatten(rank)
             places = at.expand(*x.shape[:2], *at.shape).gather(-1, which[..., None]).squeeze(-1)
         out = [v.squeeze(0) if single else v for v in (values, places)]

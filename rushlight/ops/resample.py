@@ -5,9 +5,11 @@ import functools
 import math
 
 from ..core.advice import deprecated
+from ..core.convert import channels_last, channels_last_3d
 from ..core.dtypes import float32, float64, int64, uint8
 from ..core.expr import Expr, estimated
 from ..core.kinds import P
+from ..core.meta import is_channels_last
 from ..core.op import OPS, op, sample
 from .activation import back
 from .conv import spread
@@ -141,7 +143,15 @@ def scaled(size, factor):
 
 @op(composite=True, namespace=F)
 def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None, antialias=False):
-    """Resampled to a size or by a factor: nearest, nearest-exact, linear, bilinear, bicubic, trilinear or area."""
+    """Resampled to a size or by a factor: nearest, nearest-exact, linear, bilinear, bicubic, trilinear or area.  Images with channels last stay so."""
+    out = of_another_size(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
+    if input.dim() in (4, 5) and not input._meta.contiguous and is_channels_last(input._meta):
+        return out.contiguous(memory_format=channels_last if input.dim() == 4 else channels_last_3d)
+    return out
+
+
+def of_another_size(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias):
+    """What ``interpolate`` computes."""
     rank = input.dim() - 2
     if align_corners is not None and mode in ("nearest", "area", "nearest-exact"):
         raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")

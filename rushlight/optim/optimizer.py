@@ -10,6 +10,7 @@ from itertools import chain
 from ..autograd.mode import enable_grad, no_grad
 from ..autograd.node import Handle
 from ..core.advice import warn
+from ..core.convert import unrecorded
 from ..core.interpret import recording
 from ..core.native import Tensor
 from ..ops.elementwise import view_as_complex, view_as_real
@@ -119,8 +120,7 @@ class Optimizer:
                     if set_to_none:
                         p.grad = None
                     else:
-                        p.grad.detach_()
-                        p.grad.zero_()
+                        unrecorded(p.grad).zero_()
 
     @between_hooks
     def step(self, closure=None):

@@ -9,6 +9,7 @@ from collections import OrderedDict, namedtuple
 from ...autograd.mode import no_grad
 from ...autograd.node import Handle
 from ...core.advice import deprecated
+from ...core.convert import unrecorded
 from ...core.dtypes import BY_NAME, dtype as dtype_class
 from ...core.epoch import Epoch, changed
 from ...core.native import Tensor
@@ -505,8 +506,7 @@ class Module:
                 if set_to_none:
                     p.grad = None
                 else:
-                    p.grad = p.grad.detach()
-                    p.grad.zero_()
+                    unrecorded(p.grad).zero_()
 
     # --- conversion ------------------------------------------------------------------------------------------------------------
     def _apply(self, fn, recurse=True):

@@ -1,0 +1,108 @@
+"""Arguments at the edges of what operators take: huge and negative numbers, nothing at all, NaN, beside torch's."""
+import math
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+
+torch = pytest.importorskip("torch")
+NAN = math.nan
+IMAGE = [[[1.0, NAN, 3.0, 2.0], [0.0, 1.0, NAN, NAN], [5.0, 4.0, 3.0, 2.0], [1.0, 2.0, 3.0, 4.0]]]
+
+
+def attention(t, *sizes):
+    q, k, v = (t.arange(math.prod(s), dtype=t.float32).reshape(s) for s in sizes)
+    return t.nn.functional.scaled_dot_product_attention(q, k, v)
+
+
+def cleared(t, make):
+    p = t.nn.Parameter(t.ones(3))
+    p.grad = make(t.ones(6))
+    before, base = p.grad, p.grad._base
+    t.optim.SGD([p], lr=1.0).zero_grad(set_to_none=False)
+    module = t.nn.Module()
+    module.p = p
+    module.zero_grad(set_to_none=False)
+    return p.grad, t.tensor(p.grad is before), base
+
+
+EDGES = {
+    "index_fill at -n": lambda t: t.arange(3.0).index_fill(0, t.tensor([-3, -1]), 9.0), "index_fill beyond -n": lambda t: t.arange(3.0).index_fill(0, t.tensor([-4]), 9.0),
+    "index_fill beyond n": lambda t: t.arange(3.0).index_fill_(0, t.tensor([3]), 9.0),
+    "heads of size 0": lambda t: attention(t, (1, 2, 3, 0), (1, 2, 3, 0), (1, 2, 3, 4)), "values of size 0": lambda t: attention(t, (1, 2, 3, 0), (1, 2, 3, 0), (1, 2, 3, 0)),
+    "no queries": lambda t: attention(t, (1, 2, 0, 4), (1, 2, 3, 4), (1, 2, 3, 4)), "no keys": lambda t: attention(t, (1, 2, 3, 4), (1, 2, 0, 4), (1, 2, 0, 4)),
+    **{f"round to {d}": (lambda t, d=d: t.tensor([1.5, 123456.0, -7.25e30, math.inf]).round(decimals=d)) for d in (-400, -39, -5, 39, 400)},
+    **{f"round to {d} in float64": (lambda t, d=d: t.tensor([1.5, 123456.0, -7.25e30], dtype=t.float64).round(decimals=d)) for d in (-400, -308, 308, 400)},
+    "round whole numbers": lambda t: t.tensor([155]).round(decimals=-1), "nextafter of whole numbers": lambda t: t.nextafter(t.tensor([1]), t.tensor([2])),
+    "max_pool2d": lambda t: t.nn.functional.max_pool2d(t.tensor(IMAGE), 2, return_indices=True), "max_pool2d, overlapping": lambda t: t.nn.functional.max_pool2d(t.tensor(IMAGE), 2, 1, return_indices=True),
+    "max_pool1d": lambda t: t.nn.functional.max_pool1d(t.tensor(IMAGE[0]), 2, return_indices=True), "max_pool3d": lambda t: t.nn.functional.max_pool3d(t.tensor([IMAGE]), (1, 2, 2), return_indices=True),
+    "adaptive_max_pool2d": lambda t: t.nn.functional.adaptive_max_pool2d(t.tensor(IMAGE), 2, return_indices=True),
+    "-inf within a border": lambda t: t.nn.functional.max_pool2d(t.full((1, 1, 4, 4), -math.inf), 2, padding=1, return_indices=True),
+    "-inf within a border, dilated": lambda t: t.nn.functional.max_pool2d(t.full((1, 1, 7, 6), -math.inf), 3, padding=1, dilation=2, stride=1, return_indices=True),
+    "a gradient that is a view": lambda t: cleared(t, lambda x: x[:3])[:2], "a strided gradient": lambda t: cleared(t, lambda x: x[::2]), "its base": lambda t: cleared(t, lambda x: x[3:])[2],
+    "layouts": lambda t: tuple(t.tensor(len(str(x.layout))) for x in (t.empty(2, 3, layout=t.sparse_coo), t.zeros(2, 3, layout=t.sparse_csr), t.zeros_like(t.ones(2, 2), layout=t.sparse_coo))),
+    "a full tensor that is sparse": lambda t: t.ones(2, layout=t.sparse_coo),
+}
+
+
+def outcome(t, program):
+    try:
+        found = program(t)
+    except (RuntimeError, IndexError, TypeError, ValueError) as error:
+        return next(kind for kind in (NotImplementedError, IndexError, TypeError, ValueError, RuntimeError) if isinstance(error, kind))
+    return [(list(x.shape), str(x.dtype), list(x.stride()), x.detach().tolist()) for x in (found if isinstance(found, tuple) else (found,))]
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_edges(name):
+    theirs, ours = outcome(torch, EDGES[name]), outcome(rl, EDGES[name])
+    if isinstance(theirs, list) and isinstance(ours, list):
+        for a, b in zip(theirs, ours, strict=True):
+            assert a[:3] == b[:3]
+            np.testing.assert_allclose(b[3], a[3], rtol=1e-6)
+    else:
+        assert theirs is ours
+
+
+HUGE = 1 << 62
+
+
+@pytest.mark.parametrize("make", [
+    lambda t: t.empty(HUGE, HUGE), lambda t: t.zeros(1 << 31, 1 << 31, 1 << 31), lambda t: t.ones(1).expand(HUGE, 4), lambda t: t.empty(0, HUGE, HUGE), lambda t: t.empty(0).resize_(1 << 30, 1 << 32, 2),
+    lambda t: t.empty(HUGE, HUGE, device="meta"), lambda t: t.ones(2).repeat(HUGE, 8), lambda t: t.empty(HUGE, device="meta", dtype=t.float64), lambda t: t.ones(3).as_strided((1 << 40, 1 << 40), (1, 1))])
+def test_sizes_that_64_bits_do_not_count(make):
+    for t in (torch, rl):
+        with pytest.raises(RuntimeError):
+            make(t)
+
+
+@pytest.mark.parametrize("mode, options", [("nearest", {}), ("bilinear", {}), ("bilinear", {"antialias": True}), ("bicubic", {"antialias": True}), ("area", {})])
+@pytest.mark.parametrize("size", [(4, 4), (16, 6)])
+def test_images_with_channels_last_stay_so(mode, options, size):
+    strides = []
+    for t in (torch, rl):
+        x = t.arange(2 * 3 * 8 * 8, dtype=t.float32).view(2, 3, 8, 8).contiguous(memory_format=t.channels_last)
+        strides.append(tuple(t.nn.functional.interpolate(x, size=size, mode=mode, **options).stride()))
+    assert strides[0] == strides[1]
+
+
+def test_deviations_of_many_numbers():
+    """The second of two long reductions in one kernel is cut into chunks as the first is."""
+    x = np.random.default_rng(0).random(3_000_000, np.float32)
+    exact = x.astype(np.float64)
+    for shape in ((-1,), (3, -1)):
+        ours, rows = rl.from_numpy(x).view(shape), exact.reshape(shape)
+        np.testing.assert_allclose(ours.var(-1).numpy(), rows.var(-1, ddof=1), rtol=4e-7)
+        np.testing.assert_allclose(rl.compile(lambda v: v.softmax(-1))(ours * 20).double().sum(-1).numpy(), 1, rtol=1e-6)
+    np.testing.assert_allclose(rl.from_numpy(x).view(-1, 50).std(0).numpy(), exact.reshape(-1, 50).std(0, ddof=1), rtol=2e-6)
+
+
+@pytest.mark.parametrize("function, dim", [(lambda v: v.add_(1), 0), (lambda v: v.add_(1), 1), (lambda v: v[0].mul_(2), 0), (lambda v: (v.zero_(), v * 2)[0], 0)])
+def test_mapped_functions_that_write_return_what_they_wrote(function, dim):
+    seen = []
+    for t in (torch, rl):
+        x = t.ones(2, 3)
+        y = t.func.vmap(function, in_dims=dim)(x)
+        seen.append((y.tolist(), x.tolist(), y.data_ptr() == x.data_ptr(), y.stride()))
+    assert seen[0] == seen[1]
