@@ -10,13 +10,13 @@ import array
 import functools
 import hashlib
 import logging
-import pickle
 import zlib
 from pathlib import Path
 
 from ..compiler.llvm import jit, pool
 from ..compiler.llvm.features import host
 from ..core import cache, devices, dtypes
+from ..core.encoding import Damaged, Unsaveable, decode, encode, register
 from ..core.log import logger
 from ..core.native import Op, Plan
 from ..core.native.objects import INTO, RUN, SAME, VIEW
@@ -24,7 +24,7 @@ from ..core.op import OPS, in_parts
 from ..core.settings import settings
 from ..graph.graph import Node
 from ..graph.regions import Lengthened
-from ..graph.save import Unsaveable, dumps, from_rows, load, rows, save, text_of
+from ..graph.save import from_rows, load, rows, save, text_of
 from ..ops import attention
 from .family import Settling
 from .program import Code
@@ -32,6 +32,7 @@ from .reference import address_of, callback
 
 log = logger("cache")
 KIND = "plan"
+MOST = 1 << 30  # bytes of a plan
 STORED = (RUN, VIEW, SAME, INTO)
 FIELDS = ("kind", "outputs", "sizes", "itemsizes", "temporaries", "inside", "reused", "wanted", "cotangents", "saves", "constants", "passed", "views", "written", "several", "extra",
           "random", "long", "large", "source", "apart", "offset")
@@ -82,13 +83,13 @@ class Underived:
     def run(self, values):
         return self.graph.run(values)
 
-    def __reduce__(self):
-        return underived, (self.given, self.mask, [(n.name, n.weak) for n in self.inputs])
-
 
 def underived(given, mask: int, inputs):
-    """What was pickled; it derives nothing before it has its operator again."""
+    """What was stored; it derives nothing before it has its operator again."""
     return Underived(given, mask, [Node(name, None, weak=weak) for name, weak in inputs])
+
+
+register(Underived, b"U", lambda one: (one.given, one.mask, [(n.name, n.weak) for n in one.inputs]), underived, shared=False)
 
 
 class Deferred:
@@ -187,6 +188,15 @@ def plan_rows(plan: Plan) -> tuple:
     return [getattr(plan, field) for field in FIELDS], plan.code_owner and code_rows(plan.code_owner), backward, None
 
 
+def inflated(data: bytes) -> bytes:
+    """What ``zlib.compress`` made smaller.  ValueError for more than any plan has."""
+    stream = zlib.decompressobj()
+    found = stream.decompress(data, MOST)
+    if not stream.eof:
+        raise ValueError("it does not end")
+    return found
+
+
 def get(name: str):
     """The Stored plan of an entry, or None."""
     if any(one.isEnabledFor(logging.DEBUG) for one in WATCHED):
@@ -195,8 +205,8 @@ def get(name: str):
     if data is None:
         return None
     try:
-        return Stored(*pickle.loads(zlib.decompress(data)))
-    except (zlib.error, pickle.UnpicklingError, EOFError, AttributeError, ImportError, LookupError, ValueError, TypeError, RuntimeError) as reason:
+        return Stored(*decode(inflated(data)))
+    except (zlib.error, Damaged, LookupError, ValueError, TypeError, RuntimeError) as reason:
         log.warning("a stored plan is made again: %s: %s", type(reason).__name__, reason)
         return None
 
@@ -204,6 +214,6 @@ def get(name: str):
 def put(name: str, plan: Plan):
     """Keeps a plan, if other processes can make sense of it."""
     try:
-        cache.put(KIND, name, zlib.compress(dumps(plan_rows(plan)), 1))
+        cache.put(KIND, name, zlib.compress(encode(plan_rows(plan)), 1))
     except Unsaveable as reason:
         log.debug("%s: not kept on disk: %s", plan.op.name, reason)

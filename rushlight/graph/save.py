@@ -3,21 +3,19 @@ from __future__ import annotations
 
 import enum
 import hashlib
-import pickle
+
+import numpy as np
 
 from ..core.devices import device
-from ..core.dtypes import dtype
+from ..core.dtypes import BY_NAME, dtype
+from ..core.encoding import Unsaveable, decode, encode, register
 from ..core.expr import Expr
-from ..core.meta import Meta
+from ..core.meta import Meta, Size
 from ..core.native import Op
 from ..core.op import OPS
 from .graph import Graph, Node, Store
 
 PLAIN = (int, float, complex, bool, str, bytes, type(None), dtype, device, slice)
-
-
-class Unsaveable(TypeError):
-    """A value that means something in this process only."""
 
 
 def text_of(value, numbers=None) -> str:
@@ -75,7 +73,7 @@ class Reference(int):
 
 
 def rows(graph: Graph) -> tuple:
-    """A graph without references from node to node, of which pickling would recurse through the whole program."""
+    """A graph without references from node to node, of which encoding would recurse through the whole program."""
     numbers = {node: Reference(k) for k, node in enumerate([*graph.inputs, *graph.nodes])}
 
     def refer(value):
@@ -106,17 +104,30 @@ def from_rows(saved: tuple) -> Graph:
     return Graph(made[:count], made[count:], results)
 
 
-def dumps(value) -> bytes:
-    """Pickles plain values, Metas, operators of the package and what ``rows`` gives.  Unsaveable for anything that cannot be."""
-    try:
-        return pickle.dumps(value, protocol=5)
-    except (pickle.PicklingError, TypeError, AttributeError) as reason:
-        raise Unsaveable(str(reason)) from None
+# --- what programs hold besides plain values -------------------------------------------------------------------------------------------
+def array_parts(array):
+    """The dtype's name, the shape and the bytes of a NumPy array of numbers."""
+    if array.dtype.kind not in "biufc" or array.dtype.names or not array.flags.c_contiguous:
+        raise Unsaveable(f"an array of {array.dtype}")
+    return array.dtype.str, array.shape, array.tobytes()
+
+
+def array_of(name, shape, data):
+    return np.frombuffer(data, np.dtype(name)).reshape(shape).copy()
+
+
+register(Meta, b"M", lambda meta: (tuple(meta.shape), meta.strides, meta.dtype, meta.device), Meta)
+register(Size, b"z", lambda size: (tuple(size),), Size)
+register(Reference, b"R", lambda number: (int(number),), Reference)
+register(dtype, b"D", lambda one: (one.name,), BY_NAME.__getitem__)
+register(device, b"@", lambda one: (one.type, one.index), device)
+register(Op, b"O", lambda op: (own(op).name,), OPS.__getitem__)
+register(np.ndarray, b"A", array_parts, array_of, shared=False)
 
 
 def save(graph: Graph) -> bytes:
     """A graph as bytes.  Unsaveable where it holds what only this process has."""
-    return dumps(rows(graph))
+    return encode(rows(graph))
 
 
 def load(data: bytes) -> Graph:
@@ -127,4 +138,4 @@ def load(data: bytes) -> Graph:
     >>> load(save(Graph([x], [], [x]))).inputs[0].meta
     float32[2]
     """
-    return from_rows(pickle.loads(data))
+    return from_rows(decode(data))

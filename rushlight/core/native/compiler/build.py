@@ -4,7 +4,6 @@ The first process takes code that LLVM wrote quickly, in a fifth of the time.  A
 has it optimised too, on a thread of its own, for the processes that come after it.
 """
 
-import ast
 import atexit
 import ctypes
 import functools
@@ -19,7 +18,7 @@ import zlib
 import llvmlite
 
 from .. import loader
-from ... import cache
+from ... import cache, encoding
 from . import capi, entries, objects, processor, runtime
 from .function import compile_function
 from .ir import Module
@@ -30,6 +29,7 @@ QUICK = ("always_inliner", "sroa", "simplify_cfg")
 PASSES = ("post_order_function_attributes", "always_inliner", "sroa", "simplify_cfg", "instruction_combine", "jump_threading", "simplify_cfg",
           "global_dead_code_eliminate")  # without the last three operators take a fifth longer
 PATIENCE = 30.0  # seconds of life after which a process gives half a second of a core to later ones
+FIELDS = "constants", "assumptions", "text", "image"  # of a cache entry
 _lock = threading.Lock()
 _timing = logging.getLogger("rushlight.timing")
 
@@ -215,13 +215,12 @@ def _current(description):
 def _load(key):
     """A cache entry, or None: what the code assumes, its IR (compressed, b"" once optimised), and the object image."""
     body = cache.get("native", key)
-    if body is None:
+    try:
+        return body and dict(zip(FIELDS, encoding.decode(body)))
+    except encoding.Damaged as reason:
+        _timing.warning("the hot path is compiled again: %s", reason)
         return None
-    header, _, rest = body.partition(b"\n")
-    constants, assumptions, length = ast.literal_eval(header.decode())
-    return {"constants": constants, "assumptions": assumptions, "text": rest[:length], "image": rest[length:]}
 
 
 def _save(key, entry):
-    header = repr((entry["constants"], entry["assumptions"], len(entry["text"]))).encode()
-    cache.put("native", key, header + b"\n" + entry["text"] + entry["image"])
+    cache.put("native", key, encoding.encode(tuple(entry[field] for field in FIELDS)))
