@@ -12,7 +12,7 @@ from ..core.kinds import P
 from ..core.meta import Meta, product, same
 from ..graph.graph import Graph, Node, Store
 from ..graph.views import in_memory, is_part
-from .lower import Reader, may_fail, obstacle, same_shape
+from .lower import Reader, same_shape, stands_alone
 from .schedule import below_views, bytes_of_work
 from .templates.expression import expression_prologue, leaf
 
@@ -143,7 +143,7 @@ class Heads:
             return False
         if node.op.kind.name == "view":
             return self.expand(node.args[0], (*views, node), head, inside)
-        if node.op.kind.name != "elementwise" or obstacle(node) or may_fail(node) or node.dtype.is_complex:
+        if node.op.kind.name != "elementwise" or stands_alone(node) or node.dtype.is_complex:
             return False
         inside.add(node)
         return all(self.expand(n, views if same_shape(n.shape, node.shape) else (*views, tuple(node.shape)), head, inside) for n in node.used)

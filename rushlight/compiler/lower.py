@@ -78,6 +78,11 @@ def obstacle(node: Node) -> str:
     return f"{name} of integers" if name in OF_FLOATS and not kind.is_floating_point else ""
 
 
+def stands_alone(node: Node) -> bool:
+    """Whether templates leave an elementwise node to kernels: it is no scalar of theirs, may fail, or is so long that writing it into every store costs more than memory."""
+    return bool(obstacle(node)) or may_fail(node) or math.work(node.op.name.split(".")[-1]) >= math.LONG_WORK
+
+
 def operand_dtype(node: Node):
     """The dtype that numbers among the operands of an elementwise node take."""
     return next((a.dtype for a in reversed(node.args) if isinstance(a, Node) and not a.weak), node.dtype)

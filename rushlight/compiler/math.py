@@ -5,11 +5,13 @@ Measured against exact values (``tests/compiler/test_math.py``): float32 within 
 """
 from __future__ import annotations
 
+import functools
 import math
 
 from ..core.dtypes import float32, float64, int32, int64
 from ..core.expr import Expr, apply, convert, number, where
 from ..ops import scalar
+from ..ops.scalar import exact
 from ..ops.scalar.pieces import bits, centred, fma, greater, lesser, magnitude, polynomial, through_double, whole, with_sign
 
 LOG2E, LN2 = 1 / math.log(2), math.log(2)
@@ -249,12 +251,60 @@ SIN = [(-1) ** k / math.factorial(2 * k + 1) for k in range(1, 10)]
 COS = [(-1) ** k / math.factorial(2 * k) for k in range(2, 10)]
 
 
+MOST_TURNS = 1e15   # up to here three parts of pi/2 are enough
+BITS, WORDS = 24, 9  # digits of 2 / pi are taken so many at a time, and so many times
+
+
+@functools.cache
+def digits(count=56):
+    """Two over pi, in whole numbers of 24 bits: pi by Machin's formula."""
+    one = 1 << (BITS * count + 64)
+
+    def inverse_tangent(n):
+        term, total, k = one // n, 0, 0
+        while term:
+            total += (-1) ** k * (term // (2 * k + 1))
+            term, k = term // (n * n), k + 1
+        return total
+
+    found = 2 * one * one // (4 * (4 * inverse_tangent(5) - inverse_tangent(239)))
+    return tuple(float(found >> (BITS * (count - k - 1) + 64) & (1 << BITS) - 1) for k in range(count))
+
+
+def many_turns(x):
+    """(n, r) with x = n pi/2 + r, n in 0 ... 4, for large x (Payne & Hanek 1983): of the product with 2 / pi only what is below 4 is looked at."""
+    pattern = bits(magnitude(x), int64)
+    e = apply("right_shift", pattern, 52) - 1023
+    mantissa_ = bits(apply("bitwise_or", apply("bitwise_and", pattern, (1 << 52) - 1), 1023 << 52), float64)
+    high = bits(apply("bitwise_and", bits(mantissa_, int64), -1 << 26), float64)
+    first = whole(apply("floor", greater(convert(e - 54, float64), 0.0) * (1 / BITS) + 1 / (4 * BITS)), int64)
+    scale = power_of_two(convert(e - (first + 1) * BITS, float64), float64)
+    total = number(0, float64), number(0, float64)
+    for k in range(WORDS):
+        word = apply("table", first + k, dtype=float64, arg=digits()) * scale * 2.0 ** (-BITS * k)
+        for part in (high, mantissa_ - high):
+            term = part * word
+            term = term - 4.0 * apply("floor", term * 0.25)
+            total, lost = exact.two_sum(total[0], term), total[1]
+            total = total[0], total[1] + lost
+    total = exact.quick_sum(*total)
+    n = apply("round", total[0])
+    r, low = exact.multiply((total[0] - n, total[1]), exact.pair(math.pi / 2, 6.123233995736766e-17))
+    sign = with_sign(number(1, float64), x)
+    return sign * (n - 4.0 * apply("floor", n * 0.25)), sign * (r + low) + x * 0.0
+
+
 def quarter(x: Expr, shift: int):
-    """sin(x + shift pi/2) for float64: reduced to [-pi/4, pi/4] in three parts, good for |x| below some 2^20."""
+    """sin(x + shift pi/2) for float64: reduced to [-pi/4, pi/4] in three parts, large x by all digits that matter."""
     n = apply("round", x * (2 / math.pi))
     r = x
     for part in HALF_PI:
         r = fma(n, -part, r)
+    return apply("rarely", apply("ge", magnitude(x), MOST_TURNS), turned(*many_turns(x), shift), turned(n, r, shift))
+
+
+def turned(n, r, shift):
+    """sin(r + (n + shift) pi/2)."""
     turn = whole(n, int64) + shift
     z = r * r
     sine = fma(r * z, polynomial(z, SIN), r)

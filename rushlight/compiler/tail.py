@@ -12,7 +12,7 @@ from ..core.kinds import P
 from ..core.meta import product
 from ..graph.graph import Graph, Node, Store
 from ..graph.views import in_memory, is_part, operands, through_views
-from .lower import Reader, may_fail, obstacle
+from .lower import Reader, stands_alone
 from .schedule import own_work
 from .templates.expression import Operand, Stored, expression_epilogue, leaf
 
@@ -78,7 +78,7 @@ class Tails:
 
     def joins(self, node: Node, contraction: Node, inside: set) -> bool:
         """Whether a node is computed from a tail and what is known before."""
-        shaped = node.op is P.reshape or node.op.kind.name == "elementwise" and not obstacle(node) and not may_fail(node)
+        shaped = node.op is P.reshape or node.op.kind.name == "elementwise" and not stands_alone(node)
         if not shaped or node in self.written or product(node.shape) != product(contraction.shape):
             return False
         return all(n in inside or self.along(n, node, contraction) for n in node.used)
@@ -136,7 +136,7 @@ class Tails:
         while queue:
             node = max(queue, key=lambda n: self.order.get(n, -1))
             queue = [n for n in queue if n is not node]
-            if node in inside or node in found or self.in_memory(node) or node.op.kind.name != "elementwise" or obstacle(node) or may_fail(node):
+            if node in inside or node in found or self.in_memory(node) or node.op.kind.name != "elementwise" or stands_alone(node):
                 continue
             if product(node.shape) != product(contraction.shape) or not all(self.along(n, node, contraction) for n in node.used):
                 continue

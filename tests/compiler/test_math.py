@@ -48,6 +48,19 @@ def test_many_turns(name, size):
     assert ulps(found, FUNCTIONS[name][0](x.astype(np.float64)).astype(np.longdouble)) <= 2
 
 
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_all_turns(name, dtype):
+    """As far as numbers go: all digits of pi that matter are used."""
+    mp = pytest.importorskip("mpmath")
+    x = np.concatenate([np.exp(np.random.default_rng(0).uniform(30, np.log(np.finfo(dtype).max), 60)), [1e22, -1e22, 1e15, 6381956970095103 * 2.0**(797 if dtype is np.float64 else 50)]]).astype(dtype)
+    found = compute(lambda p, a: getattr(p, name)(a), x)
+    with mp.workdps(400):
+        exact = np.array([float(getattr(mp, name)(mp.mpf(float(v)))) for v in x])
+    assert (np.abs(found - exact) <= 2 * np.spacing(np.abs(exact).astype(dtype))).all()
+    assert np.isnan(compute(lambda p, a: getattr(p, name)(a), np.array([np.inf, -np.inf, np.nan], dtype))).all()
+
+
 @pytest.mark.parametrize("name", DOUBLE)
 def test_float64(name):
     exact, low, high, _ = DOUBLE[name]

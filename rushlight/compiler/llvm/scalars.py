@@ -1,6 +1,8 @@
 """Scalar operations as LLVM instructions, on scalars or vectors alike."""
 from __future__ import annotations
 
+import hashlib
+
 from .builder import constant
 from .types import bf16, f16, f32, f64, i1, i8, i16, i32, i64, vector
 
@@ -122,6 +124,14 @@ def sign(b, x):
     return b.select(b.compare(">", x, 0), 1, b.select(b.compare("<", x, 0), constant(x.type, -1), 0))
 
 
+def looked_up(b, at, numbers):
+    """The doubles of a constant table at integer places."""
+    name = "table." + hashlib.sha256(repr(numbers).encode()).hexdigest()[:12]
+    text = ", ".join(f"double {constant(f64, n).text}" for n in numbers)
+    place = b.offset(b.module.data(name, f"[{len(numbers)} x double]", f"[{text}]", constant=True), at, f64)
+    return b.gather(vector(f64, at.type.lanes), place) if at.type.lanes else b.load(f64, place)
+
+
 # --- the table: the name of an operation of Exprs -> what writes its instructions, of the builder, the operands and the Expr ---------------
 def plain(name):
     """The builder's own, whatever the operands are."""
@@ -171,7 +181,7 @@ INSTRUCTIONS = {
     "fmod": lambda b, x, e: b.rem(*x) if x[0].type.is_float else integer_fmod(b, *x, is_signed(e)),
     "reciprocal": lambda b, x, e: b.div(constant(x[0].type, 1.0), x[0]),
     "copysign": lambda b, x, e: b.intrinsic("llvm.copysign", x[0].type, x),
-    "where": plain("select"), "isnan": plain("is_nan"),
+    "table": lambda b, x, e: looked_up(b, x[0], e.arg), "where": plain("select"), "isnan": plain("is_nan"),
     "convert": lambda b, x, e: convert(b, x[0], e.args[0].dtype, e.dtype),
     "as_stored": lambda b, x, e: b.convert(b.convert(x[0], STORED[e.dtype.name]), f32),
     "whole": lambda b, x, e: b.cast("fptosi", x[0], x[0].type.with_element(COMPUTED[e.dtype.name])),
