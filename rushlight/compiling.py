@@ -144,7 +144,10 @@ def disable(fn=None, recursive=True, *, reason=None):
 
 
 def allow_in_graph(fn):
-    """A function whose tensor operations are recorded by running it, without looking at its bytecode.  TypeError for what cannot be called."""
+    """A function that is one node of a graph: it is run, without looking at its bytecode.  TypeError for what cannot be called.
+
+    Backends that run graphs as they are call it each time; compilers while they trace.  One that gives no tensor is called between graphs.
+    """
     if not callable(fn) and not isinstance(fn, (list, tuple)):
         raise TypeError(f"allow_in_graph() takes a function, not {type(fn).__name__}")
     if isinstance(fn, (list, tuple)):

@@ -23,17 +23,37 @@ def optimize_assert(backend="rushlight", *, dynamic=None, **_):
 
 
 def export(f, *extra_args, aten_graph=False, **options):
-    """``export(f)(*args)``: (graph module, guards) of a function that fits one graph; CaptureError if it does not.
+    """``export(f)(*args)``: (graph module, guards) of a function that fits one graph, for tensors of any sizes that f does the same for.
+
+    The module takes the arguments of ``f`` and gives its results.  CaptureError where ``f`` does not fit one graph.
 
     >>> import rushlight as torch
-    >>> module, guards = torch._dynamo.export(lambda x: x.sin() + 1)(torch.zeros(2))
-    >>> module(torch.zeros(2))
-    (tensor([1., 1.]),)
+    >>> module, guards = torch._dynamo.export(lambda x: {"y": x.sin() + 1})(torch.zeros(2))
+    >>> module(torch.zeros(3))
+    {'y': tensor([1., 1., 1.])}
     """
     def run(*args, **kwargs):
+        from ..core.native import Tensor
+        from ..core.pytree import tree_map
+        from ..export import Dim, export
         from ..export.capturing import captured
-        found = captured(f, args, kwargs)
-        return found.module, found.guards
+        from ..nn import Module
+
+        class Exported(Module):
+            """A function, or a module, as a module."""
+
+            def __init__(self):
+                super().__init__()
+                self.wrapped = f
+
+            def forward(self, *args, **kwargs):
+                return self.wrapped(*args, **kwargs)
+
+        def sizes(leaf):
+            return {k: Dim.AUTO for k, size in enumerate(leaf.shape) if size > 1} if isinstance(leaf, Tensor) else None
+
+        program = export(Exported(), args, kwargs, dynamic_shapes={"args": tree_map(sizes, args), "kwargs": tree_map(sizes, kwargs)})
+        return program.module(), captured(f, args, kwargs).guards
 
     return run(*extra_args) if extra_args else run
 

@@ -8,7 +8,7 @@ from ..core.expr import Expr
 from ..core.interpret import precision, recording
 from ..core.log import logger
 from ..core.meta import Size
-from ..core.native import Tensor, mine
+from ..core.native import Op, Tensor, mine
 from ..core.op import make
 from ..core.settings import settings
 from ..graph.graph import Graph, Node, symbols_in
@@ -63,7 +63,8 @@ def called(node, env, sizes):
             return value.evaluate(sizes)
         return type(value)(map(at, value)) if type(value) in (tuple, list, Size) else value
 
-    return node.op(*map(at, node.args), **{k: at(v) for k, v in node.params.items()})
+    function = node.op.body if isinstance(node.op, Op) and node.op.facts.get("each_time") else node.op
+    return function(*map(at, node.args), **{k: at(v) for k, v in node.params.items()})
 
 
 def eager(module: GraphModule, example_inputs, **_):

@@ -36,7 +36,7 @@ from ..nn.modules.container import ModuleList, Sequential
 from ..nn.modules.module import Module
 from ..nn.parameter import Parameter
 from ..overrides import is_tensor_like
-from . import marks, polyfills
+from . import custom, marks, polyfills
 from .attributes import ABSENT, FRAMEWORK, HEAP, is_framework, static
 from .bytecode import COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
 from .containers import raised
@@ -56,7 +56,7 @@ from .values import (IDENTITIES, NUMBERS_AND_TEXT, PLAIN, Cell, Constant, Contai
 APPLY = CustomFunction.__dict__["apply"].__func__
 INLINED = tuple(f"{FRAMEWORK}.{room}" for room in (
     "nn.modules", "nn.multihead", "nn.utils", "checks", "func.modules", "compiling", "steering", "autograd.mode", "amp", "capture.polyfills", "utils", "optim", "fx",
-    "distributions", "jit", "_higher_order_ops", "core.pytree", "compat.devices"))
+    "distributions", "jit", "_higher_order_ops", "core.pytree", "compat.devices", "_dynamo"))
 RUN = tuple(f"{FRAMEWORK}.{room}" for room in ("ops", "core", "nn.functional", "nn.init", "api", "foreach", "special", "linalg", "fft", "capture", "eager", "compiler"))
 CALLING = (f"{FRAMEWORK}.nn.attention.flex_attention",)  # framework code that calls functions of the user
 SETTINGS = tuple(f"{FRAMEWORK}.{room}" for room in ("determinism", "switches", "backends", "cuda", "cpu", "accelerator", "distributed", "autograd.anomaly", "compiler.llvm.pool",
@@ -186,10 +186,31 @@ class Calls:
         if mark == "disabled":
             raise Break("RB006", f"{function.value.__name__}() is disabled for compilation")
         if mark == "allowed":
-            return self.run_framework(function.value, arguments, keywords)
+            return self.allowed(function.value, arguments, keywords)
         if mark == "constant":
             return self.fold(function.value, arguments, keywords)
         return self.call(self.from_python(mark.original), arguments, keywords)
+
+    def allowed(self, function, arguments, keywords):
+        """A function that users allow in graphs: one node, which calls it.  Where it writes, or draws random numbers, what it does is recorded."""
+        recorder = self.recorder
+        start, drawn = len(recorder.nodes), self.drawn
+        result, leaves = self.run_framework(function, arguments, keywords), []
+        if not isinstance(function, types.FunctionType) or any(map(self.varies, (*arguments, *keywords.values()))):
+            return result
+        spec = self.flattened(result, leaves)
+        if not leaves:
+            raise Break("RB006", f"{function.__name__}() gives no tensor")
+        inside = recorder.nodes[start:]
+        if self.drawn != drawn or any(n in recorder.writers for n in inside) or any(leaf.fake.node not in inside for leaf in leaves):
+            return result
+        del recorder.nodes[start:]
+        given, named = [self.concrete(a) for a in arguments], {k: self.concrete(v) for k, v in keywords.items()}
+        operator_of_call, tensors = custom.allowed(function, given, named)
+        made = self.items_of(self.run_framework(operator_of_call, list(map(self.from_python, tensors)), {}))
+        for one, leaf in zip(made, leaves):
+            one.fake._needs_grad = leaf.fake._needs_grad
+        return self.tree_of(spec, iter(made))
 
     def call_python_function(self, function, arguments, keywords):
         target = function.value
@@ -236,7 +257,6 @@ class Calls:
 
     def custom_function(self, function, arguments):
         """``autograd.Function.apply``: one node; what the user's functions read from outside is guarded."""
-        from . import custom
         for written in custom.functions_of(function):
             self.as_function(Object(written, self.constant_source(written)))
             for name in custom.globals_of(written):

@@ -145,6 +145,10 @@ class Containers:
             raise Break("RB004", f"indexing a {self.describe(owner)}")
         return self.fold(lambda x, k: x[k], [owner, index])
 
+    def like(self, owner):
+        """A sequence of the same kind and length, which raises the same errors."""
+        return Constant(owner.kind(range(len(owner.items))) if owner.kind in LISTS else tuple(range(len(owner.items))))
+
     def subscript_sequence(self, owner, index):
         at = self.known(self.index_of(index))
         if isinstance(at, slice):
@@ -152,10 +156,8 @@ class Containers:
             return Sequence(owner.kind if owner.kind in LISTS else tuple, found)
         try:
             return self.item(owner, at)
-        except IndexError:
-            raise raised(IndexError, f"{owner.kind.__name__} index out of range") from None
-        except TypeError as error:
-            raise raised(TypeError, str(error)) from None
+        except (IndexError, TypeError):
+            return self.fold(operator.getitem, [self.like(owner), Constant(at)])
 
     def subscript_mapping(self, owner, key):
         if key in owner.items:
@@ -276,8 +278,8 @@ class Containers:
         try:
             changed = list(owner.items)
             changed[at] = items
-        except IndexError:
-            raise raised(IndexError, "list assignment index out of range") from None
+        except (IndexError, TypeError, ValueError):
+            return self.fold(operator.setitem, [self.like(owner), Constant(at), Constant(items)])
         self.mark(owner)
         owner.items[:] = changed
 
@@ -293,8 +295,9 @@ class Containers:
         try:
             del owner.items[at]
         except (KeyError, IndexError) as error:
-            text = ("list assignment index out of range",) if isinstance(error, IndexError) and owner.kind is list else error.args
-            raise raised(type(error), *text) from None
+            if isinstance(owner, Sequence):
+                self.fold(operator.delitem, [self.like(owner), Constant(at)])
+            raise raised(type(error), *error.args) from None
         self.mark(owner)
 
     def container_binary(self, symbol, a, b, inplace):
@@ -419,10 +422,8 @@ class Containers:
 
     def list_pop(self, owner, at=Constant(-1)):
         at = self.known(at)
-        if not owner.items:
-            raise raised(IndexError, "pop from empty list" if owner.kind is list else "pop from an empty deque")
-        if not -len(owner.items) <= at < len(owner.items):
-            raise raised(IndexError, "pop index out of range")
+        if type(at) is not int or not -len(owner.items) <= at < len(owner.items):
+            return self.fold(owner.kind.pop, [self.like(owner), *([Constant(at)] if owner.kind is list else [])])
         found = self.item(owner, at)
         self.mark(owner)
         del owner.items[at]
@@ -458,7 +459,9 @@ class Containers:
             if self.matches(one, item):
                 return Constant(k)
         item = self.force(item)
-        raise raised(ValueError, f"{item.value!r} is not in {owner.kind.__name__}") if isinstance(item, Constant) else Break("RB007", "index() of what is not there")
+        if not isinstance(item, Constant):
+            raise Break("RB007", "index() of what is not there")
+        return self.fold(owner.kind.index, [Constant(owner.kind()), item])
 
     def list_count(self, owner, item):
         return Constant(sum(self.matches(one, item) for one in self.items_of(owner)))
@@ -469,7 +472,9 @@ class Containers:
                 self.mark(owner)
                 del owner.items[at]
                 return Constant(None)
-        raise raised(ValueError, "list.remove(x): x not in list") if owner.kind is list else Break("RB007", "remove() of what is not there")
+        if not isinstance(self.force(item), Constant):
+            raise Break("RB007", "remove() of what is not there")
+        return self.fold(owner.kind.remove, [Constant(owner.kind()), item])
 
     def list_rotate(self, owner, steps=Constant(1)):
         turned = collections.deque(self.items_of(owner))
@@ -559,7 +564,7 @@ class Containers:
 
     def dict_popitem(self, owner, last=Constant(True)):
         if not owner.items:
-            raise raised(KeyError, "popitem(): dictionary is empty")
+            return self.fold(owner.kind.popitem, [Constant(owner.kind())])
         key = list(owner.items)[-1 if self.known(last) else 0]
         return Sequence(tuple, [self.from_python(key), self.dict_pop(owner, self.from_python(key))])
 
@@ -631,7 +636,7 @@ class Containers:
 
     def set_pop(self, owner):
         if not owner.items:
-            raise raised(KeyError, "pop from an empty set")
+            return self.fold(set.pop, [Constant(set())])
         self.mark(owner)
         return owner.items.pop(owner.order.pop())
 

@@ -9,6 +9,7 @@ from ..autograd.function import Context, Function
 from ..core.kinds import P
 from ..core.native import Tensor, mine
 from ..core.op import make
+from ..core.pytree import tree_flatten, tree_leaves, tree_unflatten
 from .errors import Break
 
 
@@ -78,6 +79,23 @@ def operator(function, args):
     made = make(function.__name__, body, None, signature, constant=constant)
     made.rules["vjp"] = vjp
     return made
+
+
+def allowed(function, args, kwargs):
+    """(the operator that calls a function with arguments like these and gives the tensors in its result, the tensors among the arguments)."""
+    leaves, spec = tree_flatten((tuple(args), dict(kwargs)))
+    places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
+    tensors, leaves = [leaves[k] for k in places], [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+
+    def body(*tensors):
+        given = list(leaves)
+        for k, tensor in zip(places, tensors):
+            given[k] = tensor
+        args, kwargs = tree_unflatten(given, spec)
+        return tuple(leaf for leaf in tree_leaves(function(*args, **kwargs)) if isinstance(leaf, Tensor))
+
+    signature = inspect.Signature([inspect.Parameter(f"x{k}", inspect.Parameter.POSITIONAL_ONLY) for k in range(len(places))])
+    return make(function.__name__, body, None, signature, several=True, each_time=True), tensors
 
 
 def functions_of(function):

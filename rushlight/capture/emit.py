@@ -22,6 +22,7 @@ from .guards import Described, guard_function
 from .instructions import Placeholder
 from .iterators import STATELESS
 from .output import logged, warned
+from .polyfills import CaughtWarnings
 from .protocols import unpacker
 from .record import expressions_in
 from .transforms import outlives
@@ -325,6 +326,8 @@ class Writer:
         self.builds.append(f"{name} = {function}({', '.join(parts)})")
 
     def build_Instance(self, value, name):
+        if value.cls is CaughtWarnings:
+            raise Again("warnings")
         cls = self.constant(value.cls)
         self.builds.append(f"{name} = {cls}.__new__({cls})")
         payload = value.payload
@@ -515,7 +518,7 @@ class Writer:
         graph.held = frozenset(held)
         results = "".join(f"{name}, " for name in self.outputs.values())
         statement = f"{results + '= ' if results else ''}graph({', '.join(arguments)})"
-        if self.recorded and not machine.modes["grad"]:
+        if (self.recorded or machine.recorder.graded) and not machine.modes["grad"]:
             return [*lines, *recorded([statement]), *after, *recorded(views)], graph, fetched
         return [*lines, statement, *after, *views], graph, fetched
 

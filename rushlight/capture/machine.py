@@ -92,6 +92,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
         self.later: dict = {}  # id -> an object that a call put off to the end will change
         self.observers: list = []  # hooks with effects on gradients
         self.notes: list = []  # statements of output, for the end
+        self.quiet: tuple = ()  # for each catch_warnings() around: the categories that are ignored there, or None for other filters
         self.frames: list[Frame] = []
         self.loaded: list = []  # frames of the entry, whose calls were made before
 

@@ -4,6 +4,7 @@ Texts that need numbers which only data tell are made there too.
 """
 from __future__ import annotations
 
+import functools
 import logging
 import sys
 import types
@@ -12,6 +13,7 @@ import warnings
 from ..core.native import Tensor
 from ..core.op import OPS
 from .errors import Break
+from .polyfills import CaughtWarnings, quiet
 from .values import Constant, Deferred, Number, Object, Sequence, TensorValue
 
 LEVELS = {logging.Logger.debug: logging.DEBUG, logging.Logger.info: logging.INFO, logging.Logger.warning: logging.WARNING, logging.Logger.error: logging.ERROR,
@@ -134,6 +136,11 @@ class Output:
         """``warnings.warn(...)``."""
         kind, level = self.known(category) or UserWarning, self.known(stacklevel)
         frames = [f for f in self.frames if f.now is not None]
+        if self.quiet:
+            if None in self.quiet:
+                raise Break("RB009", "warn() under a filter of its own")
+            if any(issubclass(kind, ignored) for ignored in self.quiet):
+                return Constant(None)
         if others or not 1 <= level <= len(frames) or any(action == "error" for action, *_ in warnings.filters):
             raise Break("RB009", "warn() that may raise, or of code that is not captured")
         frame = frames[-level]
@@ -142,6 +149,30 @@ class Output:
             place = [Constant(v) for v in (frame.code.co_filename, frame.now.line, frame.namespace.get("__name__") or "<string>")]
             return self.note("WARN({0}, {1}, {2}, {3}, {4}, {5})", [text, self.from_python(kind), *place, self.from_python(frame.namespace)])
         raise Break("RB009", "warn() with a warning object")
+
+    def catch_warnings(self, **options):
+        """``warnings.catch_warnings()``: within it, capture itself knows what is ignored."""
+        if options or "warnings" in self.rules:
+            return self.instantiate(self.from_python(warnings.catch_warnings), [], options)
+        return self.instantiate(self.from_python(CaughtWarnings), [], {})
+
+    def filters(self, *filters):
+        """The filters that hold, or those that are to hold again."""
+        if filters:
+            self.quiet = self.known(filters[0])
+        else:
+            before, self.quiet = self.quiet, (*self.quiet, ())
+            return Constant(before)
+        return Constant(None)
+
+    def filter(self, function, action, *rest, **options):
+        """``simplefilter`` and ``filterwarnings``: a category more that is ignored, or (None) a filter that nothing is known of."""
+        if not self.quiet:
+            return self.inline(self.as_function(self.from_python(function)), [action, *rest], options)
+        category = options.pop("category", rest[0] if rest and function is warnings.simplefilter else Constant(Warning))
+        whole = self.known(action) == "ignore" and not options and len(rest) <= (function is warnings.simplefilter)
+        self.quiet = (*self.quiet[:-1], (*self.quiet[-1], self.known(category)) if whole and self.quiet[-1] is not None else None)
+        return Constant(None)
 
     def log(self, logger, level, message=None, *arguments, **others):
         """A message of a Logger."""
@@ -182,5 +213,7 @@ def logs_to_root(level):
 
 
 HANDLERS = {print: Output.printed, logging.Logger.isEnabledFor: Output.log_enabled, logging.getLogger: Output.logger_named,
-            warnings.warn: Output.warn, **{method: logs(level) for method, level in LEVELS.items()},
+            warnings.warn: Output.warn, warnings.catch_warnings: Output.catch_warnings, quiet: Output.filters,
+            **{function: functools.partial(lambda function, machine, *a, **k: machine.filter(function, *a, **k), function)
+               for function in (warnings.simplefilter, warnings.filterwarnings)}, **{method: logs(level) for method, level in LEVELS.items()},
             **{function: logs_to_root(LEVELS[method]) for function, method in ROOT.items()}}

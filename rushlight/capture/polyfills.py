@@ -523,6 +523,20 @@ def contains_by_iterating(items, x):
     return contains(iterator, x)
 
 
+def quiet(*filters):
+    """The filters of warnings within compiled code, or sets them; answered by the machine."""
+
+
+class CaughtWarnings:
+    """``warnings.catch_warnings()``."""
+
+    def __enter__(self):
+        self.before = quiet()
+
+    def __exit__(self, *error):
+        quiet(self.before)
+
+
 def lacks(owner, item):
     found = item in owner
     return not found

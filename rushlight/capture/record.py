@@ -236,6 +236,7 @@ class Recorder(Interpreter):
         self.targets: dict = {}  # such a node -> the nodes it writes to
         self.regions: dict = {}  # node -> the checkpointed call it belongs to
         self.plain = False  # whether no result keeps its history, since backward passes have used it up
+        self.graded = False  # whether anything was computed with a history
         self.history = False  # whether a tensor from outside is overwritten with values that carry a gradient
         self.counter = {}
         self.symbolic = False  # whether any size or argument is a symbol
@@ -392,6 +393,7 @@ class Recorder(Interpreter):
         node = Node(self.name("t"), op, self.lowered(args), {k: self.lowered(v) for k, v in kwargs.items()}, meta, where=self.where())
         self.nodes.append(node)
         grad = bool(mine.grad and any(f._needs_grad for f in fakes) and not op.facts.get("detaches"))
+        self.graded |= grad
         if found.writes:
             self.written(node, [getattr(fakes[k], "original", fakes[k]) for k in found.writes], grad)
         if found.base is not None:

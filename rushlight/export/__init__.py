@@ -56,7 +56,11 @@ def for_signature(mod, args, kwargs, dynamic_shapes):
         unknown = set(dynamic_shapes) - set(names)
         if unknown:
             raise ValueError(f"dynamic_shapes names {sorted(unknown)}, but forward takes {names}")
-        return [dynamic_shapes.get(n) for n in names[:len(args)]], {k: dynamic_shapes.get(k) for k in kwargs}
+        parameters = inspect.signature(mod.forward).parameters.values()
+        rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+        more = next((dynamic_shapes.get(p.name) or {} for p in parameters if p.kind is p.VAR_KEYWORD), {})
+        alone = [dynamic_shapes.get(p.name) for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        return [*alone, *(dynamic_shapes.get(rest) or [None] * len(args))][:len(args)], {k: dynamic_shapes.get(k, more.get(k)) for k in kwargs}
     return list(dynamic_shapes), {}
 
 

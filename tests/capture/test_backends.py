@@ -126,8 +126,10 @@ def test_same():
 
 
 def test_dynamo_export():
-    module, guards = torch._dynamo.export(lambda x: x.sin() + 1)(torch.zeros(2))
-    assert module(torch.zeros(2))[0].tolist() == [1.0, 1.0] and guards
+    module, guards = torch._dynamo.export(lambda x, *rest, k=1: {"a": x.sin() + k, "b": rest[0].item(), "n": torch.ones(2 * x.shape[0])})(
+        torch.zeros(2), torch.tensor(4), k=3)
+    found = module(torch.zeros(3), torch.tensor(5), k=3)
+    assert found["a"].tolist() == [3.0] * 3 and found["b"] == 5 and found["n"].shape == (6,) and guards
 
 
 def failing(module, inputs):

@@ -120,6 +120,19 @@ def warning_recorded(x):
     return x + 1, [str(w.message) for w in caught]
 
 
+@case()
+def warnings_that_are_ignored_in_a_block(x):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        careful(x)
+        warnings.warn("seen")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore")
+            warnings.warn("unseen")
+    warnings.warn("after", DeprecationWarning)
+    return x + 1
+
+
 def careful(x):
     warnings.warn(f"careful with {x.dim()}", DeprecationWarning, stacklevel=2)
     return x * 2

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-import torch
 
 import rushlight
+
+torch = pytest.importorskip("torch")
 
 SHAPES = [(0,), (1,), (7,), (8,), (1003,), (3, 0), (0, 3), (5, 9), (1, 17), (4, 3, 5), (2, 1, 3, 2)]
 
