@@ -279,17 +279,19 @@ def many_turns(x):
     high = bits(apply("bitwise_and", bits(mantissa_, int64), -1 << 26), float64)
     first = whole(apply("floor", greater(convert(e - 54, float64), 0.0) * (1 / BITS) + 1 / (4 * BITS)), int64)
     scale = power_of_two(convert(e - (first + 1) * BITS, float64), float64)
-    total = number(0, float64), number(0, float64)
+    total = low = least = number(0, float64)
     for k in range(WORDS):
         word = apply("table", first + k, dtype=float64, arg=digits()) * scale * 2.0 ** (-BITS * k)
         for part in (high, mantissa_ - high):
             term = part * word
             term = term - 4.0 * apply("floor", term * 0.25)
-            total, lost = exact.two_sum(total[0], term), total[1]
-            total = total[0], total[1] + lost
-    total = exact.quick_sum(*total)
-    n = apply("round", total[0])
-    r, low = exact.multiply((total[0] - n, total[1]), exact.pair(math.pi / 2, 6.123233995736766e-17))
+            total, lost = exact.two_sum(total, term)
+            low, lost = exact.two_sum(low, lost)
+            least = least + lost
+    total, low = exact.two_sum(total, low)
+    n = apply("round", total)
+    rest, low = exact.two_sum(total - n, low)  # a number next to a multiple of pi/2 leaves nothing of the first
+    r, low = exact.multiply((rest, low + least), exact.pair(math.pi / 2, 6.123233995736766e-17))
     sign = with_sign(number(1, float64), x)
     return sign * (n - 4.0 * apply("floor", n * 0.25)), sign * (r + low) + x * 0.0
 
