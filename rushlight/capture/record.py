@@ -7,7 +7,7 @@ from ..core.dtypes import bool_
 from ..core.expr import INFINITY, Expr, Facts
 from ..core.interpret import Interpreter, Suspended, precision
 from ..core.meta import Meta, Size, dense_strides
-from ..core.native import Tensor, mine
+from ..core.native import Tensor, calls, mine
 from ..core.op import OPS
 from ..core.tensor import blank, empty_of
 from ..eager.plan import NUMBER_METAS, alias_of
@@ -169,7 +169,7 @@ def infer(op, args, kwargs, symbolic=False) -> Inference:
             return value._meta, getattr(value, "weak", False)
         if isinstance(value, (list, tuple)):
             return type(value), *map(key_of, value)
-        return type(value), value
+        return calls.exact(value)
 
     key = op, tuple(map(key_of, args)), tuple((k, key_of(v)) for k, v in kwargs.items())
     try:

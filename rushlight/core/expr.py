@@ -35,7 +35,7 @@ class Expr:
     _lock = threading.RLock()
 
     def __new__(cls, op, args=(), arg=None, dtype=None, low=-INFINITY, high=INFINITY):
-        key = (op, args, repr(arg) if isinstance(arg, float) else arg, type(arg), dtype)
+        key = (op, args, repr(arg) if isinstance(arg, (float, complex)) else arg, type(arg), dtype)
         found = cls._table.get(key)
         return found if found is not None else cls._make(key, op, args, arg, dtype, low, high)
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 
 from .devices import cpu, device
 from .dtypes import ALL, NAMED, dtype
@@ -73,17 +74,21 @@ class Meta:
 
     def __new__(cls, shape, strides, dtype: dtype, device: device = cpu):
         key = (shape, strides, dtype, device)
-        found = cls.known.get(key)
-        if found is None:
-            if dtype in NAMED:
-                raise NotImplementedError(f"{dtype} exists here only as a name: no tensor can have it. Use one of {', '.join(d.name for d in ALL)}.")
-            check_countable(shape, strides, dtype.itemsize)
-            found = cls.known[key] = object.__new__(cls)
-            found.shape, found.strides, found.dtype, found.device = Size(shape), strides, dtype, device
-            found.numel = product(shape)
-            found.itemsize = dtype.itemsize
-            found.contiguous = is_contiguous(shape, strides)
-            found.nbytes = span(shape, strides) * dtype.itemsize
+        return cls.known.get(key) or cls.known.setdefault(key, cls.made(*key))  # seen by other threads once it is whole
+
+    @classmethod
+    def made(cls, shape, strides, dtype, device):
+        """A meta that is not yet known.  Sizes and strides are ints of no other kind, or Exprs: ``True == 1``."""
+        if dtype in NAMED:
+            raise NotImplementedError(f"{dtype} exists here only as a name: no tensor can have it. Use one of {', '.join(d.name for d in ALL)}.")
+        shape, strides = tuple(map(whole, shape)), tuple(map(whole, strides))
+        check_countable(shape, strides, dtype.itemsize)
+        found = object.__new__(cls)
+        found.shape, found.strides, found.dtype, found.device = Size(shape), strides, dtype, device
+        found.numel = product(shape)
+        found.itemsize = dtype.itemsize
+        found.contiguous = is_contiguous(shape, strides)
+        found.nbytes = span(shape, strides) * dtype.itemsize
         return found
 
     @classmethod
@@ -107,6 +112,11 @@ class Meta:
 
     def __reduce__(self):
         return Meta, (tuple(self.shape), self.strides, self.dtype, self.device)
+
+
+def whole(size):
+    """A size as a plain int, or as the Expr that it is."""
+    return size if type(size) is int or type(size) is Expr else operator.index(size)
 
 
 PLAIN = frozenset((int, float, str, bool, type(None)))

@@ -131,7 +131,7 @@ def plan_for(op: Op, args, names, key, mask) -> Plan:
                 backward.facts["settings"] = chosen
     if len(op.plans) >= MOST_PLANS:
         for old in list(op.plans)[:MOST_PLANS // 4]:
-            del op.plans[old]
+            op.plans.pop(old, None)  # another thread may be dropping them
     op.plans[key] = made
     log.debug("%s: %s", op.name, describe(made))
     return made
@@ -314,7 +314,7 @@ def make_plan(op: Op, args, names, mask) -> Draft:
     arguments = Arguments(op, args, names, trace)
     if op.facts.get("numbers") and not arguments.tensors and args and type(args[0]) in NUMBER_METAS:
         return python_plan(op, call_of_numbers(op))
-    check_operands(op, args, len(args) - len(names or ()), bool(arguments.tensors))
+    check_operands(op, args, len(args) - len(names or ()), bool(arguments.tensors), names)
     with trace:
         if op.kind is None and not (mask and "vjp" in op.rules):
             results = op.body(*arguments.args, **arguments.kwargs)
@@ -446,11 +446,19 @@ def out_plan(op: Op, args, names, mask) -> Draft:
         return into_plan(op, trace, arguments, result, out.node, 0)
 
 
-def check_operands(op: Op, args, positional: int, any_tensor: bool):
-    """TypeError for a Python number where the operator wants a tensor."""
+INTEGERS = frozenset("dim dims dim0 dim1 size sizes shape repeats shifts k n diagonal offset start length chunks".split())  # parameters that are ints
+
+
+def check_operands(op: Op, args, positional: int, any_tensor: bool, named=()):
+    """TypeError for a Python number where the operator wants a tensor, or a bool where it wants an int."""
     if op.signature is None or op.facts.get("derived"):
         return
-    for k, name in enumerate(list(op.signature.parameters)[:positional]):
+    parameters = list(op.signature.parameters)
+    for k, value in enumerate(args):
+        name = named[k - positional] if k >= positional else parameters[min(k, len(parameters) - 1)]
+        if name in INTEGERS and any(type(v) is bool for v in flat((value,))):
+            raise TypeError(f"{op.name}(): argument '{name}' (position {k + 1}) must be int, not bool")
+    for k, name in enumerate(parameters[:positional]):
         wants = (name == "input" and k == 0 and not (op.facts.get("number_first") and any_tensor)) or (name == "other" and not op.scalars >> k & 1 and not op.facts.get("number_first"))
         if wants and isinstance(args[k], (bool, int, float, complex)):
             raise TypeError(f"{op.name}(): argument '{name}' (position {k + 1}) must be Tensor, not {type(args[k]).__name__}")
@@ -823,15 +831,13 @@ def slow(op: Op, args, names):
         if scalar and kind in NUMBER_METAS:
             numbers.append(float_bits(value) if kind is float else int(value))
             return kind
-        if kind is float:
-            return float, value
         if kind in (list, tuple):
             return tuple(key_of(v, 0) for v in value)
         try:
             hash(value)
         except TypeError:
             raise TypeError(f"{op.name}: unexpected argument of type {kind.__name__}") from None
-        return value
+        return calls.exact(value)
 
     key = tuple(key_of(a, masks >> k & 1) for k, a in enumerate(args))
     if not interpret.is_recording():

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from .allocator import LARGE, UNCOUNTED, allocate, divide, provide
 from .blocks import give
-from .language import Args, cast, exclusive, filled, i64, native, new_tuple, tuple_set, vectorcall
+from .language import Args, cast, exclusive, f64, filled, i64, native, new_tuple, tuple_set, vectorcall
 from .memory import load_f64, load_i64, run_program, run_program_nogil, stack, store_f64, store_i64
 from .objects import (ACCUMULATE, DERIVED, FLOAT_VALUE, INTEGER_VALUE, INTO, LAST, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, Plan,
                       Step, Storage, Tensor, mine, state)
@@ -73,14 +73,16 @@ class Op:
                     store_f64(values, used, argument)
                     used += 1
                 else:
-                    tuple_set(key, k, (float, argument))
+                    tuple_set(key, k, exact(argument))
             elif kind is int or kind is bool:
                 if (scalars >> k) & 1:
                     tuple_set(key, k, kind)
                     store_i64(values, used, argument)
                     used += 1
-                else:
+                elif kind is int:
                     tuple_set(key, k, argument)
+                else:
+                    tuple_set(key, k, (kind, argument))
             elif kind is list or kind is tuple:
                 inner = list_key(argument, values, ROOM, MOST, used, mask, bit)
                 if inner is None:
@@ -107,6 +109,26 @@ class Op:
         if plan.large != 0:
             return wide(self, args, names, scalars)
         return run(plan, args, names, values, used, mask)
+
+
+@native
+def exact(value: object) -> object:
+    """What stands in a key for a value: equal only for values of one type and the same bits (``-0.0 == 0.0`` and ``True == 1``; NaN is none)."""
+    kind = type(value)
+    if kind is int or kind is str or value is None or kind in state.static_types:
+        return value
+    if kind is float:
+        number: f64 = value
+        return (kind, repr(value)) if number == 0.0 or number != number else (kind, value)
+    if kind is complex:
+        return (kind, repr(value))
+    if kind is tuple or kind is list:
+        count: i64 = len(value)
+        parts = new_tuple(count)
+        for k in range(count):
+            tuple_set(parts, k, exact(value[k]))
+        return filled(parts)
+    return (kind, value)
 
 
 @native
@@ -147,10 +169,8 @@ def wide(op: Op, args: Args, names: tuple, scalars: i64) -> object:
                 else:
                     store_i64(given, used, argument)
                 used += 1
-            elif kind is float:
-                tuple_set(key, k, (float, argument))
             else:
-                tuple_set(key, k, argument)
+                tuple_set(key, k, exact(argument))
         elif kind is list or kind is tuple:
             inner = list_key(argument, given, most + 3, most, used, 0, 0)
             if inner is None:
