@@ -504,7 +504,7 @@ def nan_to_num(input, nan=0.0, posinf=None, neginf=None):
     if not input.dtype.is_floating_point:
         return P.mul(input, 1) if input.dtype is not bool_ else P.logical_and(input, True)
     limits = finfo(input.dtype)
-    x = P.where(P.ne(input, input), float(nan or 0.0), input)
+    x = P.where(P.ne(input, input), 0.0 if nan is None else float(nan), input)
     x = P.where(P.eq(input, math.inf), limits.max if posinf is None else float(posinf), x)
     return P.where(P.eq(input, -math.inf), limits.min if neginf is None else float(neginf), x)
 
@@ -528,6 +528,8 @@ def keep_gradient(pick, beyond, x, bound):
     if isinstance(bound, Tensor):
         limited = P.where(beyond(x, bound), bound, x)
         return limited if not x.dtype.is_floating_point else P.where(P.ne(bound, bound), bound, limited)
+    if bound != bound:
+        return P.full(shape=tuple(x.shape), value=bound, dtype=x.dtype)
     return P.where(beyond(x, bound), bound, x)
 
 

@@ -635,7 +635,7 @@ def pad(input, pad, mode="constant", value=None):
             raise RuntimeError(f"The input size {size}, plus negative padding {a} and {b} resulted in a negative output size, which is invalid. Check dimension sizes.")
     if mode == "constant":
         check_number(value, input.dtype)
-        return P.pad(input, low=tuple(low), high=tuple(high), inner=(0,) * rank, value=value or 0)
+        return P.pad(input, low=tuple(low), high=tuple(high), inner=(0,) * rank, value=0 if value is None else value)
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if value:
