@@ -24,8 +24,43 @@ def get_dir() -> str:
     """Where downloaded files lie: what ``set_dir`` set, else under TORCH_HOME or the cache folder."""
     if _folder is not None:
         return _folder
-    home = os.path.expanduser(os.getenv("TORCH_HOME", os.path.join(os.getenv("XDG_CACHE_HOME", "~/.cache"), "torch")))
-    return os.path.join(home, "hub")
+    return os.path.join(_get_torch_home(), "hub")
+
+
+def _get_torch_home() -> str:
+    """The folder of downloads and data sets: TORCH_HOME, or ``torch`` in the cache folder."""
+    return os.path.expanduser(os.getenv("TORCH_HOME", os.path.join(os.getenv("XDG_CACHE_HOME", "~/.cache"), "torch")))
+
+
+class tqdm:
+    """The progress bar of the package tqdm; where that is not installed, one that shows nothing."""
+
+    def __new__(cls, *args, **kwargs):
+        try:
+            from tqdm import tqdm as bar
+        except ImportError:
+            return super().__new__(cls)
+        return bar(*args, **kwargs)
+
+    def __init__(self, iterable=(), *args, **kwargs):
+        self.iterable, self.n = iterable, 0
+
+    def __iter__(self):
+        return iter(self.iterable)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        """Nothing was opened."""
+
+    def update(self, n=1):
+        self.n += n
+
+    def close(self):
+        """Nothing was opened."""
+
+    set_description = set_postfix = lambda self, *args, **kwargs: None
 
 
 def set_dir(d):

@@ -14,4 +14,9 @@ def compile_times(repr="str", aggregate=False):
     return "\n".join(f"{name}: {count}" for name, count in found)
 
 
+def is_compile_supported(device_type) -> bool:
+    """Whether functions on such a device are compiled."""
+    return str(device_type).partition(":")[0] == "cpu"
+
+
 __getattr__ = later(__name__)

@@ -1,6 +1,7 @@
 """A meta-path finder that maps ``torch`` and ``torch.x.y`` to the one real module, so that no class exists twice."""
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -8,7 +9,11 @@ import importlib.metadata
 import sys
 
 NAME, REAL = "torch", "rushlight"
-REALS = {NAME: REAL, "torchvision": "rushlight.compat.torchvision", "functorch": "rushlight.functorch"}
+REALS = {NAME: REAL, "functorch": "rushlight.functorch"}
+STANDING_IN = {"torchvision": "rushlight.compat.torchvision"}  # where the package itself is not installed
+ELSEWHERE = dict.fromkeys((  # modules of an installed torchvision that load or describe its compiled operators
+    "torchvision.extension", "torchvision._meta_registrations", "torchvision._autograd_registrations", "torchvision.ops._register_onnx_ops"),
+    "rushlight.compat.torchvision.extension")
 VERSION = "2.13.0+rushlight"
 
 
@@ -32,9 +37,10 @@ class Finder(importlib.abc.MetaPathFinder):
 
     def find_spec(self, fullname, path=None, target=None):
         name, _, rest = fullname.partition(".")
-        if name not in REALS:
+        home = REALS.get(name) or standing_in(name)
+        if home is None and fullname not in ELSEWHERE:
             return None
-        real = f"{REALS[name]}.{rest}" if rest else REALS[name]
+        real = ELSEWHERE.get(fullname) or (f"{home}.{rest}" if rest else home)
         try:
             found = importlib.util.find_spec(real)
         except ModuleNotFoundError:
@@ -42,6 +48,12 @@ class Finder(importlib.abc.MetaPathFinder):
         if found is None:
             return None
         return importlib.machinery.ModuleSpec(fullname, Loader(real, fullname), is_package=found.submodule_search_locations is not None)
+
+
+@functools.cache
+def standing_in(name):
+    """The stand-in for a package that is not installed, if there is one."""
+    return STANDING_IN.get(name) if importlib.machinery.PathFinder.find_spec(name) is None else None
 
 
 class Metadata(importlib.metadata.Distribution):

@@ -1,6 +1,8 @@
 """Boxes [n, 4] as left, top, right, bottom."""
 from __future__ import annotations
 
+import numpy as np
+
 import rushlight as torch
 
 __all__ = ["batched_nms", "box_area", "box_convert", "box_iou", "clip_boxes_to_image", "generalized_box_iou", "masks_to_boxes", "nms", "remove_small_boxes"]
@@ -35,15 +37,24 @@ def generalized_box_iou(boxes1, boxes2):
 
 
 def nms(boxes, scores, iou_threshold):
-    """Indices of the boxes left, best first, when those that overlap a better one by more than the threshold are dropped."""
-    order = scores.argsort(descending=True, stable=True)
-    overlaps = (box_iou(boxes, boxes) > iou_threshold).numpy()
-    kept, dropped = [], set()
-    for k in order.tolist():
-        if k not in dropped:
-            kept.append(k)
-            dropped.update(overlaps[k].nonzero()[0].tolist())
-    return torch.tensor(kept, dtype=torch.int64)
+    """Indices of the boxes left, best first, when those that overlap a better one by more than the threshold are dropped.
+
+    RuntimeError where boxes are not [n, 4], or scores not [n].
+    """
+    if boxes.dim() != 2 or boxes.shape[1] != 4 or scores.dim() != 1 or len(scores) != len(boxes):
+        raise RuntimeError(f"nms takes boxes [n, 4] and scores [n], got {tuple(boxes.shape)} and {tuple(scores.shape)}")
+    order = scores.detach().argsort(descending=True, stable=True).numpy()
+    left, top, right, bottom = boxes.detach()[order].float().numpy().T
+    areas, kept, rest = (right - left) * (bottom - top), [], np.arange(len(order))
+    with np.errstate(all="ignore"):  # boxes without area
+        while len(rest):
+            best, rest = rest[0], rest[1:]
+            kept.append(order[best])
+            wide = np.minimum(right[best], right[rest]) - np.maximum(left[best], left[rest])
+            high = np.minimum(bottom[best], bottom[rest]) - np.maximum(top[best], top[rest])
+            shared = np.maximum(wide, 0) * np.maximum(high, 0)
+            rest = rest[~(shared / (areas[best] + areas[rest] - shared) > iou_threshold)]
+    return torch.tensor(np.asarray(kept, np.int64))
 
 
 def batched_nms(boxes, scores, idxs, iou_threshold):
