@@ -12,6 +12,7 @@ from .graph import Graph, PythonCode
 from ..core.later import later
 
 _numbers = itertools.count()
+_USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"  # of ``meta``: attributes that copies have, too
 
 
 def compiled(code: PythonCode):
@@ -194,6 +195,8 @@ class GraphModule(Module):
     def __copy__(self):
         made = GraphModule(self, copy.deepcopy(self._graph), type(self).__name__)
         made.meta = dict(self.meta)
+        for name, value in self.meta.get(_USER_PRESERVED_ATTRIBUTES_KEY, {}).items():
+            setattr(made, name, value)
         return made
 
     def __reduce__(self):
@@ -211,4 +214,5 @@ def restored(base, name, state, graph):
     return made
 
 
+_copy_attr = copy_path  # as model code knows it
 __getattr__ = later(__name__)

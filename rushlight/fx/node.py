@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import operator
 import types
+from collections.abc import Callable
+from typing import Any, Union
 
 from ..core.native import Op
 from .immutable_collections import immutable_dict, immutable_list
@@ -285,4 +287,6 @@ def type_text(annotation) -> str:
     return str(annotation)
 
 
+Target = Union[Callable[..., Any], str]  # what a node calls, as annotations name it
+Argument = Union[Node, tuple, list, dict, slice, range, str, int, float, bool, complex, None]
 __getattr__ = later(__name__)
