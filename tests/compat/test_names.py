@@ -142,7 +142,7 @@ def test_the_stand_in_for_torchvision():
     x = torch.randn(1, 3, 2, 2)
     assert torch.allclose(frozen(x), x, atol=1e-4)
     with pytest.raises(NotImplementedError, match="only as a name"):
-        ops.deform_conv2d(x)
+        ops.FeaturePyramidNetwork([3], 4)
 
 
 def test_trees_with_paths():
