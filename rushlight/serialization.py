@@ -10,7 +10,6 @@ import ctypes
 import io
 import os
 import pickle
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from .core.devices import device as Device, placed
 from .core.dtypes import BY_NAME, BYTES, NAMES, UNSIGNED, dtype as Dtype, uint8
 from .core.errors import CorruptFileError
 from .core.exchange import to_numpy
+from .core.files import replaced
 from .core.meta import Meta, Size
 from .core.native import Tensor, wrap
 from .core.tensor import empty
@@ -112,7 +112,7 @@ class Pickler(pickle._Pickler):
 
 
 def save(obj, f, pickle_module=None, pickle_protocol=DEFAULT_PROTOCOL, _use_new_zipfile_serialization=True):
-    """Writes an object with its tensors to a file (a path or a file object); a path is replaced only once all is written."""
+    """Writes an object with its tensors to a file (a path or a file object); a path is replaced only once all is written (``core/files.py``)."""
     if hasattr(f, "write"):
         write_archive(obj, f, "archive")
         return
@@ -120,14 +120,8 @@ def save(obj, f, pickle_module=None, pickle_protocol=DEFAULT_PROTOCOL, _use_new_
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
         raise RuntimeError(f"Parent directory {folder} does not exist.")
-    handle, temporary = tempfile.mkstemp(dir=folder, suffix=".partial")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            write_archive(obj, file, os.path.splitext(os.path.basename(path))[0] or "archive")
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with replaced(path) as file:
+        write_archive(obj, file, os.path.splitext(os.path.basename(path))[0] or "archive")
 
 
 def write_archive(obj, file, name):

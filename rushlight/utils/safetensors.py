@@ -7,13 +7,13 @@ from __future__ import annotations
 import json
 import mmap
 import os
-import tempfile
 
 import numpy as np
 
 from ..core.dtypes import BY_NAME
 from ..core.errors import CorruptFileError
 from ..core.exchange import from_numpy, view_memory
+from ..core.files import replaced
 from ..core.meta import Meta, product
 from ..core.native import Tensor, wrap
 from ..core.tensor import borrowed
@@ -41,16 +41,9 @@ def save_file(tensors: dict, path, metadata: dict | None = None) -> None:
     header, arrays = describe(tensors, metadata)
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(os.path.abspath(path)), suffix=".partial")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(len(text).to_bytes(8, "little") + text)
-            for array in arrays:
-                file.write(array)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with replaced(path) as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.writelines(arrays)
 
 
 def describe(tensors, metadata):
