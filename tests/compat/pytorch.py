@@ -161,6 +161,9 @@ UNDERSCORED = {
 }
 
 
+OPEN = "torch.distributed"  # libraries know its inside
+
+
 class Walk:
     """Modules by name, from PyTorch's root downward: public ones, and those of ``PRIVATE``."""
 
@@ -202,7 +205,8 @@ def public_names(path, module) -> list[str]:
     else:
         names = [n for n in dir(module) if not n.startswith("_") and has(module, n) and own(path, getattr(module, n))]
         names = list(dict.fromkeys([*listed, *names]))
-    return names + [n for n in UNDERSCORED.get(path, "").split() if has(module, n) and n not in names]
+    private = [n for n in vars(module) if n.startswith("_") and not n.startswith("__") and path.startswith(OPEN) and home_of(getattr(module, n)) == path]
+    return names + [n for n in dict.fromkeys([*UNDERSCORED.get(path, "").split(), *private]) if has(module, n) and n not in names]
 
 
 def home_of(value):

@@ -14,7 +14,7 @@ from torch.utils.data.dataloader import DataLoader, default_collate
 from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 from torch.distributed import is_available
 assert torch.nn.modules.linear.Linear is torch.nn.Linear and torch.__version__ >= (2, 6) and torch.__version__ >= "2.6"
-assert torch.version.__version__ == torch.__version__ and torch.version.cuda is None and not is_available()
+assert torch.version.__version__ == torch.__version__ and torch.version.cuda is None and is_available()
 import importlib.metadata
 assert importlib.metadata.version("torch") == torch.__version__
 import rushlight
@@ -35,7 +35,7 @@ def test_every_name_is_the_one_module(tmp_path):
 def test_what_is_only_a_name_says_so_when_used():
     assert not torch.cuda.is_available() and torch.cuda.device_count() == 0 and torch.accelerator.current_accelerator() is None
     assert not isinstance(3, torch.cuda.Stream)
-    for use in (lambda: torch.cuda.Stream(), lambda: torch.cuda.synchronize(), lambda: torch.distributed.init_process_group("gloo"), lambda: torch.utils.mobile_optimizer.optimize_for_mobile(None),
+    for use in (lambda: torch.cuda.Stream(), lambda: torch.cuda.synchronize(), lambda: torch.distributed.fsdp.fully_shard(None), lambda: torch.utils.mobile_optimizer.optimize_for_mobile(None),
                 lambda: DTensor(), lambda: torch.zeros(2, dtype=torch.float8_e8m0fnu)):
         with pytest.raises(NotImplementedError, match="only as a name"):
             use()
