@@ -157,7 +157,7 @@ def map_(self, other, function):
 @attach
 def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
     from .exchange import tensor
-    return tensor(data, dtype=dtype or self.dtype, requires_grad=requires_grad)
+    return tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
 
 
 @attach

@@ -1,6 +1,8 @@
 """Where a tensor lives."""
 from __future__ import annotations
 
+import functools
+
 from .errors import NoDeviceError
 from .native import mine
 
@@ -79,3 +81,19 @@ def placed(where) -> device:
         return meta
     raise NoDeviceError(f"device '{found}' is not available: Torch not compiled with {found.type.upper()} enabled", "'cpu' or 'meta'",
                         f"ask torch.{found.type}.is_available() first, and load with map_location='cpu' what was saved elsewhere")
+
+
+def placing(function):
+    """A function that makes a tensor as one that takes ``device``, which is that of all factory functions inside it; what it makes elsewhere goes there."""
+    @functools.wraps(function)
+    def run(*args, device=None, **kwargs):
+        where = placed(device)
+        if device is None and where is cpu:
+            return function(*args, **kwargs)
+        with where:
+            made = function(*args, **kwargs)
+        if made.device is where:
+            return made
+        moved = made.detach().to(where)
+        return moved.requires_grad_() if made.requires_grad else moved
+    return run

@@ -15,6 +15,8 @@ class Generator:
         from .devices import device as Device
 
         self.device = Device(device)
+        if self.device.type != "cpu":
+            raise RuntimeError(f"Device type {self.device.type.upper()} is not supported for torch.Generator(): random numbers are drawn on the cpu")
         self._seed, self._position = 67280421310721, 0
 
     def manual_seed(self, seed: int) -> "Generator":

@@ -94,7 +94,7 @@ class UninitializedTensorMixin:
     def materialize(self, shape, device=None, dtype=None):
         """Gives the tensor its shape; its contents are undefined."""
         from ..ops.create import empty
-        data = empty(tuple(shape), dtype=dtype or self.dtype)
+        data = empty(tuple(shape), dtype=dtype or self.dtype, device=device or self.device)
         self._storage, self._offset, self._meta, self.itemsize = data._storage, data._offset, data._meta, data.itemsize
         self.__class__ = self.cls_to_become
 
@@ -114,7 +114,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
     def __new__(cls, requires_grad=True, device=None, dtype=None):
         from ..ops.create import empty
-        return taken_over(cls, empty(0, dtype=dtype), requires_grad)
+        return taken_over(cls, empty(0, dtype=dtype, device=device), requires_grad)
 
     def __init__(self, requires_grad=True, device=None, dtype=None):
         pass
@@ -127,7 +127,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
 
     def __new__(cls, requires_grad=False, device=None, dtype=None, persistent=True):
         from ..ops.create import empty
-        made = taken_over(cls, empty(0, dtype=dtype), requires_grad)
+        made = taken_over(cls, empty(0, dtype=dtype, device=device), requires_grad)
         made.persistent, made._is_buffer = persistent, True
         return made
 

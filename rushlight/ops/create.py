@@ -222,6 +222,7 @@ def arange(start=None, end=None, step=1, *, out=None, dtype=None, layout=None, d
 
 
 @op(composite=True, method=False)
+@devices.placing
 def range(start, end=None, step=1, *, dtype=None, device=None, requires_grad=False, layout=None):
     """start, start + step, ... up to and including end."""
     deprecated("torch.range", "torch.arange, which leaves the end out")
@@ -275,6 +276,7 @@ def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=Non
 
 
 @op(composite=True, method=False)
+@devices.placing
 def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """base ** linspace(start, end, steps)."""
     from .elementwise import rpow
@@ -308,12 +310,14 @@ from .shape import to_dtype  # noqa: E402
 
 
 @op(composite=True, method=False)
+@devices.placing
 def tril_indices(row, col, offset=0, *, dtype=int64, device=None, layout=None, pin_memory=False):
     """Row and column of every element of the lower triangle: [2, n]."""
     return triangle_indices(row, col, offset, True, dtype)
 
 
 @op(composite=True, method=False)
+@devices.placing
 def triu_indices(row, col, offset=0, *, dtype=int64, device=None, layout=None, pin_memory=False):
     """Row and column of every element of the upper triangle: [2, n]."""
     return triangle_indices(row, col, offset, False, dtype)

@@ -15,6 +15,8 @@ def write_changes(name: str, target, value):
         if stride == 0 and size > 1:
             place = changed.int().argmax(dim, keepdim=True)
             value, changed = value.gather(dim, place), changed.gather(dim, place)
-    memory = OPS["as_strided"](target, tuple(value.shape), target._meta.strides, target._offset)
+    memory = target
+    for dim, size in enumerate(value.shape):
+        memory = OPS["narrow"](memory, dim, 0, size)
     memory.copy_(value.to(target.dtype))
     return target

@@ -6,6 +6,7 @@ import math
 import numpy as np
 
 from ..core.advice import warn
+from ..core.devices import placing
 from ..core.dtypes import Defaults, int64
 from ..core.kinds import Foreign, P
 from ..core.meta import product
@@ -193,6 +194,7 @@ for _name in WHAT:
 
 # --- frequencies ---------------------------------------------------------------------------------------------------------------
 @op(composite=True, namespace=NAMESPACE)
+@placing
 def fftfreq(n, d=1.0, *, out=None, dtype=None, layout=None, device=None, requires_grad=False):
     """The frequency of each coefficient of a transform of n samples, d apart: [n]."""
     k = OPS["arange"](n, dtype=dtype or Defaults.floating)
@@ -201,6 +203,7 @@ def fftfreq(n, d=1.0, *, out=None, dtype=None, layout=None, device=None, require
 
 
 @op(composite=True, namespace=NAMESPACE)
+@placing
 def rfftfreq(n, d=1.0, *, out=None, dtype=None, layout=None, device=None, requires_grad=False):
     """The frequency of each coefficient of rfft of n samples, d apart: [n // 2 + 1]."""
     k = OPS["arange"](n // 2 + 1, dtype=dtype or Defaults.floating) * (1.0 / (n * d))

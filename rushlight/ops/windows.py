@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 
 from ..core.convert import strided
+from ..core.devices import placing
 from ..core.dtypes import FLOATING, Defaults, float64
 from ..core.op import OPS, op
 
@@ -22,7 +23,7 @@ def window(function):
         out = values.to(dtype or Defaults.floating)
         return out.requires_grad_() if requires_grad else out
     body.__name__, body.__doc__ = function.__name__, function.__doc__
-    return op(body, composite=True, namespace=NAMESPACE)
+    return op(placing(body), composite=True, namespace=NAMESPACE)
 
 
 def check(name, M, dtype, layout):
@@ -128,7 +129,7 @@ def periodic(name, shaped, doc):
         shape.update(zip(shaped, more))
         return OPS[f"{NAMESPACE}.{name}"](window_length, sym=not periodic, dtype=dtype, requires_grad=requires_grad, **shape)
     body.__name__, body.__doc__ = f"{name}_window", doc
-    return op(body, composite=True, method=False)
+    return op(placing(body), composite=True, method=False)
 
 
 hann_window, blackman_window = periodic("hann", (), "signal.windows.hann, periodic."), periodic("blackman", (), "signal.windows.blackman, periodic.")
@@ -136,6 +137,7 @@ bartlett_window, kaiser_window = periodic("bartlett", (), "signal.windows.bartle
 
 
 @op(composite=True, method=False)
+@placing
 def hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """alpha - beta cos, periodic by default."""
     return OPS[f"{NAMESPACE}.general_cosine"](window_length, a=(alpha, beta), sym=not periodic, dtype=dtype, requires_grad=requires_grad)

@@ -26,7 +26,7 @@ class _NormBase(Module):
         import rushlight
         if self.track_running_stats:
             mean = rushlight.zeros(self.num_features, device=device, dtype=dtype)
-            stats = mean, rushlight.ones_like(mean), rushlight.tensor(0)
+            stats = mean, rushlight.ones_like(mean), rushlight.tensor(0, device=mean.device)
         else:
             stats = (None,) * 3
         for name, value in zip(("running_mean", "running_var", "num_batches_tracked"), stats):
@@ -168,13 +168,14 @@ def lazy_class(base):
             super().__init__(0, eps, momentum, False, False)
             import rushlight
             self.affine, self.track_running_stats = affine, track_running_stats
+            made = {"device": device, "dtype": dtype}
             if affine:
-                self.weight = UninitializedParameter()
+                self.weight = UninitializedParameter(**made)
             if affine and bias:
-                self.bias = UninitializedParameter()
+                self.bias = UninitializedParameter(**made)
             if track_running_stats:
-                self.running_mean, self.running_var = UninitializedBuffer(), UninitializedBuffer()
-                self.num_batches_tracked = rushlight.tensor(0)
+                self.running_mean, self.running_var = UninitializedBuffer(**made), UninitializedBuffer(**made)
+                self.num_batches_tracked = rushlight.tensor(0, device=device)
 
         def reset_parameters(self):
             if self.num_features:

@@ -138,12 +138,12 @@ ConvTranspose1d, ConvTranspose2d, ConvTranspose3d = map(transposed_class, (1, 2,
 
 def lazy_class(base):
     class Lazy(base):
-        def __init__(self, out_channels, kernel_size, *args, bias=True, dtype=None, **kwargs):
-            super().__init__(0, 0, kernel_size, *args, bias=False, dtype=dtype, **kwargs)
+        def __init__(self, out_channels, kernel_size, *args, bias=True, device=None, dtype=None, **kwargs):
+            super().__init__(0, 0, kernel_size, *args, bias=False, device=device, dtype=dtype, **kwargs)
             self.out_channels = out_channels
-            self.weight = UninitializedParameter(dtype=dtype)
+            self.weight = UninitializedParameter(device=device, dtype=dtype)
             if bias:
-                self.bias = UninitializedParameter(dtype=dtype)
+                self.bias = UninitializedParameter(device=device, dtype=dtype)
 
         def reset_parameters(self):
             if self.in_channels:

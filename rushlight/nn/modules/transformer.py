@@ -175,7 +175,7 @@ class Transformer(Module):
         """-inf above the diagonal: no position sees a later one."""
         import rushlight
 
-        return rushlight.triu(rushlight.full((sz, sz), float("-inf"), dtype=dtype), 1)
+        return rushlight.triu(rushlight.full((sz, sz), float("-inf"), dtype=dtype, device=device), 1)
 
 
 __getattr__ = later(__name__)
