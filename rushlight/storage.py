@@ -40,6 +40,10 @@ class TypedStorage(InProcess):
     dtype = property(lambda self: self.elements.dtype)
     device = property(lambda self: self.elements.device)
 
+    def tensor(self) -> Tensor:
+        """The elements."""
+        return self.elements
+
     def untyped(self) -> UntypedStorage:
         """The bytes."""
         return self.elements.untyped_storage()

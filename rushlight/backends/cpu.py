@@ -3,6 +3,5 @@
 
 def get_cpu_capability() -> str:
     """The widest vectors that kernels use: "AVX512", "AVX2" or "DEFAULT"."""
-    from ..compiler.llvm import features
-    found = str(features.__dict__.get("NAME", "")).upper() or "DEFAULT"
-    return found if found in ("AVX512", "AVX2") else "DEFAULT"
+    from ..compiler.llvm.features import host
+    return {512: "AVX512", 256: "AVX2"}.get(host().width, "DEFAULT") if host().is_x86 else "DEFAULT"

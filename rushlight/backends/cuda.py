@@ -1,6 +1,8 @@
 """Switches of CUDA libraries, which are not used, and of the kernels of attention."""
 from __future__ import annotations
+
 from ..core.later import later
+from ..ops.attention import kernels
 
 
 class Precision:
@@ -37,28 +39,23 @@ def preferred_linalg_library(backend=None):
 preferred_blas_library = preferred_linalg_library
 
 
-class Kernels:
-    """Which kernels of attention may be chosen."""
-
-    allowed = {"flash": True, "mem_efficient": True, "math": True, "cudnn": True}
-
-
 def switch(name):
     def enable(enabled: bool):
-        Kernels.allowed[name] = bool(enabled)
-    enable.__doc__ = f"Remembers whether {name} attention may be chosen; see nn.attention.sdpa_kernel for a choice that holds."
+        kernels.allow(name, bool(enabled))
+    enable.__doc__ = f"Whether scaled_dot_product_attention may take the kernel {name}, on the CPU, too; nn.attention.sdpa_kernel says it for a block."
     return enable
 
 
 def question(name):
     def enabled() -> bool:
-        return Kernels.allowed[name]
-    enabled.__doc__ = f"Whether {name} attention may be chosen."
+        return name in kernels.allowed
+    enabled.__doc__ = f"Whether scaled_dot_product_attention may take the kernel {name}."
     return enabled
 
 
-enable_flash_sdp, enable_mem_efficient_sdp, enable_math_sdp, enable_cudnn_sdp = map(switch, ("flash", "mem_efficient", "math", "cudnn"))
-flash_sdp_enabled, mem_efficient_sdp_enabled, math_sdp_enabled, cudnn_sdp_enabled = map(question, ("flash", "mem_efficient", "math", "cudnn"))
+NAMES = ("FLASH_ATTENTION", "EFFICIENT_ATTENTION", "MATH", "CUDNN_ATTENTION")
+enable_flash_sdp, enable_mem_efficient_sdp, enable_math_sdp, enable_cudnn_sdp = map(switch, NAMES)
+flash_sdp_enabled, mem_efficient_sdp_enabled, math_sdp_enabled, cudnn_sdp_enabled = map(question, NAMES)
 
 
 def sdp_kernel(enable_flash=True, enable_math=True, enable_mem_efficient=True, enable_cudnn=True):

@@ -26,7 +26,7 @@ from .polyfills import CaughtWarnings
 from .protocols import unpacker
 from .record import expressions_in
 from .transforms import outlives
-from .values import (NULL, Constant, Function, Handled, Key, Mapping, Number, Object, Offset, Sequence, SetValue, TensorValue)
+from .values import (NULL, Constant, Function, Handled, Key, Mapping, Number, Object, Offset, Sequence, SetValue, Source, TensorValue)
 
 END = object()
 ROOT = "<root>"  # what a view is made of, in its text
@@ -670,6 +670,8 @@ def write_segment(machine, ending) -> Segment:
         dynamic_log.debug("assumed: (%s) is %s", condition, outcome)
         machine.guard(f"({machine.expression(condition)}) is {outcome}")
     guard_classes(machine)
+    for owner, name in machine.recorder.settings_read:
+        machine.guard(f"{{0}}.{name} == {machine.constant_name(getattr(owner, name))}", Source(None, machine.constant_name(owner)))
     names = {f"k{k}": v for k, v in enumerate(machine.constants)}
     frames = machine.frames
     module = frames[-1].namespace.get("__name__") if frames else None  # classes made at a break say where they come from

@@ -238,6 +238,7 @@ class Recorder(Interpreter):
         self.plain = False  # whether no result keeps its history, since backward passes have used it up
         self.graded = False  # whether anything was computed with a history
         self.history = False  # whether a tensor from outside is overwritten with values that carry a gradient
+        self.settings_read: set = set()  # (owner, name) of switches that decided what was recorded
         self.counter = {}
         self.symbolic = False  # whether any size or argument is a symbol
         self.real = None  # a number that varies -> it as an input of the graph, a TensorValue
@@ -316,6 +317,7 @@ class Recorder(Interpreter):
         if self.facts is not None and measured(op):
             return self.measure(op, tuple(map(self.entered, args)), {k: self.entered(v) for k, v in kwargs.items()})
         if op.facts.get("composite"):
+            self.settings_read.update([op.facts["reads"]] if "reads" in op.facts else ())
             return op.body(*args, **kwargs)
         otherwise = op.facts.get("otherwise")
         if otherwise is not None and (other := otherwise(*args[1:])) is not None:

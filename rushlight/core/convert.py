@@ -111,12 +111,24 @@ def is_pinned(self, device=None):
 
 @attach
 def share_memory_(self):
+    """Moves the tensor's memory to where child processes see it, too: what one process writes all see.  Returns the tensor.
+
+    >>> import rushlight as rl
+    >>> x = rl.zeros(2).share_memory_()
+    >>> x.is_shared(), x[1:].is_shared()
+    (True, True)
+    """
+    from .sharing import share
+    if self._meta.device.type != "meta":
+        share(self._storage)
     return self
 
 
 @attach
 def is_shared(self):
-    return False
+    """Whether other processes see the tensor's memory."""
+    from .sharing import is_shared
+    return is_shared(self._storage)
 
 
 @attach
@@ -292,12 +304,15 @@ class InProcess:
         return self
 
     def is_shared(self) -> bool:
-        return False
+        """Whether other processes see this memory."""
+        return self.tensor().is_shared()
 
     def is_pinned(self, device=None) -> bool:
         return False
 
     def share_memory_(self):
+        """Moves the memory to where child processes see it, too."""
+        self.tensor().share_memory_()
         return self
 
 
@@ -308,6 +323,10 @@ class UntypedStorage(InProcess):
 
     def __init__(self, tensor=0, *, device=None):
         self._tensor = empty((tensor,), dtypes.uint8) if isinstance(tensor, int) else tensor
+
+    def tensor(self) -> Tensor:
+        """A tensor over this memory."""
+        return self._tensor
 
     @classmethod
     def from_file(cls, filename, shared=False, nbytes=0):

@@ -25,13 +25,19 @@ log = logger("kernels")
 class Kernels(threading.local):
     """Which kernels of attention a thread allows, the first choice first."""
 
-    allowed = ("FLASH_ATTENTION", "MATH")
+    allowed = EVERY = ("FLASH_ATTENTION", "MATH", "EFFICIENT_ATTENTION", "CUDNN_ATTENTION")
+
+    def allow(self, name: str, enabled: bool):
+        """Allows a kernel, or not, from now on in all threads."""
+        chosen = {*self.allowed, name} if enabled else {*self.allowed} - {name}
+        self.__dict__.pop("allowed", None)
+        Kernels.allowed = tuple(kernel for kernel in self.EVERY if kernel in chosen)
 
 
 kernels = Kernels()
 
 
-@op(composite=True, namespace=F, autocast="half")
+@op(composite=True, namespace=F, autocast="half", reads=(kernels, "allowed"))
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     """softmax(query key^T * scale + mask) value.  [*, l, e], [*, s, e], [*, s, v] -> [*, l, v] (Vaswani et al. 2017)."""
     if query.dim() < 2 or key.dim() < 2 or value.dim() < 2:

@@ -566,7 +566,8 @@ class Module:
         return self._apply(lambda t: t.cuda(device))
 
     def share_memory(self):
-        return self
+        """Moves the memory of parameters and buffers to where child processes see it, too."""
+        return self._apply(lambda t: t.share_memory_())
 
     def to_empty(self, *, device, recurse=True):
         """Parameters and buffers on another device, contents undefined."""

@@ -1,0 +1,83 @@
+"""Memory that several processes see: a mapping of a file that has no name, which a forked child inherits and other processes are handed.
+
+Reading and writing are not ordered between processes: whoever wants to see what another has written waits for it by other means.  A process that hands
+memory over through a queue has to live until it has been taken.
+"""
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import tempfile
+import weakref
+from multiprocessing import reduction
+
+from .native import Storage, Tensor, state, wrap
+from .tensor import blank, borrowed
+
+
+class Shared:
+    """A mapping, and the file behind it.  ``before``: where the bytes lay until then, which arrays made of them may still show."""
+
+    def __init__(self, descriptor: int, nbytes: int, before=None):
+        self.descriptor, self.before = descriptor, before
+        self.memory = mmap.mmap(descriptor, max(nbytes, 1))
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        weakref.finalize(self, os.close, descriptor)
+
+
+def is_shared(storage: Storage) -> bool:
+    """Whether a storage's bytes are in memory that processes share."""
+    return isinstance(storage.owner, Shared)
+
+
+def file_of(nbytes: int) -> int:
+    """The descriptor of a new file without a name."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("tensor", os.MFD_CLOEXEC)
+    else:
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    os.ftruncate(descriptor, max(nbytes, 1))
+    return descriptor
+
+
+def share(storage: Storage) -> None:
+    """Moves a storage's bytes into memory that processes share; all tensors over it go along."""
+    if is_shared(storage):
+        return
+    before = Storage()
+    before.address, before.nbytes, before.kind, before.owner = storage.address, storage.nbytes, storage.kind, storage.owner
+    shared = Shared(file_of(storage.nbytes), storage.nbytes, before)
+    ctypes.memmove(shared.address, storage.address, storage.nbytes)
+    storage.kind, storage.owner, storage.address = 0, shared, shared.address
+
+
+def handed(tensor: Tensor):
+    """How a tensor goes to another process: one in shared memory by its file, so that both see what either writes; all others are copied."""
+    if tensor._step is not None:
+        raise RuntimeError("a tensor that has a history and wants a gradient cannot go to another process, where its history is not: detach() it first")
+    if not is_shared(tensor._storage) or tensor.__dict__:
+        return tensor.__reduce_ex__(2)
+    file = reduction.DupFd(tensor._storage.owner.descriptor)
+    return received, (type(tensor), file, tensor._storage.nbytes, tensor._offset, tensor._meta, bool(tensor._needs_grad))
+
+
+def received(kind, file, nbytes, offset, meta, wants_gradient):
+    """The tensor that another process handed over."""
+    shared = Shared(file.detach(), nbytes)
+    made = wrap(borrowed(shared.address, nbytes, shared), offset, meta, meta.itemsize)
+    if kind is not Tensor:
+        found, made = made, blank(kind)
+        made._storage, made._offset, made._meta, made.itemsize = found._storage, found._offset, found._meta, found.itemsize
+    made._needs_grad = int(wants_gradient)
+    return made
+
+
+def hand_over():
+    """From now on tensors in shared memory go through the queues and pipes of ``multiprocessing`` as what they are."""
+    for kind in {state.tensor, state.parameter}:
+        reduction.ForkingPickler.register(kind, handed)
+
+
+hand_over()
