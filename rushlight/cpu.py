@@ -1,6 +1,7 @@
 """The CPU as a device: what PyTorch offers under ``torch.cpu``."""
 from __future__ import annotations
 
+import functools
 import types
 
 from .core.advice import deprecated
@@ -25,6 +26,33 @@ def current_device() -> str:
 
 def synchronize(device=None):
     """Nothing: calls return when their results are there."""
+
+
+AS_LLVM = {"fma3": "fma", "avx_vnni": "avxvnni", "avx_vnni_int8": "avxvnniint8", "avx_vnni_int16": "avxvnniint16", "avx_ne_convert": "avxneconvert"}  # where more than a hyphen differs
+X86 = ("sse sse2 sse3 ssse3 sse4_1 sse4_2 sse4a avx avx2 avx_vnni avx512_f avx512_cd avx512_dq avx512_bw avx512_vl avx512_ifma avx512_vbmi avx512_vbmi2 avx512_bitalg "
+       "avx512_vpopcntdq avx512_vnni avx512_bf16 avx512_fp16 avx512_vp2intersect avx10_1 avx10_2 avx_vnni_int8 avx_vnni_int16 avx_ne_convert amx_bf16 amx_tile amx_int8 "
+       "amx_fp16 fma3 fma4 f16c bmi bmi2 popcnt lzcnt aes sha clflushopt clwb").split()
+
+
+@functools.cache
+def get_capabilities() -> types.MappingProxyType:
+    """What the processor can do: the instruction sets by name, whether it has each, and its architecture and name.
+
+    >>> get_capabilities()["architecture"] in ("x86_64", "aarch64", "arm64")
+    True
+    """
+    import os
+    import platform
+
+    from .core.native.compiler.processor import host
+    name, features = host()
+    found = {"architecture": platform.machine(), "cpu_name": name, "num_logical_cores": os.cpu_count() or 1}
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return types.MappingProxyType({**found, **features})
+    for one in X86:
+        llvm = AS_LLVM.get(one) or (one.replace("_", "") if one.startswith("avx512") else one.replace("_", "-") if one.startswith("amx") else one.replace("_", "."))
+        found[one] = bool(features.get(llvm))
+    return types.MappingProxyType(found)
 
 
 class _Autocast(autocast):

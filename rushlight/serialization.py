@@ -124,13 +124,17 @@ def save(obj, f, pickle_module=None, pickle_protocol=DEFAULT_PROTOCOL, _use_new_
         write_archive(obj, file, os.path.splitext(os.path.basename(path))[0] or "archive")
 
 
-def write_archive(obj, file, name):
+def write_archive(obj, file, name, sign=None):
+    """Writes an object's archive; ``sign(pickle)`` gives the name and content of one entry more."""
     text = io.BytesIO()
     pickler = Pickler(text)
     pickler.dump(obj)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(f"{name}/data.pkl", text.getvalue())
         archive.writestr(f"{name}/byteorder", "little")
+        if sign is not None:
+            also, content = sign(text.getvalue())
+            archive.writestr(f"{name}/{also}", content)
         for key, storage in pickler.storages.items():
             archive.writestr(f"{name}/data/{key}", ctypes.string_at(storage.address, storage.nbytes) if storage.nbytes else b"")
         archive.writestr(f"{name}/version", "3\n")
@@ -299,9 +303,8 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=True, mmap=No
     if not hasattr(f, "read"):
         with open(f, "rb") as file:
             return load(file, map_location, weights_only=weights_only)
-    where = placed(map_location) if isinstance(map_location, (str, Device)) else placed("cpu")
     archive, prefix = opened(f)
-    storages = Storages(archive, f"{prefix}data/", where)
+    storages = Storages(archive, f"{prefix}data/", place_of(map_location))
     text = io.BytesIO(entry(archive, f"{prefix}data.pkl"))
     if not weights_only:
         return Unpickler(text, storages).load()
@@ -311,6 +314,11 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=True, mmap=No
         raise
     except Exception as error:  # nothing but the file's own bytes can have caused it
         raise CorruptFileError(f"data.pkl is damaged: {type(error).__name__}: {error}", "a pickle", REMEDY) from error
+
+
+def place_of(map_location) -> Device:
+    """The device on which tensors are made."""
+    return placed(map_location) if isinstance(map_location, (str, Device)) else placed("cpu")
 
 
 def opened(f):

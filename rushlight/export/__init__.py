@@ -177,16 +177,16 @@ class Exporting:
 
 def save(ep: ExportedProgram, f, *, extra_files=None, opset_version=None, pickle_protocol=2):
     """Writes a program to a file or path.  TypeError for anything but an ExportedProgram."""
-    from ..serialization import save as write
+    from ..programs import save as write
     if not isinstance(ep, ExportedProgram):
         raise TypeError(f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead.")
     write(ep, f)
 
 
-def load(f, *, extra_files=None, expected_opset_version=None) -> ExportedProgram:
-    """Reads what ``save`` wrote.  It is unpickled: load only files that you trust."""
-    from ..serialization import load as read
-    return read(f, weights_only=False)
+def load(f, *, extra_files=None, expected_opset_version=None, trusted=False) -> ExportedProgram:
+    """Reads what ``save`` wrote, which may run any code: UnpicklingError for files that were not written here by this user, unless ``trusted``."""
+    from ..programs import load as read
+    return read(f, "torch.export.load", trusted)
 
 
 __getattr__ = later(__name__)

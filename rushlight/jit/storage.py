@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import pickle
 
-from ..serialization import load as load_archive
-from ..serialization import save as save_archive
+from ..programs import load as load_program
+from ..programs import save as save_program
 from .script import WHY, ScriptFunction, ScriptModule
 
 MARK = "rushlight.jit"
@@ -16,15 +16,16 @@ def save(m, f, _extra_files=None):
         raise ValueError(f"save() takes what script() or trace() gave, not {type(m).__name__}")
     original = m.original if isinstance(m, ScriptModule) else m.function
     try:
-        save_archive({"format": MARK, "module": isinstance(m, ScriptModule), "program": original, "files": dict(_extra_files or {})}, f)
+        save_program({"format": MARK, "module": isinstance(m, ScriptModule), "program": original, "files": dict(_extra_files or {})}, f)
     except (pickle.PicklingError, AttributeError) as error:
         raise RuntimeError(f"cannot save {original!r}: {error}. Its class or function must be at the top level of a module that can be imported, since {WHY}") from error
 
 
-def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
-    """Reads what ``save`` wrote.  RuntimeError for TorchScript archives of PyTorch."""
+def load(f, map_location=None, _extra_files=None, _restore_shapes=False, *, trusted=False):
+    """Reads what ``save`` wrote, which may run any code: RuntimeError for files that were not written here by this user, unless ``trusted``, and for
+    TorchScript archives of PyTorch."""
     try:
-        found = load_archive(f, map_location=map_location, weights_only=False)
+        found = load_program(f, "torch.jit.load", trusted, map_location)
     except (RuntimeError, pickle.UnpicklingError, AttributeError, ModuleNotFoundError) as error:
         raise RuntimeError(f"jit.load cannot read this file: {error}. Archives that PyTorch's TorchScript wrote hold programs in another language; save the state_dict there "
                            "and build the model from its Python code here.") from error
