@@ -1,11 +1,11 @@
 """The slow paths of the backward engine: leaves, hooks, functions written in Python, and backward passes that are recorded."""
 from __future__ import annotations
 
-import os
 import sys
 import threading
 
 from ..core.errors import GraphFreedError, StaleValueError
+from ..core.forking import guarded
 from ..core.interpret import recording
 from ..core.meta import Meta
 from ..core.native import Plan, Step, Tensor, state
@@ -81,9 +81,9 @@ def add_to(leaf: Tensor, gradient: Tensor, create: int):
             OPS["add_"](known, gradient)
 
 
-accumulating = threading.RLock()  # threads may share a leaf
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=accumulating.acquire, after_in_parent=accumulating.release, after_in_child=accumulating.release)
+accumulating = guarded("gradients", threading.RLock())  # threads may share a leaf
+
+
 class Holds:
     """How many references to a gradient ``keep`` counts that nobody but the engine holds: interpreters count those of their frames differently."""
 

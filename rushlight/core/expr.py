@@ -19,6 +19,7 @@ import threading
 import weakref
 
 from .dtypes import bool_, float64
+from .forking import guarded
 
 INFINITY = math.inf
 
@@ -32,7 +33,7 @@ class Expr:
     __slots__ = ("op", "args", "arg", "dtype", "low", "high", "serial", "_free", "_operations", "__weakref__")
     _table: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
     _serials = itertools.count()
-    _lock = threading.RLock()
+    _lock = guarded("expressions", threading.RLock())
 
     def __new__(cls, op, args=(), arg=None, dtype=None, low=-INFINITY, high=INFINITY):
         key = (op, args, repr(arg) if isinstance(arg, (float, complex)) else arg, type(arg), dtype)

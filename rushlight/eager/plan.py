@@ -24,6 +24,7 @@ from ..core import advice, collector, failures, interpret
 from ..core.dtypes import INTEGER, bool_, float64, int32, int64, meant
 from ..core.errors import OutOfMemoryError
 from ..core.expr import Expr
+from ..core.forking import guarded
 from ..core.kinds import P
 from ..core.log import logger
 from ..core.meta import Meta, settled
@@ -47,7 +48,7 @@ from .program import Code, assemble
 
 log, graph_log, aot_log, output_log = logger("plans"), logger("graph"), logger("aot"), logger("output")
 NUMBER_METAS = {float: Meta.of((), float64), int: Meta.of((), int64), bool: Meta.of((), bool_)}
-planning = threading.RLock()  # plans are made by one thread at a time
+planning = guarded("plans", threading.RLock())  # plans are made by one thread at a time
 MOST_PLANS = 1024  # of one operator: beyond this the oldest are dropped; a family makes one anew in no time
 
 

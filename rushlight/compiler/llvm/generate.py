@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 
+from ...core.forking import guarded
 from .builder import MANY_STREAMS
 from .features import host
 
@@ -104,10 +105,18 @@ class Agreement:
                     self.set(self.rest)
                     self.free.notify_all()
 
+    def acquire(self):
+        """Waits until nobody is inside, and keeps everybody out until ``release``."""
+        self.free.acquire()
+        self.free.wait_for(lambda: not self.inside)
+
+    def release(self):
+        self.free.release()
+
     def set(self, value):
         if value != self.value:
             self.change(value)
             self.value = value
 
 
-loops = Agreement(switch_search, rest=True)
+loops = guarded("code generation", Agreement(switch_search, rest=True))

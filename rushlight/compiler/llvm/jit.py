@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ...core.native import loader
 from ...core import cache
+from ...core.forking import guarded
 from . import jumps
 from .behind import Line
 from .features import host
@@ -25,7 +26,7 @@ from .generate import generate, machine_of, new_machine
 assembly_log = logging.getLogger("rushlight.asm")
 timing_log = logging.getLogger("rushlight.timing")
 
-_lock = threading.RLock()
+_lock = guarded("machine code", threading.RLock())
 _numbers = itertools.count()
 _built = {}
 _loaded = {}  # digest of an object -> {name: address}

@@ -14,6 +14,7 @@ import platform
 import sys
 import threading
 
+from ...core.forking import guarded
 from ...core.settings import settings
 from . import jit
 from .builder import Module, Value, constant
@@ -326,7 +327,7 @@ def _text():
 
 
 _EXPORTS = ["pool_run", "program_run", "pool_stop", "pool_forget", "pool_threads", "pool_lock"]
-_lock = threading.Lock()
+_lock = guarded("pool", threading.RLock())
 _threads = None
 
 

@@ -17,6 +17,8 @@ import threading
 import types
 from dataclasses import dataclass
 
+from ..forking import guarded
+
 i64 = int
 f64 = float
 
@@ -101,7 +103,7 @@ def exclusive(function):
     return alone
 
 
-_alone = threading.RLock()
+_alone = guarded("memory", threading.RLock())
 _ZEROS = {"i64": 0, "int": 0, "f64": 0.0, "float": 0.0, "bool": False}
 
 

@@ -19,6 +19,7 @@ import llvmlite
 
 from .. import loader
 from ... import cache, encoding
+from ...forking import guarded
 from . import capi, entries, objects, processor, runtime
 from .function import compile_function
 from .ir import Module
@@ -30,7 +31,7 @@ PASSES = ("post_order_function_attributes", "always_inliner", "sroa", "simplify_
           "global_dead_code_eliminate")  # without the last three operators take a fifth longer
 PATIENCE = 30.0  # seconds of life after which a process gives half a second of a core to later ones
 FIELDS = "constants", "assumptions", "text", "image"  # of a cache entry
-_lock = threading.Lock()
+_lock = guarded("machine code", threading.RLock())
 _timing = logging.getLogger("rushlight.timing")
 
 

@@ -1,0 +1,76 @@
+"""A fork while other threads run: it takes the package's locks first, so that the child finds whole, and free, what these guard.
+
+Who holds one of them may take those that ``ORDER`` names later, never an earlier one; a fork takes them in this order.
+"""
+from __future__ import annotations
+
+import _imp
+import importlib._bootstrap
+import os
+import sys
+import threading
+import time
+
+ORDER = ("gradients", "plans", "machine code", "code generation", "LLVM", "pool", "expressions", "memory")
+PACKAGE = __name__.partition(".")[0]
+LOCKS: dict = {name: [] for name in ORDER}
+
+
+def guarded(name: str, lock):
+    """The lock (anything with ``acquire`` and ``release``), which a fork takes from now on."""
+    LOCKS[name].append(lock)
+    return lock
+
+
+class LLVM:
+    """The lock with which llvmlite lets one thread at a time into LLVM, once that is loaded."""
+
+    held = None
+
+    def acquire(self):
+        ffi = sys.modules.get("llvmlite.binding.ffi")
+        if ffi is not None:
+            ffi.lib._lock.__enter__()
+            self.held = ffi.lib._lock
+
+    def release(self):
+        held, self.held = self.held, None
+        if held is not None:
+            held.__exit__(None, None, None)
+
+
+guarded("LLVM", LLVM())
+taken: list = []
+
+
+def importing() -> bool:
+    """Whether another thread imports a module of the package: the child would wait for it for ever."""
+    for name, reference in list(getattr(importlib._bootstrap, "_module_locks", {}).items()):
+        owner = getattr(reference(), "owner", None)
+        if name.partition(".")[0] == PACKAGE and owner not in (None, threading.get_ident()):
+            return True
+    return False
+
+
+def take():
+    """Takes all locks, and keeps imports away.  An import that is under way may need a lock: it goes first."""
+    while True:
+        for name in ORDER:
+            for lock in LOCKS[name]:
+                lock.acquire()
+                taken.append(lock)
+        _imp.acquire_lock()
+        if not importing():
+            return
+        give()
+        time.sleep(0.001)
+
+
+def give():
+    _imp.release_lock()
+    while taken:
+        taken.pop().release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=take, after_in_parent=give, after_in_child=give)

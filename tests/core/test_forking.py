@@ -1,0 +1,96 @@
+"""A fork while other threads plan, compile and compute: the child works."""
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import rushlight
+from rushlight.core.forking import LOCKS, ORDER
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+
+
+def ended(pid) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.parametrize("name", ORDER)
+def test_the_child_finds_every_lock_free(name):
+    rushlight.compile(lambda x: x + 1)(rushlight.ones(3))  # so that all are there
+    assert LOCKS[name]
+    for lock in LOCKS[name]:
+        inside = threading.Event()
+
+        def hold():
+            lock.acquire()
+            inside.set()
+            threading.Event().wait(0.05)
+            lock.release()
+
+        holder = threading.Thread(target=hold)
+        holder.start()
+        inside.wait()
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(10)  # ends a child that waits
+            taker = threading.Thread(target=lambda: (lock.acquire(), lock.release()))
+            taker.start()
+            taker.join()
+            os._exit(0)
+        holder.join()
+        assert ended(pid) == 0
+
+
+def test_every_lock_of_the_package_is_among_them():
+    root = Path(rushlight.__file__).parent
+    lines = [(path.relative_to(root), line) for path in root.rglob("*.py") for line in path.read_text().splitlines() if re.search(r"threading\.R?Lock\(\)", line)]
+    assert len(lines) > 4 and all("guarded(" in line for _, line in lines), [line for line in lines if "guarded(" not in line[1]]
+
+
+BUSY = """
+import os, signal, threading
+import rushlight as torch
+
+def plans():
+    for k in range(2, 1 << 30):
+        (torch.ones(k, k % 7 + 1) * 2 + torch.ones(k % 7 + 1)).sum(0).softmax(-1)
+
+def pool():
+    a = torch.randn(500, 500)
+    while True:
+        (a @ a + a).exp()
+
+def compiles():
+    for k in range(1 << 30):
+        names = {}
+        exec(f"def f(x): return (x * {k} + 1).sin().sum()", names)
+        torch.compile(names["f"])(torch.ones(5))
+
+a = torch.randn(300, 300)
+a @ a
+for work in (plans, pool, compiles):
+    threading.Thread(target=work, daemon=True).start()
+ends = []
+for k in range(10):
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(60)
+        x = torch.ones(k + 3, 11, requires_grad=True)
+        ((x + 1) @ torch.ones(11, 300 + k)).exp().sum().backward()
+        torch.compile(lambda x: x.cos() + k)(x)
+        os._exit(0 if x.grad is not None else 1)
+    ends.append(os.waitpid(pid, 0)[1])
+print(ends)
+os._exit(0)
+"""
+
+
+def test_children_of_a_busy_process_work(tmp_path):
+    run = subprocess.run([sys.executable, "-c", BUSY], capture_output=True, text=True, timeout=300, env={**os.environ, "RUSHLIGHT_CACHE": str(tmp_path)})
+    assert run.stdout.strip() == str([0] * 10), run.stderr[-2000:]
