@@ -84,6 +84,7 @@ ELSEWHERE = {  # names of rooms that few programs enter
                 "LongStorage", "IntStorage", "ShortStorage", "CharStorage", "ByteStorage", "BoolStorage", "ComplexFloatStorage", "ComplexDoubleStorage"),
     "jit": ("ScriptModule", "ScriptFunction"),
     "futures": ("Future",),
+    "compiling": ("_disable_dynamo",),
     "accelerator": ("Stream", "Event"),
     "jit.types": ("TensorType", "IntType", "FloatType", "BoolType", "StringType", "ListType", "TupleType", "DictType", "OptionalType", "NoneType", "AnyType"),
 }

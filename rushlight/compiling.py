@@ -143,6 +143,9 @@ def disable(fn=None, recursive=True, *, reason=None):
     return marks.put(original, "disabled")
 
 
+_disable_dynamo = disable  # as libraries with subclasses of tensors call it
+
+
 def allow_in_graph(fn):
     """A function that is one node of a graph: it is run, without looking at its bytecode.  TypeError for what cannot be called.
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from ..core.op import OPS
 from ..core.tensor import wrapped
+from .invariants import check_sparse_tensor_invariants
 from .rules import addmm, mm, total
 from .tensor import Coo, Csr, Sparse, made
 from ..core.later import later
