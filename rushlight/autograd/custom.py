@@ -26,7 +26,7 @@ def answer(function, args):
     if not any(map(level.owns, args)):
         with level.below():
             return level.adopt(function.apply(*args))
-    if "setup_context" not in dir(function):
+    if not function.separate() and not (isinstance(level, Forward) and level.takes_contexts):
         raise RuntimeError(f"In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override the "
                            f"setup_context staticmethod, which {function.__name__} doesn't.")
     return RULES[type(level)](level, function, args, values)
@@ -90,12 +90,49 @@ def forward(level: Forward, function, args, values):
         raise NotImplementedError(f"You must implement the jvp function for custom autograd.Function to use it with forward mode AD; {function.__name__} "
                                   "has none.")
     with level.below():
-        results = function.apply(*values)
-        ctx = context(function, values, results)
-        ctx.use_saved_for_forward()
+        if function.separate():
+            results = function.apply(*values)
+            ctx = context(function, values, results)
+        else:
+            results, ctx = function.begun(values)
         given = [tangent(level, a, ctx._materialize) for a in args]
-        pushed = several(function.jvp(ctx, *given))
-    return alike(results, [Dual(level, o, t) if isinstance(o, Tensor) else o for o, t in zip(several(results), pushed)])
+        with ctx.forward_mode():
+            pushed = several(function.jvp(ctx, *given))
+    outputs = several(results)
+    if len(pushed) != len(outputs):
+        raise RuntimeError(f"{function.__name__}.jvp returned {len(pushed)} tangents for {len(outputs)} results")
+
+    def paired(k, output, pushed):
+        if not isinstance(output, Tensor):
+            return output
+        if pushed is not None and (any(output is c for c in ctx._constant) or not output.dtype.is_inexact):
+            raise RuntimeError(f"{function.__name__}.jvp returned a tangent for result {k}, which is not differentiable. You should return None at that position instead.")
+        made = Dual(level, output, pushed)
+        for argument, value, before in zip(args, values, given):
+            if pushed is None or before is None or not isinstance(value, Tensor):
+                continue
+            if value is output and any(value is d for d in ctx._dirty):
+                if pushed is not before:
+                    raise RuntimeError("An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is modifying an input inplace, then the "
+                                       "jvp function must modify the corresponding gradient inplace.")
+                if level.owns(argument):
+                    argument.replace(made)
+                    return argument
+            elif value._storage is not None and output._storage is value._storage and before._storage is not None:
+                check_view(pushed, before, output, value)
+        return made
+
+    return alike(results, [paired(k, o, t) for k, (o, t) in enumerate(zip(outputs, pushed))])
+
+
+def check_view(pushed, before, output, value):
+    """RuntimeError where the result is a view of an argument, and its tangent no view of the argument's tangent."""
+    what = "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view"
+    if pushed._base is None:
+        raise RuntimeError(f"{what}.")
+    if pushed._storage is not before._storage:
+        of = "the same base as the given tangent" if value._base is not None else "the given tangent"
+        raise RuntimeError(f"{what} of {of}.")
 
 
 def tangent(level, argument, materialize):

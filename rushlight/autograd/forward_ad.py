@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 
+from ..core.interpret import active
 from ..core.native import Tensor
 from ..transforms.forward import Dual, Forward
 from ..core.later import later
@@ -13,11 +14,19 @@ UnpackedDualTensor = namedtuple("UnpackedDualTensor", "primal tangent")
 _levels: list = []  # the active one, if any
 
 
+def __getattr__(name):
+    if name == "_current_level":  # its number, -1 where there is none
+        return len(_levels) - 1
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def enter_dual_level() -> int:
     """Begins a forward level, whose number is returned.  RuntimeError within another one: forward levels do not nest."""
     if _levels:
         raise RuntimeError("Nested forward mode AD is not supported at the moment. Use torch.func.jvp, which nests.")
-    _levels.append(Forward().__enter__())
+    level = Forward().__enter__()
+    level.takes_contexts = True
+    _levels.append(level)
     return 0
 
 
@@ -56,6 +65,9 @@ def make_dual(tensor, tangent, *, level=None):
         raise RuntimeError(f"Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. Tensor is "
                            f"of size {list(tensor.shape)} while the given forward gradient is of size {list(tangent.shape)}.")
     current = _levels[-1]
+    running = active()
+    if any(getattr(v, "level", None) in running[running.index(current) + 1:] for v in (tensor, tangent)):
+        raise RuntimeError("make_dual() got a tensor of a transform that began within the forward level: enter dual_level() inside of the function that is transformed")
     return Dual(current, *(v.current().value if current.owns(v) else v for v in (tensor, tangent)))
 
 

@@ -1,6 +1,8 @@
 """Functions with a gradient written by the user."""
 from __future__ import annotations
 
+import contextlib
+
 from ..core.advice import deprecated
 from ..core.interpret import is_recording, recording, top
 from ..core.native import Step, Tensor, calls, mine, state
@@ -41,11 +43,16 @@ class Context:
         """Keeps tensors for ``jvp``, where ``saved_tensors`` gives them back."""
         self._saved_for_forward = tensors
 
-    def use_saved_for_forward(self):
-        """From now on ``saved_tensors`` are those for ``jvp``, if any were kept."""
-        if self._saved_for_forward is not None:
-            self._saved = self._saved_for_forward
-            self.remember_versions()
+    @contextlib.contextmanager
+    def forward_mode(self):
+        """A block in which ``saved_tensors`` are those kept for ``jvp``."""
+        before = self._saved, self._versions
+        self._saved = self._saved_for_forward or ()
+        self._versions = tuple(map(version_of, self._saved))
+        try:
+            yield
+        finally:
+            self._saved, self._versions = before
 
     def release(self):
         """Lets go of what was saved: a backward pass without ``retain_graph`` has used it."""
@@ -164,18 +171,28 @@ class Function:
     @classmethod
     def run(cls, args, kwargs={}):
         """``apply`` on tensors with data."""
+        return cls.begun(args, kwargs)[0]
+
+    @classmethod
+    def begun(cls, args, kwargs={}):
+        """What ``apply`` returns, and the context that ``forward`` had."""
         ctx = Context()
         tensors = [a for a in args if isinstance(a, Tensor)]
         recorded = is_recording() and any(t._needs_grad for t in tensors)
         ctx.needs_input_grad = tuple(isinstance(a, Tensor) and bool(a._needs_grad) for a in args)
         with recording(False):
-            if "setup_context" in dir(cls):
+            if cls.separate():
                 results = cls.forward(*args, **kwargs)
                 cls.setup_context(ctx, args, results)
             else:
                 results = cls.forward(ctx, *args, **kwargs)
         ctx.remember_versions()
-        return cls._record(ctx, args, results) if recorded else results
+        return cls._record(ctx, args, results) if recorded else results, ctx
+
+    @classmethod
+    def separate(cls) -> bool:
+        """Whether ``forward`` does not get the context, which ``setup_context`` fills."""
+        return "setup_context" in dir(cls)
 
     @classmethod
     def _record(cls, ctx, args, results):

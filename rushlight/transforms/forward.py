@@ -32,6 +32,24 @@ class Dual(Wrapped):
     def requires_grad(self):
         return self.value.requires_grad
 
+    def requires_grad_(self, requires_grad=True):
+        """Sets whether the value wants a gradient; within ``torch.func`` transforms those are to be asked for."""
+        if not self.level.takes_contexts:
+            return super().requires_grad_(requires_grad)
+        self.value.requires_grad_(requires_grad)
+        return self
+
+    is_leaf = property(lambda self: self.value.is_leaf)
+    grad_fn = property(lambda self: self.value.grad_fn)
+    grad = property(lambda self: self.value.grad, lambda self, gradient: setattr(self.value, "grad", gradient))
+
+    def backward(self, *args, **kwargs):
+        """Accumulates gradients of the value; within ``torch.func`` transforms they are to be asked for."""
+        if not self.level.takes_contexts:
+            return super().backward(*args, **kwargs)
+        with self.level.below():
+            return self.value.backward(*args, **kwargs)
+
     def __repr__(self, **_):
         return f"Dual({self.value!r}, tangent={self.tangent!r})"
 
@@ -42,6 +60,7 @@ class Forward(Level):
     kind = Dual
     name = "jvp"
     active = True  # whether tangents are carried on (``fwd_grad`` switches)
+    takes_contexts = False  # whether functions whose ``forward`` gets the context run here: where no other transform can lie below
 
     def adopt(self, results):
         return map_results(lambda r: Dual(self, r) if not isinstance(r, Dual) else r, results)
