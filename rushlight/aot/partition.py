@@ -28,6 +28,12 @@ class Partition:
     def forward(self) -> Graph:
         return self.whole.prune()
 
+    def without(self, node) -> "Partition":
+        """The same where an extra is kept by other means."""
+        whole = self.whole
+        kept = Graph(whole.inputs, whole.nodes, [n for k, n in enumerate(whole.outputs) if n is not node or k < len(whole.outputs) - len(self.extras)])
+        return Partition(kept, self.backward, self.residuals, [n for n in self.extras if n is not node])
+
 
 def partition(joint: Graph, outputs, cotangents, gradients, stores=(), work=None, changed=()) -> Partition:
     """Splits a program of primitives that computes ``outputs``, ``stores`` and, from ``cotangents``, ``gradients``.

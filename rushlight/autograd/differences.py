@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 
+from ..core.exchange import tensor
 from ..core.native import Tensor
 from ..core.op import OPS
 from .backward import grad
@@ -136,7 +137,7 @@ def analytical(output, x, masked=False):
     for at in range(count(output)):
         found, = grad(output, x, unit_like(output, at), retain_graph=True, allow_unused=True)
         column = flat(OPS["zeros_like"](strided(x)) if found is None else found)
-        columns.append(column if shown is None else column * OPS["tensor"](shown).to(column.dtype))
+        columns.append(column if shown is None else column * tensor(shown).to(column.dtype))
     return OPS["stack"](columns, 1) if columns else OPS["zeros"]((count(x), 0), dtype=x.dtype.to_real())
 
 

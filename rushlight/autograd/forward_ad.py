@@ -14,12 +14,6 @@ UnpackedDualTensor = namedtuple("UnpackedDualTensor", "primal tangent")
 _levels: list = []  # the active one, if any
 
 
-def __getattr__(name):
-    if name == "_current_level":  # its number, -1 where there is none
-        return len(_levels) - 1
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
 def enter_dual_level() -> int:
     """Begins a forward level, whose number is returned.  RuntimeError within another one: forward levels do not nest."""
     if _levels:
@@ -83,4 +77,8 @@ def unpack_dual(tensor, *, level=None) -> UnpackedDualTensor:
     return UnpackedDualTensor(tensor.value if isinstance(tensor, Dual) else tensor, None)
 
 
-__getattr__ = later(__name__)
+elsewhere = later(__name__)
+
+
+def __getattr__(name):
+    return len(_levels) - 1 if name == "_current_level" else elsewhere(name)  # the number of the active level, -1 where there is none

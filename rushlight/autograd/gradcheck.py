@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from ..core.advice import warn
 from ..core.dtypes import complex128, float64
+from ..core.exchange import tensor
 from ..core.interpret import top
 from ..core.later import later
 from ..core.native import Tensor
@@ -116,7 +117,7 @@ class Checking:
         x = self.inputs[k]
         u = random_like(x)
         shown = shown_elements(x, self.masked)
-        u = u if shown is None else u * OPS["tensor"](shown).to(u.dtype)
+        u = u if shown is None else u * tensor(shown).to(u.dtype)
         moved = difference(self.func, self.inputs, k, unflat(u, x), self.eps, Moving(x, self.masked))
         for j, output in self.outputs:
             v = random_like(output)

@@ -66,6 +66,8 @@ def parameters(plan):
     order = list(plan.op.signature.parameters)
     named = order[:len(given) - len(names or ())]
     for name, found in zip([*named, *(names or ())], given):
+        if isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], type):  # a number or bool stands with its type
+            found = found[1]
         yield "self" if name == "input" else name, found
 
 

@@ -25,7 +25,7 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
     for place, extra in enumerate(extras, used):
         store_i64(values, place, extra._storage.address)
     version = target._storage.version
-    before = OPS["clone"](alias(target)) if plan.source in plan.saves else None
+    before = copy_before(target) if plan.source in plan.saves else None
     calls.launch(plan, args, values, used + len(extras))
     packing, mine.packing = mine.packing, 0
     target._storage.version = version  # what is saved of the arguments is as they were before
@@ -48,6 +48,13 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
         if written is not None and written.gradient_hook is not None and written._step is not None:
             retained(written)
     return target
+
+
+def copy_before(target: Tensor) -> Tensor:
+    """The target's value before it is written, with the history that it has then: gradients of gradients go there."""
+    before = OPS["clone"](alias(target))
+    before._step, before._output, before._needs_grad = target._step, target._output, target._needs_grad
+    return before
 
 
 def refuse_leaves(target: Tensor):

@@ -710,6 +710,8 @@ def attach_backward(plan: Draft, op: Op, trace: Trace, arguments: Arguments, out
     again = None
     if cut.extras or not gone and any(n.inside is not None for n in trace.nodes):  # gradients of gradients: from the inputs, by the rules of operators
         again = partition(whole, outputs, cot_nodes, whole.outputs[first:])
+    if overwritten is not None:  # the call itself keeps it as it was before, with the history that gradients of gradients need
+        gone, cut = (), cut.without(overwritten)
     lost = [n for n in gone if again is not None and n in again.residuals and n not in results]  # kept as they were before the writes
     block = worthwhile(cut.extras) if plan.kind == RUN else Block()
     extras = [*(n for n in cut.extras if n not in set(block.nodes)), *lost]
