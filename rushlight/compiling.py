@@ -149,7 +149,7 @@ _disable_dynamo = disable  # as libraries with subclasses of tensors call it
 def allow_in_graph(fn):
     """A function that is one node of a graph: it is run, without looking at its bytecode.  TypeError for what cannot be called.
 
-    Backends that run graphs as they are call it each time; compilers while they trace.  One that gives no tensor is called between graphs.
+    Backends that run graphs as they are call it each time; compilers while they trace.  One that gives no tensor is called in its place, between programs.
     """
     if not callable(fn) and not isinstance(fn, (list, tuple)):
         raise TypeError(f"allow_in_graph() takes a function, not {type(fn).__name__}")

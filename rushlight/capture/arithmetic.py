@@ -213,6 +213,9 @@ class Arithmetic:
     def identical(self, a, b) -> bool:
         a, b = self.force(a), self.force(b)
         if isinstance(a, (Constant, Object)) and isinstance(b, (Constant, Object)):
+            if a is not b:
+                self.pin(a)
+                self.pin(b)
             if isinstance(a, Object) and isinstance(b, Object) and a.value is not b.value and a.source is not None and b.source is not None:
                 self.guard("{0} is not {1}", a.source, b.source)
             return a.value is b.value or (type(a.value) in (int, str) and type(a.value) is type(b.value) and a.value == b.value)

@@ -28,10 +28,11 @@ from ..core.devices import device
 from ..core.dtypes import category_of, default_of, finfo, iinfo
 from ..core.epoch import changed
 from ..core.exchange import as_tensor, tensor
-from ..core.interpret import top
+from ..core.interpret import recording, top
 from ..core.meta import Size
-from ..core.native import Op, Tensor
+from ..core.native import Op, Tensor, mine
 from ..core.op import OPS
+from ..core.pytree import tree_flatten, tree_unflatten
 from ..nn.modules.container import ModuleList, Sequential
 from ..nn.modules.module import Module
 from ..nn.parameter import Parameter
@@ -45,6 +46,7 @@ from .errors import Again, Break, CaptureError, Raised
 from .iterators import BUILTINS
 from .output import HANDLERS as OUTPUT_HANDLERS
 from .protocols import ASKED, stand_in
+from .readings import Effect
 from .reals import Real
 from .training import HANDLERS as TRAINING
 from .transforms import ROOMS, kind_of
@@ -115,6 +117,7 @@ class Calls:
         if isinstance(target, (Op, Callable)):
             return self.run_framework(target, arguments, keywords)
         if (marks.reordered or marks.ignored) and isinstance(target, types.FunctionType | types.BuiltinFunctionType):
+            self.pin(function)
             if target in marks.ignored:
                 return Constant(None)
             if target in marks.reordered:
@@ -200,7 +203,7 @@ class Calls:
             return result
         spec = self.flattened(result, leaves)
         if not leaves:
-            raise Break("RB006", f"{function.__name__}() gives no tensor")
+            return self.call_in_place(function, arguments, keywords, result)
         inside = recorder.nodes[start:]
         if self.drawn != drawn or any(n in recorder.writers for n in inside) or any(leaf.fake.node not in inside for leaf in leaves):
             return result
@@ -211,6 +214,20 @@ class Calls:
         for one, leaf in zip(made, leaves):
             one.fake._needs_grad = leaf.fake._needs_grad
         return self.tree_of(spec, iter(made))
+
+    def call_in_place(self, function, arguments, keywords, result):
+        """A function without tensors in its result, as a node that Python calls between programs, in the mode of its place."""
+        recorder, grad = self.recorder, mine.grad
+        leaves, spec = tree_flatten(([self.concrete(a) for a in arguments], {k: self.concrete(v) for k, v in keywords.items()}))
+
+        def call(*values):
+            args, kwargs = tree_unflatten(list(values), spec)
+            with recording(grad):
+                function(*args, **kwargs)
+
+        node = recorder.node(Effect(function.__name__, call), tuple(map(recorder.lowered, leaves)), None)
+        recorder.writers.add(node)
+        return result
 
     def call_python_function(self, function, arguments, keywords):
         target = function.value
@@ -652,6 +669,8 @@ class Calls:
     def builtin_super(self, cls=None, owner=None):
         frame = self.frames[-1]
         if cls is None:
+            if not frame.code.co_argcount or "__class__" not in frame.cells:
+                raise Break("RB007", "super() where there is no object or class")
             first = frame.code.co_varnames[0]
             cls = frame.cells["__class__"].content
             owner = frame.locals[first] if first in frame.locals else frame.cells[first].content
@@ -662,6 +681,7 @@ class Calls:
         if isinstance(value, TensorValue) and value.source is not None and value.source.covered:
             return Constant(id(value.real))
         if isinstance(value, Object) and isinstance(value.value, (Module, *IDENTITIES)):
+            self.pin(value)
             return Constant(id(value.value))
         if isinstance(value, (Constant, Number)):
             raise Break("RB001", "id() of a number or text")
@@ -789,6 +809,7 @@ class Calls:
         target = self.force(function.function) if bound else function
         if options or not isinstance(target, Object) or not isinstance(target.value, types.FunctionType | types.MethodType):
             raise Break("RB001", f"inspect.signature() of a {self.describe(function)}")
+        self.pin(target)
         return self.from_python(inspect.signature(types.MethodType(target.value, target) if bound else target.value))
 
     def builtin_object(self):

@@ -93,6 +93,7 @@ class Containers:
     def key(self, value):
         """A dict key: a known value, or an object that is its own key."""
         value = self.force(value)
+        self.pin(value)
         if isinstance(value, Object) and type(value.value).__hash__ is object.__hash__:
             if value.source is not None and not value.source.covered:
                 self.guard(f"{{0}} is {self.constant_name(value.value)}", value.source)

@@ -13,7 +13,7 @@ from ..graph.graph import Graph, Node
 from ..transforms.batch import differs
 from . import polyfills
 from .errors import Break, Raised
-from .readings import REQUIRE, Reading, in_stages
+from .readings import Effect, Reading, in_stages
 from .record import expressions_in
 from .values import Cell, Constant, Function, Instance, IteratorValue, Lazy, Mapping, Method, Object, Partial, Rows, Sequence, SetValue, TensorValue
 
@@ -209,7 +209,7 @@ class Control:
         if isinstance(value, Mapping) and value.kind is dict:
             return dict, {k: self.flattened(self.lookup(value, k), leaves) for k in value.items}
         if isinstance(value, Constant):
-            return None, value
+            return None, type(value.value), value.value
         raise Break("RB001", f"control flow over a {self.describe(value)}: only trees of tensors are taken")
 
     def tree_of(self, spec, leaves):
@@ -217,7 +217,7 @@ class Control:
         if spec == ():
             return next(leaves)
         if spec[0] is None:
-            return spec[1]
+            return Constant(spec[2])
         if spec[0] is dict:
             return Mapping({k: self.tree_of(inner, leaves) for k, inner in spec[1].items()})
         return Sequence(spec[0], [self.tree_of(inner, leaves) for inner in spec[1]])
@@ -255,7 +255,7 @@ class Control:
         self.restore_modes(modes)
         inside = set(nodes)
         writes = any(recorder.root(t) not in inside for n in nodes for t in recorder.targets.get(n, ()))
-        if writes or effects.changed(self) or len(self.facts.checked) != checked or any(n.op is REQUIRE for n in nodes):
+        if writes or effects.changed(self) or len(self.facts.checked) != checked or any(isinstance(n.op, Effect) for n in nodes):
             raise Break("RB001", PURE)
         return Body(recorder.in_turn(nodes) if in_stages(nodes) else nodes, leaves, spec)
 

@@ -666,8 +666,12 @@ class Instructions:
 
     def compiled_callee(self, function):
         """A Python function that could not be inlined is called as a compiled function of its own."""
-        function = self.force(function)
+        try:
+            function = self.force(function)
+        except Break:  # it cannot be looked at: Python calls it as it is
+            return function
         if type(function) is Object and isinstance(function.value, types.FunctionType) and not self.whole:
+            self.pin(function)
             return self.from_python(self.entry.owner.compiled(function.value))
         return function
 

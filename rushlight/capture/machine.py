@@ -25,7 +25,7 @@ from .guards import Guard, TensorCheck
 from .hooks import Hooks
 from .instructions import Instructions
 from .iterators import Iterators
-from . import polyfills
+from . import marks, polyfills
 from .output import Output
 from .promises import promises_of
 from .protocols import Protocols
@@ -163,7 +163,10 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
 
     def again(self, known, value, source):
         """An object that was met before, elsewhere."""
-        if isinstance(value, IDENTITIES) or isinstance(value, Module):
+        if getattr(known, "loose", False):
+            if known.source != source:
+                self.guard("{0} is {1}", source, known.source)
+        elif isinstance(value, IDENTITIES) or isinstance(value, Module):
             if source.parent is not None or source.suffix.startswith("V"):
                 self.guard(f"{{0}} is {self.constant_name(value)}", source)
         elif known.source is not None and known.source != source:
@@ -183,6 +186,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
             if source.parent is None:
                 self.roots.append((source, value))
             return Object(value, place)
+        if kind is types.FunctionType and not source.covered and not value.__dict__ and not is_framework(value.__module__) and marks.of(value) is None:
+            return self.wrap_function(value, source)
         if kind is slice:
             self.guard("type({0}) is slice", source)
             return self.builtin_slice(*(Lazy(getattr(value, name), source.attribute(name)) for name in ("start", "stop", "step")))
@@ -205,6 +210,21 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
             base = next(b for b in NUMBERS_AND_TEXT if isinstance(value, b))
             self.guard(f"{base.__name__}({{0}}) == {self.literal(base(value))}", source)
         return Object(value, source)
+
+    def wrap_function(self, value, source):
+        """A function of the program's: one made anew from the same code does as well, until it matters which it is."""
+        code, space = self.constant_name(value.__code__), self.constant_name(value.__globals__)
+        self.guard(f"type({{0}}) is {self.constant_name(types.FunctionType)} and {{0}}.__code__ is {code} and {{0}}.__globals__ is {space} and "
+                   f"len({{0}}.__defaults__ or ()) == {len(value.__defaults__ or ())} and list({{0}}.__kwdefaults__ or ()) == {list(value.__kwdefaults__ or ())}", source)
+        made = Object(value, source)
+        made.loose = True
+        return made
+
+    def pin(self, value):
+        """Assumes that a function from outside is this very one."""
+        if type(value) is Object and value.loose:
+            value.loose = False
+            self.guard(f"{{0}} is {self.constant_name(value.value)}", value.source)
 
     def wrap_cell(self, value, source):
         self.guard(f"type({{0}}) is {self.constant_name(types.CellType)}", source)
@@ -344,6 +364,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
             self.guard(self.equality(value.text, value.hint))
             return value.hint
         if isinstance(value, Object) and (isinstance(value.value, (*IDENTITIES, *NUMBERS_AND_TEXT)) or immutable(value.value)):
+            self.pin(value)
             return value.value
         if isinstance(value, Sequence) and value.kind in (list, tuple, Size):
             return value.kind([self.known(self.item(value, k)) for k in range(len(value.items))])

@@ -23,6 +23,10 @@ class Reading:
         return self.name
 
 
+class Effect(Reading):
+    """A function that is called for what it does; such calls and checks stay in order."""
+
+
 def as_is(value):
     """A number that an expression came out as."""
     return value
@@ -40,7 +44,7 @@ SHIFT.facts = {"counts": True}
 ITEM = Reading("item", lambda tensor: tensor.item(), method=True)
 SIZE = Reading("size", lambda tensor, dim: tensor.size(dim), method=True)
 NUMBER = Reading("number", as_is)
-REQUIRE = Reading("require", require)
+REQUIRE = Effect("require", require)
 OPERATORS = {symbol: Reading(f"number {symbol}", function) for symbol, function in {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne,
     ">": operator.gt, ">=": operator.ge}.items()}

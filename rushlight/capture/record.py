@@ -15,7 +15,7 @@ from ..graph.graph import Graph, Node, nodes_in
 from ..transforms.trace import Traced, ValueNeeded
 from .errors import Break
 from .reals import Real
-from .readings import ITEM, NUMBER, OPERATORS, PICK, REQUIRE, SHIFT, SIZE, Assumptions, Reading, between, in_stages, measured
+from .readings import ITEM, NUMBER, OPERATORS, PICK, REQUIRE, SHIFT, SIZE, Assumptions, Effect, Reading, between, in_stages, measured
 
 
 def needs_data(what: str, code="RB003", method=None):
@@ -595,10 +595,10 @@ class Recorder(Interpreter):
             sources, targets = self.read_by(node), [self.root(t) for t in self.targets.get(node, ())]
             roots = [self.root(s) for s in sources]
             time = max([-1, *(known.get(s, -1) for s in sources), *(written.get(r, -1) for r in roots), *(read.get(t, -1) for t in targets)])
-            if targets or node.op is REQUIRE:
+            if targets or isinstance(node.op, Effect):
                 time = max(time, checked, -1 if targets else wrote)
             time += time % 2 != between(node)
-            checked, wrote = max(checked, time) if node.op is REQUIRE else checked, max(wrote, time) if targets else wrote
+            checked, wrote = max(checked, time) if isinstance(node.op, Effect) else checked, max(wrote, time) if targets else wrote
             known[node] = times[node] = time
             read.update((r, max(time, read.get(r, -1))) for r in roots)
             written.update((t, time) for t in targets)

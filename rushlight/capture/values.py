@@ -89,6 +89,8 @@ class Number(Value):
 class Object(Value):
     """An object that exists outside the program; ``payload`` is the container it extends, for subclasses of list and dict."""
 
+    loose = False  # a function of which the code is assumed, and not yet that it is this very one
+
     def __init__(self, value, source=None):
         self.value, self.source, self.payload = value, source, None
 

@@ -7,13 +7,14 @@ from ..core.expr import Expr, computed
 from ..core.interpret import Interpreter, Suspended, is_recording
 from ..core.kinds import P
 from ..core.meta import Meta
-from ..core.native import Op
-from ..core.op import bind
+from ..core.native import Op, mine
+from ..core.op import OPS, bind
 from ..core.tensor import Tensor, blank
 from ..graph.graph import Graph, Node, map_nodes
 
 
 NUMBERS = (bool, int, float, complex)
+MOST_NUMBERS = 64  # of a constant in a program
 
 
 class ValueNeeded(TypeError):
@@ -92,6 +93,16 @@ class Trace(Interpreter):
             for node in self.nodes[before:]:
                 node.constant = True
         return results
+
+    def constant(self, make):
+        """Known contents as part of the program, if they are few; more than that cannot be captured."""
+        with Suspended(mine.stack[0]):
+            made = make()
+            numbers = made.reshape(-1).tolist() if made.numel() <= MOST_NUMBERS else None
+        if not numbers:
+            return made
+        filled = [OPS["_filled"](v, (), made.dtype) for v in numbers]
+        return OPS["reshape"](OPS["stack"](filled) if len(filled) > 1 else filled[0], tuple(made.shape))
 
     def reserve(self, blocks: int):
         raise NotImplementedError("random numbers cannot be drawn while a single operator is planned")

@@ -112,14 +112,15 @@ def test_an_allowed_function_without_tensors_is_called_in_its_place():
     def f(x):
         mode()
         torch.set_grad_enabled(False)
+        mode()
         return x + 1
 
-    for function in (f, torch.compile(f, backend="eager")):
+    for function in (f, torch.compile(f, backend="eager", fullgraph=True), torch.compile(f, fullgraph=True)):
         for _ in range(2):
             seen.clear()
             with torch.enable_grad():
                 function(torch.ones(1))
-        assert seen == [True]
+        assert seen == [True, False]
 
 
 def test_a_backward_pass_in_a_function_that_switches_recording_on():

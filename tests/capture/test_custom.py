@@ -132,3 +132,28 @@ def test_function_transforms_inside(transform):
     compiled = torch.compile(f)
     for _ in range(2):
         assert torch.allclose(compiled(x), f(x))
+
+
+class WithConstants(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, mask):
+        low = torch.tensor(torch.finfo(x.dtype).min)
+        ctx.save_for_backward(mask)
+        return x.masked_fill(mask, low).clamp(min=-9) * torch.tensor([1.0, 2.0, 3.0])
+
+    @staticmethod
+    def backward(ctx, g):
+        mask, = ctx.saved_tensors
+        return g.masked_fill(mask, torch.tensor(7.0)), None
+
+
+@pytest.mark.parametrize("backend", ["eager", "rushlight"])
+def test_functions_that_make_tensors_of_numbers(backend):
+    mask = torch.tensor([True, False, True])
+    found = []
+    for function in (WithConstants.apply, torch.compile(lambda x, m: WithConstants.apply(x, m), fullgraph=True, backend=backend)):
+        x = torch.ones(3, requires_grad=True)
+        y = function(x, mask)
+        y.sum().backward()
+        found.append((y.tolist(), x.grad.tolist()))
+    assert found[0] == found[1] == ([-9.0, 2.0, -27.0], [7.0, 1.0, 7.0])

@@ -472,3 +472,43 @@ def test_flags_and_the_seed():
         follows(lambda x: x * (2 if torch.backends.cudnn.benchmark else 3) + torch.initial_seed(), lambda: setattr(flags, "benchmark", not before), lambda: torch.manual_seed(7))
     finally:
         flags.benchmark = before
+
+
+def adder(value):
+    return lambda x: x + value
+
+
+def test_functions_made_anew_from_the_same_code_need_no_capture():
+    def f(x, other, table):
+        return other(x) * table["g"](x)
+
+    compiled = torch.compile(f, backend="eager", fullgraph=True)
+    for value in (2.0, 2.0, torch.ones(3), torch.full((3,), 4.0)):
+        given = torch.ones(3), adder(value), {"g": lambda x: x + 1}
+        assert torch.equal(compiled(*given), f(*given))
+    assert len(compiled.owner.stats.graphs) == 2
+
+
+def test_which_function_it_is_matters_where_it_is_asked():
+    first = [adder(1), adder(1)]
+
+    def f(x, other, known):
+        return x + 1 if other is known[0] else x + 2 if other in known else x + {first[0]: 10}.get(other, 20)
+
+    compiled = torch.compile(f, backend="eager")
+    for given in ((first[0], first), (first[1], first), (adder(1), first), (first[0], [adder(1)]), (adder(1), [adder(1)]), (first[0], first)):
+        assert torch.equal(compiled(torch.ones(1), *given), f(torch.ones(1), *given))
+
+
+def test_defaults_of_functions_are_guarded():
+    def made(default):
+        return lambda x, k=default: x * k
+
+    compiled = torch.compile(lambda x, g: g(x), backend="eager")
+    assert [compiled(torch.ones(1), made(k)).item() for k in (2, 3, 4.5, 2)] == [2, 3, 4.5, 2]
+    g = made(5)
+    assert compiled(torch.ones(1), g).item() == 5
+    g.__defaults__ = (6,)
+    assert compiled(torch.ones(1), g).item() == 6
+    g.__code__ = (lambda x, k=1: x - k).__code__
+    assert compiled(torch.ones(1), g).item() == -5
