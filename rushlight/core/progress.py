@@ -1,9 +1,11 @@
-"""A line on standard error while something long is compiled."""
+"""A line on standard error while something long is compiled, where somebody watches."""
 from __future__ import annotations
 
+import os
 import sys
 import time
 
+from .advice import caller
 from .settings import settings
 
 EVERY = 0.5  # seconds between two states of the line
@@ -26,14 +28,22 @@ class Progress:
             return
         self.pieces += 1
         passed = self.clock() - self.began
-        if passed >= self.next:
-            self.next, self.shown = passed + EVERY * (1 if sys.stderr.isatty() else 20), True
-            self.show(f"compiling {self.name}: {self.pieces} kernels in {passed:.1f} s", "\r" if sys.stderr.isatty() else "\n")
+        if passed >= self.next and sys.stderr.isatty():
+            if not self.shown:
+                self.name += self.place()
+            self.next, self.shown = passed + EVERY, True
+            self.show(f"compiling {self.name}: {self.pieces} kernels in {passed:.1f} s", "\r")
 
     def end(self):
         self.depth -= 1
         if self.depth == 0 and self.shown:
             self.show(f"compiled {self.name}: {self.pieces} kernels in {self.clock() - self.began:.1f} s", "\n")
+
+    @staticmethod
+    def place() -> str:
+        """The program's function and line that wait for it."""
+        frame = caller()
+        return f" in {frame.f_code.co_name} ({os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno})"
 
     @staticmethod
     def show(text, ending):

@@ -90,9 +90,10 @@ class Settings:
     openmp_threads = Setting("OMP_NUM_THREADS", None, foreign_count, "What other libraries take as the number of threads.")
     max_autotune = Setting("RUSHLIGHT_MAX_AUTOTUNE", False, switch, "Whether choices within templates are measured and remembered.")
     recompile_limit = Setting("RUSHLIGHT_RECOMPILE_LIMIT", 8, count, "How often one piece of code is captured before it runs uncompiled.")
-    progress = Setting("RUSHLIGHT_PROGRESS", 2.0, seconds, "Seconds after which a compilation tells on standard error how far it is; 0 for never.")
+    progress = Setting("RUSHLIGHT_PROGRESS", 2.0, seconds, "Seconds after which a compilation tells a terminal how far it is; 0 for never.")
     check = Setting("RUSHLIGHT_CHECK", "", one_of("accuracy", "minify"), "Whether compiled graphs are compared with eager ones: accuracy raises where they "
                     "differ, minify also writes a small script that shows it.")
+    as_torch = Setting("RUSHLIGHT_AS_TORCH", False, switch, "Whether `import torch` means Rushlight in every process of Python that starts; read once, by rushlight.pth.")
     debug = Setting("RUSHLIGHT_DEBUG", "", str, "Folder into which every stage of each compilation is written; read once, at import.")
     torch_logs = Setting("TORCH_LOGS", "", str, "What is logged, by PyTorch's names with commas: +name for everything, -name for nothing.")
     logs = Setting("RUSHLIGHT_LOGS", "", str, "What is logged, by names of rushlight.logging.LOGS with commas, or all.")

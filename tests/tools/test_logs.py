@@ -107,8 +107,9 @@ def test_torch_names():
     assert not any(logging.getLogger(f"rushlight.{name}").level for name in LOGS)
 
 
-def test_a_long_compilation_tells_how_far_it_is(capsys):
+def test_a_long_compilation_tells_how_far_it_is(capsys, monkeypatch):
     now = [0.0]
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     progress = Progress(lambda: now[0])
     with settings.set(progress=2.0):
         progress.begin("model")
@@ -118,8 +119,15 @@ def test_a_long_compilation_tells_how_far_it_is(capsys):
             progress.step()
             progress.end()
         progress.end()
-        shown = capsys.readouterr().err.splitlines()
-        assert [line.strip() for line in shown] == ["rushlight: compiling model: 3 kernels in 2.1 s", "rushlight: compiled model: 5 kernels in 3.5 s"]
+        shown = [re.sub(r"py:\d+", "py:N", line.strip()) for line in capsys.readouterr().err.splitlines()]
+        place = "model in test_a_long_compilation_tells_how_far_it_is (test_logs.py:N)"
+        assert shown == [f"rushlight: compiling {place}: 3 kernels in 2.1 s", f"rushlight: compiling {place}: 4 kernels in 2.8 s",
+                         f"rushlight: compiling {place}: 5 kernels in 3.5 s", f"rushlight: compiled {place}: 5 kernels in 3.5 s"]
+        monkeypatch.setattr("sys.stderr.isatty", lambda: False)
+        progress.begin("into a file")
+        now[0] += 9
+        progress.step()
+        progress.end()
         progress.begin("short")
         progress.step()
         progress.end()
