@@ -8,7 +8,7 @@ from ..ops import factor
 
 FLOATS = ("float32", "float64")
 MOST_TURNED = 400  # rows of a symmetric matrix whose eigenvectors are found as fast as by LAPACK
-MOST_ROTATED = 64  # rows and columns of a matrix whose singular values rotations find as fast as LAPACK
+MOST_ROTATED, MOST_VALUED = 32, 16  # rows and columns of a matrix whose singular values, with vectors and without, rotations find as fast as LAPACK
 
 
 def in_rows(meta: Meta) -> bool:
@@ -29,6 +29,31 @@ def turned(shape) -> tuple:
 def suits(node) -> bool:
     """Whether there are kernels for these matrices."""
     return node.args[0].dtype.name in FLOATS and all(0 not in n.shape for n in node.used)
+
+
+def parts(x) -> int:
+    """How many real numbers an element is."""
+    return 2 if x.dtype.is_complex else 1
+
+
+def factors(node) -> bool:
+    """Whether there are kernels for factors and systems: of complex matrices those that are eliminated in one piece."""
+    if not node.args[0].dtype.is_complex:
+        return suits(node)
+    from ..compiler.templates.linear import MOST_PAIRED
+    from ..compiler.llvm.features import host
+
+    a = node.args[0]
+    return all(0 not in n.shape for n in node.used) and 2 * a.shape[-1] <= MOST_PAIRED * host().lanes(a.dtype.itemsize // 2)
+
+
+def substitutes(node) -> bool:
+    """Whether there are kernels for triangular systems: of complex ones those that are solved in one piece."""
+    if not node.args[0].dtype.is_complex:
+        return suits(node)
+    from ..compiler.templates.linear import BLOCK
+
+    return all(0 not in n.shape for n in node.used) and node.args[0].shape[-1] <= BLOCK and node.args[1].dtype is node.args[0].dtype
 
 
 def count(x) -> int:
@@ -54,7 +79,7 @@ def plan_lu(assembler, node, targets):
 
     a = node.args[0]
     packed, pivots, info = targets
-    return plan_factors, Factors(count(a), *a.shape[-2:], a.dtype.name, True), {"a": assembler.operand(a, in_rows), "packed": packed, "pivots": pivots, "info": info, "flag": flag()}
+    return plan_factors, Factors(count(a), *a.shape[-2:], a.dtype.to_real().name, True, parts=parts(a)), {"a": assembler.operand(a, in_rows), "packed": packed, "pivots": pivots, "info": info, "flag": flag()}
 
 
 def plan_cholesky(assembler, node, targets):
@@ -72,7 +97,7 @@ def plan_triangular(assembler, node, targets):
     place = assembler.operand(a, rows_or_columns)
     size = a.shape[-1]
     strides = (size * size, size, 1) if place.meta.contiguous else (size * size, 1, size)
-    problem = Triangle(count(a), size, b.shape[-1], a.dtype.name, strides, node.params["upper"], node.params["unit"])
+    problem = Triangle(count(a), size, b.shape[-1], a.dtype.to_real().name, strides, node.params["upper"], node.params["unit"], parts(a))
     return plan_triangle, problem, {"a": place, "b": assembler.operand(b, in_rows), "x": targets[0]}
 
 
@@ -84,7 +109,7 @@ def plan_solution(assembler, node, targets):
     if b:
         operands["b"] = assembler.operand(b[0], in_rows)
     kind = factor.SINGULAR_SYSTEM if b else factor.SINGULAR_INVERSE
-    return plan_system, System(count(a), a.shape[-1], b[0].shape[-1] if b else 0, a.dtype.name, reported(node, kind)), operands
+    return plan_system, System(count(a), a.shape[-1], b[0].shape[-1] if b else 0, a.dtype.to_real().name, reported(node, kind), parts(a)), operands
 
 
 def plan_qr(assembler, node, targets):
@@ -120,7 +145,8 @@ def plan_eigenvalues(assembler, node, targets):
 def rotates(node) -> bool:
     """Whether rotations of pairs of columns are a good way to singular values: of few columns, and not of very long ones."""
     rows, columns = node.args[0].shape[-2:]
-    return suits(node) and rows <= MOST_ROTATED and columns <= MOST_ROTATED and (node.op is P.svdvals or not node.params["full"] or rows == columns)
+    most = MOST_ROTATED if node.op is P.svd else MOST_VALUED
+    return suits(node) and rows <= most and columns <= most and (node.op is P.svdvals or not node.params["full"] or rows == columns)
 
 
 def plan_singular_values(assembler, node, targets):
@@ -144,5 +170,5 @@ def has_exchanges(node) -> bool:
     return node.args[0].dtype.name == "int32" and 0 not in node.args[0].shape
 
 
-PLANS = {P.lu: plan_lu, P.cholesky: plan_cholesky, P.solve_triangular: plan_triangular, P.solve: plan_solution, P.inverse: plan_solution, P.qr: plan_qr,
-         P.geqrf: plan_reflections}
+PLANS = {P.lu: (factors, plan_lu), P.cholesky: (suits, plan_cholesky), P.solve_triangular: (substitutes, plan_triangular), P.solve: (factors, plan_solution),
+         P.inverse: (factors, plan_solution), P.qr: (suits, plan_qr), P.geqrf: (suits, plan_reflections)}

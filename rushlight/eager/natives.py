@@ -64,4 +64,4 @@ NATIVE = {P.fft: TRANSFORM, P.rfft: TRANSFORM, P.irfft: TRANSFORM,
           **dict.fromkeys((P.eigh, P.eigvalsh), Native(linear.turns, linear.plan_eigenvalues)),
           **dict.fromkeys((P.svd, P.svdvals), Native(linear.rotates, linear.plan_singular_values)),
           P.row_order: Native(linear.has_exchanges, linear.plan_row_order),
-          **{op: Native(linear.suits, plan) for op, plan in linear.PLANS.items()}}
+          **{op: Native(suits, plan) for op, (suits, plan) in linear.PLANS.items()}}

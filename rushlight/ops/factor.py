@@ -144,6 +144,19 @@ def pinv_slope(g, y, a):
     return (gh - a @ (y @ gh)) @ y @ yh + yh @ y @ (gh - (gh @ y) @ a) - yh @ g @ yh
 
 
+@op(method=False, name="_full_rank_solution")
+def full_rank_solution(a, b):
+    """The x of least norm that minimises |a x - b| where a has full rank, by QR factors, and a bound of the condition of each a: |R| |R^-1|."""
+    m, n = a.shape[-2:]
+    q, r = P.qr(a if m >= n else a.mH, mode="reduced")
+    one = identity_like(r)
+    backward = P.solve_triangular(r, one, upper=True, unit=False)
+    bound = (r.abs().square().sum((-2, -1)) * backward.abs().square().sum((-2, -1))).sqrt()
+    if m >= n:
+        return P.solve_triangular(r, q.mH @ b, upper=True, unit=False), bound
+    return q @ P.solve_triangular(r.mH, b, upper=False, unit=False), bound
+
+
 def lstsq_gradient(g, y, a, b, cutoff):
     if g[0] is None:
         return [None, None]
@@ -373,9 +386,16 @@ def eig_gradient(g, y, a):
     return [real_like(P.solve(v.mH, inner @ v.mH, check=False)[0], a)]
 
 
+def complex_eigenvalues(a):
+    return np.linalg.eigvals(a).astype(np.result_type(a, np.complex64))
+
+
+P_eigvals = primitive("eigvals", Foreign(
+    converging(complex_eigenvalues, "eigvals"), lambda a: vector(a, a.shape[-1], a.dtype.to_complex()),
+    lambda g, y, a: eig_gradient((g, None), P.eig(a), a)), lambda a: 0, arity=1)
 P_eig = primitive("eig", Foreign(
     converging(lambda a: tuple(np.linalg.eig(a)), "eig"),
-    lambda a: (vector(a, a.shape[-1], a.dtype.to_complex()), a.like(tuple(a.shape), None, a.dtype.to_complex())), eig_gradient), lambda a: 0, arity=1)
+    lambda a: (vector(a, a.shape[-1], a.dtype.to_complex()), a.like(tuple(a.shape), None, a.dtype.to_complex())), eig_gradient), lambda a: 0, arity=1, alone=(0, P_eigvals))
 
 
 def svd_gradient(g, y, a, full):

@@ -5,13 +5,14 @@ Bodies check what they get and name what they give; the work is in the primitive
 from __future__ import annotations
 
 from ..core.advice import deprecated
-from ..core.dtypes import int32
+from ..core.dtypes import finfo, int32, int64
+from ..core.interpret import top
 from ..core.kinds import P
 from ..core.meta import broadcast
 from ..core.op import op, rule, sample
 from ..core.results import named
 from .elementwise import where_
-from .factor import pivots_with_signs, pseudoinverse, reflected, slogdet_gradient
+from .factor import full_rank_solution, pivots_with_signs, pseudoinverse, reflected, slogdet_gradient
 from .lapack import LinAlgError
 
 AUTOCAST = "float32"  # sensitive to rounding
@@ -194,6 +195,18 @@ def pinverse(input, rcond=1e-15):
     return pinv(input, rcond)
 
 
+def least_squares(a, b, cutoff, driver):
+    """Solution, rank and singular values (of which ``gelsd`` and ``gelss`` alone show): by QR factors where these say that every matrix has full rank."""
+    least = min(a.shape[-2:])
+    if driver in ("gels", "gelsy") and top() is None and 0 not in (*a.shape, *b.shape):
+        x, bound = full_rank_solution(a, b)
+        limit = finfo(a.dtype).eps * max(a.shape[-2:]) if cutoff is None else cutoff
+        if bool((bound * limit < 1).all()):
+            from .create import full
+            return x, full(tuple(a.shape[:-2]), least, dtype=int64), bound[..., None].detach()
+    return P.lstsq(a, b, cutoff=cutoff)
+
+
 @op(composite=True, namespace="linalg", samples=(sample((5, 3), (5, 2)),))
 def lstsq(A, B, rcond=None, *, driver=None):
     """The x of least norm that minimises |A x - B|: solution, residuals, rank, singular_values.  A: [*, m, n], B: [*, m, k]."""
@@ -207,8 +220,7 @@ def lstsq(A, B, rcond=None, *, driver=None):
     if b.dim() < 2 or A.shape[-2] != b.shape[-2]:
         raise RuntimeError(f"torch.linalg.lstsq: input.size(-2) should match other.size(-2), got {list(A.shape)} and {list(B.shape)}")
     a, b = together(A, b)
-    x, rank, values = P.lstsq(a, b, cutoff=rcond)
-    driver = driver or "gelsy"
+    x, rank, values = least_squares(a, b, rcond, driver)
     full = A.shape[-2] > A.shape[-1] and driver != "gelsy" and bool((rank == A.shape[-1]).all())
     residuals = (a @ x - b).abs().square().sum(-2) if full else x.real.reshape(-1)[:0]
     return named("linalg_lstsq", solution=x.squeeze(-1) if single else x, residuals=residuals, rank=rank if driver != "gels" else rank.new_empty((0,)),

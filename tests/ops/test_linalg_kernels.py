@@ -284,3 +284,88 @@ def test_decompositions_of_numbers_that_are_none(call, value):
     a = np.stack([np.eye(4), np.full((4, 4), value)])
     with pytest.raises(linalg.LinAlgError, match=r"\(Batch element 1\): The algorithm did not converge"):
         call(rushlight.tensor(a))
+
+
+PAIRED = [(1, 1), (3, 2, 2), (4, 7, 7), (2, 20, 20), (2, 33, 33), (60, 60), (0, 3, 3)]
+COMPLEX = [np.complex64, np.complex128]
+
+
+def complex_drawn(*shape, dtype, seed=0):
+    return (drawn(*shape, dtype=np.float64, seed=seed) + 1j * drawn(*shape, dtype=np.float64, seed=seed + 1)).astype(dtype)
+
+
+def near(found, wanted, size):
+    assert found.shape == wanted.shape
+    if found.size:
+        assert np.abs(found - wanted).max() <= 10 * size * np.finfo(found.dtype).eps * max(1.0, np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("dtype", COMPLEX)
+@pytest.mark.parametrize("shape", [*PAIRED, (5, 3), (3, 5), (2, 40, 9)])
+def test_complex_factors(shape, dtype, caplog):
+    """Pivots are those of LAPACK, which measures numbers by the sum of their parts."""
+    torch = pytest.importorskip("torch")
+    a = complex_drawn(*shape, dtype=dtype)
+    packed, pivots = by_kernels(caplog, lambda: linalg.lu_factor(rushlight.tensor(a))) if a.size and shape[-1] <= 32 else linalg.lu_factor(rushlight.tensor(a))
+    wanted = torch.linalg.lu_factor(torch.from_numpy(a))
+    np.testing.assert_array_equal(pivots.numpy(), wanted.pivots.numpy())
+    near(packed.numpy(), wanted.LU.numpy(), 10 * shape[-1])
+
+
+@pytest.mark.parametrize("dtype", COMPLEX)
+@pytest.mark.parametrize("shape", PAIRED)
+def test_complex_systems(shape, dtype):
+    size = shape[-1]
+    a = complex_drawn(*shape, dtype=dtype) + 2 * size * np.eye(size, dtype=dtype)
+    b = complex_drawn(*shape[:-1], 3, dtype=dtype, seed=5)
+    x, y = rushlight.tensor(a), rushlight.tensor(b)
+    near(a @ linalg.solve(x, y).numpy(), b, size)
+    near(a @ linalg.inv(x).numpy(), np.broadcast_to(np.eye(size, dtype=dtype), shape), size)
+    for upper in (False, True):
+        for unit in (False, True):
+            given = a / (2 * size)
+            kept = ((np.triu if upper else np.tril)(given, (1 if upper else -1) if unit else 0) + (np.eye(size) if unit else 0)).astype(dtype)
+            for turn in (False, True):
+                t = rushlight.tensor(np.ascontiguousarray(turned(given))).mT if turn else rushlight.tensor(given)
+                near(kept @ linalg.solve_triangular(t, y, upper=upper, unitriangular=unit).numpy(), b, size)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex128])
+@pytest.mark.parametrize("shape", [(5, 3), (2, 3, 6), (4, 4)])
+def test_least_squares_of_full_rank_and_less(shape, dtype):
+    torch = pytest.importorskip("torch")
+    a, b = (complex_drawn(*s, dtype=np.complex128) for s in (shape, (*shape[:-1], 2)))
+    a, b = (x.real.astype(dtype) if dtype is np.float32 else x for x in (a, b))
+    for driver in (None, "gels", "gelsy", "gelsd", "gelss"):
+        found, wanted = (lib.linalg.lstsq(lib.tensor(a), lib.tensor(b), driver=driver) for lib in (rushlight, torch))
+        for x, y in zip(found, wanted):
+            assert tuple(x.shape) == tuple(y.shape)
+            np.testing.assert_allclose(x.numpy(), y.numpy(), atol=1e-4 if dtype is np.float32 else 1e-10)
+    a[..., 0] = a[..., 1]  # a column twice
+    less = linalg.lstsq(rushlight.tensor(a), rushlight.tensor(b))
+    np.testing.assert_allclose(less.solution.numpy(), np.linalg.pinv(a, rcond=1e-5 if dtype is np.float32 else 1e-12) @ b, atol=1e-3)
+
+
+@pytest.mark.parametrize("hermitian", [False, True])
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_indefinite_factors(dtype, hermitian):
+    """Pivots are those of LAPACK, of blocks of one and of two."""
+    torch = pytest.importorskip("torch")
+    for size in (1, 2, 5, 30):
+        a = complex_drawn(2, size, size, dtype=np.complex128, seed=size)
+        a = a if dtype is np.complex128 else a.real
+        a = a + (np.conj(turned(a)) if hermitian else turned(a))
+        a[:, range(size), range(size)] *= 0.01
+        found, wanted = (lib.linalg.ldl_factor(lib.tensor(a), hermitian=hermitian) for lib in (rushlight, torch))
+        np.testing.assert_array_equal(found.pivots.numpy(), wanted.pivots.numpy())
+        b = complex_drawn(2, size, 3, dtype=np.complex128).astype(dtype) if dtype is np.complex128 else drawn(2, size, 3, dtype=dtype)
+        np.testing.assert_allclose(a @ linalg.ldl_solve(found.LD, found.pivots, rushlight.tensor(b), hermitian=hermitian).numpy(), b, atol=1e-9)
+
+
+def test_eigenvalues_alone_are_those_beside_vectors():
+    for dtype in (np.float64, np.complex128):
+        a = complex_drawn(3, 6, 6, dtype=np.complex128)
+        x = rushlight.tensor(a if dtype is np.complex128 else a.real)
+        alone, beside = (np.sort_complex(v.numpy()) for v in (linalg.eigvals(x), linalg.eig(x).eigenvalues))
+        np.testing.assert_allclose(alone, beside, atol=1e-12)
+        assert linalg.eigvals(rushlight.eye(3)).dtype is rushlight.complex64

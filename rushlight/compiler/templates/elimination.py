@@ -12,15 +12,17 @@ SLOTS = ("source", "target", "pivots", "info", "flag", "scratch", "rows", "colum
 POINTERS = ("source", "target", "pivots", "info", "flag", "scratch")
 
 
-def elimination_kernel(dtype, vectors, pivoting):
-    """The kernel that eliminates up to so many vectors of columns, a matrix a unit; returns its address."""
-    key = f"eliminate {dtype} {vectors} {pivoting}"
-    return jit.build(key, lambda: _text(dtype, vectors, pivoting), ["eliminate"])["eliminate"]
+def elimination_kernel(dtype, vectors, pivoting, pairs=False):
+    """The kernel that eliminates up to so many vectors of columns, a matrix a unit; of complex matrices if ``pairs``.  Returns its address."""
+    key = f"eliminate {dtype} {vectors} {pivoting} {pairs}"
+    return jit.build(key, lambda: _text(dtype, vectors, pivoting, pairs), ["eliminate"])["eliminate"]
 
 
-def _text(dtype, vectors, pivoting):
+def _text(dtype, vectors, pivoting, pairs):
+    from .paired import Pivoted
+
     kernel = Units("eliminate", SLOTS, POINTERS)
-    columns = (_Pivoted if pivoting else _Symmetric)(kernel.f, STORED[dtype], kernel.lanes(STORED[dtype]), vectors, kernel.loaded())
+    columns = (Pivoted if pairs else _Pivoted if pivoting else _Symmetric)(kernel.f, STORED[dtype], kernel.lanes(STORED[dtype]), vectors, kernel.loaded())
     columns.here = kernel.scratch()
     return kernel.text(columns.matrix)
 
@@ -58,9 +60,20 @@ class _Pivoted(_Elimination):
     def largest(self, i, j, best):
         """The larger of what was best and an element of column j: (its size, its row)."""
         f = self.f
-        size = f.abs(self.element_at(i, j))
+        size = self.size(self.element_at(i, j))
         better = f.compare(">", size, best[0])
         return [f.select(better, size, best[0]), f.select(better, i, best[1])]
+
+    def size(self, element):
+        """How large an element counts as."""
+        return self.f.abs(element)
+
+    def dividing(self, pivot):
+        """Whether a pivot is nothing, and what divides by it (by 1, if it is)."""
+        f = self.f
+        nothing = f.compare("==", pivot, 0.0)
+        divisor = f.select(nothing, self.number(1.0), pivot)
+        return nothing, lambda element: f.div(element, divisor)
 
     def eliminated(self, info):
         f = self.f
@@ -74,16 +87,13 @@ class _Pivoted(_Elimination):
         best, info = carried
         f.store(f.convert(f.add(f.add(best, s["first"]), 1), i32), f.offset(self.pivots, f.add(j, s["first"]), i32))
         f.when(f.compare("!=", best, j), lambda: self.rows.exchanged(self.at(j), self.at(best), constant(i64, self.wide)))
-        pivot = self.element_at(j, j)
-        nothing = f.compare("==", pivot, 0.0)
+        nothing, divided = self.dividing(self.element_at(j, j))
         info = f.select(f.compare("!=", info, 0), info, f.select(nothing, f.add(f.add(j, s["first"]), 1), constant(i64, 0)))
-        divisor = f.select(nothing, self.number(1.0), pivot)
         behind, own = self.lanes_of(j, c)
         pivot_row, following = self.row(j, c), f.add(j, 1)
 
         def below(i, found):
-            factor = f.div(self.element_at(i, j), divisor)
-            self.reduced(i, c, factor, pivot_row, behind, own)
+            self.reduced(i, c, divided(self.element_at(i, j)), pivot_row, behind, own)
             return self.largest(i, following, found)
 
         _, best = f.loop(following, self.height, 1, [self.number(-1.0), following], below)

@@ -13,6 +13,7 @@ from . import columns, eigen, elimination, exchange, reflection, singular, subst
 from .contraction import NO_EPILOGUE
 from .sequence import Part, Sequence
 
+MOST_PAIRED = 16  # vectors of columns of complex numbers, which are eliminated in one piece
 WHOLE = 4    # vectors of columns that are eliminated in one piece
 PANEL = 2    # vectors of columns of a piece of larger matrices
 BLOCK = 128  # rows of a triangle that are solved in one piece
@@ -21,7 +22,7 @@ BLOCK = 128  # rows of a triangle that are solved in one piece
 @dataclass(frozen=True)
 class Factors:
     """Factors of `count` matrices [rows, columns], with pivots or (of a lower triangle alone) by square roots. `failure`: the kind that is reported for a
-    matrix without an answer; 0: none."""
+    matrix without an answer; 0: none. `parts`: 2 where an element is complex, and `dtype` that of its parts; so of triangles and systems."""
 
     count: int
     rows: int
@@ -29,6 +30,7 @@ class Factors:
     dtype: str
     pivoting: bool
     failure: int = 0
+    parts: int = 1
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Triangle:
     a: tuple
     upper: bool
     unit: bool
+    parts: int = 1
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,7 @@ class System:
     columns: int
     dtype: str
     failure: int = 0
+    parts: int = 1
 
 
 @dataclass(frozen=True)
@@ -137,25 +141,27 @@ def _factors(p, threads):
 @functools.lru_cache(maxsize=256)
 def _triangle(p, threads):
     made = _sequence(p)
-    whole = Part("pointer", "a", 0, *p.a)
-    x = Part("pointer", "x", 0, p.size * p.columns, p.columns)
-    _copy(made, ("pointer", "b", 0), x.slot(made.size), p.size, p.columns, ("const", 0))
-    _substitute(made, whole, x, p.size, p.columns, p.upper, p.unit, threads)
+    whole = Part("pointer", "a", 0, *(p.parts * stride for stride in p.a))
+    columns = p.parts * p.columns
+    x = Part("pointer", "x", 0, p.size * columns, columns)
+    _copy(made, ("pointer", "b", 0), x.slot(made.size), p.size, columns, ("const", 0))
+    _substitute(made, whole, x, p.size, columns, p.upper, p.unit, threads, p.parts)
     return made.contraction()
 
 
 @functools.lru_cache(maxsize=256)
 def _system(p, threads):
     made = _sequence(p)
-    n, columns = p.size, p.columns or p.size
-    packed = made.temporary("packed", p.count * n * n * made.size)
+    n, columns = p.size, p.parts * (p.columns or p.size)
+    row = p.parts * n
+    packed = made.temporary("packed", p.count * n * row * made.size)
     pivots = made.temporary("pivots", p.count * n * 4)
-    _eliminate(made, Factors(p.count, n, n, p.dtype, True, p.failure), packed, pivots, threads)
+    _eliminate(made, Factors(p.count, n, n, p.dtype, True, p.failure, p.parts), packed, pivots, threads)
     x = Part("pointer", "x", 0, n * columns, columns)
-    _copy(made, ("pointer", "b", 0) if p.columns else None, x.slot(made.size), n, columns, pivots, n)
-    factors = Part(*packed[:2], 0, n * n, n)
-    _substitute(made, factors, x, n, columns, False, True, threads)
-    _substitute(made, factors, x, n, columns, True, False, threads)
+    _copy(made, ("pointer", "b", 0) if p.columns else None, x.slot(made.size), n, columns, pivots, n, step=p.parts)
+    factors = Part(*packed[:2], 0, n * row, row, p.parts)
+    _substitute(made, factors, x, n, columns, False, True, threads, p.parts)
+    _substitute(made, factors, x, n, columns, True, False, threads, p.parts)
     return made.contraction()
 
 
@@ -164,20 +170,20 @@ def _grain(work):
     return max(1, 4096 // max(1, work))
 
 
-def _copy(made, source, target, rows, columns, pivots, steps=0, ones=None):
+def _copy(made, source, target, rows, columns, pivots, steps=0, ones=None, step=1):
     """Matrices with their rows exchanged; without a source the identity, or its first rows (`ones`) and zeros."""
     row = columns * made.size
     numbers = {"rows": rows if ones is None else ones, "columns": columns, "count": steps, "row": row, "matrix": rows * row, "pivot_bytes": steps * 4}
     sources = {"source": source or ("const", 0), "target": target, "pivots": pivots}
-    made.kernel(exchange.exchange_kernel(made.dtype, source is None), made.count, exchange.SLOTS, numbers, sources, _grain(rows * columns))
+    made.kernel(exchange.exchange_kernel(made.dtype, source is None, step), made.count, exchange.SLOTS, numbers, sources, _grain(rows * columns))
 
 
 def _eliminate(made, p, packed, pivots, threads):
     """The factors of "a" in `packed`: in one piece, or some columns at a time."""
     m, n, least = p.rows, p.columns, min(p.rows, p.columns)
     lanes = host().lanes(made.size)
-    vectors = -(-n // lanes)
-    if vectors <= WHOLE:
+    vectors = -(-n * p.parts // lanes)
+    if vectors <= WHOLE or p.parts > 1:
         vectors = 1 << (vectors - 1).bit_length()
         _columns(made, p, ("pointer", "a", 0), packed, pivots, 0, n, vectors, threads)
         return
@@ -202,14 +208,14 @@ def _columns(made, p, source, target, pivots, first, width, vectors, threads):
     steps = min(width, p.rows - first)
     room = columns.scratch_bytes(p.rows, vectors, host().lanes(made.size), made.size)
     scratch = made.temporary("columns", room * threads)
-    numbers = {"rows": p.rows, "columns": p.columns, "first": first, "width": width, "count": steps, "row": p.columns * made.size,
-               "matrix": p.rows * p.columns * made.size, "pivot_bytes": min(p.rows, p.columns) * 4, "scratch_bytes": room, "failure": p.failure}
+    numbers = {"rows": p.rows, "columns": p.columns, "first": first, "width": width, "count": steps, "row": p.columns * p.parts * made.size,
+               "matrix": p.rows * p.columns * p.parts * made.size, "pivot_bytes": min(p.rows, p.columns) * 4, "scratch_bytes": room, "failure": p.failure}
     sources = {"source": source, "target": target, "pivots": pivots if p.pivoting else ("const", 0), "info": ("pointer", "info", 0),
                "flag": ("pointer", "flag", 0), "scratch": scratch}
-    made.kernel(elimination.elimination_kernel(made.dtype, vectors, p.pivoting), made.count, elimination.SLOTS, numbers, sources, _grain(p.rows * width * steps // 16))
+    made.kernel(elimination.elimination_kernel(made.dtype, vectors, p.pivoting, p.parts > 1), made.count, elimination.SLOTS, numbers, sources, _grain(p.rows * width * steps // 16))
 
 
-def _substitute(made, a, x, size, columns, upper, unit, threads):
+def _substitute(made, a, x, size, columns, upper, unit, threads, parts=1):
     """x = a^-1 x in place, some rows of the triangle at a time."""
     lanes = host().lanes(made.size)
     vectors = min(4, -(-columns // lanes))
@@ -217,7 +223,7 @@ def _substitute(made, a, x, size, columns, upper, unit, threads):
     while vectors > 1 and made.count * -(-columns // (vectors * lanes)) < threads:
         vectors //= 2
     blocks = -(-columns // (vectors * lanes))
-    kernel = substitution.substitution_kernel(made.dtype, vectors, unit)
+    kernel = substitution.substitution_kernel(made.dtype, vectors, unit, parts > 1)
     starts = range(0, size, BLOCK)
     for first in reversed(starts) if upper else starts:
         end = min(first + BLOCK, size)
@@ -228,7 +234,7 @@ def _substitute(made, a, x, size, columns, upper, unit, threads):
                    "a_column": sign * a.column * made.size, "x_matrix": x.matrix * made.size, "x_row": sign * x.row * made.size}
         made.kernel(kernel, made.count * blocks, substitution.SLOTS, numbers, {"a": own.slot(made.size), "x": rows.slot(made.size)}, _grain(size * size * vectors))
         low, high = (0, first) if upper else (end, size)
-        made.product(x.moved(low, 0), a.moved(low, first), x.moved(first, 0), high - low, columns, end - first)
+        made.product(x.moved(low, 0), a.moved(low, first), x.moved(first, 0), high - low, columns, end - first)  # complex ones have one block
 
 
 # --- orthogonal factors ----------------------------------------------------------------------------------------------------------

@@ -13,14 +13,16 @@ SLOTS = ("a", "x", "size", "columns", "blocks", "a_matrix", "a_row", "a_column",
 POINTERS = ("a", "x")
 
 
-def substitution_kernel(dtype, vectors, unit):
-    """The kernel that solves in place, so many vectors of columns a unit; strides are in bytes.  Returns its address."""
-    return jit.build(f"substitute {dtype} {vectors} {unit}", lambda: _text(dtype, vectors, unit), ["substitute"])["substitute"]
+def substitution_kernel(dtype, vectors, unit, pairs=False):
+    """The kernel that solves in place, so many vectors of columns a unit; strides are in bytes; of complex matrices if ``pairs``.  Returns its address."""
+    return jit.build(f"substitute {dtype} {vectors} {unit} {pairs}", lambda: _text(dtype, vectors, unit, pairs), ["substitute"])["substitute"]
 
 
-def _text(dtype, vectors, unit):
+def _text(dtype, vectors, unit, pairs):
+    from .paired import Substituted
+
     kernel = Units("substitute", SLOTS, POINTERS)
-    writer = _Columns(kernel.f, STORED[dtype], kernel.lanes(STORED[dtype]), vectors, unit, kernel.loaded())
+    writer = (Substituted if pairs else _Columns)(kernel.f, STORED[dtype], kernel.lanes(STORED[dtype]), vectors, unit, kernel.loaded())
     return kernel.text(writer.block)
 
 
@@ -60,6 +62,10 @@ class _Columns:
         many = f.neg(f.splat(factor, self.lanes))
         return [f.fma(many, x, total) for x, total in zip(row, sums)]
 
+    def divided(self, sums, divisor):
+        many = self.f.splat(divisor, self.lanes)
+        return [self.f.div(value, many) for value in sums]
+
     def some(self, first, count):
         """Rows from `first` on: less what is known of the others, then one by one."""
         f, vectors = self.f, self.vectors
@@ -77,8 +83,7 @@ class _Columns:
             for k, row in enumerate(done):
                 sums = self.less(sums, self.factor(i, f.add(first, k)), row)
             if not self.unit:
-                divisor = f.splat(self.factor(i, i), self.lanes)
-                sums = [f.div(value, divisor) for value in sums]
+                sums = self.divided(sums, self.factor(i, i))
             done.append(sums)
             for k, (value, mask) in enumerate(zip(sums, self.masks)):
                 f.store(value, f.offset(place, k * self.lanes, self.element), mask=mask)
