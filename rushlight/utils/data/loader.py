@@ -5,13 +5,21 @@ import itertools
 import multiprocessing
 import os
 import queue
+import random
+import time
 import traceback
+import weakref
 from dataclasses import dataclass
+
+import numpy as np
 
 from ...core.advice import warn
 from .collate import default_collate, default_convert
 from .dataset import IterableDataset
 from .sampler import BatchSampler, RandomSampler, SequentialSampler
+
+
+WATCH = 1.0  # seconds after which an idle worker looks whether the main process lives
 
 
 @dataclass
@@ -76,28 +84,44 @@ class Fetcher:
 
 
 def work(number, count, seed, dataset, collate, batched, drop_last, prepare, tasks, results):
-    """The life of a worker: batches for indices until a None comes."""
+    """The life of a worker: batches for indices until a None comes, or the main process is gone."""
     global _worker_info
     import rushlight
 
+    random.seed(seed + number)
+    np.random.seed((seed + number) % (1 << 32))
     rushlight.manual_seed(seed + number)
     _worker_info = WorkerInfo(number, count, seed + number, dataset)
-    fetch = None
+    failure, fetch, current, ancestor = None, None, None, os.getppid()
     try:
-        if prepare is not None:
-            prepare(number)
-    except Exception as error:
-        fetch = Failure(error, f"in DataLoader worker process {number}")
-    for place, index in iter(tasks.get, None):
         try:
-            if fetch is None:
-                fetch = Fetcher(dataset, collate, batched, drop_last)
-            answer = fetch if isinstance(fetch, Failure) else fetch(index)
-        except StopIteration:
-            answer = StopIteration
+            if prepare is not None:
+                prepare(number)
         except Exception as error:
-            answer = Failure(error, f"in DataLoader worker process {number}")
-        results.put((place, number, answer))
+            failure = Failure(error, f"in DataLoader worker process {number}")
+        for epoch, place, index in iter(lambda: next_task(tasks, ancestor), None):
+            try:
+                if failure is None and epoch != current:
+                    fetch, current = Fetcher(dataset, collate, batched, drop_last), epoch
+                answer = failure or fetch(index)
+            except StopIteration:
+                answer = StopIteration
+            except Exception as error:
+                answer = Failure(error, f"in DataLoader worker process {number}")
+            results.put((epoch, place, number, answer))
+    except KeyboardInterrupt:  # of the main process, which raises it
+        results.cancel_join_thread()
+
+
+def next_task(tasks, ancestor):
+    """What the main process asks for next; ends this process when that one is gone, however it ended."""
+    while True:
+        try:
+            return tasks.get(timeout=WATCH)
+        except queue.Empty:
+            parent = multiprocessing.parent_process()
+            if parent is not None and (not parent.is_alive() or os.getppid() != ancestor):
+                os._exit(1)  # what is left in the queues nobody reads
 
 
 def available_cores() -> int:
@@ -136,7 +160,7 @@ class DataLoader:
         if pin_memory:
             warn("'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be used.")
         self.pin_memory, self.persistent_workers, self.drop_last = pin_memory, persistent_workers, drop_last
-        self.multiprocessing_context = multiprocessing_context
+        self.multiprocessing_context, self._workers = multiprocessing_context, None
         if sampler is None:
             sampler = Endless() if stream else RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
         self.sampler = sampler
@@ -161,8 +185,9 @@ class DataLoader:
         return len(self.batch_sampler if self._batched else self.sampler)
 
     def __iter__(self):
-        indices = iter(self.batch_sampler if self._batched else self.sampler)
-        return self._by_workers(indices) if self.num_workers else self._here(indices)
+        if not self.num_workers:
+            return self._here(iter(self.batch_sampler if self._batched else self.sampler))
+        return self._by_workers()
 
     def _here(self, indices):
         fetch = Fetcher(self.dataset, self.collate_fn, self._batched, self.drop_last)
@@ -173,31 +198,51 @@ class DataLoader:
                 return
             yield batch
 
-    def _by_workers(self, indices):
+    def _by_workers(self):
+        workers = self._workers
+        if workers is None or not workers.alive():
+            workers = Workers(self)
+        if self.persistent_workers:
+            self._workers = workers
+        try:
+            yield from workers.epoch(iter(self.batch_sampler if self._batched else self.sampler))
+        finally:
+            if not self.persistent_workers:
+                workers.close()
+
+    def __getstate__(self):
+        return {**self.__dict__, "_workers": None}
+
+
+class Workers:
+    """The worker processes of a DataLoader: they make batches of one epoch after the other until they are closed."""
+
+    def __init__(self, loader):
         import rushlight
 
-        context = self.multiprocessing_context or multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else None)
+        context = loader.multiprocessing_context or multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else None)
         context = multiprocessing.get_context(context) if isinstance(context, str) else context
-        seed = int(rushlight.randint(1 << 30, (), generator=self.generator).item()) if self.generator is not None else int(rushlight.randint(1 << 30, ()).item())
-        results = context.Queue()
-        tasks = [context.Queue() for _ in range(self.num_workers)]
-        workers = [context.Process(target=work, daemon=True, args=(k, self.num_workers, seed, self.dataset, self.collate_fn, self._batched, self.drop_last, self.worker_init_fn,
-                                                                   tasks[k], results)) for k in range(self.num_workers)]
-        for worker in workers:
-            worker.start()
-        try:
-            yield from self._collect(indices, workers, tasks, results)
-        finally:
-            for task in tasks:
-                task.put(None)
-            for worker in workers:
-                worker.join(timeout=1)
-                if worker.is_alive():
-                    worker.terminate()
+        seed = int(rushlight.randint(1 << 30, (), generator=loader.generator).item()) if loader.generator is not None else int(rushlight.randint(1 << 30, ()).item())
+        self.count, self.ahead, self.timeout, self.number = loader.num_workers, loader.prefetch_factor * loader.num_workers, loader.timeout, 0
+        self.results = context.Queue()
+        self.tasks = [context.Queue() for _ in range(self.count)]
+        self.processes = [context.Process(target=work, daemon=True, args=(k, self.count, seed, loader.dataset, loader.collate_fn, loader._batched, loader.drop_last,
+                                                                          loader.worker_init_fn, self.tasks[k], self.results)) for k in range(self.count)]
+        for process in self.processes:
+            process.start()
+        self.finish = weakref.finalize(self, close, os.getpid(), self.processes, self.tasks)
 
-    def _collect(self, indices, workers, tasks, results):
-        alive, ready, sent, wanted = set(range(self.num_workers)), {}, 0, 0
-        turn = itertools.cycle(range(self.num_workers))
+    def alive(self) -> bool:
+        return self.finish.alive and all(process.is_alive() for process in self.processes)
+
+    def close(self):
+        self.finish()
+
+    def epoch(self, indices):
+        """Yields the batches of these indices, in their order; what is left of an epoch that was given up is thrown away."""
+        self.number += 1
+        alive, ready, sent, wanted = set(range(self.count)), {}, 0, 0
+        turn = itertools.cycle(range(self.count))
 
         def send():
             nonlocal sent
@@ -208,17 +253,18 @@ class DataLoader:
             except StopIteration:
                 return
             worker = next(k for k in turn if k in alive)
-            tasks[worker].put((sent, index))
+            self.tasks[worker].put((self.number, sent, index))
             sent += 1
 
-        for _ in range(self.prefetch_factor * self.num_workers):
+        for _ in range(self.ahead):
             send()
         while wanted < sent:
             if wanted not in ready:
-                place, number, answer = self._receive(results, workers)
-                ready[place] = answer
-                if answer is StopIteration:
-                    alive.discard(number)
+                epoch, place, number, answer = self.receive()
+                if epoch == self.number:
+                    ready[place] = answer
+                    if answer is StopIteration:
+                        alive.discard(number)
                 continue
             answer = ready.pop(wanted)
             wanted += 1
@@ -228,15 +274,31 @@ class DataLoader:
             if answer is not StopIteration:
                 yield answer
 
-    def _receive(self, results, workers):
-        waited = 0.0
+    def receive(self):
+        end = time.monotonic() + self.timeout
         while True:
             try:
-                return results.get(timeout=0.5)
+                return self.results.get(timeout=min(WATCH, self.timeout or WATCH))
             except queue.Empty:
-                waited += 0.5
-                dead = [w.pid for w in workers if not w.is_alive()]
+                dead = [process.pid for process in self.processes if not process.is_alive()]
                 if dead:
                     raise RuntimeError(f"DataLoader worker (pid(s) {', '.join(map(str, dead))}) exited unexpectedly") from None
-                if self.timeout and waited >= self.timeout:
+                if self.timeout and time.monotonic() >= end:
                     raise RuntimeError(f"DataLoader timed out after {self.timeout} seconds") from None
+
+
+def close(owner, processes, tasks):
+    """Ends workers: they are asked, and after a second made to; by the process that started them alone."""
+    if os.getpid() != owner:
+        return
+    for task in tasks:
+        task.put(None)
+    end = time.monotonic() + 1
+    for process in processes:
+        process.join(timeout=max(0, end - time.monotonic()))
+        if process.is_alive():
+            process.terminate()
+            process.join()
+    for task in tasks:
+        task.cancel_join_thread()
+        task.close()
