@@ -191,7 +191,7 @@ def rebuild_sparse(layout, parts):
     return sparse_compressed_tensor(*parts[:3], tuple(parts[3]), layout=layout)
 
 
-ALLOWED = {("collections", "OrderedDict"): collections.OrderedDict, ("_codecs", "encode"): codecs.encode, ("torch._utils", "_rebuild_tensor_v2"): rebuild_tensor,
+ALLOWED = {("collections", "OrderedDict"): collections.OrderedDict, ("collections", "Counter"): collections.Counter, ("_codecs", "encode"): codecs.encode, ("torch._utils", "_rebuild_tensor_v2"): rebuild_tensor,
            ("torch._utils", "_rebuild_tensor_v3"): rebuild_as, ("torch.storage", "UntypedStorage"): uint8,
            ("torch._utils", "_rebuild_sparse_tensor"): rebuild_sparse, ("torch.serialization", "_get_layout"): layout_named,
            ("torch._utils", "_rebuild_parameter"): rebuild_parameter, ("torch", "Size"): Size, ("torch", "device"): Device, ("torch.nn.parameter", "Parameter"): Parameter,

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections import Counter
 
 from ..core.advice import warn
+from ..core.native import Tensor
 from .optimizer import Optimizer
 from ..core.later import later
 
@@ -14,6 +15,37 @@ from ..core.later import later
 def warn_of_epoch():
     """Schedules count steps themselves."""
     warn("The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible: write `scheduler.step()`.")
+
+
+HOW = "https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate has examples"
+
+
+def kept(value):
+    """A rate as it is now: of a tensor, which may be written, a copy."""
+    return value.clone() if isinstance(value, Tensor) else value
+
+
+def put(group, name, value):
+    """Sets a parameter of a group; one that is a tensor stays that tensor, and is written."""
+    if isinstance(group[name], Tensor):
+        group[name].fill_(value.item() if isinstance(value, Tensor) else value)
+    else:
+        group[name] = kept(value)
+
+
+def each(optimizer, name, value) -> list:
+    """A value for each group: as listed, or the same for all.  ValueError for a list of another length."""
+    count = len(optimizer.param_groups)
+    if not isinstance(value, (list, tuple)):
+        return [kept(value) for _ in range(count)]
+    if len(value) != count:
+        raise ValueError(f"{name} must have the same length as optimizer.param_groups. {name} has {len(value)} values, param_groups has {count}.")
+    return [kept(v) for v in value]
+
+
+def described(function):
+    """What of a function goes into a state: the attributes of a callable object, nothing of a plain function."""
+    return None if function is None or isinstance(function, types.FunctionType) else function.__dict__.copy()
 
 
 class LRScheduler:
@@ -25,11 +57,12 @@ class LRScheduler:
         self.optimizer = optimizer
         for group in optimizer.param_groups:
             if last_epoch == -1:
-                group.setdefault("initial_lr", group["lr"])
+                group.setdefault("initial_lr", kept(group["lr"]))
             elif "initial_lr" not in group:
                 raise KeyError("param 'initial_lr' is not specified in param_groups[0] when resuming an optimizer")
-        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
+        self.base_lrs = [kept(group["initial_lr"]) for group in optimizer.param_groups]
         self.last_epoch = last_epoch
+        self._step_known = vars(optimizer).get("step")
         self._initial_step()
 
     def _initial_step(self):
@@ -45,8 +78,10 @@ class LRScheduler:
 
     def step(self, epoch=None):
         """Goes to the next step (or to ``epoch``) and sets the learning rates."""
-        if self._step_count == 1 and not self.optimizer._opt_called:
-            warn("Detected call of `lr_scheduler.step()` before `optimizer.step()`: the first value of the schedule is skipped. Call them the other way round.")
+        if self._step_count == 1 and vars(self.optimizer).get("step") is not self._step_known:
+            warn(f"`optimizer.step()` has been overridden since the scheduler was made, which cannot tell whether it was called before `lr_scheduler.step()`; {HOW}.")
+        elif self._step_count == 1 and not self.optimizer._opt_called:
+            warn(f"Detected call of `lr_scheduler.step()` before `optimizer.step()`: the first value of the schedule is skipped. Call them the other way round; {HOW}.")
         self._step_count += 1
         if epoch is not None:
             warn_of_epoch()
@@ -63,19 +98,20 @@ class LRScheduler:
 
     def _set(self, values):
         for group, lr in zip(self.optimizer.param_groups, values):
-            group["lr"] = lr
-        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+            put(group, "lr", lr)
+        self._last_lr = self._lrs()
 
     def _lrs(self):
-        return [group["lr"] for group in self.optimizer.param_groups]
+        return [kept(group["lr"]) for group in self.optimizer.param_groups]
 
     def state_dict(self):
-        return {k: v for k, v in self.__dict__.items() if k != "optimizer"}
+        return {k: v for k, v in self.__dict__.items() if k not in UNSAVED}
 
     def load_state_dict(self, state_dict):
         self.__dict__.update(state_dict)
 
 
+UNSAVED = ("optimizer", "_step_known")
 _LRScheduler = LRScheduler
 
 
@@ -93,8 +129,8 @@ class LambdaLR(LRScheduler):
         return [base * f(self.last_epoch) for f, base in zip(self.lr_lambdas, self.base_lrs)]
 
     def state_dict(self):
-        out = {k: v for k, v in self.__dict__.items() if k not in ("optimizer", "lr_lambdas")}
-        out["lr_lambdas"] = [None if isinstance(f, types.FunctionType) else f.__dict__.copy() for f in self.lr_lambdas]
+        out = {k: v for k, v in self.__dict__.items() if k not in (*UNSAVED, "lr_lambdas")}
+        out["lr_lambdas"] = [described(f) for f in self.lr_lambdas]
         return out
 
     def load_state_dict(self, state_dict):
@@ -294,29 +330,41 @@ class OneCycleLR(LRScheduler):
         else:
             self._schedule_phases = [(up, "initial_lr", "max_lr", "max_momentum", "base_momentum"), (self.total_steps - 1, "max_lr", "min_lr", "base_momentum", "max_momentum")]
         self.cycle_momentum = cycle_momentum
-        highest = list(max_lr) if isinstance(max_lr, (list, tuple)) else [max_lr] * len(optimizer.param_groups)
+        if cycle_momentum and "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
+            raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+        highest, *momentums = (each(optimizer, *one) for one in (("max_lr", max_lr), ("base_momentum", base_momentum), ("max_momentum", max_momentum)))
         if last_epoch == -1:
-            for group, high in zip(optimizer.param_groups, highest):
+            for group, high, calm, brisk in zip(optimizer.param_groups, highest, *momentums):
                 group["initial_lr"] = high / div_factor
                 group["max_lr"], group["min_lr"] = high, group["initial_lr"] / final_div_factor
                 if cycle_momentum:
-                    if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
-                        raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
-                    self._put_momentum(group, max_momentum)
-                    group["max_momentum"], group["base_momentum"] = max_momentum, base_momentum
+                    self._put_momentum(group, brisk)
+                    group["max_momentum"], group["base_momentum"] = brisk, calm
         super().__init__(optimizer, last_epoch)
 
     @staticmethod
     def _put_momentum(group, value):
         if "betas" in group:
-            group["betas"] = (value, *group["betas"][1:])
+            group["betas"] = (kept(value), *group["betas"][1:])
         else:
-            group["momentum"] = value
+            put(group, "momentum", value)
 
-    def _between(self, start, end, share):
-        if self._anneal_func_type == "linear":
-            return (end - start) * share + start
-        return end + (start - end) / 2.0 * (math.cos(math.pi * share) + 1)
+    @staticmethod
+    def _annealing_cos(start, end, pct):
+        """From start to end along half a cosine."""
+        return end + (start - end) / 2.0 * (math.cos(math.pi * pct) + 1)
+
+    @staticmethod
+    def _annealing_linear(start, end, pct):
+        """From start to end along a line."""
+        return (end - start) * pct + start
+
+    def _anneal_func(self, start, end, pct):
+        """Where the schedule is between two values; states of old releases hold the function itself."""
+        known = getattr(self, "anneal_func", None)
+        if known is None:
+            known = self._annealing_linear if self._anneal_func_type == "linear" else self._annealing_cos
+        return known(start, end, pct)
 
     def get_lr(self):
         step = self.last_epoch
@@ -328,9 +376,9 @@ class OneCycleLR(LRScheduler):
             for k, (end, lr_from, lr_to, m_from, m_to) in enumerate(self._schedule_phases):
                 if step <= end or k == len(self._schedule_phases) - 1:
                     share = (step - start) / (end - start)
-                    out.append(self._between(group[lr_from], group[lr_to], share))
+                    out.append(self._anneal_func(group[lr_from], group[lr_to], share))
                     if self.cycle_momentum:
-                        self._put_momentum(group, self._between(group[m_from], group[m_to], share))
+                        self._put_momentum(group, self._anneal_func(group[m_from], group[m_to], share))
                     break
                 start = end
         return out
@@ -341,31 +389,54 @@ class CyclicLR(LRScheduler):
 
     def __init__(self, optimizer, base_lr, max_lr, step_size_up=2000, step_size_down=None, mode="triangular", gamma=1.0, scale_fn=None, scale_mode="cycle", cycle_momentum=True,
                  base_momentum=0.8, max_momentum=0.9, last_epoch=-1):
-        count = len(optimizer.param_groups)
+        base_lrs = each(optimizer, "base_lr", base_lr)
         if last_epoch == -1:
-            for group, lr in zip(optimizer.param_groups, base_lr if isinstance(base_lr, (list, tuple)) else [base_lr] * count):
-                group["lr"] = lr
-        self.max_lrs = list(max_lr) if isinstance(max_lr, (list, tuple)) else [max_lr] * count
+            for group, lr in zip(optimizer.param_groups, base_lrs):
+                put(group, "lr", lr)
+        self.max_lrs = each(optimizer, "max_lr", max_lr)
         down = step_size_up if step_size_down is None else step_size_down
         self.total_size, self.step_ratio = float(step_size_up + down), step_size_up / float(step_size_up + down)
         if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
             raise ValueError("mode is invalid and scale_fn is None")
-        self.mode, self.gamma, self._scale_fn, self.cycle_momentum = mode, gamma, scale_fn, cycle_momentum
-        self.scale_mode = scale_mode if scale_fn is not None else "iterations" if mode == "exp_range" else "cycle"
+        self.mode, self.gamma, self.cycle_momentum = mode, gamma, cycle_momentum
+        self._scale_fn_custom, self.scale_mode = scale_fn, scale_mode
+        self._init_scale_fn()
         if cycle_momentum:
             if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
                 raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
-            self.base_momentums, self.max_momentums = [base_momentum] * count, [max_momentum] * count
+            self.base_momentums, self.max_momentums = each(optimizer, "base_momentum", base_momentum), each(optimizer, "max_momentum", max_momentum)
             if last_epoch == -1:
-                for group in optimizer.param_groups:
-                    OneCycleLR._put_momentum(group, max_momentum)
+                for group, low, high in zip(optimizer.param_groups, self.base_momentums, self.max_momentums):
+                    OneCycleLR._put_momentum(group, high)
+                    group["max_momentum"], group["base_momentum"] = high, low
         super().__init__(optimizer, last_epoch)
+        self.base_lrs = base_lrs  # whatever another scheduler noted as the first rates
+
+    def _init_scale_fn(self):
+        """Finds the function that scales heights: the user's, or that of the mode."""
+        self._scale_fn_ref = self._scale_fn_custom
+        if self._scale_fn_custom is None:
+            self.scale_mode = "iterations" if self.mode == "exp_range" else "cycle"
+            gamma = self.gamma
+            self._scale_fn_ref = {"triangular": lambda x: 1.0, "triangular2": lambda x: 1 / (2.0 ** (x - 1)), "exp_range": lambda x: gamma**x}[self.mode]
 
     def scale_fn(self, x):
         """How much of the height a cycle (or step) gets."""
-        if self._scale_fn is not None:
-            return self._scale_fn(x)
-        return {"triangular": 1.0, "triangular2": 1 / (2.0 ** (x - 1)) if self.mode == "triangular2" else 1.0, "exp_range": self.gamma**x if self.mode == "exp_range" else 1.0}[self.mode]
+        return self._scale_fn_ref(x)
+
+    def state_dict(self):
+        out = super().state_dict()
+        del out["_scale_fn_ref"]
+        return {**out, "_scale_fn_custom": described(self._scale_fn_custom)}
+
+    def load_state_dict(self, state_dict):
+        """Takes over a state; the attributes of a callable object that scales heights, too."""
+        state_dict = dict(state_dict)
+        custom = state_dict.pop("_scale_fn_custom", None)
+        super().load_state_dict(state_dict)
+        if custom is not None:
+            self._scale_fn_custom.__dict__.update(custom)
+        self._init_scale_fn()
 
     def get_lr(self):
         cycle = math.floor(1 + self.last_epoch / self.total_size)
@@ -378,6 +449,15 @@ class CyclicLR(LRScheduler):
         return [base + (high - base) * height for base, high in zip(self.base_lrs, self.max_lrs)]
 
 
+def undo(scheduler):
+    """Takes back the step that a scheduler, or those it is made of, took when it was made."""
+    parts = getattr(scheduler, "_schedulers", None)
+    for part in parts or ():
+        undo(part)
+    if parts is None:
+        scheduler.last_epoch -= 1
+
+
 class SequentialLR(LRScheduler):
     """Schedulers one after the other, changing at milestones."""
 
@@ -386,9 +466,9 @@ class SequentialLR(LRScheduler):
             raise ValueError("Sequential Schedulers expects number of schedulers provided to be one more than the number of milestone points")
         self._schedulers, self._milestones, self.last_epoch, self.optimizer = list(schedulers), list(milestones), last_epoch + 1, optimizer
         for group in optimizer.param_groups:
-            group["lr"] = group["initial_lr"]
+            put(group, "lr", group["initial_lr"])
         for scheduler in self._schedulers:
-            scheduler.last_epoch -= 1
+            undo(scheduler)
         self._schedulers[0]._initial_step()
         self._last_lr = self._schedulers[0].get_last_lr()
 
@@ -402,7 +482,7 @@ class SequentialLR(LRScheduler):
         self._last_lr = self._schedulers[at].get_last_lr()
 
     def state_dict(self):
-        out = {k: v for k, v in self.__dict__.items() if k not in ("optimizer", "_schedulers")}
+        out = {k: v for k, v in self.__dict__.items() if k not in (*UNSAVED, "_schedulers")}
         out["_schedulers"] = [s.state_dict() for s in self._schedulers]
         return out
 
@@ -438,7 +518,7 @@ class ReduceLROnPlateau(LRScheduler):
             raise ValueError(f"mode {mode} is unknown!" if mode not in ("min", "max") else f"threshold mode {threshold_mode} is unknown!")
         self.optimizer, self.factor, self.patience, self.cooldown, self.eps = optimizer, factor, patience, cooldown, eps
         self.mode, self.threshold, self.threshold_mode, self.last_epoch = mode, threshold, threshold_mode, 0
-        self.min_lrs = list(min_lr) if isinstance(min_lr, (list, tuple)) else [min_lr] * len(optimizer.param_groups)
+        self.min_lrs, self.default_min_lr = each(optimizer, "min_lr", min_lr), None if isinstance(min_lr, (list, tuple)) else min_lr
         self._last_lr = self._lrs()
         self._reset()
 
@@ -464,12 +544,22 @@ class ReduceLROnPlateau(LRScheduler):
             self.cooldown_counter -= 1
             self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:
-            for group, low in zip(self.optimizer.param_groups, self.min_lrs):
-                fresh = max(group["lr"] * self.factor, low)
-                if group["lr"] - fresh > self.eps:
-                    group["lr"] = fresh
+            self._reduce_lr()
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
         self._last_lr = self._lrs()
+
+    def _reduce_lr(self):
+        """Lowers the rates, also those of groups that were added since.  RuntimeError where their least rates are unknown."""
+        groups, known = self.optimizer.param_groups, len(self.min_lrs)
+        if len(groups) != known:
+            if self.default_min_lr is None:
+                raise RuntimeError(f"The number of param groups in the optimizer ({len(groups)}) differs from when ReduceLROnPlateau was made ({known}), and min_lr was a list: "
+                                   "add the least rates of the new groups to min_lrs.")
+            self.min_lrs = [self.default_min_lr] * len(groups)
+        for group, low in zip(groups, self.min_lrs):
+            fresh = max(float(group["lr"]) * self.factor, low)
+            if float(group["lr"]) - fresh > self.eps:
+                put(group, "lr", fresh)
 
 
 __getattr__ = later(__name__)
