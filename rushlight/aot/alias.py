@@ -28,8 +28,8 @@ class Recording(Trace):
         super().__init__()
         self.stream, self.drawn, self.given, self.writes = (), 0, {}, writes
 
-    def input(self, meta: Meta, stem="x", weak=False) -> Traced:
-        made = super().input(meta, stem, weak)
+    def input(self, meta: Meta, stem="x", weak=False, number=None) -> Traced:
+        made = super().input(meta, stem, weak, number)
         self.given[made.value] = made
         return made
 

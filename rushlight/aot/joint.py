@@ -61,7 +61,7 @@ def node_vjp(node: Node, g):
         results = list(rule(g, y, *values))
         arguments = list(node.used)
         if len(results) != len(arguments):
-            arguments = [a for a in arguments if not a.weak]  # rules know nothing of numbers that are only known at run time
+            arguments = [a for a in arguments if not a.weak and a.number is None]  # rules know nothing of numbers that are only known at run time
         if len(results) != len(arguments):
             raise TypeError(f"{node.op.name}: vjp returned {len(results)} cotangents for {len(arguments)} tensor arguments")
         return zip(arguments, results)

@@ -201,7 +201,8 @@ def check_range(least, most, dtype):
     if dtype.category != INTEGER:
         return
     limits = iinfo(dtype)
-    low = -limits.max if not dtype.is_signed and not isinstance(least, float) else limits.min
+    whole = isinstance(least, int) or getattr(least, "dtype", None) is int64
+    low = -limits.max if not dtype.is_signed and whole else limits.min
     if not (low <= least and most <= limits.max):  # so that NaN is refused
         raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow: {most if low <= least else least} is not between {limits.min} and {limits.max}; "
                            "choose a wider dtype, or clamp first")

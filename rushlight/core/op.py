@@ -78,6 +78,8 @@ def make(name, body=None, kind=None, signature=None, scalars=0, **facts) -> Op:
     """An operator outside the registry (derived backwards, a user's compiled function)."""
     made = Op()
     made.name, made.body, made.kind = name, body, kind
+    if facts.get("composite") and not facts.get("planned"):
+        scalars |= MACHINE_BITS  # no plan holds a number of theirs
     made.signature, made.scalars = signature, scalars & MACHINE_BITS
     made.rules = {}
     made.autocast = AUTOCAST[facts.get("autocast", getattr(body, "__globals__", {}).get("AUTOCAST"))]

@@ -20,6 +20,8 @@ from ..core.native import Op
 from ..core.native.objects import PYTHON
 from ..graph.graph import Graph
 from ..core.tensor import Tensor
+from ..core.runtime import holds
+from .numbers import scalar_bits
 from .program import settled_graph
 
 log = logger("dynamic")
@@ -67,9 +69,9 @@ def form(value, numbers: list):
     return kind, value
 
 
-def call_of(op: Op, key):
+def call_of(op: Op, key, args):
     """What a call has in common with others, by its key; None for operators that run in Python."""
-    return None if in_parts(op) else Call(op, key)
+    return None if in_parts(op) else Call(op, key, args)
 
 
 class Kin:
@@ -83,8 +85,8 @@ class Call:
     """A call that has no plan yet.  ``known``: the operator whose program has symbols, if there is one, and ``sizes``: their values; ``numbers``
     are these values, then the numbers of the key."""
 
-    def __init__(self, op: Op, key):
-        self.op, self.key = op, key
+    def __init__(self, op: Op, key, args):
+        self.op, self.key, self.args = op, key, args
         self.known, self.sizes = op.facts.get("open", (op, {}))
         numbers = list(self.sizes.values())
         shape = form(key[:-2], numbers), *key[-2:]
@@ -92,12 +94,12 @@ class Call:
         self.kin = self.known.families.setdefault(shape, Kin())
 
     def plan(self):
-        """The plan by a family that the call fits, or None."""
+        """The plan by a family that the call fits, and that family's Draft; None where there is none."""
         for member in self.kin.families:
             values = member.match(self.numbers)
-            if values is not None:
+            if values is not None and (member.holds is None or member.holds(self.args)):
                 self.kin.served += 1
-                return member.draft.settle(self.op, dict(zip(member.symbols, values)))
+                return member.draft.settle(self.op, dict(zip(member.symbols, values))), member.draft
         return None
 
     def early(self) -> bool:
@@ -108,25 +110,25 @@ class Call:
         """Keeps the call for comparison with later ones."""
         self.kin.examples = [*self.kin.examples[-EXAMPLES + 1:], self.key]
 
-    def founded(self, args, names, mask, draft_plan):
-        """The plan by a new family, where sizes seem to vary; else None."""
+    def founded(self, names, mask, draft_plan):
+        """The plan by a new family and its Draft, where sizes seem to vary; else None."""
         symbols = self.symbols() if len(self.kin.families) < MOST_FAMILIES else None
         if symbols is None:
             return None
         families = self.kin.families
         try:
             with symbols.facts:
-                draft = draft_plan(self.known, symbols.stands(args, self.key[:-2]), names, mask)
+                draft = draft_plan(self.known, symbols.stands(self.args, self.key[:-2]), names, mask, scalar_bits(self.key))
             member = Family(draft, symbols)
             self.kin.families = [*families, member]
-            plan = self.plan()
+            found = self.plan()
         except Exception as reason:  # whatever is wrong with the call itself, planning it with its own sizes will say
             log.debug("%s: planned for its own sizes: %s: %s", self.op.name, type(reason).__name__, reason)
             self.kin.families = [*families, NEVER]
             return None
         log.debug("%s: one plan for all %s where %s", self.op.name, ", ".join(f"{s} (now {symbols.facts.hints[s]})" for s in member.symbols),
                   " and ".join(member.conditions) or "nothing more is asked")
-        return plan
+        return found
 
     def symbols(self):
         """What varies: as the operator's own program says, or between this call and earlier ones; None where nothing seems to."""
@@ -140,6 +142,8 @@ class Call:
 
 class Never:
     """Stands for a family that could not be founded."""
+
+    holds = None
 
     def match(self, numbers):
         return None
@@ -293,6 +297,7 @@ class Family:
         if draft.kind == PYTHON and draft.around is None:
             raise LookupError(f"{draft.op.name} runs in Python")
         self.draft, self.symbols = draft, list(symbols.facts.hints)
+        self.holds = holds(draft.conditions) if draft.conditions else None
         at = {e: k for k, e in reversed(list(enumerate(symbols.exprs))) if isinstance(e, Expr) and e.op == "size"}
         if not all(s in at for s in self.symbols):
             raise AssertionError(f"{draft.op.name}: symbols {self.symbols} in {symbols.exprs}")

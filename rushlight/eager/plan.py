@@ -29,9 +29,10 @@ from ..core.kinds import P
 from ..core.log import logger
 from ..core.meta import Meta, settled
 from ..core.native import Op, Plan, Tensor, calls, mine, state
-from ..core.native.objects import FLOAT_VALUE, INTEGER_VALUE, INTO, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, VIEW
+from ..core.native.objects import CHOICE, FLOAT_VALUE, INTEGER_VALUE, INTO, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, VIEW
 from ..core.op import OPS, in_parts, keywords, make, respelled
 from ..core.progress import progress
+from ..core.runtime import Conditions, Known, holds
 from ..core.settings import settings
 from ..core.overriding import DISPATCH, FUNCTION, NOBODY, answered, overriding
 from ..core.targets import check_cast, check_distinct, check_shape, is_expanded
@@ -42,7 +43,7 @@ from ..graph.views import shown, step_of
 from ..ops.expanded import write_changes
 from ..ops.shape import region
 from ..transforms.trace import Trace, Traced, ValueNeeded, traced
-from . import family, regions, store
+from . import family, numbers, regions, store
 from .destination import check_exact, into_out, reads_apart, refuse_gradient, shared
 from .program import Code, assemble
 
@@ -53,24 +54,27 @@ MOST_PLANS = 1024  # of one operator: beyond this the oldest are dropped; a fami
 
 
 class Arguments:
-    """The arguments of one call as a trace sees them: each tensor and run-time number an input, in order."""
+    """The arguments of one call as a trace sees them: each tensor and run-time number an input, in order.
 
-    def __init__(self, op: Op, args, names, trace: Trace):
-        self.trace, self.inputs, self.tensors = trace, [], []
+    ``scalars``: the bits of arguments that are run-time numbers (default: as the operator says).  ``conditions``: what was assumed of these.
+    """
+
+    def __init__(self, op: Op, args, names, trace: Trace, scalars=None):
+        self.trace, self.tensors, self.conditions = trace, [], Conditions()
         positional = len(args) - len(names or ())
-        masks = calls_mask(op, names, positional)
-        values = [self.enter(a, masks >> k & 1) for k, a in enumerate(args)]
+        self.scalars = calls_mask(op, names, positional) if scalars is None else scalars
+        values = [self.enter(a, k, self.scalars >> k & 1) for k, a in enumerate(args)]
         self.args, self.kwargs = values[:positional], dict(zip(names or (), values[positional:]))
 
-    def enter(self, value, scalar):
+    def enter(self, value, place, scalar):
         if isinstance(value, (Tensor, family.Stand)):
             entered = self.trace.input(value._meta)
             self.tensors.append(entered.node)
             return entered
         if scalar and type(value) in NUMBER_METAS:
-            return self.trace.input(NUMBER_METAS[type(value)], "s", weak=True)
+            return self.trace.input(NUMBER_METAS[type(value)], "s", True, Known(value, f"a[{place}]", frozenset((place,)), self.conditions))
         if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
-            return type(value)(self.enter(v, 0) for v in value)
+            return type(value)(self.enter(v, place, 0) for v in value)
         return value
 
 
@@ -106,24 +110,38 @@ def plan_for(op: Op, args, names, key, mask) -> Plan:
     if names and respelled(op, args, names)[1] != names or any(type(a) is type for a in args):
         op.plans[key] = made = python_plan(op, call_respelled(op)).settle(op)
         return made
-    call = family.call_of(op, key)
+    if in_parts(op):
+        op.plans[key] = made = plan_in_parts(op, bool(names) and "out" in names)
+        return made
+    if numbers.learned(op, args, names, key):
+        return python_plan(op, call_again(op)).settle(op)
+    call = family.call_of(op, key, args)
     with chosen_settings(op):
-        made = call and call.plan()
+        made, draft = call and call.plan() or (None, None)
         jit.settle()  # it may share kernels with a plan that another thread is making
+    text = draft.conditions if draft else ""
     entry = store.entry(op, key) if made is None or call.early() else None
     warned = advice.Given.count
     if made is None:
-        made = entry and stored_plan(op, entry)
+        made, text = entry and stored_plan(op, entry, args) or (None, "")
         if made is not None:
             entry = None  # it is kept already
         else:
-            with planning, chosen_settings(op), jit.ahead():  # templates choose when sizes are put in
-                made = call and call.founded(args, names, mask, draft_plan) or draft_plan(op, args, names, mask).settle(op)
+            try:
+                with planning, chosen_settings(op), jit.ahead():  # templates choose when sizes are put in
+                    made, draft = call and call.founded(names, mask, draft_plan) or (None, None)
+                    if made is None:
+                        draft = draft_plan(op, args, names, mask, numbers.scalar_bits(key))
+                        made = draft.settle(op)
+            except Exception:
+                return without_numbers(op, args, names, key)
+            text = draft.conditions
+            numbers.given_up(op, args, names, draft.fixed)
         if call:
             call.remember()
     if entry and (advice.Given.count == warned or OPS.get(op.name) is not op):  # what warns does so in every process
         name_backward(made, entry)
-        store.put(entry, made)
+        store.put(entry, made, text)
     chosen = op.facts.get("settings")
     if chosen:  # its backward is planned later, and likewise
         inner = made.inner[0] if made.inner else made
@@ -133,9 +151,45 @@ def plan_for(op: Op, args, names, key, mask) -> Plan:
     if len(op.plans) >= MOST_PLANS:
         for old in list(op.plans)[:MOST_PLANS // 4]:
             op.plans.pop(old, None)  # another thread may be dropping them
-    op.plans[key] = made
-    log.debug("%s: %s", op.name, describe(made))
+    numbers.remember(op, key, made, text)
+    log.debug("%s: %s%s", op.name, describe(made), f" where {text}" if text else "")
     return made
+
+
+def choose(choice: Plan, args, names, key, mask) -> Plan:
+    """The plan for a call whose key has several, by what its numbers are."""
+    found = choice.function.find(args)
+    if found is None:
+        found = plan_for(choice.op, args, names, key, mask)
+    return found
+
+
+def plan_in_parts(op: Op, out: bool) -> Plan:
+    """The plan of an operator whose body runs on the tensors themselves: one for all calls, and one for those that are given ``out``."""
+    known = op.facts.setdefault("parts", {})
+    if out not in known:
+        known[out] = python_plan(op, writing(op) if out else call_body(op)).settle(op)
+    return known[out]
+
+
+def call_again(op: Op):
+    """Makes a call again, since its key is another one now."""
+    return lambda args, names: op(*args[:len(args) - len(names or ())], **dict(zip(names or (), args[len(args) - len(names or ()):])))
+
+
+def without_numbers(op: Op, args, names, key) -> Plan:
+    """After an error: the call with numbers that were learned to vary as parts of its key.  Where that fails, too, nothing was wrong with them."""
+    places = numbers.given_up(op, args, names, [k for k, part in enumerate(key[:-2]) if part in numbers.KINDS])
+    if not places:
+        raise
+
+    def run(args, names):
+        try:
+            return call_again(op)(args, names)
+        except Exception:
+            numbers.taken_back(op, places)
+            raise
+    return python_plan(op, run).settle(op)
 
 
 def chosen_settings(op: Op):
@@ -163,12 +217,12 @@ def is_count(value) -> bool:
     return isinstance(value, Tensor) and value.dtype.category == INTEGER and not value.dim()
 
 
-def draft_plan(op: Op, args, names, mask) -> "Draft":
+def draft_plan(op: Op, args, names, mask, scalars=None) -> "Draft":
     """The plan of a call; the caller holds the lock, and has put the settings in force that the operator was asked to be planned under."""
     with interpret.unwound(), interpret.precision(0), collector.waiting():
         progress.begin(op.name)
         try:
-            return regional_plan(op, args, names, mask) or make_plan(op, args, names, mask)
+            return regional_plan(op, args, names, mask) or make_plan(op, args, names, mask, scalars)
         except ValueNeeded:
             if not any(is_count(a) for a in flat(args[takes_tensor(op):])):
                 raise
@@ -177,14 +231,14 @@ def draft_plan(op: Op, args, names, mask) -> "Draft":
             progress.end()
 
 
-def stored_plan(op: Op, entry: str):
-    """The plan that this or another process made before, or None."""
+def stored_plan(op: Op, entry: str, args):
+    """The plan that this or another process made before, and its conditions on numbers; None where there is none, or these do not hold."""
     found = store.get(entry)
-    if found is None:
+    if found is None or found.conditions and not holds(found.conditions)(args):
         return None
     plan = restored(op, found)
     name_backward(plan, entry)
-    return plan
+    return plan, found.conditions
 
 
 def restored(op: Op, found: store.Stored) -> Plan:
@@ -234,13 +288,14 @@ def blank_plan(op: Op, kind: int) -> Plan:
 class Draft:
     """A plan that is being made: sizes in it may be symbols.  What is set on it, but for the attributes named here, are fields of the Plan."""
 
-    OWN = ("op", "outline", "mixed", "around", "derived", "spending")
+    OWN = ("op", "outline", "mixed", "around", "derived", "spending", "conditions", "fixed")
 
     def __init__(self, op: Op, kind: int):
         self.op, self.kind = op, kind
         self.outline, self.mixed = None, False  # of the program; whether its large results may lie among its temporaries
         self.around = None    # what ``around`` takes, of a plan that runs another one
         self.derived, self.spending = None, None
+        self.conditions, self.fixed = "", frozenset()  # on run-time numbers, and the arguments among them that it holds for one value of
 
     def settle(self, op: Op, sizes=None) -> Plan:
         """The plan for these values of the symbols."""
@@ -303,16 +358,21 @@ def refuse_mixture(op: Op, arguments):
                            "(to_empty(device='cpu'), then load their values), or neither.")
 
 
-def make_plan(op: Op, args, names, mask) -> Draft:
-    if in_parts(op):
-        return python_plan(op, call_body(op) if not names or "out" not in names else writing(op))
+def make_plan(op: Op, args, names, mask, scalars=None) -> Draft:
     otherwise = op.facts.get("otherwise")
     if otherwise is not None and otherwise(*args[1:]) is not None:
         return python_plan(op, lambda args, names: otherwise(*args[1:])(args[0]))
     if names and "out" in names and op.facts.get("into") is None:
-        return out_plan(op, args, names, mask)
+        return out_plan(op, args, names, mask, scalars)
     trace = Recording(writes="into" not in op.facts)
-    arguments = Arguments(op, args, names, trace)
+    arguments = Arguments(op, args, names, trace, scalars)
+    draft = planned(op, args, names, mask, trace, arguments)
+    draft.conditions, draft.fixed = arguments.conditions.text, frozenset(arguments.conditions.fixed)
+    return draft
+
+
+def planned(op: Op, args, names, mask, trace, arguments) -> Draft:
+    """The plan of a call that is traced."""
     if op.facts.get("numbers") and not arguments.tensors and args and type(args[0]) in NUMBER_METAS:
         return python_plan(op, call_of_numbers(op))
     check_operands(op, args, len(args) - len(names or ()), bool(arguments.tensors), names)
@@ -430,10 +490,10 @@ def writing(op: Op):
     return lambda args, names: into_out(op, args, names)
 
 
-def out_plan(op: Op, args, names, mask) -> Draft:
+def out_plan(op: Op, args, names, mask, scalars) -> Draft:
     """``out=``: one result that fits is computed into its target; anything else is computed first and copied."""
     trace = Trace()
-    arguments = Arguments(op, args, names, trace)
+    arguments = Arguments(op, args, names, trace, scalars)
     out = arguments.kwargs.pop("out")
     if not isinstance(out, Traced):
         return python_plan(op, writing(op))
@@ -444,7 +504,9 @@ def out_plan(op: Op, args, names, mask) -> Draft:
         if not isinstance(result, Traced) or any(m.meta.device.type == "meta" for m in arguments.tensors) or tuple(result.shape) != tuple(out.shape):
             return python_plan(op, writing(op))
         check_exact(op, result._meta, out._meta)
-        return into_plan(op, trace, arguments, result, out.node, 0)
+        draft = into_plan(op, trace, arguments, result, out.node, 0)
+        draft.conditions, draft.fixed = arguments.conditions.text, frozenset(arguments.conditions.fixed)
+        return draft
 
 
 INTEGERS = frozenset("dim dims dim0 dim1 size sizes shape repeats shifts k n diagonal offset start length chunks".split())  # parameters that are ints
@@ -599,27 +661,27 @@ def program_plan(op, trace, arguments, results, several, mask, stores) -> Draft:
         return inner
 
     plan = Draft(op, PYTHON)
-    plan.around = inner, tuple(written), tuple(shown), int(several), mask
+    plan.around = inner, tuple(written), tuple(shown), int(several), mask, arguments.scalars
     return plan
 
 
-def around(op, inner: Plan, written, shown, several: int, mask) -> Plan:
+def around(op, inner: Plan, written, shown, several: int, mask, scalars: int) -> Plan:
     """A plan that runs another one for the fresh results of a program; ``shown`` tells for each result which fresh one it is, or what of which
-    argument it shows; ``written``: the arguments that the program writes into."""
+    argument it shows; ``written``: the arguments that the program writes into; ``scalars``: the bits of those that are run-time numbers."""
     def run(args, names):
         tensors = [a for a in flat(args) if isinstance(a, Tensor)]
         if any(other._storage is tensors[k]._storage for k in written for j, other in enumerate(tensors) if j != k):
             return call_body(op)(args, names)
         for k in written:
             calls.check_writable(tensors[k])
-        made = launch_plan(inner, op, args, names, mask)
+        made = launch_plan(inner, args, scalars, mask)
         for k in written:
             calls.count_write(tensors[k])
         results = tuple(made[k] if meta is None else view_of(tensors[k], meta, offset, way) for k, meta, offset, way in shown)
         return results if several else results[0]
 
     plan = blank_plan(op, PYTHON)
-    plan.function, plan.inner = run, (inner, written, shown, several, mask)
+    plan.function, plan.inner = run, (inner, written, shown, several, mask, scalars)
     return plan
 
 
@@ -820,19 +882,19 @@ def slow(op: Op, args, names):
     if any(getattr(a, "level", None) for a in flat(args)):
         args = tuple(map(escaped, args))
     masks = calls_mask(op, names, positional)
-    numbers, mask, tensors = [], 0, 0
+    words, mask, tensors = [], 0, 0
 
     def key_of(value, scalar):
         nonlocal mask, tensors
         if isinstance(value, Tensor):
-            numbers.append(address_bits(value))
+            words.append(address_bits(value))
             if value._needs_grad or value._base is not None and calls.joins(value):
                 mask |= gradient_bit(tensors)
             tensors += 1
             return value._meta
         kind = type(value)
         if scalar and kind in NUMBER_METAS:
-            numbers.append(float_bits(value) if kind is float else int(value))
+            words.append(float_bits(value) if kind is float else int(value))
             return kind
         if kind in (list, tuple):
             return tuple(key_of(v, 0) for v in value)
@@ -847,7 +909,9 @@ def slow(op: Op, args, names):
         mask = 0
     key = (*key, names, mask)
     plan = op.plans.get(key) or plan_for(op, args, names, key, mask)
-    return run_values(plan, args, names, numbers, mask)
+    if plan.large == CHOICE:
+        plan = choose(plan, args, names, key, mask)
+    return run_values(plan, args, names, words, mask)
 
 
 def operand(value):
@@ -878,11 +942,11 @@ def overridden(op: Op, args, kwargs):
     return found
 
 
-def run_values(plan: Plan, args, names, numbers, mask):
-    """Runs a plan on the addresses and numbers of its arguments."""
-    room = len(numbers) + len(plan.outputs) + len(plan.temporaries) + 8
-    values = (ctypes.c_int64 * room)(*numbers)
-    return calls.run(plan, args, names, ctypes.addressof(values), len(numbers), int(mask != 0))
+def run_values(plan: Plan, args, names, words, mask):
+    """Runs a plan on the addresses and words of its arguments."""
+    room = len(words) + len(plan.outputs) + len(plan.temporaries) + 8
+    values = (ctypes.c_int64 * room)(*words)
+    return calls.run(plan, args, names, ctypes.addressof(values), len(words), int(mask != 0))
 
 
 def escaped(value):
@@ -892,22 +956,22 @@ def escaped(value):
     return tuple(map(escaped, value)) if type(value) is tuple else value
 
 
-def launch_plan(plan: Plan, op: Op, args, names, mask):
+def launch_plan(plan: Plan, args, scalars: int, mask):
     """Runs a plan that is not looked up by its arguments."""
-    scalars, numbers = calls_mask(op, names, len(args) - len(names or ())), []
+    words = []
 
     def gather(value, scalar):
         if isinstance(value, Tensor):
-            numbers.append(address_bits(value))
+            words.append(address_bits(value))
         elif scalar and type(value) in NUMBER_METAS:
-            numbers.append(float_bits(value) if type(value) is float else int(value))
+            words.append(float_bits(value) if type(value) is float else int(value))
         elif type(value) in (list, tuple):
             for v in value:
                 gather(v, 0)
 
     for k, value in enumerate(args):
         gather(value, scalars >> k & 1)
-    return run_values(plan, args, names, numbers, mask)
+    return run_values(plan, args, None, words, mask)
 
 
 def flat(values):
@@ -972,7 +1036,8 @@ def activate():
 
     state.tensor = state.parameter = Tensor
     state.shared = shared
-    state.slow, state.plan, state.keyword_mask, state.whole_mask, state.failed = slow, plan_for, keyword_mask, whole_mask, failed
+    state.slow, state.plan, state.choose, state.failed = slow, plan_for, choose, failed
+    state.keyword_mask, state.whole_mask = keyword_mask, whole_mask
     state.metas, state.meta = Meta.known, lambda key: Meta(*key)
     state.weak = weakref.ref
     state.static_types = frozenset({dtype, device, Size})

@@ -167,7 +167,8 @@ class Stored:
     """A plan as it came from disk: ``fields`` by name, ``code`` (None for plans without a program), of its backward what
     ``plan.give_backward`` takes (None without one); or what ``plan.around`` takes, in ``inner``.  LookupError where the cache lost a kernel."""
 
-    def __init__(self, fields, code, backward, inner):
+    def __init__(self, fields, code, backward, inner, conditions=""):
+        self.conditions = conditions  # on run-time numbers
         self.fields, self.code = dict(zip(FIELDS, fields)), code and code_from(code)
         pure = backward and backward[2]
         self.backward = backward and (Deferred(*backward[0]), backward[1], Deferred(*pure) if type(pure) is tuple else pure, *backward[3:])
@@ -211,9 +212,13 @@ def get(name: str):
         return None
 
 
-def put(name: str, plan: Plan):
-    """Keeps a plan, if other processes can make sense of it."""
+def put(name: str, plan: Plan, conditions=""):
+    """Keeps a plan, which holds for numbers that meet the conditions, if other processes can make sense of it."""
     try:
+<<<<<<< HEAD
         cache.put(KIND, name, zlib.compress(encode(plan_rows(plan)), 1))
+=======
+        cache.put(KIND, name, zlib.compress(dumps((*plan_rows(plan), conditions)), 1))
+>>>>>>> 16aa5b2 (Numbers are run-time values: learned where calls differ in them, under conditions where a body decides by them)
     except Unsaveable as reason:
         log.debug("%s: not kept on disk: %s", plan.op.name, reason)

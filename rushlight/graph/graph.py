@@ -14,13 +14,14 @@ class Node:
     ``args`` hold Nodes, Python numbers and tuples of these; ``params`` are static.  ``meta`` is a Meta, or a tuple of
     Metas where the operator returns several tensors (``item`` nodes then name the parts).  ``inside`` is the Graph of the
     operator's own body where that was traced.  No gradient flows through a ``constant`` (detached, or made under no_grad).
+    ``number``: what is known of a run-time number while its program is being written (``core/runtime.py``).
     """
 
-    __slots__ = ("name", "op", "args", "params", "meta", "inside", "where", "weak", "constant", "_used")
+    __slots__ = ("name", "op", "args", "params", "meta", "inside", "where", "weak", "constant", "number", "_used")
 
     def __init__(self, name, op, args=(), params=None, meta=None, inside=None, where=None, weak=False, constant=False):
         self.name, self.op, self.args, self.params, self.meta = name, op, args, params or {}, meta
-        self.inside, self.where, self.weak, self.constant = inside, where, weak, constant
+        self.inside, self.where, self.weak, self.constant, self.number = inside, where, weak, constant, None
 
     shape = property(lambda self: self.meta.shape)
     dtype = property(lambda self: self.meta.dtype)

@@ -357,7 +357,7 @@ def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
 @op(method=False, name="_dropout")
 def dropout_at(input, seed: Scalar, offset: Scalar, p, shape):
     """x / (1 - p) where a uniform number of ``shape`` is at least p, else 0."""
-    keep = P.ge(uniform_at.body(seed, offset, shape, float32), float(p))
+    keep = P.ge(uniform_at.body(seed, offset, shape, float32), real(p))
     return P.where(keep, P.mul(input, 1.0 / (1.0 - p)), 0.0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 from ..core import dtypes
 from ..core.expr import estimated
 from ..core.kinds import P
+from ..core.runtime import RunTime
 from ..core.tensor import Tensor
 
 
@@ -46,7 +47,7 @@ def real(value):
 
 def check_number(value, dtype):
     """RuntimeError for a Python number that a tensor is to hold and cannot."""
-    if type(value) in (int, float):
+    if type(value) in (int, float) or isinstance(value, RunTime) and value.dtype is not dtype:
         dtypes.check_range(value, value, dtype)
 
 

@@ -11,7 +11,7 @@ from ..core.op import OPS, op, rule, sample
 from ..core.results import named
 from ..core.tensor import Tensor, wrapped
 from .prims import adjoint
-from .promotion import as_dtype, floating, wide
+from .promotion import as_dtype, floating, real, wide
 
 SAMPLES = (sample((3, 4)), sample((3, 4), 0), sample((2, 3, 4), (0, 2), keepdim=True), sample(()))
 
@@ -315,7 +315,7 @@ def vector_norm(input, ord, dims, keepdim=False, dtype=None):
     elif ord == 1:
         out = P.sum(x, dims) if dims else P.mul(x, 1)
     else:
-        powered = P.pow(x, float(ord))
+        powered = P.pow(x, real(ord))
         out = P.pow(P.sum(powered, dims) if dims else powered, 1.0 / ord)
     out = drop(out, dims, keepdim)
     return out if out.dtype is result else P.convert(out, dtype=result)
@@ -360,7 +360,7 @@ def norm(input, p="fro", dim=None, keepdim=False, dtype=None):
     if p == "nuc":
         matrix_norm = OPS["linalg.matrix_norm"]
         return matrix_norm(input, "nuc", dim or (-2, -1), keepdim, dtype=dtype)
-    ord = 2.0 if p in ("fro", None) else float(p)
+    ord = 2.0 if p in ("fro", None) else real(p)
     dims = tuple(range(input.dim())) if dim is None else tuple(sorted(wrapped(d, input.dim()) for d in ((dim,) if isinstance(dim, int) else dim)))
     if not input.dim():
         dims = ()

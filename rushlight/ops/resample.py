@@ -173,6 +173,8 @@ def of_another_size(input, size, scale_factor, mode, align_corners, recompute_sc
         sizes = tuple(s if isinstance(s, Expr) else int(s) for s in (spread(size, rank, "size") if isinstance(size, (int, Expr)) else size))
     if any(s <= 0 for s in sizes):
         raise RuntimeError(f"Input and output sizes should be greater than 0, but got input (H: {space[0]}) output (H: {sizes[0]})")
+    if mode == "nearest" and rank == 2 and factors is not None:  # PyTorch takes as many pixels, or twice as many, whatever the factor
+        factors = tuple(count // n if count == n or count == 2 * n else f for n, count, f in zip(space, sizes, factors))
     if mode == "area":
         return OPS[f"{F}.adaptive_avg_pool{rank}d"](input, sizes)
     if mode.startswith("nearest") and all(count % n == 0 for n, count in zip(space, sizes)):

@@ -5,6 +5,7 @@ from ..core.dtypes import int32
 from ..core.kinds import P
 from ..core.op import op, rule
 from ..core.tensor import Tensor, wrapped
+from .promotion import is_number, real
 
 
 def check_range(name, low, high):
@@ -42,7 +43,7 @@ def fake_quantize_per_tensor_affine(input, scale, zero_point, quant_min, quant_m
     tensor([ 0.3000, -1.0000])
     """
     check_range("fake_quantize_per_tensor_affine", quant_min, quant_max)
-    scale, zero_point = (v.to(input.dtype) if isinstance(v, Tensor) else float(v) for v in (scale, zero_point))
+    scale, zero_point = (v.to(input.dtype) if isinstance(v, Tensor) and not is_number(v) else real(v) for v in (scale, zero_point))
     return rounded_to_steps(input, scale, zero_point, quant_min, quant_max)
 
 

@@ -2,14 +2,14 @@
 from __future__ import annotations
 
 from ..core.advice import warn
-from ..core.dtypes import INTEGER, dtype as dtype_class, int64
+from ..core.dtypes import INTEGER, bool_, dtype as dtype_class, int64
 from ..core.errors import ExpandError, IndexRangeError, JoinError, NegativeSizeError, ReshapeError, StorageBoundsError, ViewError
 from ..core.expr import Expr
 from ..core.kinds import P
 from ..core.meta import broadcast, is_channels_last, is_one, product, reshaped_strides, same, span
 from ..core.op import OPS, op, sample
 from ..core.tensor import Tensor, wrapped
-from .promotion import check_number, promoted
+from .promotion import as_dtype, check_number, promoted
 
 
 def sizes_of(size):
@@ -635,7 +635,15 @@ def pad(input, pad, mode="constant", value=None):
             raise RuntimeError(f"The input size {size}, plus negative padding {a} and {b} resulted in a negative output size, which is invalid. Check dimension sizes.")
     if mode == "constant":
         check_number(value, input.dtype)
+<<<<<<< HEAD
         return P.pad(input, low=tuple(low), high=tuple(high), inner=(0,) * rank, value=0 if value is None else value)
+=======
+        around = {"low": tuple(low), "high": tuple(high), "inner": (0,) * rank}
+        if not isinstance(value, Tensor):
+            return P.pad(input, **around, value=value or 0)
+        within = P.pad(P.full(shape=tuple(input.shape), value=True, dtype=bool_), **around, value=False)
+        return P.where(within, P.pad(input, **around, value=0), as_dtype(value, input.dtype))
+>>>>>>> 16aa5b2 (Numbers are run-time values: learned where calls differ in them, under conditions where a body decides by them)
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if value:

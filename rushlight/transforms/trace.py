@@ -11,6 +11,7 @@ from ..core.native import Op, mine
 from ..core.op import OPS, bind
 from ..core.tensor import Tensor, blank
 from ..graph.graph import Graph, Node, map_nodes
+from ..core.runtime import Known, RunTime
 
 
 NUMBERS = (bool, int, float, complex)
@@ -46,12 +47,23 @@ class Traced(Tensor):
 
     concrete = __bool__
 
+    def told(self, number: Known) -> "Number":
+        """This as a run-time number."""
+        self.node.number = number
+        return traced(self.node)
+
     def __repr__(self):
         return f"Traced({self.node.name}: {self._meta})"
 
 
+class Number(RunTime, Traced):
+    """A run-time number: Python's arithmetic on it becomes part of the program, what is decided by it is noted."""
+
+    concrete = RunTime.__float__
+
+
 def traced(node: Node) -> Traced:
-    value = blank(Traced)
+    value = blank(Traced if node.number is None else Number)
     value._meta, value.value = node.meta, node
     return value
 
@@ -68,8 +80,9 @@ class Trace(Interpreter):
         count = self.names[stem] = self.names.get(stem, -1) + 1
         return f"{stem}{count}"
 
-    def input(self, meta: Meta, stem="x", weak=False) -> Traced:
+    def input(self, meta: Meta, stem="x", weak=False, number=None) -> Traced:
         node = Node(self.fresh(stem), None, meta=meta, weak=weak)
+        node.number = number
         self.inputs.append(node)
         return traced(node)
 
@@ -81,6 +94,8 @@ class Trace(Interpreter):
                 if any(isinstance(bound[k], Expr) for k in names[:count]):
                     return computed(op.name.rpartition(".")[2], [bound[k] for k in names[:count]])
                 return op.kind.numpy(*(np.asarray(bound[k]) for k in names[:count]), **{k: bound[k] for k in names[count:]}).item()
+            if op is P.full and isinstance(bound["value"], Number):
+                return P.copy(P.expand(P.convert(bound["value"], dtype=bound["dtype"]), shape=bound["shape"]))
             given = tuple(bound[k] for k in names[:count])
             if op.kind.name == "elementwise" and count > 1:
                 given = fitted(given)
@@ -142,7 +157,8 @@ class Trace(Interpreter):
         def enter(value):
             if isinstance(value, Tensor):
                 outer_nodes.append(value)
-                return inner.input(value._meta, weak=getattr(value, "weak", False))
+                weak = getattr(value, "weak", False)
+                return inner.input(value._meta, weak=weak, number=value.node.number if weak else None)
             if isinstance(value, (list, tuple)):
                 return type(value)(map(enter, value)) if type(value) in (list, tuple) else value
             return value
@@ -183,6 +199,9 @@ class Several:
 
 
 def freeze(value):
+    """A parameter of a primitive, which is part of the program."""
+    if isinstance(value, Number):
+        return value.item()
     return tuple(map(freeze, value)) if isinstance(value, (list, tuple)) else value
 
 

@@ -19,8 +19,8 @@ PROGRAM = """
     from rushlight.core.native.objects import PYTHON
     from rushlight.eager import plan as plans
     made, make = [], plans.make_plan
-    def counting(op, args, names, mask):
-        found = make(op, args, names, mask)
+    def counting(op, *call):
+        found = make(op, *call)
         if found.kind != PYTHON or found.around:
             made.append(op.name)
         return found

@@ -5,7 +5,7 @@ from .allocator import LARGE, UNCOUNTED, allocate, divide, provide
 from .blocks import give
 from .language import Args, cast, exclusive, f64, filled, i64, native, new_tuple, tuple_set, vectorcall
 from .memory import load_f64, load_i64, run_program, run_program_nogil, stack, store_f64, store_i64
-from .objects import (ACCUMULATE, DERIVED, FLOAT_VALUE, INTEGER_VALUE, INTO, LAST, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, Plan,
+from .objects import (ACCUMULATE, CHOICE, DERIVED, FLOAT_VALUE, INTEGER_VALUE, INTO, LAST, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, Plan,
                       Step, Storage, Tensor, mine, state)
 
 ROOM = 96  # values of one call: inputs, results, temporaries, random position, error flag
@@ -107,7 +107,10 @@ class Op:
             found_plan = state.plan(self, collect(args), names, whole, mask)
         plan = cast(Plan, found_plan)
         if plan.large != 0:
-            return wide(self, args, names, scalars)
+            if plan.large == CHOICE:
+                plan = chosen(plan, args, names, whole, mask)
+            if plan.large != 0:
+                return wide(self, args, names, scalars)
         return run(plan, args, names, values, used, mask)
 
 
@@ -129,6 +132,12 @@ def exact(value: object) -> object:
             tuple_set(parts, k, exact(value[k]))
         return filled(parts)
     return (kind, value)
+
+
+@native
+def chosen(plan: Plan, args: Args, names: tuple, key: tuple, mask: object) -> Plan:
+    """The plan for the numbers of a call, of several for its key."""
+    return cast(Plan, state.choose(plan, collect(args), names, key, mask))
 
 
 @native
@@ -191,6 +200,8 @@ def wide(op: Op, args: Args, names: tuple, scalars: i64) -> object:
     if found_plan is None:
         found_plan = state.plan(op, collect(args), names, whole, mask)
     plan = cast(Plan, found_plan)
+    if plan.large == CHOICE:
+        plan = chosen(plan, args, names, whole, mask)
     more = len(plan.outputs) + len(plan.temporaries)
     if more > WIDEST:
         return state.slow(op, collect(args), names)

@@ -42,6 +42,7 @@ class State:
     position: i64  # next block of the default random stream
     slow: object  # (op, args, names): every call that is not plain tensors and numbers
     plan: object  # (op, args, names, key, mask) -> Plan: on a miss
+    choose: object  # (plan, args, names, key, mask) -> Plan: of a choice, the one for these numbers
     keyword_mask: object  # (op, names) -> bits
     whole_mask: object  # (words) -> bits
     shared: object  # (plan, args, names) -> other arguments, where one that is read shares memory with what is written
@@ -105,7 +106,7 @@ class Plan:
     reused: tuple  # results that lie where an argument (``source``) lies that nobody reads again, likewise
     random: i64  # blocks drawn from the random stream; 0 if none
     long: i64  # 1 if worth releasing the interpreter lock
-    large: i64  # 1 if it has more values than the hot path has room for
+    large: i64  # 1 if it has more values than the hot path has room for; CHOICE for a choice of plans, by what numbers are
     passed: tuple  # where results share memory with arguments: for each result, fresh result k, or ~k for ``views[k]``
     views: tuple  # (which tensor argument, offset in elements, Meta or None for the argument itself, item size)
     written: tuple  # the tensor arguments that a program writes into, besides its results
@@ -124,6 +125,7 @@ class Plan:
 
 
 RUN, VIEW, SAME, PYTHON, INTO = 0, 1, 2, 3, 4  # kinds of plan
+CHOICE = 2
 FLOAT_VALUE, INTEGER_VALUE, SEED_VALUE, POSITION_VALUE = 1 << 24, 1 << 25, 1 << 26, (1 << 26) + 1  # codes in ``saves``
 
 

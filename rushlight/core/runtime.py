@@ -1,0 +1,163 @@
+"""Numbers that a program is told when it runs, as its body sees them while it is written down.
+
+A body may compute with such a number, which becomes part of the program; compare it, which is answered by its value here and noted as a condition;
+or need it as it is (a size, an argument of ``math``), which fixes it.  The program holds for all numbers that meet the conditions.
+"""
+from __future__ import annotations
+
+import math
+import operator
+
+from .dtypes import float64, int64
+from .kinds import P
+
+WIDE = 1 << 63  # what an int64 does not hold
+ARITHMETIC = {"add": ("+", operator.add), "sub": ("-", operator.sub), "mul": ("*", operator.mul), "div": ("/", operator.truediv), "pow": ("**", operator.pow)}
+
+
+def alike(value, wanted) -> bool:
+    """Whether two numbers are one in kind and bits."""
+    return type(value) is type(wanted) and repr(value) == repr(wanted)
+
+
+class Conditions:
+    """What was assumed of run-time numbers: ``tests`` (condition on the arguments ``a`` of the call: outcome), and the arguments that are ``fixed``."""
+
+    NAMES = {"alike": alike, "inf": math.inf, "nan": math.nan}
+
+    def __init__(self):
+        self.tests, self.fixed = {}, set()
+
+    @property
+    def text(self) -> str:
+        """One condition; empty where any number will do."""
+        return " and ".join(text if outcome else f"not {text}" for text, outcome in self.tests.items())
+
+
+def holds(text: str):
+    """A function of a call's arguments that tells whether the conditions hold; ``text`` was written by ``Conditions``."""
+    test = eval(f"lambda a: {text}", dict(Conditions.NAMES))
+
+    def check(args) -> bool:
+        try:
+            return test(args)
+        except (ArithmeticError, ValueError):
+            return False
+    return check
+
+
+class Known:
+    """What is known of a run-time number: its ``value`` in the call that is planned, how it follows from the arguments (``text``, ``sources``)."""
+
+    __slots__ = ("value", "text", "sources", "conditions")
+
+    def __init__(self, value, text: str, sources: frozenset, conditions: Conditions):
+        self.value, self.text, self.sources, self.conditions = value, text, sources, conditions
+
+    def fix(self):
+        """The value, which is assumed from now on."""
+        self.conditions.fixed |= self.sources
+        self.conditions.tests[f"alike({self.text}, {self.value!r})"] = True
+        return self.value
+
+    def decide(self, text: str, outcome: bool) -> bool:
+        """The outcome of a condition, which is assumed from now on."""
+        self.conditions.tests[text] = outcome
+        return outcome
+
+
+def known_of(value) -> Known | None:
+    """What is known of an operand: a run-time number or a plain one; None for all others."""
+    if isinstance(value, RunTime):
+        return value.node.number
+    return Known(value, repr(value), frozenset(), None) if type(value) in (bool, int, float) else None
+
+
+def in_program(value, known: Known, dtype):
+    """An operand as the program computes it, in float64 or int64."""
+    if isinstance(value, RunTime):
+        return value if value.dtype is dtype else P.convert(value, dtype=dtype)
+    return type(0.0 if dtype is float64 else 0)(known.value)
+
+
+def arithmetic(name: str):
+    symbol, compute = ARITHMETIC[name]
+
+    def method(self, other):
+        return combined(self, other, False)
+
+    def reflected(self, other):
+        return combined(self, other, True)
+
+    def combined(self, other, turned):
+        theirs = known_of(other)
+        if theirs is None:
+            above = super(RunTime, self)
+            return getattr(above, f"__{'r' * turned}{'truediv' if name == 'div' else name}__")(other)
+        mine = self.node.number
+        (x, a), (y, b) = ((other, theirs), (self, mine)) if turned else ((self, mine), (other, theirs))
+        value = compute(a.value, b.value)
+        if type(value) is not float and (type(value) is not int or name == "pow" or not -WIDE <= value < WIDE):
+            return compute(*(k.fix() if k.sources else k.value for k in (a, b)))
+        dtype = float64 if type(value) is float else int64
+        made = getattr(P, name)(in_program(x, a, dtype), in_program(y, b, dtype))
+        return made.told(Known(value, f"({a.text} {symbol} {b.text})", a.sources | b.sources, mine.conditions))
+
+    return method, reflected
+
+
+def comparison(symbol: str, compare):
+    def method(self, other):
+        theirs = known_of(other)
+        mine = self.node.number
+        if theirs is None:
+            return NotImplemented if not hasattr(other, "_meta") else getattr(super(RunTime, self), method.__name__)(other)
+        return mine.decide(f"({mine.text} {symbol} {theirs.text})", compare(mine.value, theirs.value))
+
+    method.__name__ = f"__{compare.__name__}__"
+    return method
+
+
+def fixing(function):
+    def method(self, *more):
+        return function(self.node.number.fix(), *more)
+    return method
+
+
+class RunTime:
+    """The arithmetic of Python numbers, beside Traced: a number that is only known at run time."""
+
+    weak = True
+    __add__, __radd__ = arithmetic("add")
+    __sub__, __rsub__ = arithmetic("sub")
+    __mul__, __rmul__ = arithmetic("mul")
+    __truediv__, __rtruediv__ = arithmetic("div")
+    __pow__, __rpow__ = arithmetic("pow")
+    __eq__, __ne__ = comparison("==", operator.eq), comparison("!=", operator.ne)
+    __lt__, __le__ = comparison("<", operator.lt), comparison("<=", operator.le)
+    __gt__, __ge__ = comparison(">", operator.gt), comparison(">=", operator.ge)
+    __float__, __int__, __index__, __complex__ = fixing(float), fixing(int), fixing(operator.index), fixing(complex)
+    __round__, __trunc__, __floor__, __ceil__ = fixing(round), fixing(math.trunc), fixing(math.floor), fixing(math.ceil)
+    __floordiv__, __rfloordiv__ = fixing(operator.floordiv), fixing(lambda a, b: b // a)
+    __mod__, __rmod__ = fixing(operator.mod), fixing(lambda a, b: b % a)
+    item = fixing(lambda value: value)
+    is_integer = fixing(lambda value: float(value).is_integer())
+
+    def __hash__(self):
+        return hash(self.node.number.fix())
+
+    def __bool__(self):
+        mine = self.node.number
+        return mine.decide(f"bool({mine.text})", bool(mine.value))
+
+    def __neg__(self):
+        return 0 - self if type(self.node.number.value) is int else -1.0 * self
+
+    def __pos__(self):
+        return self
+
+    def __abs__(self):
+        return self if self >= 0 else -self
+
+    def __format__(self, spec):
+        return format(self.node.number.fix(), spec)

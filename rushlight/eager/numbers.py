@@ -1,0 +1,134 @@
+"""Numbers of calls as run-time values: learned where calls differ in them, and given up where a program needs them as they are.
+
+1. A parameter that took ``ENOUGH`` numbers is a run-time value from then on (``learned``): a bit of ``Op.scalars``, so that keys hold its kind alone.
+2. Its plan is made with a ``RunTime`` number (``core/runtime.py``), under conditions.  Several plans for one key are a *choice*: a Plan that
+   the hot path never runs, but asks (``Plan.large`` is CHOICE).
+3. A number that a plan fixed is part of keys again, for good (``given_up``).
+"""
+from __future__ import annotations
+
+import inspect
+
+from ..core.native import Op, Plan
+from ..core.native.objects import CHOICE, PYTHON
+from ..core.op import keywords
+from ..core.runtime import holds
+
+ENOUGH = 3    # different numbers of one parameter
+MOST = 16     # plans for one key, by what numbers are
+BITS = 62     # of ``Op.scalars``
+KINDS = frozenset((int, float, bool))
+PLACED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class Experience:
+    """What calls of an operator showed of its parameters, by their places: numbers that each ``took``, those ``learned``, and those that are ``structure``."""
+
+    def __init__(self, op: Op):
+        kinds = [(name, p.kind) for name, p in op.signature.parameters.items()] if op.signature is not None else ()
+        self.place = {name: k for k, (name, kind) in enumerate(kinds) if kind in PLACED and k < BITS}
+        self.plain = {k for k in self.place.values() if kinds[k][1] is not inspect.Parameter.KEYWORD_ONLY}
+        self.took, self.learned, self.structure = {}, set(), set()
+
+    def places(self, op: Op, count: int, names) -> list:
+        """The parameter that each argument of a call is given for; None for those that several share."""
+        positional = count - len(names or ())
+        named = keywords(op, names) if names else ()
+        return [k if k in self.plain else None for k in range(positional)] + [self.place.get(name) for name in named]
+
+
+def experience(op: Op) -> Experience:
+    found = op.facts.get("experience")
+    if found is None:
+        found = op.facts["experience"] = Experience(op)
+    return found
+
+
+def scalar_bits(key) -> int:
+    """The arguments of a call that are run-time numbers, by its key."""
+    return sum(1 << k for k, part in enumerate(key[:-2]) if part in KINDS)
+
+
+def number_in(part):
+    """The number that a part of a key is, or None."""
+    if type(part) is int:
+        return part
+    return part[1] if type(part) is tuple and len(part) == 2 and part[0] is float else None
+
+
+def learned(op: Op, args, names, key) -> bool:
+    """Whether a call shows that some of its numbers vary: they are run-time values from now on, and the call is to be made again."""
+    if "all_scalars" in op.facts:
+        return False
+    known, found = None, 0
+    for k, part in enumerate(key[:-2]):
+        number = number_in(part)
+        if number is None:
+            continue
+        if known is None:
+            known = experience(op)
+            places = known.places(op, len(args), names)
+        place = places[k]
+        if place is None or place in known.structure or op.scalars >> place & 1:
+            continue
+        took = known.took.setdefault(place, set())
+        took.add(repr(number))
+        if len(took) >= ENOUGH:
+            found |= 1 << place
+            known.learned.add(place)
+            del known.took[place]
+    if found:
+        op.scalars |= found
+        op.masks = {}
+    return bool(found)
+
+
+def given_up(op: Op, args, names, which) -> set:
+    """Makes the arguments ``which`` (by their numbers) part of keys again, where they were learned to vary; those parameters."""
+    if not which:
+        return set()
+    known = experience(op)
+    places = {place for k, place in enumerate(known.places(op, len(args), names)) if k in which and place in known.learned}
+    if places:
+        known.learned -= places
+        known.structure |= places
+        op.scalars &= ~sum(1 << place for place in places)
+        op.masks = {}
+    return places
+
+
+def taken_back(op: Op, places: set):
+    """These parameters were given up for no reason of theirs."""
+    experience(op).structure -= places
+
+
+class Alternatives:
+    """Plans for one key: (whether it holds for these arguments, Plan), the one that was asked for last in front."""
+
+    def __init__(self):
+        self.known = ()
+
+    def add(self, text: str, plan: Plan):
+        self.known = ((holds(text), plan), *self.known[:MOST - 1])
+
+    def find(self, args):
+        """The plan for a call, or None."""
+        for k, found in enumerate(self.known):
+            if found[0](args):
+                if k:
+                    self.known = (found, *(other for other in self.known if other is not found))
+                return found[1]
+        return None
+
+
+def remember(op: Op, key, plan: Plan, text: str):
+    """Enters a plan under a key, where the conditions ``text`` hold."""
+    if not text:
+        op.plans[key] = plan
+        return
+    choice = op.plans.get(key)
+    if choice is None or choice.large != CHOICE:
+        choice = Plan()
+        choice.kind, choice.large, choice.op, choice.function, choice.outputs, choice.temporaries = PYTHON, CHOICE, op, Alternatives(), (), ()
+        op.plans[key] = choice
+    choice.function.add(text, plan)
