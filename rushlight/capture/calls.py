@@ -31,7 +31,7 @@ from ..core.exchange import as_tensor, tensor
 from ..core.interpret import recording, top
 from ..core.meta import Size
 from ..core.native import Op, Tensor, mine
-from ..core.op import OPS
+from ..core.op import OPS, declared_scalars
 from ..core.pytree import tree_flatten, tree_unflatten
 from ..nn.modules.container import ModuleList, Sequential
 from ..nn.modules.module import Module
@@ -321,7 +321,7 @@ class Calls:
     # --- the framework ------------------------------------------------------------------------------------------------------------------
     def run_framework(self, function, arguments, keywords, concrete=None):
         """Runs framework code on fakes, which ``concrete`` makes of arguments; the operators it calls are recorded."""
-        if isinstance(function, Op) and function.scalars:
+        if isinstance(function, Op) and declared_scalars(function):
             arguments, keywords = self.with_numbers(function, arguments, keywords)
         frame = self.frames[-1]
         fixed, varying = ("fixed", frame.code, frame.now.offset), any(map(self.varies, (*arguments, *keywords.values())))
@@ -406,7 +406,7 @@ class Calls:
 
         def entered(value, place):
             value = self.force(value)
-            varies = isinstance(value, Number) and value.text is not None and operator.scalars >> place & 1
+            varies = isinstance(value, Number) and value.text is not None and declared_scalars(operator) >> place & 1
             return self.run_time_number(value) if varies else value
 
         return [entered(v, k) for k, v in enumerate(arguments)], {n: entered(v, names.index(n)) if n in names else v for n, v in keywords.items()}

@@ -85,7 +85,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
         self.checks: dict = {}  # graph input node -> TensorCheck
         self.recorder = Recorder(self.lift, self.draw, self.where)
         self.facts.number, self.recorder.within_try = self.ratio, self.within_try
-        self.recorder.real = self.run_time_number
+        self.recorder.real, self.recorder.assume = self.run_time_number, self.guard
         self.recorder.facts, self.recorder.place = self.facts, lambda: (self.frames[-1].code, self.frames[-1].now.offset)
         self.used: set = set()  # nodes of backward passes that use their history up
         self.numbers: list = []  # what optimizers compute in Python before the graph runs

@@ -9,6 +9,7 @@ from ..core.interpret import Interpreter, Suspended, precision
 from ..core.meta import Meta, Size, dense_strides
 from ..core.native import Tensor, calls, mine
 from ..core.op import OPS
+from ..core.runtime import Conditions, Known
 from ..core.tensor import blank, empty_of
 from ..eager.plan import NUMBER_METAS, alias_of
 from ..graph.graph import Graph, Node, nodes_in
@@ -152,15 +153,18 @@ class Inference:
         self.metas, self.several, self.same, self.base, self.writes = metas, several, same, base, writes
 
 
-def infer(op, args, kwargs, symbolic=False) -> Inference:
-    """What an operator gives for arguments like these; remembered, unless sizes are symbols, of which facts must be noted."""
+def infer(op, args, kwargs, symbolic=False, conditions=None) -> Inference:
+    """What an operator gives for arguments like these; remembered, unless sizes are symbols, of which facts must be noted, or ``conditions`` are
+    wanted that floats have to meet which are known at run time."""
     if symbolic:
         facts = Facts.current()
         before, facts.estimating = facts.estimating, True
         try:
-            return inference(op, args, kwargs)
+            return inference(op, args, kwargs, conditions)
         finally:
             facts.estimating = before
+    if conditions is not None:
+        return inference(op, args, kwargs, conditions)
     tensors: list = []
 
     def key_of(value):
@@ -181,13 +185,13 @@ def infer(op, args, kwargs, symbolic=False) -> Inference:
     return found
 
 
-def inference(op, args, kwargs) -> Inference:
+def inference(op, args, kwargs, conditions=None) -> Inference:
     into = op.facts.get("into")
     trace, entered = Recording(writes=into is None), []
 
     def enter(value):
         if isinstance(value, Tensor):
-            entered.append(trace.input(value._meta, weak=getattr(value, "weak", False)))
+            entered.append(trace.input(value._meta, weak=getattr(value, "weak", False), number=run_time_number(value, conditions)))
             return entered[-1]
         if type(value) in (list, tuple, Size):
             return tuple(map(enter, value)) if type(value) is not list else list(map(enter, value))
@@ -213,6 +217,12 @@ def inference(op, args, kwargs) -> Inference:
         root, _ = alias_of(results[0].node, nodes)
         base = nodes.index(root) if root is not None else 0 if op.name == "_pick" else None
     return Inference([r._meta for r in results], several, same, base, writes)
+
+
+def run_time_number(value, conditions):
+    """What is known of a float that varies, where ``conditions`` on it are noted; None for other tensors."""
+    real = getattr(value, "stands_for", None)
+    return None if real is None or conditions is None else Known(real.number.hint, real.number.text, frozenset((value,)), conditions)
 
 
 def position(result, entered, nodes):
@@ -242,6 +252,7 @@ class Recorder(Interpreter):
         self.counter = {}
         self.symbolic = False  # whether any size or argument is a symbol
         self.real = None  # a number that varies -> it as an input of the graph, a TensorValue
+        self.assume = None  # (condition as Python text): it is assumed of the program's inputs
         self.within_try = None  # () -> whether the program may catch an error of the instruction at hand
         self.place = None  # () -> the code and offset of the instruction at hand
         self.facts: Assumptions | None = None  # what is known of numbers that data decide; None: there can be none
@@ -379,10 +390,13 @@ class Recorder(Interpreter):
 
     def record(self, op, args, kwargs):
         fakes = list(fakes_in((args, tuple(kwargs.values()))))
-        if any(f.stands_for is not None for f in fakes) and not self.takes_reals(op, args, kwargs):
-            return self.record(op, tuple(map(as_fixed, args)), {k: as_fixed(v) for k, v in kwargs.items()})
         try:
-            found = infer(op, args, kwargs, self.symbolic)
+            if any(f.stands_for is not None for f in fakes):
+                found = self.with_reals(op, args, kwargs)
+                if found is None:
+                    return self.record(op, tuple(map(as_fixed, args)), {k: as_fixed(v) for k, v in kwargs.items()})
+            else:
+                found = infer(op, args, kwargs, self.symbolic)
         except ValueNeeded:
             if not any(f.node in self.known for f in fakes[1:]):
                 raise
@@ -405,14 +419,21 @@ class Recorder(Interpreter):
             self.known[node] = op, args, kwargs
         return results if found.several else results[0]
 
-    def takes_reals(self, op, args, kwargs) -> bool:
-        """Whether an operator does with floats that are known at run time what it does with those that they are now."""
+    def with_reals(self, op, args, kwargs):
+        """What an operator gives for floats that are known at run time, if that is what it gives for those that they are now; what it decides by them
+        is assumed from here on.  None where it has to know them."""
+        conditions = Conditions()
         try:
-            found = infer(op, args, kwargs, self.symbolic)
+            found = infer(op, args, kwargs, self.symbolic, conditions)
         except (TypeError, ValueError, RuntimeError, AttributeError, Break):
-            return False
+            return None
         now = infer(op, tuple(map(as_hinted, args)), {k: as_hinted(v) for k, v in kwargs.items()}, self.symbolic)
-        return found.metas == now.metas and found.several == now.several and (bool(found.writes), found.base is None) == (bool(now.writes), now.base is None)
+        same = found.metas == now.metas and found.several == now.several and (bool(found.writes), found.base is None) == (bool(now.writes), now.base is None)
+        if conditions.fixed or not same:
+            return None
+        for condition in conditions.each():
+            self.assume(condition)
+        return found
 
     def as_number(self, value):
         """A tensor whose value is known as a number, within tuples too; all else as it is."""

@@ -78,14 +78,15 @@ def make(name, body=None, kind=None, signature=None, scalars=0, **facts) -> Op:
     """An operator outside the registry (derived backwards, a user's compiled function)."""
     made = Op()
     made.name, made.body, made.kind = name, body, kind
-    if facts.get("composite") and not facts.get("planned"):
-        scalars |= MACHINE_BITS  # no plan holds a number of theirs
     made.signature, made.scalars = signature, scalars & MACHINE_BITS
     made.rules = {}
     made.autocast = AUTOCAST[facts.get("autocast", getattr(body, "__globals__", {}).get("AUTOCAST"))]
     made.facts = facts if scalars <= MACHINE_BITS else {**facts, "all_scalars": scalars}
     if signature is not None and "seed" in signature.parameters:
         made.facts["random"] = True
+    if in_parts(made):
+        made.facts = {**made.facts, "declared": made.scalars}
+        made.scalars = MACHINE_BITS  # its plan is one for all numbers
     made.plans, made.families, made.masks = {}, {}, {}
     made.doc = inspect.getdoc(body) if body is not None else facts.get("doc")
     return made
@@ -112,6 +113,11 @@ def op(body=None, *, samples=(), namespace="", method=None, view=False, **facts)
 def in_parts(operator: Op) -> bool:
     """Whether a call runs the operators of its body one by one: composites do, but those that say ``planned`` are one program where nothing interprets them."""
     return bool(operator.facts.get("composite")) and not operator.facts.get("planned")
+
+
+def declared_scalars(operator: Op) -> int:
+    """The parameters that are run-time scalars by declaration, not since calls differ in them: bits as in ``Op.scalars``."""
+    return operator.facts.get("declared", operator.scalars)
 
 
 def rule(operator: Op):

@@ -23,20 +23,22 @@ def alike(value, wanted) -> bool:
 class Conditions:
     """What was assumed of run-time numbers: ``tests`` (condition on the arguments ``a`` of the call: outcome), and the arguments that are ``fixed``."""
 
-    NAMES = {"alike": alike, "inf": math.inf, "nan": math.nan}
-
     def __init__(self):
         self.tests, self.fixed = {}, set()
 
+    def each(self) -> list:
+        """Every condition as Python text."""
+        return [text if outcome else f"not {text}" for text, outcome in self.tests.items()]
+
     @property
     def text(self) -> str:
-        """One condition; empty where any number will do."""
-        return " and ".join(text if outcome else f"not {text}" for text, outcome in self.tests.items())
+        """All of them as one; empty where any number will do."""
+        return " and ".join(self.each())
 
 
 def holds(text: str):
     """A function of a call's arguments that tells whether the conditions hold; ``text`` was written by ``Conditions``."""
-    test = eval(f"lambda a: {text}", dict(Conditions.NAMES))
+    test = eval(f"lambda a: {text}", {"alike": alike})
 
     def check(args) -> bool:
         try:
@@ -57,7 +59,7 @@ class Known:
     def fix(self):
         """The value, which is assumed from now on."""
         self.conditions.fixed |= self.sources
-        self.conditions.tests[f"alike({self.text}, {self.value!r})"] = True
+        self.conditions.tests[f"alike({self.text}, {literal(self.value)})"] = True
         return self.value
 
     def decide(self, text: str, outcome: bool) -> bool:
@@ -66,11 +68,16 @@ class Known:
         return outcome
 
 
+def literal(value) -> str:
+    """A number as Python text."""
+    return f"float('{value}')" if type(value) is float and not math.isfinite(value) else repr(value)
+
+
 def known_of(value) -> Known | None:
     """What is known of an operand: a run-time number or a plain one; None for all others."""
     if isinstance(value, RunTime):
         return value.node.number
-    return Known(value, repr(value), frozenset(), None) if type(value) in (bool, int, float) else None
+    return Known(value, literal(value), frozenset(), None) if type(value) in (bool, int, float) else None
 
 
 def in_program(value, known: Known, dtype):

@@ -78,6 +78,7 @@ def learned(op: Op, args, names, key) -> bool:
             known.learned.add(place)
             del known.took[place]
     if found:
+        op.facts.setdefault("declared", op.scalars)
         op.scalars |= found
         op.masks = {}
     return bool(found)

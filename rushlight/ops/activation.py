@@ -371,7 +371,7 @@ def dropped(input, p, training, shape, inplace=False):
     else:
         from ..core.meta import product
         seed, block = draw(None, product(shape))
-        out = dropout_at(input, seed, block, float(p), tuple(shape))
+        out = dropout_at(input, seed, block, real(p), tuple(shape))
     return input.copy_(out) if inplace else out
 
 

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..core.kinds import P
-from ..core.op import OPS, declare
+from ..core.op import OPS, declare, declared_scalars
 
 COPIES = ("alias", "as_strided", "detach", "diagonal", "expand", "narrow", "permute", "select", "squeeze", "t", "transpose", "unfold", "unsqueeze", "view", "view_as_real", "view_as_complex")
 
@@ -17,5 +17,5 @@ def derive():
     """Declares the copying forms."""
     for name in COPIES:
         view = OPS[name]
-        declare(f"{name}_copy", copied(view), None, view.signature, view.scalars, composite=view.facts.get("composite", False), samples=(), namespace="",
+        declare(f"{name}_copy", copied(view), None, view.signature, declared_scalars(view), composite=view.facts.get("composite", False), samples=(), namespace="",
                 method=False, doc=f"{name}, copied.")

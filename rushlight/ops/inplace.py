@@ -7,7 +7,7 @@ from ..core.kinds import P
 from ..core.meta import broadcast
 from ..core.interpret import is_recording
 from ..core.native import Tensor
-from ..core.op import OPS, Scalar, declare, op
+from ..core.op import OPS, Scalar, declare, declared_scalars, op
 from ..core.tensor import empty_of
 from .promotion import as_dtype, is_number
 
@@ -21,7 +21,7 @@ def derive():
             if operator.facts.get("composite"):
                 derive_composite(operator)
                 continue
-            declare(operator.name + "_", operator.body, None, operator.signature, operator.scalars, into=0, method=True, namespace="",
+            declare(operator.name + "_", operator.body, None, operator.signature, declared_scalars(operator), into=0, method=True, namespace="",
                     samples=(), doc=f"In-place {operator.name}.", moves=operator.facts.get("moves"), some=operator.facts.get("some"),
                     aliases=operator.facts.get("aliases", {}), out_of_range=operator.facts.get("out_of_range", IndexError))
             OPS[operator.name + "_"].rules.update(operator.rules)

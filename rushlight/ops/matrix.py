@@ -12,7 +12,7 @@ from . import reduce
 from .activation import back
 from .linalg import SQUARE, floating, inv, solve, square, svdvals, tolerance
 from .matmul import matmul
-from .promotion import wide
+from .promotion import real, wide
 
 NAMESPACE = "linalg"
 
@@ -38,7 +38,7 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
     dims = dims_of(x, dim if dim != () else None)
     if (ord < 0 or ord == math.inf) and any(x.shape[d] == 0 for d in dims):
         raise RuntimeError(f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor because the operation does not have an identity")
-    return reduce.vector_norm(x, float(ord), tuple(sorted(dims)), keepdim, dtype)
+    return reduce.vector_norm(x, real(ord), tuple(sorted(dims)), keepdim, dtype)
 
 
 def extreme(values, largest, keepdim):

@@ -15,7 +15,7 @@ def check_range(name, low, high):
 
 def steps(input, scale, zero_point):
     """How many steps of size ``scale`` each element is away from the one that stands for 0, rounded."""
-    return P.add(P.round(P.mul(input, P.reciprocal(scale) if isinstance(scale, Tensor) else 1.0 / scale)), zero_point)
+    return P.add(P.round(P.mul(input, P.reciprocal(scale) if not is_number(scale) else 1.0 / scale)), zero_point)
 
 
 @op(method=False, name="_rounded_to_steps")

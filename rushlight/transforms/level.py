@@ -8,7 +8,7 @@ from ..core.interpret import Interpreter, Suspended, active
 from ..core.kinds import P
 from ..core.meta import product
 from ..core.native import Op
-from ..core.op import OPS, bind, make
+from ..core.op import OPS, bind, declared_scalars, make
 from ..core.tensor import Tensor, blank
 from ..ops.promotion import as_dtype
 
@@ -321,7 +321,7 @@ PASSED_ON = ("view", "random", "detaches", "number_first", "out_of_range", "into
 def derived(name: str, body, op: Op, signature=None, **facts) -> Op:
     """An operator made from another one by a transform: the same parameters under another body."""
     kept = {k: op.facts[k] for k in PASSED_ON if k in op.facts}
-    return make(name, body, None, signature or op.signature, op.scalars, **{**kept, "derived": True, **facts})
+    return make(name, body, None, signature or op.signature, declared_scalars(op), **{**kept, "derived": True, **facts})
 
 
 def with_parameter(signature: inspect.Signature, name: str) -> inspect.Signature:

@@ -23,6 +23,11 @@ FLOATS = {
     "elu": lambda x, v: F.elu(x, v),
     "softplus": lambda x, v: F.softplus(x, v),
     "threshold": lambda x, v: F.threshold(x, v, 0.0),
+    "hardtanh": lambda x, v: F.hardtanh(x, -v, v),
+    "celu": lambda x, v: F.celu(x, v) + F.softshrink(x, v),
+    "norm": lambda x, v: torch.linalg.vector_norm(x, v + 2.25) * x,
+    "replaced": lambda x, v: torch.nan_to_num(x, v, v, v),
+    "padding": lambda x, v: F.pad(x, (1, 1), value=v),
     "hardshrink": lambda x, v: F.hardshrink(x, v),
     "layer norm": lambda x, v: F.layer_norm(x, (6,), eps=v),
     "root mean square": lambda x, v: F.rms_norm(x, (6,), eps=v) + x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + v),
@@ -113,9 +118,32 @@ def test_ints(name):
 
 def test_an_operator_that_has_to_know_a_number_is_captured_for_each():
     def f(x, v):
-        return F.hardtanh(x, -v, v) + x * v
+        return F.scaled_dot_product_attention(x, x, x, scale=v) + x * v
 
-    assert captures(f, torch.randn(3), REALS) == len(REALS)
+    assert captures(f, torch.randn(1, 3, 4), REALS) == len(REALS)
+
+
+def test_what_an_operator_decides_by_a_number_is_a_guard():
+    def f(x, v):
+        return F.hardtanh(x, 0.0, v) * 2
+
+    assert captures(f, torch.randn(3), REALS) <= 2
+    compiled = torch.compile(f)
+    for v in (0.5, 0.75, 0.25):
+        compiled(torch.ones(2), v)
+    with pytest.raises(ValueError, match="min_val"):
+        compiled(torch.ones(2), -1.0)
+    assert captures(lambda x, v: torch.linalg.vector_norm(x, v) + x, torch.rand(3) + 1, (0.5, 3.0, 2.5, 1.0, 2.0, math.inf, 4.5, 1.5, 1.0, 2.0)) <= 7
+
+
+def test_dropout_in_training_is_captured_for_all_probabilities():
+    compiled, x = torch.compile(lambda x, p: F.dropout(x, p)), torch.ones(1000, requires_grad=True)
+    for p in REALS:
+        y = compiled(x, p)
+        grad, = torch.autograd.grad(y.sum(), x)
+        assert abs((y == 0).float().mean().item() - p) < 0.1 and torch.equal(grad, y)
+        assert torch.allclose(y[y != 0], torch.tensor(1 / (1 - p)))
+    assert compiled.owner.stats.segments <= 2
 
 
 def test_arithmetic_that_raises_raises_where_it_stands():
