@@ -1,6 +1,6 @@
 """Numbers of calls as run-time values: learned where calls differ in them, and given up where a program needs them as they are.
 
-1. A parameter that took ``ENOUGH`` numbers is a run-time value from then on (``learned``): a bit of ``Op.scalars``, so that keys hold its kind alone.
+1. A parameter that took ``ENOUGH`` numbers of a kind is a run-time value from then on (``learned``): a bit of ``Op.scalars``, so that keys hold its kind alone.
 2. Its plan is made with a ``RunTime`` number (``core/runtime.py``), under conditions.  Several plans for one key are a *choice*: a Plan that
    the hot path never runs, but asks (``Plan.large`` is CHOICE).
 3. A number that a plan fixed is part of keys again, for good (``given_up``).
@@ -14,7 +14,7 @@ from ..core.native.objects import CHOICE, PYTHON
 from ..core.op import keywords
 from ..core.runtime import holds
 
-ENOUGH = 3    # different numbers of one parameter
+ENOUGH = {float: 3, int: 8}  # different numbers of one parameter; whole ones are mostly sizes and dimensions
 MOST = 16     # plans for one key, by what numbers are
 BITS = 62     # of ``Op.scalars``
 KINDS = frozenset((int, float, bool))
@@ -60,7 +60,7 @@ def learned(op: Op, args, names, key) -> bool:
     """Whether a call shows that some of its numbers vary: they are run-time values from now on, and the call is to be made again."""
     if "all_scalars" in op.facts:
         return False
-    known, found = None, 0
+    known, found = None, set()
     for k, part in enumerate(key[:-2]):
         number = number_in(part)
         if number is None:
@@ -71,17 +71,22 @@ def learned(op: Op, args, names, key) -> bool:
         place = places[k]
         if place is None or place in known.structure or op.scalars >> place & 1:
             continue
-        took = known.took.setdefault(place, set())
+        took = known.took.setdefault((place, type(number)), set())
         took.add(repr(number))
-        if len(took) >= ENOUGH:
-            found |= 1 << place
-            known.learned.add(place)
-            del known.took[place]
+        if len(took) >= ENOUGH[type(number)]:
+            found.add(place)
+            took.clear()
     if found:
-        op.facts.setdefault("declared", op.scalars)
-        op.scalars |= found
-        op.masks = {}
+        mark(op, found)
     return bool(found)
+
+
+def mark(op: Op, places: set):
+    """Makes these parameters run-time values."""
+    experience(op).learned |= places
+    op.facts.setdefault("declared", op.scalars)
+    op.scalars |= sum(1 << place for place in places)
+    op.masks = {}
 
 
 def given_up(op: Op, args, names, which) -> set:
@@ -99,8 +104,10 @@ def given_up(op: Op, args, names, which) -> set:
 
 
 def taken_back(op: Op, places: set):
-    """These parameters were given up for no reason of theirs."""
-    experience(op).structure -= places
+    """These parameters were given up for no reason of theirs: they vary again."""
+    known = experience(op)
+    known.structure -= places
+    mark(op, places)
 
 
 class Alternatives:

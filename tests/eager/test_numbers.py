@@ -134,14 +134,14 @@ def test_what_needs_the_number_keeps_it_in_the_key(made):
         return sum((input for _ in range(times - 1)), input)
 
     x = rl.ones(3)
-    assert [repeated(x, k).sum().item() for k in range(1, 9)] == [3.0 * k for k in range(1, 9)]
+    assert [repeated(x, k).sum().item() for k in range(1, 19)] == [3.0 * k for k in range(1, 19)]
     assert numbers.experience(repeated).structure == {1} and not repeated.scalars >> 1 & 1
     assert repeated(x, 20).tolist() == [20.0] * 3
 
 
 def test_an_error_leaves_what_was_learned():
     x = rl.tensor([3], dtype=rl.int8)
-    assert [x.clamp(min=k).item() for k in (4, 5, 6, 7)] == [4, 5, 6, 7]
+    assert [x.clamp(min=k).item() for k in range(4, 20)] == list(range(4, 20))
     with pytest.raises(RuntimeError, match="overflow"):
         x.clamp(min=1000)
     assert [x.clamp(min=k).item() for k in (8, 9, 10, 11)] == [8, 9, 10, 11]
