@@ -53,7 +53,7 @@ def number_in(part):
     """The number that a part of a key is, or None."""
     if type(part) is int:
         return part
-    return part[1] if type(part) is tuple and len(part) == 2 and part[0] is float else None
+    return float(part[1]) if type(part) is tuple and len(part) == 2 and part[0] is float else None
 
 
 def learned(op: Op, args, names, key) -> bool:
