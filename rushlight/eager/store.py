@@ -215,10 +215,6 @@ def get(name: str):
 def put(name: str, plan: Plan, conditions=""):
     """Keeps a plan, which holds for numbers that meet the conditions, if other processes can make sense of it."""
     try:
-<<<<<<< HEAD
-        cache.put(KIND, name, zlib.compress(encode(plan_rows(plan)), 1))
-=======
-        cache.put(KIND, name, zlib.compress(dumps((*plan_rows(plan), conditions)), 1))
->>>>>>> 16aa5b2 (Numbers are run-time values: learned where calls differ in them, under conditions where a body decides by them)
+        cache.put(KIND, name, zlib.compress(encode((*plan_rows(plan), conditions)), 1))
     except Unsaveable as reason:
         log.debug("%s: not kept on disk: %s", plan.op.name, reason)

@@ -504,15 +504,9 @@ def nan_to_num(input, nan=0.0, posinf=None, neginf=None):
     if not input.dtype.is_floating_point:
         return P.mul(input, 1) if input.dtype is not bool_ else P.logical_and(input, True)
     limits = finfo(input.dtype)
-<<<<<<< HEAD
-    x = P.where(P.ne(input, input), 0.0 if nan is None else float(nan), input)
-    x = P.where(P.eq(input, math.inf), limits.max if posinf is None else float(posinf), x)
-    return P.where(P.eq(input, -math.inf), limits.min if neginf is None else float(neginf), x)
-=======
     x = P.where(P.ne(input, input), 0.0 if nan is None else real_number(nan), input)
     x = P.where(P.eq(input, math.inf), limits.max if posinf is None else real_number(posinf), x)
     return P.where(P.eq(input, -math.inf), limits.min if neginf is None else real_number(neginf), x)
->>>>>>> 16aa5b2 (Numbers are run-time values: learned where calls differ in them, under conditions where a body decides by them)
 
 
 @op(samples=(sample((3, 4), -0.5, 0.5),), inplace_too=True)

@@ -635,15 +635,11 @@ def pad(input, pad, mode="constant", value=None):
             raise RuntimeError(f"The input size {size}, plus negative padding {a} and {b} resulted in a negative output size, which is invalid. Check dimension sizes.")
     if mode == "constant":
         check_number(value, input.dtype)
-<<<<<<< HEAD
-        return P.pad(input, low=tuple(low), high=tuple(high), inner=(0,) * rank, value=0 if value is None else value)
-=======
         around = {"low": tuple(low), "high": tuple(high), "inner": (0,) * rank}
         if not isinstance(value, Tensor):
-            return P.pad(input, **around, value=value or 0)
+            return P.pad(input, **around, value=0 if value is None else value)
         within = P.pad(P.full(shape=tuple(input.shape), value=True, dtype=bool_), **around, value=False)
         return P.where(within, P.pad(input, **around, value=0), as_dtype(value, input.dtype))
->>>>>>> 16aa5b2 (Numbers are run-time values: learned where calls differ in them, under conditions where a body decides by them)
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if value:
