@@ -5,6 +5,7 @@ from ..core.meta import Meta
 from ..core.native import Step, Tensor, state
 from ..core.native.objects import DERIVED
 from ..core.tensor import alias
+from ..eager.numbers import key_of
 from .saved import Packed, Unpacking, handed, packed_by, unpacking
 from .steps import changed, freed
 
@@ -59,7 +60,7 @@ def contents(step: Step):
 
 def parameters(plan):
     """What the key of a plan says of each parameter of its operator; the first tensor is called ``self``."""
-    key = next((key for key, known in plan.op.plans.items() if known is plan), None)
+    key = key_of(plan)
     if key is None or plan.op.signature is None:
         return
     *given, names, _ = key

@@ -129,6 +129,11 @@ class Alternatives:
         return None
 
 
+def key_of(plan: Plan):
+    """The key that a plan is found by; None for one that was dropped."""
+    return next((key for key, found in plan.op.plans.items() if found is plan or found.large == CHOICE and any(one is plan for _, one in found.function.known)), None)
+
+
 def remember(op: Op, key, plan: Plan, text: str):
     """Enters a plan under a key, where the conditions ``text`` hold."""
     if not text:
