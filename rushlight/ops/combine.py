@@ -36,7 +36,7 @@ def cartesian_prod(*tensors):
     if any(x.dim() != 1 for x in tensors):
         raise RuntimeError(f"cartesian_prod: Expect a 1D vector, but got shapes {[list(x.shape) for x in tensors]}")
     if len(tensors) == 1:
-        return tensors[0].clone()
+        return tensors[0]
     grids = OPS["meshgrid"](*tensors, indexing="ij")
     return OPS["stack"]([g.reshape(-1) for g in grids], 1)
 

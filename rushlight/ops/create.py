@@ -107,7 +107,11 @@ def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, pi
 @op(composite=True, method=False)
 def empty(*size, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None, names=None):
     """A tensor with undefined contents."""
-    return in_layout(finished(empty_tensor(checked_sizes(size), dtype or dtypes.Defaults.floating, device=device), requires_grad), layout)
+    shape, strides = checked_sizes(size), None
+    if memory_format is not None and memory_format.name.startswith("channels_last"):
+        check_rank(memory_format, shape)
+        strides = channels_last_strides(shape)
+    return in_layout(finished(empty_tensor(shape, dtype or dtypes.Defaults.floating, strides, device), requires_grad), layout)
 
 
 @op(composite=True, method=False)
@@ -138,7 +142,7 @@ def empty_like(input, *, dtype=None, layout=None, device=None, pin_memory=False,
     if memory_format is not None and memory_format.name == "contiguous_format":
         strides = None
     elif memory_format is not None and memory_format.name.startswith("channels_last"):
-        check_rank(memory_format, input)
+        check_rank(memory_format, input.shape)
         strides = channels_last_strides(input.shape)
     else:
         strides = layout_kept(input._meta)

@@ -802,8 +802,9 @@ def sum_to_size(input, *size):
     if len(size) > len(input.shape) or any(s not in (1, t) for s, t in zip(reversed(size), reversed(input.shape))):
         raise RuntimeError(f"size {{{list(size)}}} is not expandable to size {{{list(input.shape)}}}.")
     if size and tuple(size) == tuple(input.shape):
-        return P.copy(input)
-    return sum_to(input if input.dtype.is_inexact else as_dtype(input, int64), size)
+        return input
+    found = sum_to(input if input.dtype.is_inexact else as_dtype(input, int64), size)
+    return P.copy(found) if found is input else found
 
 
 @op

@@ -307,11 +307,19 @@ def __setitem__(self, key, value):
             self.masked_fill_(mask.reshape((*mask.shape, *(1,) * (self.dim() - mask.dim()))), value.reshape(()))
             return
     x, indices = prepared(self, entries)
+    while value.dim() > indexed_rank(x, indices) and value.size(0) == 1:
+        value = value.squeeze(0)
     changed = put_rows(x, tuple(indices), value, False)
     if is_expanded(x._meta):
         write_changes("index_put_", x, changed)
     else:
         x.copy_(changed)
+
+
+def indexed_rank(x, indices) -> int:
+    """How many dimensions ``x[indices]`` has."""
+    tensors = [i for i in indices if i is not None]
+    return x.dim() - len(tensors) + max(i.dim() for i in tensors)
 
 
 def as_scalar(value, target):

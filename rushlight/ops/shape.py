@@ -583,16 +583,16 @@ def triu(input, diagonal=0):
 def contiguous(input, memory_format=None):
     """The tensor itself if its elements lie in order, else a copy in order."""
     if memory_format is not None and memory_format.name.startswith("channels_last"):
-        check_rank(memory_format, input)
+        check_rank(memory_format, input.shape)
         return input if is_channels_last(input._meta) else channels_last(input)
     return input if input._meta.contiguous else P.copy(input)
 
 
-def check_rank(memory_format, input):
+def check_rank(memory_format, shape):
     """RuntimeError for an order of memory that is for images of another rank."""
     rank = 4 if memory_format.name == "channels_last" else 5
-    if len(input.shape) != rank:
-        raise RuntimeError(f"required rank {rank} tensor to use {memory_format.name} format, got sizes {list(input.shape)}")
+    if len(shape) != rank:
+        raise RuntimeError(f"required rank {rank} tensor to use {memory_format.name} format, got sizes {list(shape)}")
 
 
 def channels_last(input):
@@ -605,7 +605,7 @@ def channels_last(input):
 def clone(input, *, memory_format=None):
     """A copy with the same layout (dense), or in ``memory_format``."""
     if memory_format is not None and memory_format.name.startswith("channels_last"):
-        check_rank(memory_format, input)
+        check_rank(memory_format, input.shape)
         return channels_last(input)
     if memory_format is not None and memory_format.name == "contiguous_format":
         return P.copy(input)

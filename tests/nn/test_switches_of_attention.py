@@ -44,3 +44,15 @@ def test_switches_choose():
 def test_the_capability_of_the_processor():
     from rushlight.compiler.llvm.features import host
     assert cpu.get_cpu_capability() == {512: "AVX512", 256: "AVX2"}.get(host().width, "DEFAULT")
+
+
+def test_functions_of_scores_in_double_precision():
+    from rushlight.nn.attention.flex_attention import flex_attention
+    q, k, v = (torch.sin(torch.arange(2 * 16 * 8.0, dtype=torch.float64) + i).reshape(1, 2, 16, 8).requires_grad_() for i in range(3))
+    for attend in (flex_attention, torch.compile(flex_attention)):
+        out = attend(q, k, v, score_mod=lambda s, b, h, i, j: s + (i - j) * 0.1)
+        bias = (torch.arange(16.0, dtype=torch.float64)[:, None] - torch.arange(16.0, dtype=torch.float64)) * 0.1
+        expected = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+        torch.testing.assert_close(out, expected, rtol=1e-7, atol=1e-7)
+        found, wanted = (torch.autograd.grad(y.square().sum(), (q, k, v)) for y in (out, expected))
+        torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-7)

@@ -42,6 +42,10 @@ EDGES = {
     "-inf within a border, dilated": lambda t: t.nn.functional.max_pool2d(t.full((1, 1, 7, 6), -math.inf), 3, padding=1, dilation=2, stride=1, return_indices=True),
     "a gradient that is a view": lambda t: cleared(t, lambda x: x[:3])[:2], "a strided gradient": lambda t: cleared(t, lambda x: x[::2]), "its base": lambda t: cleared(t, lambda x: x[3:])[2],
     "layouts": lambda t: tuple(t.tensor(len(str(x.layout))) for x in (t.empty(2, 3, layout=t.sparse_coo), t.zeros(2, 3, layout=t.sparse_csr), t.zeros_like(t.ones(2, 2), layout=t.sparse_coo))),
+    "a value with leading dimensions of size 1": lambda t: (lambda a: (a.__setitem__([True, False], t.ones(1, 1, 1, 3)), a)[1])(t.zeros(2, 3)),
+    "the same of places": lambda t: (lambda a: (a.__setitem__([0, 1, 2, 3], t.ones(1, 4)), a)[1])(t.arange(4.0)), "the same as a function": lambda t: t.zeros(3).index_put_((t.tensor([0]),), t.ones(1, 1)),
+    "images with channels last": lambda t: t.empty(2, 3, 4, 4, memory_format=t.channels_last).zero_(), "no images": lambda t: t.empty(3, 3, memory_format=t.channels_last),
+    "sum_to_size of a number": lambda t: t.tensor(2.0).sum_to_size(()),
     "a full tensor that is sparse": lambda t: t.ones(2, layout=t.sparse_coo),
 }
 

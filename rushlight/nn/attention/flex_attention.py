@@ -63,7 +63,8 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
     if key.size(0) != query.size(0):
         key, value = (x.expand(query.size(0), *x.shape[1:]) for x in (key, value))
     mask_mod = None if block_mask is None or block_mask.mask_mod is noop_mask and block_mask.full_kv_num_blocks is None else block_mask.mask_mod
-    mods, captured = Mods.of(score_mod, mask_mod, tuple(extents), block_mask.BLOCK_SIZE if block_mask else (_DEFAULT_SPARSE_BLOCK_SIZE,) * 2)
+    mods, captured = Mods.of(score_mod, mask_mod, tuple(extents), block_mask.BLOCK_SIZE if block_mask else (_DEFAULT_SPARSE_BLOCK_SIZE,) * 2,
+                             float64 if query.dtype is float64 else float32)
     wants_lse = return_lse or return_aux is not None
     refused = refusal(query, key, value, mods, captured, kernel_options or {}, wants_lse, return_aux)
     most = None

@@ -48,7 +48,7 @@ class Function:
     def __init__(self, function, names, outside, want):
         trace = Lifting(outside)
         with enable_grad(), trace:
-            values = [trace.input(Meta.of((), float32 if name == "score" else int64), name) for name in names]
+            values = [trace.input(Meta.of((), want if name == "score" else int64), name) for name in names]
             result = trace.lift(function(*values))
             result = result if isinstance(result, Traced) else OPS["full"]((), result)
             if tuple(result.shape):
@@ -57,8 +57,8 @@ class Function:
             result = OPS["ne"](result, 0) if want is bool_ and result.dtype is not bool_ else result.to(want)
             self.own, own_nodes = len(values), len(trace.nodes)
             slope = None
-            if want is float32:
-                gradient = trace.input(Meta.of((), float32), "gradient")
+            if want is not bool_:
+                gradient = trace.input(Meta.of((), want), "gradient")
                 slope, = differentiate(trace.nodes, [result.node], [gradient], [values[0].node])
                 slope = OPS["full"]((), 0.0) if slope is None else slope
         self.outside = list(trace.lifted)
@@ -96,26 +96,27 @@ class Mods:
 
     _made: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 
-    def __init__(self, score, mask, captured, extents, block):
+    def __init__(self, score, mask, captured, extents, block, dtype):
         self.score, self.mask, self.extents, self.block = score, mask, extents, block
         self.names = tuple(f"outside_{k}" for k in range(len(captured)))
         self.causal, self.refusal = False, None
         self.numpy_graphs: dict = {}
         try:
-            self.template = self.lower(captured)
+            self.template = self.lower(captured) if dtype is float32 else None
+            self.refusal = None if dtype is float32 else f"scores of {dtype}"
         except NotLowerable as reason:
             self.template, self.refusal = None, str(reason)
 
     @classmethod
-    def of(cls, score_mod, mask_mod, extents, block=(128, 128)):
-        """The Mods of two functions (None: nothing), and the tensors that they read."""
+    def of(cls, score_mod, mask_mod, extents, block=(128, 128), dtype=float32):
+        """The Mods of two functions (None: nothing) of scores of a dtype, and the tensors that they read."""
         captured: list = []
-        score = score_mod and Function(score_mod, ("score", *WHERE), captured, float32)
+        score = score_mod and Function(score_mod, ("score", *WHERE), captured, dtype)
         mask = mask_mod and Function(mask_mod, WHERE, captured, bool_)
-        key = "\n".join(str(g) for g in (score and score.graph, mask and mask.graph, extents, block))
+        key = "\n".join(str(g) for g in (score and score.graph, mask and mask.graph, extents, block, dtype))
         found = cls._made.get(key)
         if found is None:
-            found = cls._made[key] = cls(score, mask, captured, extents, block)
+            found = cls._made[key] = cls(score, mask, captured, extents, block, dtype)
         return found, captured
 
     def lower(self, captured) -> Modification:
