@@ -1,6 +1,8 @@
 """Running the backward engine: ``backward`` and ``grad``."""
 from __future__ import annotations
 
+from threading import get_ident
+
 from ..core.advice import warn
 from ..core.composed import Composed
 from ..core.errors import NoHistoryError, NotScalarError
@@ -60,7 +62,7 @@ def launch(tensors, gradients, retain, create, inputs, accumulate):
                                  "set requires_grad=True on the inputs, and compute outside no_grad()")
         roots.append((step, slot, gradient))
     run = engine.Run()
-    run.retain, run.create, run.accumulate, run.queue = int(retain), int(create), int(accumulate), []
+    run.retain, run.create, run.accumulate, run.queue, run.thread = int(retain), int(create), int(accumulate), [], get_ident()
     if inputs is not None:
         run.captures, run.captured = {}, [None] * len(inputs)
         for place, tensor in enumerate(inputs):

@@ -5,7 +5,7 @@ reach the same step, the one that touches it has its own entries there, and keep
 """
 from __future__ import annotations
 
-from .language import cast, filled, i64, native, new_tuple, tuple_set
+from .language import cast, exclusive, filled, i64, inline, native, new_tuple, tuple_set
 from .objects import ACCUMULATE, DERIVED, Step, Tensor, mine, state
 
 
@@ -14,6 +14,7 @@ class Run:
     """What one backward pass knows."""
 
     epoch: i64
+    thread: i64  # in which it runs
     kept: dict  # steps that another run took over -> (pending, buffer)
     retain: i64  # keep what steps saved
     create: i64  # record the backward itself
@@ -37,6 +38,7 @@ runs.active = []
 
 
 @native
+@exclusive
 def claim(run: Run, step: Step) -> None:
     """Makes the entries of a step those of this run."""
     active = runs.active
@@ -57,6 +59,7 @@ def claim(run: Run, step: Step) -> None:
 
 
 @native
+@exclusive
 def begin(run: Run, roots: list) -> None:
     """Counts, for every step reachable from the roots, the gradients it will get."""
     runs.epoch += 1
@@ -82,6 +85,7 @@ def begin(run: Run, roots: list) -> None:
 
 
 @native
+@exclusive
 def end(run: Run, roots: list) -> None:
     """Forgets a run; the roots may still hold gradients if it failed."""
     active = runs.active
@@ -111,8 +115,10 @@ def push(queue: list, step: Step) -> None:
 
 
 @native
-def deliver(run: Run, step: Step, slot: i64, gradient: object) -> None:
-    """Adds a gradient of result ``slot`` to what the step has received."""
+@exclusive
+@inline
+def received(run: Run, step: Step, slot: i64) -> list:
+    """What the step has received in this run, with room for a gradient of result ``slot``."""
     if step.epoch != run.epoch:
         claim(run, step)
     if step.buffer is None:
@@ -120,6 +126,49 @@ def deliver(run: Run, step: Step, slot: i64, gradient: object) -> None:
     buffer = step.buffer
     while len(buffer) <= slot:
         buffer.append(None)
+    return buffer
+
+
+@native
+@exclusive
+@inline
+def handed_over(run: Run, step: Step) -> list:
+    """What the step has received in this run, which it then no longer holds."""
+    if step.epoch != run.epoch:
+        claim(run, step)
+    gradients = step.buffer
+    step.buffer = None
+    return gradients
+
+
+@native
+@exclusive
+@inline
+def arrived(run: Run, step: Step) -> None:
+    """Notes that one of those that the step waits for has run."""
+    if step.epoch != run.epoch:
+        claim(run, step)
+    step.pending -= 1
+    if step.pending == 0:
+        push(run.queue, step)
+
+
+@native
+@exclusive
+@inline
+def start(run: Run, root: Step) -> None:
+    """Enters a step that a run begins with, unless others of the run lead to it."""
+    if root.epoch != run.epoch:
+        claim(run, root)
+    if root.pending == 0:
+        root.pending = -1
+        push(run.queue, root)
+
+
+@native
+def deliver(run: Run, step: Step, slot: i64, gradient: object) -> None:
+    """Adds a gradient of result ``slot`` to what the step has received."""
+    buffer = received(run, step, slot)
     known = buffer[slot]
     if known is None:
         buffer[slot] = gradient
@@ -132,18 +181,10 @@ def run_steps(run: Run, roots: list) -> None:
     """Runs every step reachable from the roots, whose buffers hold the gradients to start from."""
     queue = run.queue
     for k in range(len(roots)):
-        root = cast(Step, roots[k])
-        if root.epoch != run.epoch:
-            claim(run, root)
-        if root.pending == 0:
-            root.pending = -1
-            push(queue, root)
+        start(run, cast(Step, roots[k]))
     while len(queue) > 0:
         step = cast(Step, queue.pop())
-        if step.epoch != run.epoch:
-            claim(run, step)
-        gradients = step.buffer
-        step.buffer = None
+        gradients = handed_over(run, step)
         results: tuple = None
         wanted = run.needed is None
         if not wanted:
@@ -192,11 +233,7 @@ def run_steps(run: Run, roots: list) -> None:
                     if results[k] is not None:
                         slot = slots[k]
                         deliver(run, following, slot, results[k])
-                if following.epoch != run.epoch:
-                    claim(run, following)
-                following.pending -= 1
-                if following.pending == 0:
-                    push(queue, following)
+                arrived(run, following)
 
 
 @native
@@ -209,6 +246,17 @@ def drive(run: Run, roots: list) -> None:
         run_steps(run, roots)
     finally:
         own.grad = before
+
+
+@native
+@exclusive
+def alone(run: Run) -> bool:
+    """Whether no other thread is in a backward pass: it might read what this one would spend."""
+    active = runs.active
+    for k in range(len(active)):
+        if cast(Run, active[k]).thread != run.thread:
+            return False
+    return True
 
 
 @native
@@ -255,7 +303,7 @@ def derive(run: Run, step: Step, gradients: list) -> tuple:
     derived = plan.derived
     if run.retain == 0:
         step.saved = None
-        if plan.spending is not None:
+        if plan.spending is not None and alone(run):
             derived = plan.spending
     results = derived(*filled(arguments))
     if type(results) is tuple:
