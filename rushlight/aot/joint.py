@@ -47,7 +47,11 @@ def differentiate(nodes, outputs, cotangents, sources) -> list:
             parts = gradients.setdefault(parent, [None] * len(parent.meta))
             parts[index] = g if parts[index] is None else P.add(parts[index], g)
             continue
-        for argument, contribution in node_vjp(node, g):
+        for place, (argument, contribution) in enumerate(node_vjp(node, g)):
+            if contribution is NotImplemented:
+                if argument in active:
+                    raise NotImplementedError(f"the derivative of {node.op.name.rpartition('.')[2]} by argument {place + 1} is not implemented")
+                continue
             add(argument, contribution)
     return [gradients.get(source) for source in sources]
 

@@ -115,8 +115,8 @@ class Kind:
 class Elementwise(Kind):
     """out[i] = scalar(x[i], y[i], ...), with broadcasting.
 
-    Facts: ``numpy``; ``partials(y, *args)`` gives d out / d arg for each argument (None: no gradient, a Python 1 or -1 for
-    plus or minus identity); ``result`` the dtype where it is not that of the arguments; ``passes`` whether out[i] is x[i],
+    Facts: ``numpy``; ``partials(y, *args)`` gives d out / d arg for each argument (None: no gradient, NotImplemented: one that nobody
+    has written, which raises where it is wanted, a Python 1 or -1 for plus or minus identity); ``result`` the dtype where it is not that of the arguments; ``passes`` whether out[i] is x[i],
     in another dtype at most.  In kernels it is the scalar operation of the same name.
     """
 
@@ -137,7 +137,7 @@ class Elementwise(Kind):
 
     def vjp(self, op, g, y, *args, **params):
         partials = self.partials(y, *args, **params)
-        return [None if p is None or not is_tensor(a) or not a.dtype.is_inexact else sum_to(scale(g, p), a.shape)
+        return [None if p is None or not is_tensor(a) or not a.dtype.is_inexact else p if p is NotImplemented else sum_to(scale(g, p), a.shape)
                 for a, p in zip(args, partials)]
 
 

@@ -760,6 +760,8 @@ def polygamma(n, input):
 def entr(input):
     """-x log(x), 0 at 0, -inf for negative x."""
     x = floating(input)
+    if x.dtype.is_complex:
+        raise NotImplementedError(f"entr is not implemented for {x.dtype}: it wants real numbers")
     return P.where(P.ne(x, x), x, P.where(P.lt(x, 0), -math.inf, P.where(P.eq(x, 0), 0.0, P.neg(P.mul(x, P.log(x))))))
 
 

@@ -134,7 +134,7 @@ erfc = unary("erfc", meaning("erfc"), lambda y, x: P.mul(-2 / math.sqrt(math.pi)
 erfinv = unary("erfinv", meaning("erfinv"), lambda y, x: P.mul(math.sqrt(math.pi) / 2, P.exp(P.mul(y, y))))
 lgamma = unary("lgamma", meaning("lgamma"), lambda y, x: P.digamma(x))
 digamma = unary("digamma", meaning("digamma"), lambda y, x: P.zeta(2.0, x))
-zeta = binary("zeta", meaning("zeta"), lambda y, s, q: (None, P.neg(P.mul(s, P.zeta(P.add(s, 1.0) if is_tensor(s) else s + 1.0, q)))))
+zeta = binary("zeta", meaning("zeta"), lambda y, s, q: (NotImplemented, P.neg(P.mul(s, P.zeta(P.add(s, 1.0) if is_tensor(s) else s + 1.0, q)))))
 
 
 def sigmoid_numpy(x):

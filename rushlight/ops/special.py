@@ -9,7 +9,7 @@ from ..core.kinds import P
 from ..core.op import Scalar, op
 from .elementwise import ONE
 from .prims import binary, unary
-from .promotion import floating, promoted
+from .promotion import floating, promoted, result_dtype
 from .scalar.arrays import meaning
 
 NAMESPACE = "special"
@@ -42,7 +42,7 @@ unary("spherical_j0", meaning("spherical_j0"))
 def of_one(name, primitive_, doc, samples=ONE, **facts):
     def body(input):
         if input.dtype.is_complex:
-            raise RuntimeError(f"special.{name} is not defined for complex tensors")
+            raise NotImplementedError(f"special.{name} is not defined for complex tensors: PyTorch has it for real numbers alone")
         return getattr(P, primitive_)(floating(input))
     body.__name__, body.__doc__ = name, doc
     return op(body, namespace=NAMESPACE, samples=samples, **facts)
@@ -69,13 +69,15 @@ def gamma_density(a, x):
     return P.exp(P.sub(P.sub(P.mul(P.sub(a, 1.0), P.log(x)), x), P.lgamma(a)))
 
 
-binary("igamma", meaning("igamma"), lambda y, a, x: (None, gamma_density(a, x)))
-binary("igammac", meaning("igammac"), lambda y, a, x: (None, P.neg(gamma_density(a, x))))
+binary("igamma", meaning("igamma"), lambda y, a, x: (NotImplemented, gamma_density(a, x)))
+binary("igammac", meaning("igammac"), lambda y, a, x: (NotImplemented, P.neg(gamma_density(a, x))))
 
 
 def incomplete(name, doc):
     def body(input, other):
-        x, y = promoted(input, other, floating=True)
+        x, y = promoted(input, other)
+        if not result_dtype(x, y).is_floating_point:
+            raise NotImplementedError(f"{name} is not implemented for {result_dtype(x, y)}: it wants floats")
         return getattr(P, name)(x, y)
     body.__name__, body.__doc__ = name, doc
     op(body, inplace_too=True)

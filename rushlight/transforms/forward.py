@@ -161,6 +161,8 @@ def elementwise(op, y, args, tangents, params):
     for t, p in zip(tangents, op.kind.partials(y, *args, **params)):
         if not is_tensor(t) or p is None:
             continue
+        if p is NotImplemented:
+            raise NotImplementedError(f"the derivative of {op.name.rpartition('.')[2]} by this argument is not implemented")
         part = (t if p == 1 else P.neg(t)) if type(p) is int and p in (1, -1) else P.mul(t, p)
         total = part if total is None else P.add(total, part)
     if total is None:

@@ -65,3 +65,28 @@ def test_ends_of_domains():
     same(lambda lib, x: [lib.log1p(x), lib.log(x + 1), lib.atanh(x)], np.array([-1.0, -2.0, 0.0, 1.0, np.inf]), gradients=False)
     same(lambda lib, x: [2 ** x, lib.pow(lib.tensor([1, -1, 3, -1]), x)], np.array([-1, -2, 2, -3]), gradients=False)
     same(lambda lib, x: lib.nn.functional.tanhshrink(x), np.array([1, -2, 3]), gradients=False, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["gammainc", "gammaincc", "zeta"])
+def test_derivatives_that_nobody_has_written(name):
+    """They raise where they are wanted, backward and forward, and only there."""
+    for lib in (rushlight, torch):
+        call, shapes, x = getattr(lib.special, name), lib.tensor([1.5, 2.5], requires_grad=True), lib.tensor([0.5, 2.0], requires_grad=True)
+        call(shapes.detach(), x).sum().backward()
+        assert x.grad.isfinite().all()
+        with pytest.raises(NotImplementedError, match="derivative|derivative for"):
+            call(shapes, x).sum().backward()
+    with pytest.raises(NotImplementedError, match="derivative"):
+        rushlight.func.jvp(lambda s: getattr(rushlight.special, name)(s, 2.0 + s.detach() * 0), (rushlight.ones(2) + 1,), (rushlight.ones(2),))
+
+
+@pytest.mark.parametrize("name", ["i0", "i1e", "erfcx", "ndtri", "log_ndtr", "bessel_j1", "modified_bessel_k0", "airy_ai", "entr", "gammaln", "psi"])
+def test_complex_numbers_are_refused(name):
+    for lib in (rushlight, torch):
+        with pytest.raises(NotImplementedError):
+            getattr(lib.special, name)(lib.ones(2, dtype=lib.complex64))
+
+
+@pytest.mark.parametrize("n", range(5))
+def test_polygamma(n):
+    same(lambda lib, x: lib.polygamma(n, x), np.array([0.3, 1.0, 2.5, 9.0, 40.0, -0.3, -1.5, -7.2] if n == 1 else [0.3, 1.0, 2.5, 9.0, 40.0]), rtol=1e-9)
