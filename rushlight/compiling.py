@@ -105,6 +105,9 @@ class OptimizedModule(Module):
     def __delattr__(self, name):
         delattr(self._orig_mod, name)
 
+    def __dir__(self):
+        return sorted({*super().__dir__(), *dir(self._modules["_orig_mod"])})
+
     def __len__(self):
         return len(self._orig_mod)
 

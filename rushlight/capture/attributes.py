@@ -324,6 +324,11 @@ class Attributes:
 
     def of_module(self, owner, name):
         module = owner.value
+        stored = self.stores.get((id(module.__dict__), name))
+        if stored is not None:  # a function of that module has set its global
+            return self.force(stored[1])
+        if name == "__dict__" and any(space is module.__dict__ for space, _ in self.stores.values()):
+            raise Break("RB004", "the __dict__ of a module whose globals were set")
         found = module.__dict__.get(name, ABSENT)
         if found is ABSENT or is_framework(module.__package__):
             try:

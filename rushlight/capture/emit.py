@@ -300,12 +300,15 @@ class Writer:
         self.attributes_of(value, name)
 
     def build_IteratorValue(self, value, name):
-        sequence = self.write(value.of or value.sequence)
-        if value.position and value.of is None and isinstance(value.sequence, Sequence) and value.sequence.kind is list:  # which may only have its items after the effects
+        of = value.of
+        if getattr(getattr(of, "mapping", of), "changed", False) and not isinstance(of, Sequence):
+            of = None  # it holds what it is to hold after the effects only: over what is left then
+        sequence = self.write(of or value.sequence)
+        if value.position and of is None and isinstance(value.sequence, Sequence) and value.sequence.kind is list:  # which may only have its items after the effects
             self.builds.append(f"{name} = iter({sequence})")
             self.late.append(f"{name}.__setstate__({value.position})")
         else:
-            self.builds.append(f"{name} = ITERATOR({sequence}, {value.position}, {value.turned})")
+            self.builds.append(f"{name} = ITERATOR({sequence}, {value.position}, {value.turned and of is not None})")
 
     def build_Rows(self, value, name):
         parts = [*map(self.write, value.parts), *([str(value.position)] if value.kind is enumerate else [])]

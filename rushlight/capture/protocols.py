@@ -55,8 +55,9 @@ class Protocols:
         if isinstance(answer, TensorValue) and name in ("__len__", "__index__", "__int__"):
             return self.number_in(answer, int)
         if isinstance(answer, Number) and name in ("__len__", "__index__", "__int__", "__float__"):
-            if type(answer.hint) is FITTING.get(name, int):
+            if type(answer.hint) is FITTING.get(name, int) and not (name == "__len__" and self.truth(self.compare("<", answer, Constant(0)))):
                 return answer
+            answer = Constant(self.known(answer))
         if isinstance(answer, Deferred) and FITTING.get(name) is str:
             return answer
         if isinstance(answer, Constant) and type(answer.value) is FITTING.get(name) and name != "__hash__":

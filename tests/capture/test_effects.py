@@ -1,5 +1,6 @@
 """Aliases, writes, hooks and gradients as effects of compiled functions: results, arguments, gradients and errors as uncompiled."""
 import math
+import types
 
 import pytest
 
@@ -213,3 +214,18 @@ def test_a_step_between_two_backward_passes_breaks_nothing():
     run = torch.compile(updated)
     run(x)
     assert not run.owner.stats.breaks
+
+
+def test_globals_that_functions_of_another_module_set():
+    other = types.ModuleType("other_of_globals")
+    exec("count = 0\ndef step(x):\n    global count\n    count += 1\n    return x + count", vars(other))
+
+    def f(x):
+        x = other.step(x)
+        return other.step(x) * other.count, other.count
+
+    results = []
+    for function in (f, torch.compile(f, backend="eager", fullgraph=True)):
+        other.count = 0
+        results.append([(y.item(), n) for y, n in (function(torch.ones(1)) for _ in range(3))])
+    assert results[0] == results[1] and other.count == 6

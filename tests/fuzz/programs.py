@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import io
+import itertools
 import random
 import sys
 import warnings
@@ -58,6 +60,43 @@ class Box:
         return isinstance(other, Box) and self.value == other.value
 
     __hash__ = None
+
+
+class Odd:
+    """An object whose special methods answer as its number says, sometimes what they may not."""
+
+    def __init__(self, v):
+        self.v = v
+
+    def __bool__(self):
+        return self.v > 1 if self.v % 3 else self.v
+
+    def __len__(self):
+        return abs(self.v) if self.v != 4 else 1.5  # list() asks, too
+
+    def __contains__(self, other):
+        return [] if other == self.v else self.v
+
+    def __index__(self):
+        return self.v if self.v != 3 else None
+
+    def __iter__(self):
+        return iter([self.v] * 2) if self.v % 4 else self.v
+
+    def __str__(self):
+        return f"odd {self.v}" if self.v % 2 else self.v
+
+    def __eq__(self, other):
+        return self.v if other == 1 else other == self.v
+
+    def __getattr__(self, name):
+        if name == "none" or name.startswith("__"):
+            raise AttributeError(name)
+        return name
+
+    @property
+    def shown(self):
+        return self.v if self.v > 1 else self.__missing
 
 
 class Block:
@@ -133,7 +172,37 @@ class Maker:
             return self.containers()
         if loop and r < 0.84:
             return Block((f"if {self.condition()}:", [self.pick("break", "continue")]))
-        return self.data() if r > 0.93 else self.various()
+        return self.data() if r > 0.95 else self.asked() if r > 0.9 else self.shared() if r > 0.87 else self.various()
+
+    def asked(self):
+        """What builtins ask of objects, and iterators that are begun."""
+        n, m, t, name, items = self.number(1), self.number(1), self.tensor(1), self.fresh(), self.pick(*LISTS)
+        odd = f"odd = Odd({n}); "
+        made = self.pick(f"zip({items}, 'abc')", f"enumerate({items}, {n})", f"map(lambda v: [v], {items})", f"filter(None, {items})", f"iter({items})", "iter(table)", f"reversed({items})",
+                         f"itertools.chain({items}, [{n}])", f"itertools.islice({items}, {n} % 3)", f"itertools.count({n})", "itertools.repeat(1)", f"steps({n})")
+        return self.pick(odd + "out.append(bool(odd))", odd + "out.append(len(odd))", odd + f"out.append({m} in odd)", odd + "out.append([1, 2, 3][odd])", odd + "out.append(list(range(odd)))",
+                         odd + "out.append(str(odd))", odd + f"out.append(odd == {m} or odd in [1, 2])", odd + f"out.append([getattr(odd, 'none', {m}), hasattr(odd, 'v'), callable(odd), callable(out)])",
+                         odd + "out.append(1 if odd else 2)", odd + "k = int(odd)", odd + f"out.append([odd.shown, odd.attribute_{name}])", odd + "out.append(list(odd))", odd + "p, q = odd",
+                         f"it = {made}; out.append([next(it, {m}), type(it).__name__, {m} in it])", f"it = {made}; k = next(it, {m}); a = {t}; out.append(list(itertools.islice(it, 3)))",
+                         f"it = {made}; torch.compiler.graph_break(); out.append(next(it, {m}))", f"it = {made}; next(it); torch.compiler.graph_break(); out.append(next(it))",
+                         f"for i, v in zip({items}, range(4)): {items}.append(i)", f"out.append(sum([{n}, {m}], {t}))",
+                         f"out.append(sorted({items}, key=lambda v: -v if isinstance(v, int) else 0)[:2])", f"p, *q = {made if 'count' not in made and 'repeat' not in made else items}; out.append(len(q))",
+                         f"out.append([*zip(*[{items}, {items}])])", f"{name} = functools.partial(helper, n={m}); a = {name}({t}); out.append(hasattr({name}, 'keywords'))")
+
+    def shared(self):
+        """Views that are written, and histories that are cut."""
+        t, u, n, name = self.pick(*TENSORS), self.tensor(1), self.number(1), self.fresh()
+        view = self.pick(f"{t}.view(2, 2).diagonal()", f"{t}.view(2, 2).t()[{n} % 2]", f"{t}[1::2]", f"{t}.view(2, 2).unbind(1)[0]", f"{t}.unfold(0, 2, 2)", f"{t}.as_strided((2,), (2,))",
+                         f"{t}[None, 1:].expand(1, 3)", f"{t}.split(2)[1]", f"{t}.view(2, 2)[:, {n} % 2]", f"{t}.squeeze()")
+        write = self.pick(f"add_({n})", "mul_(2)", "zero_()", f"fill_({n})", "clamp_(-1, 1)", "neg_()", "exp_().clamp_(max=9)")
+        grads = f"{name} = {u}.detach().requires_grad_()"
+        return self.pick(f"v = {view}; v.{write}; out.append(v)", f"{view}.{write}", f"v = {view}; {t} = {t} * 1; v.{write}", f"v = {view}; {t}.add_({n}); out.append(v * 1)",
+                         f"v = {view}; w = v.clone(); v.{write}; out.append(w + v)", Block(("with torch.no_grad():", [f"v = {view}; v.{write}"])),
+                         Block((f"{grads}", []), ("with torch.no_grad():", [f"p = {name} * {n}"]), (f"q = {name} * {n}; out.append([p.requires_grad, q.requires_grad, p])", [])),
+                         Block((f"{grads}", []), ("with torch.enable_grad():", [f"g = ({name} * {n}).sum()", self.pick("torch.compiler.graph_break()", "print(n)", "pass"), "g.backward()"]),
+                               (f"out.append({name}.grad)", [])),
+                         Block((f"{grads}; h = {name} * 2", []), ("with torch.no_grad():", [f"h.view(2, 2)[0].{write}"]), (f"h.sum().backward(); out.append({name}.grad)", [])),
+                         f"{grads}; h = {name} * 2; h[1:].mul_({n}); h.sum().backward(); out.append({name}.grad)")
 
     def data(self):
         """What depends on the elements of tensors."""
@@ -266,7 +335,7 @@ def scope(log):
 
 def function_of(source):
     """The function of a program's source, in a module of its own; None where it is not Python (``nonlocal`` of what is not there)."""
-    namespace = {"torch": torch, "Box": Box, "contextlib": contextlib, "__name__": "program"}
+    namespace = {"torch": torch, "Box": Box, "Odd": Odd, "contextlib": contextlib, "functools": functools, "itertools": itertools, "__name__": "program"}
     exec(SUPPORT, namespace)
     try:
         exec(compile(source, "<program>", "exec"), namespace)

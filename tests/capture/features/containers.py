@@ -583,3 +583,20 @@ def bytes_items(x):
 @case()
 def equal_items_of_sets(x):
     return {0, False}, {1.0} | {1}, set([True, 1]), {1: "a", True: "b"}, x
+
+
+@case(2, ("RB004", "RB006"), given=lambda: ({"k": 1, "z": 2}, {1, 2}))
+def iterators_over_what_was_changed_before(x, table, numbers):
+    table.pop("z")
+    numbers.add(3)
+    one, two = iter(table), iter(numbers)
+    first = next(one), next(two)
+    torch.compiler.graph_break()
+    return first, list(one), list(two), x + 1
+
+
+@case(given=lambda: ([1, 2],))
+def reversed_lists_that_grow(x, items):
+    turned = reversed(items)
+    next(turned)
+    return list(turned), x
