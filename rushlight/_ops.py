@@ -166,6 +166,9 @@ class Namespace:
         if self.name == "higher_order":
             from . import _higher_order_ops
             return getattr(_higher_order_ops, {"map_impl": "map"}.get(name, name), None)
+        if self.name == "profiler":
+            from .profiler import entering
+            return OpOverloadPacket(self.name, name, None, vars(entering)[name]) if name in vars(entering) else None
         if self.name not in ("aten", "prims", "prim"):
             return None
         found = operator_named(name) if self.name == "aten" else OPS.get(f"prims.{name}")

@@ -12,7 +12,8 @@ from ..core.errors import NoDeviceError, NotBuiltError, OneProcessError, Quantiz
 REASONS = {  # the beginning of a path -> what its names refuse with, and why; the longest that fits counts
     "": (NotBuiltError, "this part of PyTorch has not been built"),
     **dict.fromkeys(("ao", "quantization", "nn.quantized", "nn.qat", "nn.quantizable", "nn.intrinsic", "jit.quantized", "testing._internal.common_quantization",
-                     "testing._internal.common_quantized"), (QuantizedError, "numbers are not stored as scaled integers here: bfloat16 and float8_e4m3fn store in two bytes and one")),
+                     "testing._internal.common_quantized", "quantize_per_tensor", "quantize_per_channel", "quantize_per_tensor_dynamic", "empty_quantized", "dequantize", "qscheme"),
+                    (QuantizedError, "numbers are not stored as scaled integers here: bfloat16 and float8_e4m3fn store in two bytes and one")),
     **dict.fromkeys(("distributed", "nn.parallel.distributed", "testing._internal.common_distributed", "_C._distributed_c10d"),
                     (OneProcessError, "tensors do not lie in several processes: a group has world size 1")),
     **dict.fromkeys(("cuda", "xpu", "mps", "mtia", "backends.cuda", "backends.cudnn", "backends.mps", "nn.parallel.comm", "accelerator", "testing._internal.common_cuda"),
@@ -27,7 +28,7 @@ DEFAULT = NotBuiltError
 
 
 def reason(path: str):
-    """(error, why) for the names of a module of PyTorch."""
+    """(error, why) for a name of PyTorch, or the names of a module."""
     while path not in REASONS:
         path = path.rpartition(".")[0]
     return REASONS[path]
@@ -101,21 +102,21 @@ def signature_of(text: str):
 
 
 def of_path(path):
-    """The module's path, why its names refuse, and with what."""
+    """Why the names of a module refuse, or one name does, and with what."""
     error, why = reason(path.partition(".")[2])
     return why, error
 
 
 def made_class(path, name, text):
-    return absent_class(path, name, *of_path(path), signature=signature_of(text))
+    return absent_class(path, name, *of_path(f"{path}.{name}"), signature=signature_of(text))
 
 
 def made_function(path, name, text):
-    return absent_function(path, name, *of_path(path), signature=signature_of(text))
+    return absent_function(path, name, *of_path(f"{path}.{name}"), signature=signature_of(text))
 
 
 def made_object(path, name, text):
-    return AbsentObject(path, name, *of_path(path))
+    return AbsentObject(path, name, *of_path(f"{path}.{name}"))
 
 
 def made_enum(path, name, text):

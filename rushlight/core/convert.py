@@ -10,7 +10,7 @@ from .advice import warn
 from .epoch import Epoch
 from .meta import Meta, span
 from .interpret import recording
-from .native import UNCOUNTED, Tensor, wrap
+from .native import UNCOUNTED, Tensor, allocate, wrap
 from .op import OPS
 from .tensor import alias, attach, blank, borrowed, empty, empty_of
 
@@ -368,6 +368,25 @@ class UntypedStorage(InProcess):
         if source.nbytes() != self.nbytes():
             raise RuntimeError(f"copy_: expected {self.nbytes()} bytes, but got {source.nbytes()}")
         self.bytes.copy_(source.bytes)
+        return self
+
+    def resizable(self) -> bool:
+        """Whether the bytes are the framework's own, not borrowed."""
+        return bool(self._tensor._storage.kind)
+
+    def resize_(self, size: int):
+        """Another number of bytes, for every tensor over this memory; those after the former ones are undefined.  What was there lives as long as the storage, since tensors and
+        arrays may still look at it.  RuntimeError where the memory is borrowed."""
+        storage = self._tensor._storage
+        if not self.resizable():
+            raise RuntimeError("Trying to resize storage that is not resizable")
+        if size > storage.nbytes:
+            old = allocate(size)
+            ctypes.memmove(old.address, storage.address, storage.nbytes)
+            storage.address, old.address = old.address, storage.address
+            storage.kind, old.kind = old.kind, storage.kind
+            old.owner, storage.owner = storage.owner, old
+        storage.nbytes = size
         return self
 
     def clone(self):

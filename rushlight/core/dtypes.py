@@ -58,8 +58,10 @@ complex128 = dtype("complex128", COMPLEX, "complex128", 9, has_kernels=False)
 UNSIGNED = uint16, uint32, uint64 = tuple(dtype(f"uint{bits}", INTEGER, f"uint{bits}", rank, False, False) for bits, rank in ((16, 2), (32, 3), (64, 4)))
 BYTES = float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz = tuple(
     dtype(name, FLOATING, "uint8", 5, has_kernels=False) for name in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"))
-NAMED = float8_e8m0fnu, float4_e2m1fn_x2, complex32 = (  # exist as names alone: no tensor has them
-    dtype("float8_e8m0fnu", FLOATING, "uint8", 5), dtype("float4_e2m1fn_x2", FLOATING, "uint8", 5), dtype("complex32", COMPLEX, "uint32", 7))
+NAMED = float8_e8m0fnu, float4_e2m1fn_x2, complex32, *_ = (  # exist as names alone: no tensor has them
+    dtype("float8_e8m0fnu", FLOATING, "uint8", 5), dtype("float4_e2m1fn_x2", FLOATING, "uint8", 5), dtype("complex32", COMPLEX, "uint32", 7),
+    *(dtype(name, INTEGER, "uint8", 1, name.startswith(("int", "qint")), False) for name in (*(f"{kind}{bits}" for kind in ("int", "uint") for bits in range(1, 8)), "bits1x8", "bits2x4",
+      "bits4x2", "bits8", "qint8", "quint8", "quint4x2", "quint2x4")), dtype("bits16", INTEGER, "uint16", 2, False, False), dtype("qint32", INTEGER, "int32", 3, has_kernels=False))
 ALL = (bool_, uint8, int8, int16, int32, int64, *UNSIGNED, float16, bfloat16, *BYTES, float32, float64, complex64, complex128)
 BY_NAME = {d.name: d for d in ALL}
 ALIASES = {"half": float16, "float": float32, "double": float64, "short": int16, "int": int32, "long": int64,

@@ -11,6 +11,8 @@ import inspect
 import threading
 from logging import DEBUG
 
+import numpy as np
+
 from ..aot.alias import Recording
 from ..aot.block import Block, dense, worthwhile
 from ..aot.joint import active_nodes, carries_gradient, differentiate
@@ -107,7 +109,7 @@ def keyword_mask(op: Op, names) -> int:
 
 def plan_for(op: Op, args, names, key, mask) -> Plan:
     """Makes and remembers the plan of a call that was not seen before."""
-    if names and respelled(op, args, names)[1] != names or any(type(a) is type for a in args):
+    if names and respelled(op, args, names)[1] != names or any(type(a) is type or isinstance(a, np.generic) for a in flat(args)):
         op.plans[key] = made = python_plan(op, call_respelled(op)).settle(op)
         return made
     if in_parts(op):
@@ -334,13 +336,20 @@ def call_body(op: Op):
 
 
 def call_respelled(op: Op):
-    """Calls an operator by its own names of the keywords, with dtypes for Python's types."""
+    """Calls an operator by its own names of the keywords, with dtypes for Python's types, and Python's numbers for NumPy's."""
     def run(args, names):
         if any(type(a) is type and meant(a) is a for a in args):
             raise TypeError(f"{op.name}(): expected tensors, numbers and dtypes, but got the class {next(a for a in args if type(a) is type and meant(a) is a).__name__}")
-        args, names = respelled(op, tuple(map(meant, args)), names or ())
+        args, names = respelled(op, tuple(meant(in_python(a)) for a in args), names or ())
         return op(*args[:len(args) - len(names)], **dict(zip(names, args[len(args) - len(names):])))
     return run
+
+
+def in_python(value):
+    """NumPy's numbers as Python's, in lists and tuples, too; any other value itself."""
+    if type(value) in (list, tuple):
+        return type(value)(map(in_python, value))
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def call_of_numbers(op: Op):
@@ -862,12 +871,14 @@ def backward_operator(name: str, graph: Graph) -> Op:
 # --- calls that are not plain tensors and numbers ------------------------------------------------------------------------------------
 def slow(op: Op, args, names):
     """Every call that the hot path does not take."""
+    if op.facts.get("spread") and not names and len(args) == 2 and type(args[1]) in (list, tuple):
+        args = (args[0], *args[1])  # who sees the call finds operands one by one
     positional = len(args) - len(names or ())
     if mine.modes or overriding(args, FUNCTION | DISPATCH):
         found = overridden(op, args[:positional], dict(zip(names or (), args[positional:])))
         if found is not NOBODY:
             return found
-    args = tuple(map(meant, args))
+    args = tuple(meant(in_python(a)) for a in args)
     if op.facts.get("operator"):
         args = tuple(operand(a) for a in args)
         if len(args) == 2 and not names and (found := reflected(op.facts["operator"], *args)) is not NotImplemented:

@@ -44,7 +44,7 @@ class Parameter(Tensor, metaclass=ParameterMeta):
             return marked(data, requires_grad)
         return taken_over(cls, data, requires_grad)
 
-    def __init__(self, data=None, requires_grad=True):
+    def __init__(self, *args, **kwargs):  # what a subclass gives to its own ``__new__``
         pass
 
     def __repr__(self, *, tensor_contents=None):
@@ -72,7 +72,7 @@ class Buffer(Tensor):
         made.persistent, made._is_buffer = persistent, True
         return made
 
-    def __init__(self, data=None, *, persistent=True):
+    def __init__(self, *args, **kwargs):
         pass
 
 

@@ -272,7 +272,7 @@ def bilinear(input1, input2, weight, bias=None):
     return out.reshape(*lead, w.size(0)).to(input1.dtype)
 
 
-@op(composite=True, planned=True, method=False, view=True, autocast="parts")
+@op(composite=True, planned=True, method=False, view=True, autocast="parts", spread=True)
 def einsum(equation, *operands):
     """Sums of products by the names of dimensions: "bij,bjk->bik"."""
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):

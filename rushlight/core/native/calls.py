@@ -15,7 +15,7 @@ UNRECORDED = -2  # see ``made_at``
 WORD = 60  # tensors of which one integer tells which want gradients
 
 
-@native(binds=True)
+@native(binds=True, attributes=True)
 class Op:
     """An operator.  Called with tensors and numbers; as an attribute of Tensor it is a method."""
 

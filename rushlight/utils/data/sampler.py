@@ -28,6 +28,9 @@ class SequentialSampler(Sampler):
         return len(self.data_source)
 
 
+AT_ONCE = 32  # indices that are drawn ahead
+
+
 class RandomSampler(Sampler):
     """In random order, or with replacement."""
 
@@ -47,7 +50,8 @@ class RandomSampler(Sampler):
 
         n = len(self.data_source)
         if self.replacement:
-            yield from rushlight.randint(n, (self.num_samples,), generator=self.generator).tolist()
+            for done in range(0, self.num_samples, AT_ONCE):
+                yield from rushlight.randint(n, (min(AT_ONCE, self.num_samples - done),), generator=self.generator).tolist()
             return
         left = self.num_samples
         while left > 0 and n:
