@@ -136,8 +136,13 @@ def write_archive(obj, file, name, sign=None):
             also, content = sign(text.getvalue())
             archive.writestr(f"{name}/{also}", content)
         for key, storage in pickler.storages.items():
-            archive.writestr(f"{name}/data/{key}", ctypes.string_at(storage.address, storage.nbytes) if storage.nbytes else b"")
+            archive.writestr(f"{name}/data/{key}", storage_bytes(storage))
         archive.writestr(f"{name}/version", "3\n")
+
+
+def storage_bytes(storage) -> bytes:
+    """What lies in a storage."""
+    return ctypes.string_at(storage.address, storage.nbytes) if storage.nbytes else b""
 
 
 def rebuild_tensor(storage, offset, size, stride, requires_grad=False, hooks=None, metadata=None):
@@ -362,12 +367,14 @@ def entry(archive, name, memory=lambda size: bytearray(size)):
 class Storages:
     """The storages of an archive, each read when it is first asked for: key -> bytes as a uint8 tensor."""
 
+    ending = ""  # of the names of entries
+
     def __init__(self, archive, folder, device):
         self.archive, self.folder, self.device, self.known = archive, folder, device, {}
 
     def __call__(self, key):
         if key not in self.known:
-            entry(self.archive, f"{self.folder}{key}", lambda size: self.memory(key, size))
+            entry(self.archive, f"{self.folder}{key}{self.ending}", lambda size: self.memory(key, size))
         return self.known[key]
 
     def memory(self, key, size):
