@@ -43,8 +43,6 @@ class FakeTensorMode(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         name = getattr(func, "__name__", "")
-        if name == "cpu":  # wherever it is said to be
-            return args[0]
         if name in LOOKING:
             return func(*args, **(kwargs or {}))
         given, spec = tree_flatten((args, {**(kwargs or {}), **({"device": devices.meta} if (kwargs or {}).get("device") is not None else {})}))
@@ -54,7 +52,7 @@ class FakeTensorMode(TorchFunctionMode):
     def faked(self, name, value):
         """An argument without data."""
         if not isinstance(value, Tensor) or value.is_meta:
-            return devices.meta if isinstance(value, devices.device) or name == "to" and isinstance(value, str) else value
+            return devices.meta if isinstance(value, devices.device) else value
         if not self.allow_non_fake_inputs:
             raise AssertionError(f"Please convert all Tensors to FakeTensors first or instantiate FakeTensorMode with 'allow_non_fake_inputs': {name} was given a tensor "
                                  f"with data, of shape {list(value.shape)}. mode.from_tensor(x) makes one without.")

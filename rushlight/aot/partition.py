@@ -137,6 +137,8 @@ class Costs:
 
     def keep(self, node: Node) -> int:
         size = node.meta.itemsize * guess(product(node.shape)) if not isinstance(node.meta, tuple) else ENDLESS
+        if node.op is not None and node.op.kind.name == "create" and not node.used:
+            return ENDLESS  # what comes from nothing comes again, and is not what somebody may write into by then
         if node in self.free:
             return 0
         if node in self.numbers:

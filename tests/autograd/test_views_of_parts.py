@@ -106,3 +106,17 @@ def test_pairs_that_are_no_complex_numbers_are_refused():
         for t in (rl, torch):
             with pytest.raises(RuntimeError):
                 make(t)
+
+
+def test_what_was_zeroed_may_be_written_again():
+    for write in (lambda a: a.zero_(), lambda a: a.fill_(0.0), lambda a: a.mul_(0)):
+        grads = []
+        for t in (torch, rl):
+            x = t.arange(16.0).requires_grad_()
+            a = (x * 1).view(4, 4)
+            write(a)
+            a[0].add_(1)
+            a[..., 1].mul_(2)
+            (a * a).sum().backward()
+            grads.append(x.grad.tolist())
+        assert grads[0] == grads[1]
