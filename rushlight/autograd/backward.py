@@ -169,6 +169,10 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     gradients = as_tuple(grad_outputs) or (None,) * len(outputs)
     if is_grads_batched:
+        for output, rows in zip(outputs, gradients):
+            if rows is not None and tuple(rows.shape[1:]) != tuple(output.shape):
+                raise RuntimeError(f"If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension, and the others must be those of the "
+                                   f"output: there are {list(rows.shape)} and {list(output.shape)}")
         from ..func.batching import vmap
         return vmap(lambda *rows: grad(outputs, inputs, rows, retain_graph, create_graph, only_inputs, allow_unused, False, materialize_grads))(*gradients)
     shown = inputs
@@ -179,7 +183,8 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     out = []
     for like, tensor, gradient in zip(shown, inputs, run.captured):
         if gradient is None and materialize_grads:
-            gradient = full_of(tensor._meta, 0)
+            gradient = full_of(stand_in(*tensor)._meta if isinstance(tensor, GradientEdge) else tensor._meta, 0)
+            gradient.requires_grad = create_graph
         elif gradient is None and not allow_unused:
             raise RuntimeError("One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is "
                                "the desired behavior.")

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 
 from ..core.advice import deprecated
 from ..core.interpret import is_recording, recording, top
@@ -245,15 +246,29 @@ def expands(shape, target) -> bool:
 
 
 def once_differentiable(backward):
-    """Marks a backward that can't itself be differentiated."""
-    import functools
-
+    """Marks a backward that can't itself be differentiated: RuntimeError where that is tried."""
     @functools.wraps(backward)
     def run(ctx, *gradients):
         with recording(False):
-            return backward(ctx, *gradients)
+            results = backward(ctx, *gradients)
+        if not is_recording() or not any(isinstance(g, Tensor) and g._needs_grad for g in gradients):
+            return results
+        found = results if isinstance(results, tuple) else (results,)
+        marked = tuple(refused(g) if isinstance(g, Tensor) and g.dtype.is_inexact else g for g in found)
+        return marked if isinstance(results, tuple) else marked[0]
 
     return run
+
+
+def refused(gradient: Tensor) -> Tensor:
+    """The gradient with a history that refuses to be followed."""
+    def refuse(*gradients):
+        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+
+    made, step = alias(gradient), Step()
+    step.kind, step.extra, step.outputs, step.edges, step.slots, step.function = FUNCTION, "DelayedErrorBackward", (made._meta,), (), (), refuse
+    made._step, made._output, made._needs_grad = step, 0, 1
+    return made
 
 
 __getattr__ = later(__name__)

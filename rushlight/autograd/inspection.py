@@ -4,9 +4,8 @@ from __future__ import annotations
 from ..core.meta import Meta
 from ..core.native import Step, Tensor, state
 from ..core.native.objects import DERIVED
-from ..core.tensor import alias
 from ..eager.numbers import key_of
-from .saved import Packed, Unpacking, handed, packed_by, unpacking
+from .saved import Packed, Unpacking, handed, linked, packed_by, unpacking
 from .steps import changed, freed
 
 RESULT = "result"
@@ -75,7 +74,10 @@ def parameters(plan):
 def value(step: Step, place: int):
     """What a step keeps at a place, unpacked.  RuntimeError where it was used up, or written since."""
     if isinstance(step.function, Unpacking):
-        return step.function.value(place)
+        found, link, code = step.function.value(place), step.function.links[place], step.plan.saves[place]
+        if code < 0 and ~code in step.plan.cotangents:
+            link = step, ~code
+        return found if link is None or not isinstance(found, Tensor) else linked(found, *link)
     if step.saved is None:
         freed(step)
     found, code = step.saved[place], step.plan.saves[place]
@@ -83,8 +85,7 @@ def value(step: Step, place: int):
         if found._storage.version != step.versions[place]:
             changed(found, step.plan.op.name, step.versions[place])
         if code < 0 and ~code in step.plan.cotangents:
-            found = alias(found)
-            found._step, found._output, found._needs_grad = step, ~code, 1
+            found = linked(found, step, ~code)
     return found
 
 

@@ -48,14 +48,21 @@ class GradMode:
         @functools.wraps(function)
         def run(*args, **kwargs):
             steps = function(*args, **kwargs)
-            answer = None
+            go = functools.partial(steps.send, None)
             while True:
                 with self.clone():
                     try:
-                        value = steps.send(answer)
+                        value = go()
                     except StopIteration as stop:
                         return stop.value
-                answer = yield value
+                try:
+                    go = functools.partial(steps.send, (yield value))
+                except GeneratorExit:
+                    with self.clone():
+                        steps.close()
+                    raise
+                except BaseException as error:  # what the caller throws is raised where the generator stands
+                    go = functools.partial(steps.throw, error)
 
         return run
 

@@ -75,6 +75,8 @@ class Unpacking:
 
     def __call__(self, *gradients):
         plan = self.plan
+        if self.saved is None:
+            freed(None)
         values = [self.value(k) for k in range(len(self.saved))]
         if mine.grad:
             return recorded_gradients(self.step(), [v if link is None else linked(v, *link) for v, link in zip(values, self.links)], gradients)

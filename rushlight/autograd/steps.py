@@ -203,7 +203,7 @@ def derive_recorded(step: Step, gradients, retain):
         if isinstance(value, Tensor) and value._storage.version != step.versions[k]:
             stale(step, k)
     saved = step.saved
-    if not retain:
+    if not retain and any(isinstance(value, Tensor) for value in saved):
         step.saved = None
     return recorded_gradients(step, saved, gradients)
 

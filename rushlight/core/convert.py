@@ -240,6 +240,9 @@ def copied_memory(tensor: Tensor, memo: dict):
     return found, tensor._offset, tensor._meta
 
 
+OWN = ("_post_accumulate_hooks", "gradient_hook")  # attributes that copies do not have: they belong to one place in the graph
+
+
 @attach
 def __deepcopy__(self, memo):
     if id(self) in memo:
@@ -253,7 +256,7 @@ def __deepcopy__(self, memo):
         out = blank(self.__class__)
         out._storage, out._offset, out._meta, out.itemsize = storage, offset, meta, meta.itemsize
     out._needs_grad = self._needs_grad
-    out.__dict__.update(__import__("copy").deepcopy(self.__dict__, memo))
+    out.__dict__.update(__import__("copy").deepcopy({k: v for k, v in self.__dict__.items() if k not in OWN}, memo))
     if self._gradient is not None:
         out._gradient = __deepcopy__(self._gradient, memo)
     memo[id(self)] = out
@@ -282,7 +285,7 @@ def __copy__(self):
     out._needs_grad = self._needs_grad
     if self.__class__ is not Tensor:
         out.__class__ = self.__class__
-    out.__dict__.update(self.__dict__)
+    out.__dict__.update({k: v for k, v in self.__dict__.items() if k not in OWN})
     return out
 
 

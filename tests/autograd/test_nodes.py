@@ -237,6 +237,88 @@ def a_gradient_that_is_no_tensor(t):
     leaf(t).grad = 3
 
 
+def what_keeps_nothing_runs_twice(t):
+    x = leaf(t)
+    for y in ((x + 1).sum(), x.mean(), x.reshape(2, 1).expand(2, 3).sum(), t.cat([x, x]).sum(), x[0]):
+        y.backward()
+        y.backward()
+    return x.grad
+
+
+def what_keeps_something_runs_once(t):
+    y = leaf(t).exp().sum()
+    y.backward()
+    y.backward()
+
+
+def what_can_be_differentiated_once(t):
+    class Square(t.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        @t.autograd.function.once_differentiable
+        def backward(ctx, g):
+            return 2 * g * ctx.saved_tensors[0]
+
+    x, weight = leaf(t), leaf(t)
+    g, = t.autograd.grad(Square.apply(x), x, weight, create_graph=True)
+    assert g.requires_grad
+    return t.autograd.grad(g.sum(), weight)
+
+
+def copies_have_no_hooks(t):
+    import copy
+    log, p = [], t.nn.Parameter(t.ones(1))
+    p.register_post_accumulate_grad_hook(log.append)
+    for made in (copy.deepcopy(p), copy.copy(p)):
+        (made * 2).backward()
+    return log
+
+
+def module_hooks_in_double_backward(t):
+    module, runs = t.nn.Linear(2, 2), []
+    module.register_full_backward_hook(lambda *given: runs.append(len(given)))
+    x = leaf(t)
+    g, = t.autograd.grad(module(x).sum(), x, create_graph=True)
+    g.sum().backward()
+    return runs
+
+
+def generators_get_what_is_thrown(t):
+    @t.no_grad()
+    def steps():
+        for k in range(3):
+            try:
+                yield k, t.is_grad_enabled()
+            except KeyError:
+                yield "caught", t.is_grad_enabled()
+
+    made = steps()
+    seen = [next(made), made.throw(KeyError()), next(made)]
+    made.close()
+    return seen, t.is_grad_enabled()
+
+
+def gradients_of_zeros_that_were_made(t):
+    x = leaf(t)
+    first = t.autograd.grad((x * 2).sum(), x, create_graph=True)
+    second = t.autograd.grad((x.sum(),), leaf(t), create_graph=True, materialize_grads=True)
+    return first, second[0].requires_grad, t.autograd.grad(second[0].sum(), x, materialize_grads=True)
+
+
+def weights_of_batches_of_another_shape(t):
+    x = leaf(t)
+    return t.autograd.grad(x * 2, x, t.ones(3, 5), is_grads_batched=True)
+
+
+def variables(t):
+    x = t.autograd.Variable(leaf(t) * 2, requires_grad=True)
+    return x, x.is_leaf, isinstance(x, t.autograd.Variable), t.autograd.Variable(leaf(t)).requires_grad
+
+
 PROGRAMS = [f for f in list(globals().values()) if getattr(f, "__module__", None) == __name__ and f.__code__.co_varnames[:f.__code__.co_argcount] == ("t",) and f is not half]
 
 

@@ -279,6 +279,7 @@ def derive(run: Run, step: Step, gradients: list) -> tuple:
     count = len(saved)
     arguments = new_tuple(count + len(constants) + len(cotangents))
     at = 0
+    tensors = 0
     for k in range(count):
         value = saved[k]
         if type(value) is state.tensor or type(value) is state.parameter:
@@ -286,6 +287,7 @@ def derive(run: Run, step: Step, gradients: list) -> tuple:
             version: i64 = step.versions[k]
             if tensor._storage.version != version:
                 state.stale(step, k)
+            tensors += 1
         tuple_set(arguments, at, value)
         at += 1
     for k in range(len(constants)):
@@ -301,7 +303,7 @@ def derive(run: Run, step: Step, gradients: list) -> tuple:
         tuple_set(arguments, at, gradient)
         at += 1
     derived = plan.derived
-    if run.retain == 0:
+    if run.retain == 0 and tensors != 0:
         step.saved = None
         if plan.spending is not None and alone(run):
             derived = plan.spending

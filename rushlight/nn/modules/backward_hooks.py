@@ -17,6 +17,8 @@ class Gate(Function):
 
     @staticmethod
     def backward(ctx, *gradients):
+        if all(g is None for g in gradients):  # nothing flows here, as where gradients of gradients go by another way
+            return (None, *gradients)
         return (None, *ctx.seen(gradients))
 
 
@@ -83,6 +85,9 @@ class Watch:
                 raise RuntimeError("Backward hook for Modules where no input requires gradient should always return None or None for all gradients.")
 
     def on_inputs(self, gradients, at):
+        if self.output_gradients is None:  # they flow to the inputs by another way than the outputs: in double backward
+            return [gradients[k] for k in at]
         for hook in self.hooks:
             gradients = answered(hook(self.module, gradients, self.output_gradients), gradients, "grad_input")
+        self.output_gradients = None
         return [gradients[k] for k in at]
