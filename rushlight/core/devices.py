@@ -33,7 +33,7 @@ class device:
         if found is None:
             found = object.__new__(cls)
             found.type, found.index = type, index
-            cls._table[type, index] = found
+            found = cls._table.setdefault((type, index), found)  # another thread may have been first
         return found
 
     def __repr__(self):

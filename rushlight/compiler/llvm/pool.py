@@ -357,8 +357,8 @@ def addresses():
         True
     """
     global _threads
+    found = jit.build(f"pool {SPIN} {platform.machine()} {sys.platform}", _text, _EXPORTS)
     with _lock:
-        found = jit.build(f"pool {SPIN} {platform.machine()} {sys.platform}", _text, _EXPORTS)
         ctypes.CFUNCTYPE(None)(found["pool_forget"])()
         _threads = default_num_threads() if _has_threads() else 1
         ctypes.CFUNCTYPE(None, ctypes.c_int64)(found["pool_threads"])(_threads)
