@@ -28,8 +28,8 @@ def test_values_share_a_key_if_they_are_of_one_type_and_the_same_bits():
 def bare(part):
     """The values in a part of a key that equal values of other types."""
     if type(part) is tuple:
-        rest = part[2:] if part and part[0] in (float, bool, complex) and type(part[0]) is type and len(part) > 1 else part
-        return [value for p in rest for value in bare(p)]
+        named = len(part) == 2 and isinstance(part[0], type) and part[0] is not int and (type(part[1]) is part[0] or isinstance(part[1], str))
+        return [] if named else [value for p in part for value in bare(p)]
     return [] if isinstance(part, (int, str, type(None), type, Meta, Size, dtype, device)) and type(part) is not bool else [part]
 
 
