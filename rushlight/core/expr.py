@@ -669,10 +669,13 @@ def where(condition: Expr, a, b) -> Expr:
     return apply("where", condition, a, b)
 
 
-def repeated(count: int, start: Expr, step, name: str = "s") -> Expr:
-    """What ``start`` is after ``step(k, state)`` for k = 0, 1, ..., count - 1 (given as a scalar of the same dtype): a loop within one element's value."""
+def repeated(count: int, start: Expr, step, going=None, name: str = "s") -> Expr:
+    """What ``start`` is after ``step(k, state)`` for k = 0, 1, ..., count - 1 (given as a scalar of the same dtype): a loop within one element's value.
+
+    It may end earlier, once ``going(state)`` holds for no element that is computed at the same time.
+    """
     at, state = (Expr("state", (), f"{name}.{part}", start.dtype) for part in ("at", "value"))
-    return Expr("repeat", (start, step(at, state)), (at, state, count), start.dtype)
+    return Expr("repeat", (start, step(at, state), going(state) if going else TRUE), (at, state, count), start.dtype)
 
 
 # --- walking -------------------------------------------------------------------------------------------------------------------------

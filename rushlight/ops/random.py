@@ -15,7 +15,9 @@ from ..core.random import default_generator
 from ..core.tensor import Tensor, empty as empty_tensor, refuse_where
 from .create import checked_sizes, empty_like, finished, in_plain_rows, whole
 from .inplace import copy_
+from .prims import binary
 from .promotion import as_dtype, real
+from .scalar.arrays import meaning
 
 
 def draw(generator, count, words=1):
@@ -327,10 +329,22 @@ def multinomial(input, num_samples, replacement=False, *, generator=None):
     return topk(p.double() / noise, num_samples, -1)[1]
 
 
+binary("poisson_quantile", meaning("poisson_quantile"))
+
+
+@op(method=False, name="_poisson")
+def poisson_at(seed: Scalar, offset: Scalar, rate):
+    """Poisson variables by inversion: each takes one uniform variable with the precision of float64."""
+    u = uniform_at(seed, offset, tuple(rate.shape), float64)
+    return as_dtype(P.poisson_quantile(u, as_dtype(rate, float64)), rate.dtype)
+
+
 @op(composite=True)
 def poisson(input, generator=None):
-    """Poisson variables with the given rates (by inversion)."""
-    import numpy as np
-    from ..core.exchange import from_array, values_of
-    stream = stream_for(input.numel(), generator)
-    return from_array(stream.poisson(values_of(input.detach())).astype(np.float64), input.dtype)
+    """Poisson variables with the given rates: [*] float -> [*].  RuntimeError for a negative rate."""
+    if not input.is_floating_point():
+        raise NotImplementedError(f"poisson is not implemented for {input.dtype}: rates are floats")
+    rate = input.detach()
+    refuse_where(~(rate >= 0), RuntimeError("invalid Poisson rate, expected rate to be non-negative"))
+    seed, block = draw(generator, input.numel(), 2)
+    return poisson_at(seed, block, rate)

@@ -125,3 +125,14 @@ def test_integers_are_spread_evenly(low, high):
     assert low <= drawn.min() and drawn.max() < high
     assert abs(drawn.mean().item() - (low + high - 1) / 2) <= span * 0.01
     assert math.isclose(drawn.var().item(), (span**2 - 1) / 12, rel_tol=0.03)
+
+
+def test_rates_of_poisson_variables():
+    assert torch.poisson(torch.zeros(3)).tolist() == [0.0, 0.0, 0.0] and torch.poisson(torch.ones(2, dtype=torch.bfloat16)).dtype is torch.bfloat16
+    for rate in (-1.0, float("nan")):
+        with pytest.raises(RuntimeError, match="invalid Poisson rate"):
+            torch.poisson(torch.tensor([1.0, rate]))
+    torch.manual_seed(3)
+    first = torch.poisson(torch.linspace(0.1, 100, 50))
+    torch.manual_seed(3)
+    assert torch.equal(torch.compile(lambda x: torch.poisson(x))(torch.linspace(0.1, 100, 50)), first)

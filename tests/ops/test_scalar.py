@@ -115,7 +115,15 @@ def ulps(name, found, exact, arguments):
 
 
 def test_every_function_is_measured():
-    assert set(CASES) == set(HOME)
+    assert set(CASES) | {"poisson_quantile"} == set(HOME)
+
+
+@pytest.mark.parametrize("rate", [1e-8, 0.5, 20.0, 63.9, 64.1, 500.0, 1e6])
+def test_quantiles_of_poisson_variables(rate):
+    stats = pytest.importorskip("scipy.stats")
+    u = np.concatenate([rng.random(500), 10 ** -even(0, 13), 1 - 10 ** -even(0, 13)])
+    for found in (compute(lambda p, *a: p.poisson_quantile(*a), u, np.full(u.shape, rate)), meaning("poisson_quantile")(u, np.full(u.shape, rate))):
+        np.testing.assert_array_equal(found, stats.poisson.ppf(u, rate))
 
 
 @pytest.mark.parametrize("name", CASES)

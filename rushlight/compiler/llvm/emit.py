@@ -573,14 +573,14 @@ class Emitter:
         """A loop within one value."""
         b, value, (at, state, count) = self.b, self.vector if lanes else self.value, e.arg
 
-        def step(k, carried):
+        def within(k, now, what):
             k = b.convert(k, COMPUTED[e.dtype.name])
-            self.scopes.append({at: b.splat(k, lanes) if lanes else k, state: carried[0]})
-            after = value(e.args[1])
+            self.scopes.append({at: b.splat(k, lanes) if lanes else k, state: now})
+            found = value(what)
             self.scopes.pop()
-            return [after]
+            return found
 
-        return b.loop(0, count, 1, [value(e.args[0])], step)[0]
+        return scalars.repeated(b, value(e.args[0]), count, lambda k, now: within(k, now, e.args[1]), lambda k, now: within(k, now, e.args[2]))
 
     def border(self, e):
         """A comparison that changes once along the vector axis, as a mask of the lanes before or after that place."""

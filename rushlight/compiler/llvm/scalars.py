@@ -124,6 +124,16 @@ def sign(b, x):
     return b.select(b.compare(">", x, 0), 1, b.select(b.compare("<", x, 0), constant(x.type, -1), 0))
 
 
+def repeated(b, start, count, step, going):
+    """``step(k, state)`` up to ``count`` times, as long as ``going(k, state)`` holds in some lane."""
+    def more(state):
+        wanted = going(*state)
+        wanted = b.reduce("or", wanted) if wanted.type.lanes else wanted
+        return b.and_(b.compare("<", state[0], count), wanted)
+
+    return b.while_loop([constant(i64, 0), start], more, lambda state: [b.add(state[0], 1), step(*state)])[1]
+
+
 def looked_up(b, at, numbers):
     """The doubles of a constant table at integer places."""
     name = "table." + hashlib.sha256(repr(numbers).encode()).hexdigest()[:12]

@@ -159,8 +159,8 @@ class Emission:
         """A loop within one value."""
         b, (at, state, count) = self.b, e.arg
 
-        def step(k, carried):
-            inner = {**self.values, at: b.splat(b.convert(k, COMPUTED[e.dtype.name]), self.lanes), state: carried[0]}
-            return [Emission(b, inner, self.lanes).value(e.args[1])]
+        def within(k, now, what):
+            inner = {**self.values, at: b.splat(b.convert(k, COMPUTED[e.dtype.name]), self.lanes), state: now}
+            return Emission(b, inner, self.lanes).value(what)
 
-        return b.loop(0, count, 1, [self.value(e.args[0])], step)[0]
+        return scalars.repeated(b, self.value(e.args[0]), count, lambda k, now: within(k, now, e.args[1]), lambda k, now: within(k, now, e.args[2]))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import importlib
 
 FILES = {"error": ("erf", "erfc", "erfcx", "erfinv", "ndtri", "log_ndtr"), "power": ("pow",),
-         "gamma": ("lgamma", "digamma", "zeta"), "incomplete": ("igamma", "igammac"),
+         "gamma": ("lgamma", "digamma", "zeta"), "incomplete": ("igamma", "igammac", "poisson_quantile"),
          "bessel": ("i0", "i0e", "i1", "i1e", "j0", "j1", "y0", "y1", "k0", "k0e", "k1", "k1e", "spherical_j0"), "airy": ("airy_ai",)}
 HOME = {name: file for file, names in FILES.items() for name in names}
 SPECIAL: dict = {}

@@ -76,7 +76,10 @@ def repeated(e: Expr, values: dict):
     """The array that a loop ends with."""
     (at, state, count), found = e.arg, values[e.args[0]]
     for k in range(count):
-        found = evaluate(e.args[1], {**values, at: np.asarray(float(k)), state: found})
+        inner = {**values, at: np.asarray(float(k)), state: found}
+        if not np.any(evaluate(e.args[2], inner)):
+            break
+        found = evaluate(e.args[1], inner)
     return found
 
 

@@ -10,7 +10,7 @@ import math
 from ...core.dtypes import float64
 from ...core.expr import apply, number, repeated, where
 from . import exact, special
-from .error import scaled_complement
+from .error import ndtri, scaled_complement
 from .fits import FITS
 from .pieces import both, either, fitted, fma, greater, lesser, polynomial
 
@@ -73,10 +73,13 @@ def sides(a, x):
     """(P, Q) for positive finite a and x."""
     lower = apply("lt", x, where(apply("gt", a, LEAST), a, number(LEAST, float64)))
     small = both(apply("lt", a, 0.5), apply("lt", x, LEAST))
-    front = density(a, x)
-    one = apply("rarely", lower, front * lower_series(a, where(lower, x, a)), front * upper_fraction(a, where(lower, a + 2.0, x)))
     near = both(apply("gt", a, LARGE), both(apply("gt", x, a * NEAR[0]), apply("lt", x, a * NEAR[1])))
-    one = apply("rarely", near, uniform(where(near, a, number(30.0, float64)), where(near, x, number(30.0, float64))), one)
+    front = density(a, x)
+    far = apply("logical_not", near)
+    rising, falling = both(far, lower), both(far, apply("logical_not", lower))
+    one = uniform(where(near, a, number(30.0, float64)), where(near, x, number(30.0, float64)))
+    one = apply("rarely", rising, front * lower_series(a, where(rising, x, a)), one)
+    one = apply("rarely", falling, front * upper_fraction(a, where(falling, x, a + 2.0)), one)
     one = where(apply("isnan", one), number(0.0, float64), lesser(one, 1.0))  # where numbers so large met that powers of them are beyond all bounds
     p, q = where(lower, one, 1.0 - one), where(lower, 1.0 - one, one)
     return p, apply("rarely", small, small_upper(where(small, a, number(0.25, float64)), where(small, x, number(1.0, float64))), q)
@@ -102,3 +105,35 @@ def igamma(a, x):
 @special("igammac")
 def igammac(a, x):
     return regular(a, x, 1)
+
+
+SEARCHED, STEPS = 64.0, 150  # rates up to which a Poisson distribution is searched from 0 on, and how far; beyond,
+BEFORE, AFTER = 6.0, 16      # from so many before where Cornish and Fisher's expansion (1938) leads
+
+
+@special("poisson_quantile")
+def poisson_quantile(u, rate):
+    """The least k up to which a Poisson variable is with probability u or more, 0 <= u < 1: the distribution's terms are taken from u one by one.
+
+    What is left of u is kept in units of the next term, and counts down below 0 once that term is more.
+    """
+    large = apply("gt", rate, SEARCHED)
+
+    def searched(rate, first, left, steps):
+        each = 1.0 / rate
+
+        def step(k, left):
+            rest = (left - 1.0) * ((first + (k + 1.0)) * each)
+            return where(apply("lt", left, 0.0), left, where(apply("le", left, 1.0), -1.0 - k, rest))
+
+        return first - 1.0 - repeated(steps, greater(left, 0.0), step, lambda left: apply("ge", left, 0.0))
+
+    few = where(large, number(1.0, float64), rate)
+    small = searched(few, number(0.0, float64), u * apply("exp", few), STEPS)
+    many = lesser(where(large, rate, number(100.0, float64)), 1e15)
+    z, root = ndtri(greater(u, 2.0**-54)), apply("sqrt", many)
+    guess = many + z * root + (z * z - 1.0) / 6.0 + (z - z * z * z) / (72.0 * root)
+    first = greater(apply("floor", guess) - BEFORE, 1.0)
+    far = searched(many, first, (u - sides(first, many)[1]) / density(first, many), AFTER)
+    out = apply("rarely", large, far, where(apply("eq", rate, 0.0), rate, small))
+    return where(apply("ge", rate, 0.0), out, number(math.nan, float64))
