@@ -12,7 +12,7 @@ import pickle
 
 from .core import cache
 from .core.files import replaced
-from .serialization import MAP_LOCATION, Storages, Unpickler, entry, opened, place_of, write_archive
+from .serialization import MAP_LOCATION, Storages, Unpickler, byte_order, entry, opened, place_of, write_archive
 
 SIGNATURE = "signature"
 REFUSED = ("this file holds a program, and reading it may run any code; it was not written here by this user. If you trust where it comes from, say so: {name}(f, trusted=True). "
@@ -44,4 +44,4 @@ def load(f, name: str, trusted=False, map_location: MAP_LOCATION = None):
         found = bytes(entry(archive, prefix + SIGNATURE)) if prefix + SIGNATURE in archive.namelist() else b""
         if not hmac.compare_digest(found, seal(text)[1]):
             raise pickle.UnpicklingError(REFUSED.format(name=name))
-    return Unpickler(io.BytesIO(text), Storages(archive, f"{prefix}data/", place_of(map_location))).load()
+    return Unpickler(io.BytesIO(text), Storages(archive, f"{prefix}data/", place_of(map_location), byte_order(archive, prefix))).load()

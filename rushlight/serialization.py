@@ -4,9 +4,9 @@ An archive holds ``data.pkl`` (a pickle in which tensors name their storages) an
 """
 from __future__ import annotations
 
-import codecs
 import collections
 import ctypes
+import enum
 import io
 import os
 import pickle
@@ -23,7 +23,9 @@ from .core.files import replaced
 from .core.meta import Meta, Size
 from .core.native import Tensor, wrap
 from .core.tensor import empty
+from .core.settings import settings
 from .nn.parameter import Parameter
+from .weights import PLAIN, WeightsUnpickler, add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals, unsafe_names  # noqa: F401 - offered here
 from .core.later import later
 
 DEFAULT_PROTOCOL = 2  # of pickle
@@ -113,15 +115,21 @@ class Pickler(pickle._Pickler):
 
 def save(obj, f, pickle_module=None, pickle_protocol=DEFAULT_PROTOCOL, _use_new_zipfile_serialization=True):
     """Writes an object with its tensors to a file (a path or a file object); a path is replaced only once all is written (``core/files.py``)."""
+    if not _use_new_zipfile_serialization:
+        from .legacy import write
+    else:
+        def write(obj, file):
+            write_archive(obj, file, name)
+    name = "archive"
     if hasattr(f, "write"):
-        write_archive(obj, f, "archive")
-        return
+        return write(obj, f)
     path = os.fspath(f)
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
         raise RuntimeError(f"Parent directory {folder} does not exist.")
+    name = os.path.splitext(os.path.basename(os.fsdecode(path)))[0] or "archive"
     with replaced(path) as file:
-        write_archive(obj, file, os.path.splitext(os.path.basename(path))[0] or "archive")
+        write(obj, file)
 
 
 def write_archive(obj, file, name, sign=None):
@@ -196,47 +204,11 @@ def rebuild_sparse(layout, parts):
     return sparse_compressed_tensor(*parts[:3], tuple(parts[3]), layout=layout)
 
 
-ALLOWED = {("collections", "OrderedDict"): collections.OrderedDict, ("collections", "Counter"): collections.Counter, ("_codecs", "encode"): codecs.encode, ("torch._utils", "_rebuild_tensor_v2"): rebuild_tensor,
+ALLOWED = {("torch._utils", "_rebuild_tensor_v2"): rebuild_tensor,
            ("torch._utils", "_rebuild_tensor_v3"): rebuild_as, ("torch.storage", "UntypedStorage"): uint8,
            ("torch._utils", "_rebuild_sparse_tensor"): rebuild_sparse, ("torch.serialization", "_get_layout"): layout_named,
            ("torch._utils", "_rebuild_parameter"): rebuild_parameter, ("torch", "Size"): Size, ("torch", "device"): Device, ("torch.nn.parameter", "Parameter"): Parameter,
            **{("torch", name): dtype for name, dtype in STORAGES.items()}, **{("torch", name): dtype for name, dtype in BY_NAME.items()}}
-
-
-SAFE: dict = {}  # what users allow besides: (module, name) -> class or function
-
-
-def add_safe_globals(safe_globals):
-    """Allows ``load(weights_only=True)`` to make instances of these classes, and to call these functions (or (function, "module.name") pairs)."""
-    for item in safe_globals:
-        found, name = item if isinstance(item, tuple) else (item, f"{item.__module__}.{item.__qualname__}")
-        module, _, last = name.rpartition(".")
-        SAFE[module, last] = found
-
-
-def get_safe_globals() -> list:
-    """What ``add_safe_globals`` allowed."""
-    return list(SAFE.values())
-
-
-def clear_safe_globals():
-    """Allows nothing besides tensors and containers."""
-    SAFE.clear()
-
-
-class safe_globals:
-    """A block in which ``load(weights_only=True)`` may use these classes and functions."""
-
-    def __init__(self, safe_globals):
-        self.allowed = safe_globals
-
-    def __enter__(self):
-        self.before = dict(SAFE)
-        add_safe_globals(self.allowed)
-
-    def __exit__(self, *exception):
-        SAFE.clear()
-        SAFE.update(self.before)
 
 
 class Unpickler(pickle.Unpickler):
@@ -247,7 +219,7 @@ class Unpickler(pickle.Unpickler):
         self.storages = storages
 
     def find_class(self, module, name):
-        found = ALLOWED.get((module, name))
+        found = PLAIN.get((module, name)) or ALLOWED.get((module, name))
         if found is not None:
             return found
         if module == "torch" or module.startswith("torch."):
@@ -255,51 +227,10 @@ class Unpickler(pickle.Unpickler):
         return super().find_class(module, name)
 
     def persistent_load(self, saved):
-        _, dtype, key, _, _ = saved
-        return self.storages(key), dtype
+        return self.storages(*saved[1:])
 
 
-class WeightsUnpickler(pickle._Unpickler):
-    """Reads the pickle of an archive that may be hostile: tensors and plain containers only, made by functions of this file."""
-
-    dispatch = dict(pickle._Unpickler.dispatch)
-
-    def __init__(self, file, storages):
-        super().__init__(file, encoding="utf-8")
-        self.storages = storages
-
-    persistent_load = Unpickler.persistent_load
-
-    def find_class(self, module, name):
-        found = ALLOWED.get((module, name)) or SAFE.get((module, name))
-        if found is None:
-            raise pickle.UnpicklingError(f"Weights only load failed: the file refers to {module}.{name}, which could run any code. If you trust its source, "
-                                         "load it with weights_only=False.")
-        return found
-
-    def load_build(self):
-        if type(self.stack[-2]) in SAFE.values():
-            return super().load_build()
-        state, target = self.stack.pop(), self.stack[-1]
-        if type(target) is not collections.OrderedDict or not isinstance(state, dict):
-            raise pickle.UnpicklingError(f"Weights only load failed: the file sets attributes of a {type(target).__name__}")
-        vars(target).update(state)
-
-    def refuse(self):
-        raise pickle.UnpicklingError("Weights only load failed: the file makes an object without calling its class")
-
-    def load_newobj(self):
-        if self.stack[-2] not in SAFE.values():
-            self.refuse()
-        super().load_newobj()
-
-    dispatch[pickle.BUILD[0]], dispatch[pickle.NEWOBJ[0]] = load_build, load_newobj
-    for opcode in (pickle.INST, pickle.OBJ, pickle.NEWOBJ_EX):
-        dispatch[opcode[0]] = refuse
-    del opcode
-
-
-def load(f, map_location=None, pickle_module=None, *, weights_only=True, mmap=None, **pickle_load_args):
+def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=None, **pickle_load_args):
     """Reads what ``save`` wrote.
 
     EOFError for an empty file, CorruptFileError (a RuntimeError) for one that is no such archive or is damaged,
@@ -307,18 +238,105 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=True, mmap=No
     """
     if not hasattr(f, "read"):
         with open(f, "rb") as file:
-            return load(file, map_location, weights_only=weights_only)
+            return load(file, map_location, pickle_module, weights_only=weights_only)
+    safe = only_weights(weights_only)
+    if safe and pickle_module is not None:
+        raise RuntimeError("Can not safely load weights when explicit pickle_module is specified: leave it out, or pass weights_only=False for a file from where you trust")
+    check_seekable(f)
+    if is_legacy(f):
+        from .legacy import load as load_legacy  # from before zip archives
+        return load_legacy(f, reader(safe, pickle_module), place_of(map_location))
     archive, prefix = opened(f)
-    storages = Storages(archive, f"{prefix}data/", place_of(map_location))
-    text = io.BytesIO(entry(archive, f"{prefix}data.pkl"))
-    if not weights_only:
-        return Unpickler(text, storages).load()
+    storages = Storages(archive, f"{prefix}data/", place_of(map_location), byte_order(archive, prefix))
+    return reader(safe, pickle_module)(io.BytesIO(entry(archive, f"{prefix}data.pkl")), storages)
+
+
+def only_weights(asked) -> bool:
+    """Whether a file may hold weights only: what was asked for, or what the environment says."""
+    if settings.force_weights_only and settings.force_no_weights_only:
+        raise RuntimeError("Only one of TORCH_FORCE_WEIGHTS_ONLY_LOAD and TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD may be set")
+    return settings.force_weights_only or (not settings.force_no_weights_only if asked is None else bool(asked))
+
+
+def reader(safe, pickle_module=None):
+    """A function of a file and its storages that reads one pickle."""
+    if not safe:
+        kind = Unpickler if pickle_module is None else type("Unpickler", (pickle_module.Unpickler,), {"__init__": Unpickler.__init__, "find_class": Unpickler.find_class,
+                                                                                                   "persistent_load": Unpickler.persistent_load})
+        return lambda file, storages: kind(file, storages).load()
+
+    return guarded(lambda file, storages: WeightsUnpickler(file, storages, ALLOWED))
+
+
+def guarded(unpickler):
+    """``unpickler(file, storages).load()`` as a function, in which any error says that the file is damaged."""
+    def read(file, storages):
+        try:
+            return unpickler(file, storages).load()
+        except (pickle.UnpicklingError, CorruptFileError, MemoryError):
+            raise
+        except Exception as error:  # nothing but the file's own bytes can have caused it
+            raise CorruptFileError(f"data.pkl is damaged: {type(error).__name__}: {error}", "a pickle", REMEDY) from error
+    return read
+
+
+def get_unsafe_globals_in_checkpoint(f) -> list:
+    """The names in a file that ``load(weights_only=True)`` would refuse."""
+    if not hasattr(f, "read"):
+        with open(f, "rb") as file:
+            return get_unsafe_globals_in_checkpoint(file)
+    if is_legacy(f):
+        raise ValueError("Expected input to be a checkpoint returned by torch.save: this one is older than zip archives")
+    archive, prefix = opened(f)
+    return unsafe_names(bytes(entry(archive, f"{prefix}data.pkl")), ALLOWED)
+
+
+def check_seekable(f):
+    """AttributeError for a file in which one cannot go back."""
     try:
-        return WeightsUnpickler(text, storages).load()
-    except (pickle.UnpicklingError, CorruptFileError, MemoryError):
-        raise
-    except Exception as error:  # nothing but the file's own bytes can have caused it
-        raise CorruptFileError(f"data.pkl is damaged: {type(error).__name__}: {error}", "a pickle", REMEDY) from error
+        f.seek(f.tell())
+    except (AttributeError, io.UnsupportedOperation) as error:
+        raise type(error)(f"{error}. You can only torch.load from a file that is seekable. Please pre-load the data into a buffer like io.BytesIO and try to load from it instead.") from None
+
+
+LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # how files from before zip archives begin: the pickle of a number
+
+
+def is_legacy(f) -> bool:
+    start = f.read(len(LEGACY))
+    f.seek(-len(start), os.SEEK_CUR)
+    return start == LEGACY
+
+
+def byte_order(archive, prefix) -> str:
+    """The order of bytes in an archive's numbers: "little" or "big"."""
+    if prefix + "byteorder" not in archive.namelist():
+        return "big" if LoadEndianness.chosen is LoadEndianness.BIG else "little"
+    found = bytes(entry(archive, prefix + "byteorder")).decode(errors="replace")
+    if found not in ("little", "big"):
+        raise ValueError(f"Unknown endianness type: {found}")
+    return found
+
+
+class LoadEndianness(enum.Enum):
+    """How the numbers lie in files that do not say it."""
+
+    NATIVE, LITTLE, BIG = 1, 2, 3
+
+
+LoadEndianness.chosen = None
+
+
+def get_default_load_endianness():
+    """What ``set_default_load_endianness`` set."""
+    return LoadEndianness.chosen
+
+
+def set_default_load_endianness(endianness):
+    """Sets how numbers lie in files that do not say it.  TypeError for anything but a LoadEndianness or None."""
+    if endianness is not None and not isinstance(endianness, LoadEndianness):
+        raise TypeError("Invalid argument type in function set_default_load_endianness")
+    LoadEndianness.chosen = endianness
 
 
 def place_of(map_location) -> Device:
@@ -365,22 +383,24 @@ def entry(archive, name, memory=lambda size: bytearray(size)):
 
 
 class Storages:
-    """The storages of an archive, each read when it is first asked for: key -> bytes as a uint8 tensor."""
+    """The storages of an archive, each read when it is first asked for: key -> (bytes as a uint8 tensor, dtype)."""
 
     ending = ""  # of the names of entries
 
-    def __init__(self, archive, folder, device):
-        self.archive, self.folder, self.device, self.known = archive, folder, device, {}
+    def __init__(self, archive, folder, device, order="little"):
+        self.archive, self.folder, self.device, self.order, self.known = archive, folder, device, order, {}
 
-    def __call__(self, key):
+    def __call__(self, dtype, key, *_):
         if key not in self.known:
             entry(self.archive, f"{self.folder}{key}{self.ending}", lambda size: self.memory(key, size))
-        return self.known[key]
+            if self.order == "big" and dtype.itemsize > 1 and self.device.type != "meta":
+                view = to_numpy(self.known[key])
+                width = dtype.itemsize // (2 if dtype.is_complex else 1)
+                whole = view[:len(view) // width * width].view(f"u{width}")
+                whole.byteswap(inplace=True)
+        return self.known[key], dtype
 
     def memory(self, key, size):
         """A tensor of this many bytes, entered under its key; the bytes to write (its own, but on the meta device)."""
         tensor = self.known[key] = empty((size,), BY_NAME["uint8"], device=self.device)
         return bytearray(size) if self.device.type == "meta" else to_numpy(tensor)
-
-
-__getattr__ = later(__name__)

@@ -11,6 +11,7 @@ _COUNT = struct.Struct("<cI")  # a tag, and a length or count
 _WHOLE, _REAL, _PAIR = struct.Struct("<cq"), struct.Struct("<cd"), struct.Struct("<cdd")
 _PART = struct.Struct("<I")
 MOST = 1 << 63
+DEEPEST = 500  # values within values; what is nested deeper could exhaust the stack when it is hashed
 SINGLE = {b"N": None, b"T": True, b"F": False}
 NUMBERS = {b"i": _WHOLE, b"d": _REAL, b"c": _PAIR}
 TYPES = {kind.__name__: kind for kind in (bool, int, float, complex, str, bytes, tuple, list, dict, slice, type(None))}
@@ -132,15 +133,20 @@ def decode(data: bytes):
         ...
     rushlight.core.encoding.Damaged: record 0 is damaged: tag b'p' with 1 bytes of 1818978921
     """
-    made, at, end = [], 0, len(data)
+    made, depths, at, end = [], [], 0, len(data)
     get, add, count = made.__getitem__, made.append, _COUNT.unpack_from
     try:
         while at < end:
             tag = data[at:at + 1]
             if tag in MADE:
                 _, size = count(data, at)
-                add(MADE[tag](*map(get, struct.unpack_from(f"<{size}I", data, at + 5))))
+                parts = struct.unpack_from(f"<{size}I", data, at + 5)
+                if (level := 1 + max(map(depths.__getitem__, parts), default=0)) > DEEPEST:
+                    raise ValueError("it is nested too deeply")
+                add(MADE[tag](*map(get, parts)))
+                depths.append(level)
                 at += 5 + 4 * size
+                continue
             elif tag in NUMBERS:
                 _, *numbers = NUMBERS[tag].unpack_from(data, at)
                 add(complex(*numbers) if tag == b"c" else numbers[0])
@@ -155,6 +161,7 @@ def decode(data: bytes):
                     raise ValueError(f"tag {tag!r} with {len(content)} bytes of {size}")
                 add(content if tag == b"b" else content.decode("utf-8", "surrogatepass") if tag == b"s" else int.from_bytes(content, "little", signed=True))
                 at += 5 + size
+            depths.append(0)
         return made[-1]
     except Exception as reason:  # nothing but the bytes can have caused it
         raise Damaged(f"record {len(made)} is damaged: {reason}") from reason

@@ -47,6 +47,10 @@ def switch(text: str) -> bool:
     return text == "1"
 
 
+def yes(text: str) -> bool:
+    return text.lower() in ("1", "y", "yes", "true")
+
+
 def one_of(*choices):
     def read(text):
         if text.lower() not in choices:
@@ -84,6 +88,8 @@ class Settings:
     kernels = Setting("RUSHLIGHT_KERNELS", True, switch, "Whether operators run by generated kernels; if not, all but contractions run by their NumPy meaning.")
     cpu = Setting("RUSHLIGHT_CPU", "native", one_of("generic", "avx2", "avx512", "native"), "Instructions that generated code may use; read once.")
     cache = Setting("RUSHLIGHT_CACHE", None, str, "Folder of the disk cache, which has to be this user's alone (default: ~/.cache/rushlight); 0 disables it.")
+    force_weights_only = Setting("TORCH_FORCE_WEIGHTS_ONLY_LOAD", False, yes, "Whether load() reads weights only, whatever the program says.")
+    force_no_weights_only = Setting("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", False, yes, "Whether load() reads any object where the program does not say.")
     store = Setting("RUSHLIGHT_STORE", True, switch, "Whether the disk cache holds plans too: what was traced, differentiated and assembled, beside machine code.")
     regions = Setting("RUSHLIGHT_REGIONS", True, switch, "Whether programs that repeat a stretch, as models do their layers, are planned by one with few of them.")
     threads = Setting("RUSHLIGHT_NUM_THREADS", None, count, "Threads that kernels run on (default: OMP_NUM_THREADS, else the physical cores).")

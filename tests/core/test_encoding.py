@@ -62,6 +62,9 @@ def test_deep_values_are_refused_or_come_back():
     for _ in range(200):
         deep = (deep,)
     assert decode(encode(deep)) == deep
+    records = b"(\0\0\0\0" + b"".join(b"(\x01\0\0\0" + k.to_bytes(4, "little") for k in range(100_000))
+    with pytest.raises(Damaged, match="deeply"):
+        decode(records + b"{\x02\0\0\0" + (100_000).to_bytes(4, "little") * 2)
     endless = []
     endless.append(endless)
     with pytest.raises(Unsaveable):
