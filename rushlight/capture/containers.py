@@ -8,11 +8,11 @@ import re
 import types
 
 from ..core.meta import Size
-from ..core.native import mine
+from ..core.native import Tensor, mine
 from . import polyfills
 from .attributes import is_framework
 from .bytecode import PYTHON
-from .errors import Break, Raised
+from .errors import Again, Break, Raised
 from .values import (Constant, ContainerMethod, ExceptionValue, GeneratorValue, Identity, Instance, IteratorValue, Key, Lazy, Mapping, Namespace, Number, Object,
                      Sequence, SetValue, TensorValue, View)
 
@@ -43,10 +43,13 @@ class Containers:
             made.limit = getattr(value, "maxlen", None)
             return made
         if kind in DICTS or kind is types.MappingProxyType:
-            if not all(isinstance(k, (str, bytes, int, float, bool, type(None), tuple, type)) or type(k).__hash__ is object.__hash__ for k in value):
+            if not all(isinstance(k, (str, bytes, int, float, bool, type(None), tuple, type, Tensor)) or type(k).__hash__ is object.__hash__ for k in value):
                 return None
-            keys = self.constant_name(tuple(value))
-            self.guard(f"type({{0}}) is {self.type_name(kind)} and tuple({{0}}) == {keys}", source)
+            keys, order = self.constant_name(tuple(value)), [k for k, key in enumerate(value) if isinstance(key, Tensor)]
+            if order and "tensors as keys" not in self.rules:
+                raise Again("tensors as keys")
+            same = f"tuple({{0}}) == {keys}" if not order else f"list(map(id, {{0}})) == {list(map(id, value))}"  # tensors are keys by what they are
+            self.guard(f"type({{0}}) is {self.type_name(kind)} and {same}", source)
             factory = getattr(value, "default_factory", None)
             items = {k: Lazy(v, source.item(self.literal(k), covered)) for k, v in value.items()}
             return Mapping(items, source, kind, None if factory is None else self.from_python(factory))
@@ -100,6 +103,10 @@ class Containers:
             return value.value
         if isinstance(value, Sequence) and value.kind is tuple:
             return tuple(map(self.key, self.items_of(value)))
+        if isinstance(value, TensorValue) and value.source is not None and "tensors as keys" in self.rules:
+            if not value.source.covered:
+                self.guard(f"{{0}} is {self.constant_name(value.real)}", value.source)
+            return value.real
         if isinstance(value, TensorValue):
             return Key(value, id(value), operator.is_)
         if isinstance(value, Identity):

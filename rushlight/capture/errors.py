@@ -35,7 +35,8 @@ class Break(Exception):
 
 
 class Again(Exception):
-    """Raised within capture: begin anew under one more rule ("generators" run natively; sizes are "static"; an instruction breaks)."""
+    """Raised within capture: begin anew under one more rule ("generators" run natively; sizes are "static"; "tensors as keys" are found by
+    what they are, since a dict from outside has such; "warnings" are filtered natively; an instruction breaks)."""
 
     def __init__(self, rule, value=True):
         super().__init__(rule)

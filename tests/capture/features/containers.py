@@ -600,3 +600,14 @@ def reversed_lists_that_grow(x, items):
     turned = reversed(items)
     next(turned)
     return list(turned), x
+
+
+WEIGHT, OTHER = torch.nn.Parameter(torch.ones(2)), torch.zeros(2)
+BY_TENSOR = collections.defaultdict(dict, {WEIGHT: {"step": 1}, 5: {}})
+
+
+@case()
+def dicts_by_tensors(x):
+    made = {x: 1, OTHER: 2, WEIGHT: 3}
+    found = [WEIGHT in BY_TENSOR, OTHER in BY_TENSOR, x in BY_TENSOR, made[x] + made[OTHER], BY_TENSOR[WEIGHT]["step"], len({x, x, OTHER})]
+    return found, [k is WEIGHT for k in BY_TENSOR], [k is OTHER for k in made], x.sum() + 1
