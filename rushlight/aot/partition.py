@@ -40,7 +40,7 @@ def partition(joint: Graph, outputs, cotangents, gradients, stores=(), work=None
 
     What the backward reads crosses, or is computed again from what crosses, whatever moves fewer bytes: ``work(node)`` tells how many
     bytes could be moved while one element of a node is computed.  Without ``work`` everything is computed again from the inputs.
-    Inputs that are ``changed`` (or written by ``stores``) cannot cross as they are: what is needed of them becomes an extra output.
+    Inputs and outputs that are ``changed`` (or written by ``stores``) cannot cross as they are: what is needed of them becomes an extra output.
     """
     changed = {*changed, *(store.into for store in stores)}
     given = [n for n in joint.inputs if n not in set(cotangents)]
@@ -50,7 +50,7 @@ def partition(joint: Graph, outputs, cotangents, gradients, stores=(), work=None
     if work is None:
         crossing = {n for n in given if n in upstream}
     else:
-        free = {*(n for n in given if n not in changed), *outputs}
+        free = {*given, *outputs} - changed
         crossing = Costs(joint.nodes, backward, free, work).cut(upstream, needed)
     order = [n for n in (*joint.inputs, *joint.nodes) if n in crossing]
     visible = {*given, *outputs} - changed

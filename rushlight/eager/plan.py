@@ -777,7 +777,8 @@ def attach_backward(plan: Draft, op: Op, trace: Trace, arguments: Arguments, out
     results, grads = joint.outputs[:len(outputs)], joint.outputs[first:]
     gone = tuple(store.into for store in stores) if overwritten is None else (overwritten,)
     work = None if plan.kind == VIEW else bytes_of_work  # a view runs no program that could compute more for later
-    cut = partition(joint, results, cot_nodes, grads, joint.outputs[len(outputs):first], work, gone)
+    left = results[:1] if op.facts.get("writable") else ()  # programs write into it next, as by relu(inplace=True): other values are kept
+    cut = partition(joint, results, cot_nodes, grads, joint.outputs[len(outputs):first], work, (*gone, *left))
     again = None
     if cut.extras or not gone and any(n.inside is not None for n in trace.nodes):  # gradients of gradients: from the inputs, by the rules of operators
         again = partition(whole, outputs, cot_nodes, whole.outputs[first:])

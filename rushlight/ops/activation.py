@@ -211,7 +211,7 @@ def tanhshrink(input):
     return P.sub(x, P.tanh(x))
 
 
-@op(samples=ONE, namespace=F)
+@op(samples=ONE, namespace=F, writable=True)
 def softsign(input):
     """x / (1 + |x|)."""
     x = floating(input)

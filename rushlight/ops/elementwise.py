@@ -68,7 +68,7 @@ def mul(input, other: Scalar):
     return P.logical_and(x, y) if result_dtype(x, y) is bool_ else P.mul(x, y)
 
 
-@op(samples=PAIR, inplace_too=True, operator="truediv", number_first=True, numbers=True)
+@op(samples=PAIR, inplace_too=True, operator="truediv", number_first=True, numbers=True, writable=True)
 def div(input, other: Scalar, *, rounding_mode=None):
     """input / other; with ``rounding_mode`` "trunc" or "floor" the rounded quotient in the operands' dtype."""
     if rounding_mode is None:

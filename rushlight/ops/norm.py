@@ -26,7 +26,7 @@ def affine(x, weight, bias, shape):
     return x if bias is None else P.add(x, P.reshape(wide(bias), shape=shape))
 
 
-@op(samples=(sample((3, 4), (4,), (4,), (4,)), sample((2, 3, 4), (3, 4))), method=False, name="_layer_norm")
+@op(samples=(sample((3, 4), (4,), (4,), (4,)), sample((2, 3, 4), (3, 4))), method=False, name="_layer_norm", writable=True)
 def layer_norm_(input, weight, bias, rank, eps):
     """Normalised over the last ``rank`` dimensions, scaled and shifted (Ba et al. 2016)."""
     x = wide(input)
@@ -76,7 +76,7 @@ def layer_norm_top(input, normalized_shape, weight=None, bias=None, eps=1e-5, cu
     return layer_norm(input, normalized_shape, weight, bias, eps)
 
 
-@op(samples=(sample((3, 4), (4,), (4,)),), method=False, name="_rms_norm")
+@op(samples=(sample((3, 4), (4,), (4,)),), method=False, name="_rms_norm", writable=True)
 def rms_norm_(input, weight, rank, eps):
     """x / sqrt(mean(x ** 2) + eps) over the last dimensions (Zhang & Sennrich 2019)."""
     x = wide(input)
@@ -104,7 +104,7 @@ rms_norm_top = op(lambda input, normalized_shape, weight=None, eps=None: rms_nor
                   by_rows=True)
 
 
-@op(method=False, name="_group_norm")
+@op(method=False, name="_group_norm", writable=True)
 def group_norm_(input, groups, weight, bias, eps):
     """Normalised over groups of channels (Wu & He 2018)."""
     x = wide(input)
@@ -128,7 +128,7 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     return group_norm_(input, num_groups, weight, bias, real(eps))
 
 
-@op(method=False, name="_batch_norm")
+@op(method=False, name="_batch_norm", writable=True)
 def batch_norm_(input, weight, bias, eps):
     """Normalised over batch and space for each channel (Ioffe & Szegedy 2015); also the mean and the biased variance."""
     x = wide(input)
@@ -170,7 +170,7 @@ def vjp(g, y, input, weight, bias, eps):  # noqa: F811
     return results
 
 
-@op(method=False, name="_batch_norm_eval")
+@op(method=False, name="_batch_norm_eval", writable=True)
 def batch_norm_eval(input, mean, var, weight, bias, eps):
     """Normalised with given statistics for each channel."""
     x = wide(input)

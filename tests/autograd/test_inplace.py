@@ -75,3 +75,22 @@ def test_what_is_overwritten_has_a_gradient_when_compiled_too(name):
         assert y.requires_grad and y.tolist() == calls[name](x.detach()).tolist()
         y.sum().backward()
         assert x.grad.tolist() == [[0, 0], [0, 0]]
+
+
+OVERWRITTEN = {
+    "instance_norm": lambda t, x: t.nn.functional.instance_norm(x), "batch_norm": lambda t, x: t.nn.functional.batch_norm(x, None, None, training=True),
+    "layer_norm": lambda t, x: t.nn.functional.layer_norm(x, (4,)), "group_norm": lambda t, x: t.nn.functional.group_norm(x, 2), "rms_norm": lambda t, x: t.nn.functional.rms_norm(x, (4,)),
+    "normalize": lambda t, x: t.nn.functional.normalize(x), "div": lambda t, x: 1 / (x + 1), "softsign": lambda t, x: t.nn.functional.softsign(x),
+    "local_response_norm": lambda t, x: t.nn.functional.local_response_norm(x, 2),
+}
+
+
+@pytest.mark.parametrize("name", OVERWRITTEN)
+def test_a_result_that_the_next_operator_overwrites(name):
+    """As relu(inplace=True) after a normalization does."""
+    def gradient(t):
+        x = (t.arange(64.0).reshape(1, 4, 4, 4) % 7 + 0.5).requires_grad_()
+        y = OVERWRITTEN[name](t, x).relu_()
+        (y * y).sum().backward()
+        return x.grad
+    np.testing.assert_allclose(gradient(rushlight).numpy(), gradient(torch).numpy(), rtol=1e-4, atol=1e-5)
