@@ -45,7 +45,7 @@ from ..graph.views import shown, step_of
 from ..ops.expanded import write_changes
 from ..ops.shape import region
 from ..transforms.trace import Trace, Traced, ValueNeeded, traced
-from . import family, numbers, regions, store
+from . import family, joins, numbers, regions, store
 from .destination import check_exact, into_out, reads_apart, refuse_gradient, shared
 from .program import Code, assemble
 
@@ -115,6 +115,9 @@ def plan_for(op: Op, args, names, key, mask) -> Plan:
     if in_parts(op):
         op.plans[key] = made = plan_in_parts(op, bool(names) and "out" in names)
         return made
+    direct = joins.directly(op, args, names, key) if op is OPS["cat"] else None
+    if direct is not None:
+        return python_plan(op, direct).settle(op)
     if numbers.learned(op, args, names, key):
         return python_plan(op, call_again(op)).settle(op)
     call = family.call_of(op, key, args)

@@ -1,8 +1,8 @@
 """The hot path, in a typed subset of Python (see ``language``) that is compiled here unless ``RUSHLIGHT_NATIVE=0``."""
-from . import allocator, blocks, calls, engine, objects, search, views
+from . import allocator, blocks, calls, engine, join, objects, search, views
 from .compiler import activate
 
-compiled = activate(blocks, allocator, objects, calls, views, search, engine)
+compiled = activate(blocks, allocator, objects, calls, views, search, join, engine)
 
 from .allocator import UNCOUNTED, Storage, allocate  # noqa: E402 - the compiled ones, if there are
 from .calls import Op, wrap  # noqa: E402

@@ -1,0 +1,72 @@
+"""Tensors of ever new lengths are joined without a plan for each."""
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.core.op import OPS
+from rushlight.eager import plan
+
+torch = pytest.importorskip("torch")
+DTYPES = ("float32", "float64", "float16", "bool", "int64", "complex64")
+
+
+def parts(generator, count, rank, at):
+    """Arrays that differ in one size."""
+    sizes = generator.integers(1, 4, rank)
+    return [generator.normal(size=[int(generator.integers(1, 6)) if k == at else int(s) for k, s in enumerate(sizes)]) for _ in range(count)]
+
+
+def test_any_lengths_along_any_dimension():
+    generator = np.random.default_rng(0)
+    for trial in range(60):
+        rank = int(generator.integers(1, 5))
+        at = int(generator.integers(-rank, rank))
+        arrays, dtype = parts(generator, int(generator.integers(1, 6)), rank, at % rank), DTYPES[trial % len(DTYPES)]
+        made = [t.cat([t.tensor(a).to(getattr(t, dtype)) for a in arrays], at) for t in (rl, torch)]
+        assert made[0].tolist() == made[1].tolist() and made[0].dtype is getattr(rl, dtype)
+
+
+def test_gradients_and_theirs():
+    generator = np.random.default_rng(1)
+    for trial in range(12):
+        arrays = parts(generator, 4, 3, trial % 3)
+        found = []
+        for t in (rl, torch):
+            xs = [t.tensor(a, requires_grad=k != 1) for k, a in enumerate(arrays)]
+            y = t.cat([x * 1 if k == 2 else x for k, x in enumerate(xs)], trial % 3)
+            first = t.autograd.grad((y ** 3).sum(), [xs[0], xs[2], xs[3]], create_graph=True)
+            second = t.autograd.grad(sum((g * g).sum() for g in first), xs[0])
+            (y * 2).sum().backward()
+            found.append([*(g.detach().numpy() for g in (*first, *second)), xs[3].grad.numpy(), xs[1].grad])
+        assert found[0][-1] is None
+        for a, b in zip(found[0][:-1], found[1][:-1]):
+            np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def test_new_lengths_make_no_plans(monkeypatch):
+    made = []
+    original = plan.make_plan
+    monkeypatch.setattr(plan, "make_plan", lambda op, *rest: (made.append(op.name), original(op, *rest))[1])
+    before = len(OPS["cat"].plans)
+    for k in range(1, 40):
+        rl.cat([rl.empty(k, 3), rl.empty(7 * k, 3), rl.empty(1, 3)])
+    assert "cat" not in made and len(OPS["cat"].plans) == before
+    for _ in range(5):
+        rl.cat([rl.ones(41, 3), rl.ones(2, 3)])
+    assert len(OPS["cat"].plans) == before + 1
+
+
+def test_other_tensors_go_another_way():
+    x = rl.arange(12).reshape(3, 4)
+    assert rl.cat([x.t(), x.t()], 1).tolist() == torch.cat([torch.arange(12).reshape(3, 4).t()] * 2, 1).tolist()
+    assert rl.cat([rl.ones(2), rl.ones(3, dtype=rl.int64)]).dtype is rl.float32
+    assert rl.cat([rl.empty(0), rl.ones(2, 2)]).shape == (2, 2)
+    assert rl.vmap(lambda a: rl.cat([a, a * 2]))(rl.ones(2, 3)).shape == (2, 6)
+    with pytest.raises(RuntimeError, match="[Ss]izes"):
+        rl.cat([rl.ones(2, 2), rl.ones(2, 3)])
+    with pytest.raises(IndexError):
+        rl.cat([rl.ones(2, 2), rl.ones(2, 3)], 3)
+    with rl.no_grad():
+        assert not rl.cat([rl.ones(17, requires_grad=True), rl.ones(18)]).requires_grad
+    with rl.inference_mode():
+        assert rl.cat([rl.ones(19), rl.ones(18)]).is_inference()
