@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
+import threading
 import operator
 
 from .devices import cpu, device
@@ -66,15 +68,43 @@ def nested_strides(shape, order) -> list:
     return strides
 
 
+LEAST_KNOWN = 4096  # metas that are always kept
+
+
+def held(table: dict, key) -> int:
+    """How often a value is referred to, as seen from here."""
+    return sys.getrefcount(table[key])
+
+
+def dropped(table: dict):
+    """Removes the values that nobody refers to but the table.  Another thread may take one out while this looks, which then stays."""
+    alone = held({None: object()}, None)
+    for key in list(table):
+        if held(table, key) <= alone:
+            apart = {None: table.pop(key)}
+            if held(apart, None) > alone:
+                table[key] = apart[None]
+
+
 class Meta:
     """Shape, strides (in elements), dtype and device of a tensor.  Equal metas are one object."""
 
     __slots__ = ("shape", "strides", "dtype", "device", "numel", "nbytes", "contiguous", "itemsize")
     known: dict = {}
+    lock, most = threading.RLock(), LEAST_KNOWN
 
     def __new__(cls, shape, strides, dtype: dtype, device: device = cpu):
         key = (shape, strides, dtype, device)
-        return cls.known.get(key) or cls.known.setdefault(key, cls.made(*key))  # seen by other threads once it is whole
+        return cls.known.get(key) or cls.entered(key, cls.made(*key))  # seen by other threads once it is whole
+
+    @classmethod
+    def entered(cls, key, made) -> "Meta":
+        """What is known under a key from now on; those that nobody has any more are forgotten when there are twice as many as there were then."""
+        with cls.lock:
+            if len(cls.known) >= cls.most:
+                dropped(cls.known)
+                cls.most = max(LEAST_KNOWN, 2 * len(cls.known))
+            return cls.known.setdefault(key, made)
 
     @classmethod
     def made(cls, shape, strides, dtype, device):

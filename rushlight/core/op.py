@@ -12,8 +12,35 @@ import inspect
 from .native import Op
 
 OPS: dict[str, Op] = {}
+MOST_RECENT = 512  # of each of the two generations of a Recent
 MACHINE_BITS = (1 << 62) - 1
 SCALAR = "Scalar"  # annotation of a parameter whose number is a run-time value, not part of the plan
+
+
+class Recent(dict):
+    """A dict that forgets what was not used lately.  Looking up costs what it does in any dict: when it is full, all that it has is ``older``, and what is
+    missed and found there is young again (``again``)."""
+
+    __slots__ = ("older",)
+
+    def __init__(self):
+        self.older = {}
+
+    def enter(self, key, value):
+        if len(self) >= MOST_RECENT:
+            self.older = dict(self)
+            super().clear()
+        self[key] = value
+        return value
+
+    def again(self, key):
+        """The value of a key that is among the older ones, or None."""
+        found = self.older.pop(key, None)
+        return None if found is None else self.enter(key, found)
+
+    def clear(self):
+        super().clear()
+        self.older = {}
 
 
 AUTOCAST = {None: 0, "half": 1, "float32": 2, "parts": 3}  # an operator's precision under autocast, or that of what it calls: said by it, or by the file it is in
@@ -87,7 +114,7 @@ def make(name, body=None, kind=None, signature=None, scalars=0, **facts) -> Op:
     if in_parts(made):
         made.facts = {**made.facts, "declared": made.scalars}
         made.scalars = MACHINE_BITS  # its plan is one for all numbers
-    made.plans, made.families, made.masks = {}, {}, {}
+    made.plans, made.families, made.masks = Recent(), Recent(), {}
     made.doc = inspect.getdoc(body) if body is not None else facts.get("doc")
     return made
 

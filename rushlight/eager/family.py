@@ -91,7 +91,8 @@ class Call:
         numbers = list(self.sizes.values())
         shape = form(key[:-2], numbers), *key[-2:]
         self.numbers = tuple(numbers)
-        self.kin = self.known.families.setdefault(shape, Kin())
+        families = self.known.families
+        self.kin = families.get(shape) or families.again(shape) or families.enter(shape, Kin())
 
     def plan(self):
         """The plan by a family that the call fits, and that family's Draft; None where there is none."""

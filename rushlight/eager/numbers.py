@@ -131,17 +131,17 @@ class Alternatives:
 
 def key_of(plan: Plan):
     """The key that a plan is found by; None for one that was dropped."""
-    return next((key for key, found in plan.op.plans.items() if found is plan or found.large == CHOICE and any(one is plan for _, one in found.function.known)), None)
+    return next((key for key, found in (*plan.op.plans.items(), *plan.op.plans.older.items()) if found is plan or found.large == CHOICE and any(one is plan for _, one in found.function.known)), None)
 
 
 def remember(op: Op, key, plan: Plan, text: str):
     """Enters a plan under a key, where the conditions ``text`` hold."""
     if not text:
-        op.plans[key] = plan
+        op.plans.enter(key, plan)
         return
     choice = op.plans.get(key)
     if choice is None or choice.large != CHOICE:
         choice = Plan()
         choice.kind, choice.large, choice.op, choice.function, choice.outputs, choice.temporaries = PYTHON, CHOICE, op, Alternatives(), (), ()
-        op.plans[key] = choice
+        op.plans.enter(key, choice)
     choice.function.add(text, plan)

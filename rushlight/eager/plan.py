@@ -52,7 +52,6 @@ from .program import Code, assemble
 log, graph_log, aot_log, output_log = logger("plans"), logger("graph"), logger("aot"), logger("output")
 NUMBER_METAS = {float: Meta.of((), float64), int: Meta.of((), int64), bool: Meta.of((), bool_)}
 planning = guarded("plans", threading.RLock())  # plans are made by one thread at a time
-MOST_PLANS = 1024  # of one operator: beyond this the oldest are dropped; a family makes one anew in no time
 
 
 class Arguments:
@@ -108,13 +107,16 @@ def keyword_mask(op: Op, names) -> int:
 
 
 def plan_for(op: Op, args, names, key, mask) -> Plan:
+    """The plan of a call that was not seen lately."""
+    return op.plans.again(key) or made_for(op, args, names, key, mask)
+
+
+def made_for(op: Op, args, names, key, mask) -> Plan:
     """Makes and remembers the plan of a call that was not seen before."""
     if names and respelled(op, args, names)[1] != names or any(type(a) is type or isinstance(a, np.generic) for a in flat(args)):
-        op.plans[key] = made = python_plan(op, call_respelled(op)).settle(op)
-        return made
+        return op.plans.enter(key, python_plan(op, call_respelled(op)).settle(op))
     if in_parts(op):
-        op.plans[key] = made = plan_in_parts(op, bool(names) and "out" in names)
-        return made
+        return op.plans.enter(key, plan_in_parts(op, bool(names) and "out" in names))
     direct = joins.directly(op, args, names, key) if op is OPS["cat"] else None
     if direct is not None:
         return python_plan(op, direct).settle(op)
@@ -153,9 +155,6 @@ def plan_for(op: Op, args, names, key, mask) -> Plan:
         for backward in (inner.derived, inner.spending):
             if isinstance(backward, Op):
                 backward.facts["settings"] = chosen
-    if len(op.plans) >= MOST_PLANS:
-        for old in list(op.plans)[:MOST_PLANS // 4]:
-            op.plans.pop(old, None)  # another thread may be dropping them
     numbers.remember(op, key, made, text)
     log.debug("%s: %s%s", op.name, describe(made), f" where {text}" if text else "")
     return made
@@ -165,7 +164,7 @@ def choose(choice: Plan, args, names, key, mask) -> Plan:
     """The plan for a call whose key has several, by what its numbers are."""
     found = choice.function.find(args)
     if found is None:
-        found = plan_for(choice.op, args, names, key, mask)
+        found = made_for(choice.op, args, names, key, mask)
     return found
 
 
