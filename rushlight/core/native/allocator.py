@@ -1,7 +1,8 @@
 """Memory for storages: free lists by size for small blocks, the heap for large ones.
 
-Blocks up to 64 KB come in multiples of 64 bytes, are cut from slabs and recycled so that they stay warm.  Free blocks are chained
-through their first eight bytes.
+Blocks up to 64 KB come in 64 sizes, are cut from slabs and recycled so that they stay warm: multiples of 64 bytes up to 1 KB, above that
+eight sizes for each doubling, so that programs whose tensors take ever new sizes share free blocks.  Free blocks are chained through their
+first eight bytes.
 """
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from .language import exclusive, i64, native
 from .memory import allocate_pages, fill_bytes, load_i64, store_i64
 
 GRAIN = 64
+FINE = 16  # grains up to which each number of them is a size
 SMALL = 65536
 SLAB = 1048576
 CLASSES = 1025
@@ -92,6 +94,15 @@ class Storage:
 
 
 @native
+def coarse(index: i64) -> i64:
+    """The size of which eight lie in a doubling, in grains, that has room for so many."""
+    step = 2
+    while index > FINE * step:
+        step = step << 1
+    return (index + step - 1) // step * step
+
+
+@native
 def provide(storage: Storage) -> None:
     """Gives a storage memory for its bytes, contents undefined.  Raises as ``heap.refuse`` if the system has no more."""
     nbytes = storage.nbytes
@@ -102,6 +113,8 @@ def provide(storage: Storage) -> None:
         index = 1
         if nbytes > 0:
             index = (nbytes + GRAIN - 1) // GRAIN
+            if index > FINE:
+                index = coarse(index)
         storage.address = acquire(index)
         storage.kind = index
 
