@@ -7,7 +7,7 @@ from ..core.native.objects import FUNCTION
 from ..core.op import OPS
 from ..core.tensor import check_size, empty_of
 
-SEEN = 3          # calls of one key after which it gets a plan of its own
+SEEN = 8          # calls of one key after which it gets a plan of its own
 MOST_PLANNED = 32  # tensors that such a plan joins
 REMEMBERED = 4096  # keys that are counted
 
@@ -29,7 +29,7 @@ def directly(op, args, names, key):
 
 def layout(tensors, dim=0):
     """(dimension, Meta of the result), or None where tensors are not dense, of one dtype and of sizes that fit."""
-    if type(tensors) not in (tuple, list) or type(dim) is not int or not all(type(x) is state.tensor or type(x) is state.parameter for x in tensors):
+    if type(tensors) not in (tuple, list) or not tensors or type(dim) is not int or not all(type(x) is state.tensor or type(x) is state.parameter for x in tensors):
         return None
     metas = [x._meta for x in tensors]
     first = metas[0]
