@@ -12,6 +12,7 @@ ROOM = 96  # values of one call: inputs, results, temporaries, random position, 
 MOST = 48  # values the arguments may give to such a call; those with more take ``wide``
 WIDEST = 16384  # values of a call that the stack holds
 UNRECORDED = -2  # see ``made_at``
+TRUE, FALSE = (bool, True), (bool, False)  # in keys
 WORD = 60  # tensors of which one integer tells which want gradients
 
 
@@ -82,7 +83,7 @@ class Op:
                 elif kind is int:
                     tuple_set(key, k, argument)
                 else:
-                    tuple_set(key, k, (kind, argument))
+                    tuple_set(key, k, TRUE if argument else FALSE)
             elif kind is list or kind is tuple:
                 inner = list_key(argument, values, ROOM, MOST, used, mask, bit)
                 if inner is None:
