@@ -148,9 +148,9 @@ def write_archive(obj, file, name, sign=None):
         archive.writestr(f"{name}/version", "3\n")
 
 
-def storage_bytes(storage) -> bytes:
-    """What lies in a storage."""
-    return ctypes.string_at(storage.address, storage.nbytes) if storage.nbytes else b""
+def storage_bytes(storage) -> memoryview | bytes:
+    """What lies in a storage, which has to stay alive meanwhile; of any size."""
+    return memoryview((ctypes.c_char * storage.nbytes).from_address(storage.address)).cast("B") if storage.nbytes else b""
 
 
 def rebuild_tensor(storage, offset, size, stride, requires_grad=False, hooks=None, metadata=None):
@@ -344,10 +344,23 @@ def place_of(map_location) -> Device:
     return placed(map_location) if isinstance(map_location, (str, Device)) else placed("cpu")
 
 
+class FileLike:
+    """A file object of which no more may be known than ``read``, ``seek`` and ``tell``, as ``zipfile`` wants it."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+    def seekable(self):
+        return True
+
+
 def opened(f):
     """The archive in a file, and the folder in it that holds everything."""
     try:
-        archive = zipfile.ZipFile(f)
+        archive = zipfile.ZipFile(f if hasattr(f, "seekable") else FileLike(f))
     except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError, ValueError, EOFError, OSError) as error:
         f.seek(0, os.SEEK_END)
         if f.tell() == 0:

@@ -149,6 +149,24 @@ def test_other_orders_of_bytes_are_turned(kind, code, values):
         rl.load(archive(text, {"0": data}, byteorder=b"middle"))
 
 
+@pytest.mark.parametrize("old", [True, False])
+def test_file_objects_that_know_little_are_enough(old):
+    class Little:
+        def __init__(self, file):
+            self.read, self.readline, self.seek, self.tell = file.read, file.readline, file.seek, file.tell
+    file = io.BytesIO()
+    torch.save({"x": torch.arange(3)}, file, _use_new_zipfile_serialization=not old)
+    file.seek(0)
+    assert rl.load(Little(file))["x"].tolist() == [0, 1, 2]
+
+
+def test_storages_of_more_than_31_bits_are_written_whole():
+    import types
+    data = (4 << 30) + 1
+    view = rl.serialization.storage_bytes(types.SimpleNamespace(address=1 << 40, nbytes=data))  # nothing is read here
+    assert view.nbytes == data == len(view)
+
+
 # --- before zip archives --------------------------------------------------------------------------------------------------------------
 def sample(t):
     base = t.arange(12, dtype=t.float32).reshape(3, 4)

@@ -130,6 +130,14 @@ def test_a_slow_worker_is_given_up_and_ended():
     assert time.monotonic() - start < 10
 
 
+@pytest.mark.parametrize("name", ["batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"])
+def test_what_samplers_were_made_from_is_not_set_again(name):
+    loader = DataLoader(Numbers())
+    with pytest.raises(ValueError, match=f"{name} attribute should not be set"):
+        setattr(loader, name, None)
+    loader.own = 1
+
+
 def test_a_dead_worker_is_told(monkeypatch):
     def leave(number):
         os._exit(3)

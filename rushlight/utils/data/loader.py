@@ -19,6 +19,7 @@ from .dataset import IterableDataset
 from .sampler import BatchSampler, RandomSampler, SequentialSampler
 
 
+FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")  # attributes that samplers were made from
 WATCH = 1.0  # seconds after which an idle worker looks whether the main process lives
 
 
@@ -171,6 +172,11 @@ class DataLoader:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last) if batch_size is not None else None
         self.batch_sampler = batch_sampler
         self.collate_fn = collate_fn or (default_collate if batch_sampler is not None else default_convert)
+
+    def __setattr__(self, name, value):
+        if name in FIXED and "collate_fn" in self.__dict__:
+            raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
+        super().__setattr__(name, value)
 
     @property
     def _batched(self):
