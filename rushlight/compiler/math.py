@@ -11,7 +11,6 @@ import math
 from ..core.dtypes import float32, float64, int32, int64
 from ..core.expr import Expr, apply, convert, number, where
 from ..ops import scalar
-from ..ops.scalar import exact
 from ..ops.scalar.pieces import bits, centred, fma, greater, lesser, magnitude, polynomial, through_double, whole, with_sign
 
 LOG2E, LN2 = 1 / math.log(2), math.log(2)
@@ -273,6 +272,8 @@ def digits(count=56):
 
 def many_turns(x):
     """(n, r) with x = n pi/2 + r, n in 0 ... 4, for large x (Payne & Hanek 1983): of the product with 2 / pi only what is below 4 is looked at."""
+    from ..ops.scalar import exact  # read when the first sine is compiled, not when the package is imported
+
     pattern = bits(magnitude(x), int64)
     e = apply("right_shift", pattern, 52) - 1023
     mantissa_ = bits(apply("bitwise_or", apply("bitwise_and", pattern, (1 << 52) - 1), 1023 << 52), float64)

@@ -2,17 +2,17 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 from ...core.dtypes import float64, int64
 from ...core.expr import Expr, apply, convert, number, where
 from .pieces import bits, fma, greater, lesser, polynomial, whole
 
 
-def parts(value) -> tuple[float, float]:
+def parts(top: int, bottom: int) -> tuple[float, float]:
     """A fraction as a sum of two doubles."""
-    high = float(value)
-    return high, float(value - Fraction(high))
+    high = top / bottom
+    n, d = high.as_integer_ratio()
+    return high, (top * d - n * bottom) / (d * bottom)
 
 
 def quick_sum(a, b):
@@ -75,7 +75,7 @@ def chosen(condition, x, y):
 
 
 LN2 = (0.6931471805598903, 5.497923018708371e-14)  # the first has 42 bits, so that whole multiples of it are exact
-ODD = [parts(Fraction(2, 2 * k + 1)) for k in range(1, 5)]
+ODD = [parts(2, 2 * k + 1) for k in range(1, 5)]
 
 
 def halved(x: Expr):
