@@ -1,159 +1,99 @@
-"""Checkpoints from before zip archives (PyTorch 0.4 to 1.5, and ``_use_new_zipfile_serialization=False``): five pickles, then the storages.
-
-The pickles are a magic number, the version of the protocol, a description of the machine, the object, and the keys of its storages.  Each
-storage is its number of elements (int64) and their bytes.  A first pass over the pickle finds the storages, so that their bytes are there
-when what is made of them is checked.
-"""
+"""Tensor types by dtype (``torch.FloatTensor``), and sizes as symbols: names of older programs."""
 from __future__ import annotations
 
-import io
-import os
-import pickle
-import struct
+from .core.dtypes import BY_NAME, type_name
+from .core.exchange import tensor
+from .core.native import Tensor
+from .core.op import OPS
 
-from .core.dtypes import BY_NAME, dtype as Dtype
-from .core.errors import CorruptFileError
-from .core.exchange import to_numpy
-from .core.meta import Meta
-from .core.native import wrap
-from .core.tensor import empty
-from .serialization import ALLOWED, REMEDY, UNTYPED, Pickler, StorageReference, guarded, storage_bytes
-from .weights import OTHER, WeightsUnpickler
-
-MAGIC, VERSION = 0x1950A86A20F9469CFC6C, 1001
-MACHINE = {"protocol_version": VERSION, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
+NAMES = ("BoolTensor", "ByteTensor", "CharTensor", "ShortTensor", "IntTensor", "LongTensor", "HalfTensor", "BFloat16Tensor", "FloatTensor", "DoubleTensor")
 
 
-class LegacyPickler(Pickler):
-    """Names storages by six values, of which the last says of which part of another one it is a view (none is)."""
+class TypeOfTensors(type):
+    """Classes whose instances are the tensors of one dtype."""
 
-    def persistent_id(self, obj):
-        found = super().persistent_id(obj)
-        return found and (*found, None)
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, Tensor) and instance.dtype is cls.dtype
 
-    def reference(self, tensor):
-        if tensor.dtype in UNTYPED:
-            raise ValueError(f"{tensor.dtype} cannot be saved in the old format: leave _use_new_zipfile_serialization as it is")
-        found: StorageReference = super().reference(tensor)
-        self.sizes[found.key] = tensor.dtype.itemsize
-        return found
-
-
-def write(obj, file):
-    """Writes an object in the old format."""
-    for value in (MAGIC, VERSION, MACHINE):
-        pickle.dump(value, file, protocol=2)
-    pickler = LegacyPickler(text := io.BytesIO())
-    pickler.sizes = {}
-    pickler.dump(obj)
-    file.write(text.getvalue())
-    keys = sorted(pickler.storages)
-    pickle.dump(keys, file, protocol=2)
-    for key in keys:
-        storage = pickler.storages[key]
-        file.write(struct.pack("<q", storage.nbytes // pickler.sizes[key]))
-        file.write(storage_bytes(storage))
+    def __call__(cls, *args, device=None):
+        """A tensor of this dtype: of data, or of sizes with undefined contents."""
+        if len(args) == 1 and isinstance(args[0], Tensor):
+            return OPS["clone"](args[0].detach()).to(cls.dtype)
+        if len(args) == 1 and not isinstance(args[0], int):
+            return tensor(args[0], dtype=cls.dtype)
+        return OPS["empty"](*(args or (0,)), dtype=cls.dtype)
 
 
-class Nothing:
-    """Whatever a pickle makes, while only its storages are looked for."""
-
-    def ignore(self, *items):
-        pass
-
-    append = extend = add = update = __setitem__ = __init__ = ignore
-
-
-class Survey(WeightsUnpickler):
-    """Finds the storages that a pickle names, and makes nothing: their bytes are read before what is made of them is checked."""
-
-    dispatch = dict(pickle._Unpickler.dispatch)
-
-    def find_class(self, module, name):
-        found = ALLOWED.get((module, name))
-        return found if isinstance(found, Dtype) else Nothing
-
-    def load_made(self):
-        self.stack.pop()
-        self.stack[-1] = Nothing()
-
-    def load_state(self):
-        self.stack.pop()
-
-    def load_item(self):
-        del self.stack[-2:]
-
-    def load_items(self):
-        self.pop_mark()
+def __getattr__(name):
+    found = next((d for d in BY_NAME.values() if f"{type_name(d)}Tensor" == name), None)
+    if found is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    made = globals()[name] = TypeOfTensors(name, (), {"dtype": found, "__module__": "torch", "__doc__": f"The tensors of {found}."})
+    return made
 
 
-Survey.dispatch.update({pickle.REDUCE[0]: Survey.load_made, pickle.NEWOBJ[0]: Survey.load_made, pickle.BUILD[0]: Survey.load_state,
-                        pickle.SETITEM[0]: Survey.load_item, **{opcode[0]: Survey.load_items for opcode in (pickle.SETITEMS, pickle.ADDITEMS)},
-                        **{opcode[0]: WeightsUnpickler.load_other for opcode in OTHER}})
+class SymInt:
+    """An integer that is a symbol while a program is captured; sizes are plain ints everywhere else."""
+
+    def __new__(cls, *args):
+        raise NotImplementedError("torch.SymInt is made by capture alone: sizes are plain ints outside of it")
 
 
-class Named:
-    """The storages of a file by their keys, as its pickle names them."""
-
-    def __init__(self, device, most):
-        self.device, self.most, self.known, self.types = device, most, {}, {}
-
-    def __call__(self, dtype, key, location, count, view=None):
-        if key not in self.known:
-            if type(count) is not int or count < 0 or count * dtype.itemsize > self.most:
-                raise CorruptFileError(f"a storage of {count} elements in a file of {self.most} bytes", "a storage that the file holds", REMEDY)
-            self.known[key], self.types[key] = empty((count * dtype.itemsize,), BY_NAME["uint8"], device=self.device), dtype
-        memory = self.known[key]
-        if view is not None:
-            _, start, size = view
-            if not all(type(n) is int and n >= 0 for n in (start, size)) or (start + size) * dtype.itemsize > memory.nbytes:
-                raise CorruptFileError(f"a view of {size} elements from {start} of a storage of {memory.nbytes} bytes", "one within the storage", REMEDY)
-            memory = wrap(memory._storage, memory._offset + start * dtype.itemsize, Meta.of((size * dtype.itemsize,), BY_NAME["uint8"]), 1)
-        return memory, dtype
+class SymFloat(SymInt):
+    """A float that is a symbol while a program is captured."""
 
 
-def load(file, read, device):
-    """The object in a file; ``read(file, storages)`` reads one pickle."""
-    at = file.tell()
-    most = file.seek(0, os.SEEK_END) - at
-    file.seek(at)
-    storages = Named(device, most)
-    survey = guarded(lambda file, storages: Survey(file, storages, {}))
-    survey(file, storages), survey(file, storages)
-    machine = survey(file, storages)
-    little = not isinstance(machine, dict) or machine.get("little_endian", True)
-    start = file.tell()
-    survey(file, storages)
-    keys = survey(file, storages)
-    for key in keys if isinstance(keys, list) else ():
-        if key not in storages.known:
-            raise CorruptFileError(f"bytes for the storage {key!r}, which no tensor has", "a storage of the object", REMEDY)
-        fill(file, storages.known[key], storages.types[key], little)
-    if not isinstance(keys, list) or set(keys) != set(storages.known):
-        raise CorruptFileError("storages without bytes", "bytes for each storage of the object", REMEDY)
-    end = file.tell()
-    file.seek(start)
-    found = read(file, storages)
-    file.seek(end)
-    return found
+class SymBool(SymInt):
+    """A truth that is a symbol while a program is captured."""
 
 
-def fill(file, memory, dtype, little):
-    """Reads the bytes of a storage."""
-    count, = struct.unpack("<q" if little else ">q", exactly(file, 8))
-    if count * dtype.itemsize != memory.nbytes:
-        raise CorruptFileError(f"{count} elements for a storage of {memory.nbytes} bytes", f"{memory.nbytes // dtype.itemsize} elements", REMEDY)
-    data = exactly(file, memory.nbytes)
-    if memory.device.type == "meta":
-        return
-    target = to_numpy(memory)
-    target[:] = memoryview(data)
-    if not little and dtype.itemsize > 1:
-        target.view(f"u{dtype.itemsize // (2 if dtype.is_complex else 1)}").byteswap(inplace=True)
+REMOVED = {  # functions that PyTorch removed, and what does their work
+    "symeig": "torch.linalg.eigh", "eig": "torch.linalg.eig", "lstsq": "torch.linalg.lstsq", "solve": "torch.linalg.solve", "matrix_rank": "torch.linalg.matrix_rank"}
 
 
-def exactly(file, count):
-    data = file.read(count)
-    if len(data) != count:
-        raise CorruptFileError(f"{len(data)} bytes instead of {count}", "a file that was written to its end", REMEDY)
-    return data
+def removed(name: str):
+    """A function that refuses, and says what to write."""
+    def refuse(*args, **kwargs):
+        raise RuntimeError(f"torch.{name} is removed from PyTorch: write {REMOVED[name]}, whose arguments and results may come in another order.")
+
+    refuse.__name__ = refuse.__qualname__ = name
+    return refuse
+
+
+symeig, eig, lstsq, solve, matrix_rank = map(removed, REMOVED)
+BY_TYPE = {f"{type_name(d)}{kind}": d for d in BY_NAME.values() for kind in ("Tensor", "Storage")}  # names of the types of tensors and of memory
+
+
+def sym_sum(args):
+    """The sum of numbers and symbols."""
+    return sum(args)
+
+
+def sym_sqrt(a):
+    """The square root of a number or symbol."""
+    return a ** 0.5
+
+
+def sym_int(a):
+    """int(a), for numbers and symbols."""
+    return int(a)
+
+
+def sym_float(a):
+    return float(a)
+
+
+def sym_not(a):
+    return not a
+
+
+def sym_max(a, b):
+    return max(a, b)
+
+
+def sym_min(a, b):
+    return min(a, b)
+
+
+def sym_ite(b, t, f):
+    return t if b else f

@@ -116,7 +116,7 @@ class Pickler(pickle._Pickler):
 def save(obj, f, pickle_module=None, pickle_protocol=DEFAULT_PROTOCOL, _use_new_zipfile_serialization=True):
     """Writes an object with its tensors to a file (a path or a file object); a path is replaced only once all is written (``core/files.py``)."""
     if not _use_new_zipfile_serialization:
-        from .legacy import write
+        from .old_files import write
     else:
         def write(obj, file):
             write_archive(obj, file, name)
@@ -244,7 +244,7 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified: leave it out, or pass weights_only=False for a file from where you trust")
     check_seekable(f)
     if is_legacy(f):
-        from .legacy import load as load_legacy  # from before zip archives
+        from .old_files import load as load_legacy  # from before zip archives
         return load_legacy(f, reader(safe, pickle_module), place_of(map_location))
     archive, prefix = opened(f)
     storages = Storages(archive, f"{prefix}data/", place_of(map_location), byte_order(archive, prefix))
