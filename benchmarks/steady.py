@@ -1,0 +1,133 @@
+"""Steady state, beside torch: what a new number costs, what new lengths cost `cat`, and what programs remember as they go on.
+
+    python benchmarks/steady.py [--iterations 5000] [--write]
+
+Times are of the processor, in microseconds a call, after eight numbers to learn from.  Memory is what the process grew by, in KB an iteration, in
+the last quarter of a loop.  `--write` keeps the table in `benchmarks/results/<processor>.json`.
+"""
+import argparse
+import gc
+import json
+import pathlib
+import re
+import statistics
+import time
+
+import torch
+
+import rushlight
+
+CALLS, LEARNING, LENGTHS = 30, 8, (3, 50, 2000)
+
+
+def numbers(t):
+    """Calls with a number."""
+    x, f = t.randn(16, 16), t.nn.functional
+    w = t.randn(16, 16, requires_grad=True)
+    return {"clamp": lambda k: t.clamp(x, min=k * 1e-3), "dropout": lambda k: f.dropout(x, k / 1000), "leaky_relu": lambda k: f.leaky_relu(x, k * 1e-5), "elu": lambda k: f.elu(x, k / 7),
+            "celu": lambda k: f.celu(x, k / 7 + .1), "hardtanh": lambda k: f.hardtanh(x, -k / 7, k / 5 + 1), "softplus": lambda k: f.softplus(x, k / 9 + .1), "pow": lambda k: x ** (k / 7 + .01),
+            "threshold": lambda k: f.threshold(x, k / 7, k / 8), "nan_to_num": lambda k: t.nan_to_num(x, k / 3), "norm": lambda k: t.linalg.vector_norm(x, k / 3 + 2.5), "pad": lambda k: f.pad(x, (1, 1), value=k / 3),
+            "layer_norm": lambda k: f.layer_norm(x, (16,), eps=k * 1e-5 + 1e-6), "huber_loss": lambda k: f.huber_loss(x, x, delta=k / 3 + .1), "tril": lambda k: t.tril(x, k - 30),
+            "leaky_relu, backward": lambda k: f.leaky_relu(w, k * 1e-5).sum().backward()}
+
+
+def loops(t):
+    """Loops that go on for ever: (function of the iteration, how many iterations stand for one hundred)."""
+    f, nn = t.nn.functional, t.nn
+    x, v, w = t.randn(64, 64), t.randn(40000), t.ones(3, 8)
+    state = {"cache": t.ones(1, 8)}
+    parameter = nn.Parameter(t.ones(5))
+    optimizer = t.optim.Adam([parameter])
+    data = t.utils.data.TensorDataset(t.arange(40.0))
+
+    def growing(k):
+        state["cache"] = t.cat([state["cache"] if k % 400 else t.ones(1, 8), t.ones(1, 8)])
+
+    def generated(k):
+        keys = v[:(k % 600 + 2) * 8].view(-1, 8)
+        return (t.ones(1, 8) @ keys.t()).softmax(-1) @ keys
+
+    def step(k):
+        optimizer.param_groups[0]["lr"] = 1e-3 / (k + 1)
+        parameter.grad = t.ones(5)
+        optimizer.step()
+
+    def modules(k):
+        nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 2))(t.ones(3, 4)).sum().backward()
+
+    def epochs(k):
+        return [batch for batch in t.utils.data.DataLoader(data, batch_size=k % 17 + 3, shuffle=True)]
+
+    return {"matmul": (lambda k: t.ones(k + 2, 3) @ w, 100), "randperm": (lambda k: t.randperm(k + 2), 100), "empty": (lambda k: t.empty(k + 2), 100), "arange": (lambda k: t.arange(k + 2), 100),
+            "cat": (lambda k: t.cat([v[:k % 1000 + 1], v[:k + 1]]), 100), "views": (lambda k: v[k:k + 2 * (k % 50) + 2].view(-1, 2), 100), "as_strided": (lambda k: t.as_strided(v, (3, 4), (k % 100 + 1, 1), k), 100),
+            "slices": (lambda k: (v[k:k + 100] + 1, v[:k + 1]), 100), "numbers": (lambda k: f.leaky_relu(x, k * 1e-5), 100), "limits": (lambda k: t.clamp(x, -k / 7, k / 3), 100),
+            "roll": (lambda k: t.roll(v[:50], -k), 100), "softmax": (lambda k: v[:k + 2].softmax(0), 100), "backward": (lambda k: (t.ones(k + 2, requires_grad=True) ** 2).sum().backward(), 50),
+            "generation": (generated, 50), "growing cache": (growing, 100), "modules": (modules, 10), "optimizer": (step, 50), "epochs": (epochs, 4),
+            "indices": (lambda k: v[t.arange(k % 300 + 1) * (k % 7 + 1)], 50), "split": (lambda k: v[:1000].split(k % 500 + 1), 50)}
+
+
+def new_number(function) -> float:
+    """Microseconds of the processor for a call with a new number."""
+    for k in range(LEARNING):
+        function(100 + k)
+    spent = time.process_time()
+    for k in range(CALLS):
+        function(200 + k)
+    return (time.process_time() - spent) / CALLS * 1e6
+
+
+def joins(t, count) -> float:
+    """Microseconds of the processor to join tensors of lengths that were not seen before."""
+    spent = []
+    for seed in range(5):
+        parts = [t.zeros((k * 37 + seed * 11) % 29 + 1, 8) for k in range(count)]
+        begin = time.process_time()
+        t.cat(parts)
+        spent.append(time.process_time() - begin)
+    return statistics.median(spent) * 1e6
+
+
+def resident() -> int:
+    gc.collect()
+    return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def growth(function, iterations) -> float:
+    """KB an iteration, in the last quarter."""
+    quarter = max(iterations // 4, 1)
+    for k in range(3 * quarter):
+        function(k)
+    before = resident()
+    for k in range(3 * quarter, 4 * quarter):
+        function(k)
+    return max(resident() - before, 0) / quarter / 1e3
+
+
+def processor() -> str:
+    found = re.search(r"model name\s*:\s*(.*)", pathlib.Path("/proc/cpuinfo").read_text())
+    return found[1].strip() if found else "unknown"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--iterations", type=int, default=5000)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    table: dict = {"processor": processor(), "iterations": options.iterations, "us for a new number": {}, "us to join new lengths": {}, "KB an iteration": {}}
+    ours, theirs = numbers(rushlight), numbers(torch)
+    rows = [("us for a new number", name, new_number(ours[name]), new_number(theirs[name])) for name in ours]
+    rows += [("us to join new lengths", str(count), joins(rushlight, count), joins(torch, count)) for count in LENGTHS]
+    mine, judge = loops(rushlight), loops(torch)
+    rows += [("KB an iteration", name, *(growth(function, options.iterations * share // 100) for function, share in (mine[name], judge[name]))) for name in mine]
+    for part, name, a, b in rows:
+        table[part][name] = [round(a, 2), round(b, 2)]
+        print(f"{part:26}{name:24}{a:10.2f}{b:10.2f}")
+    if options.write:
+        place = pathlib.Path(__file__).parent / "results" / (re.sub(r"\W+", "-", table["processor"]).strip("-").lower() + ".json")
+        place.parent.mkdir(exist_ok=True)
+        known = json.loads(place.read_text()) if place.exists() else {}
+        place.write_text(json.dumps({**known, "steady": table}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
