@@ -147,6 +147,8 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
     out = of_another_size(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
     if input.dim() in (4, 5) and not input._meta.contiguous and is_channels_last(input._meta):
         return out.contiguous(memory_format=channels_last if input.dim() == 4 else channels_last_3d)
+    if antialias and input._meta.contiguous:  # a product of matrices may leave rows and columns in another order
+        return out.contiguous()
     return out
 
 

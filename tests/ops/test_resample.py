@@ -38,3 +38,12 @@ def test_whole_numbers_are_refused(dtype, mode, rank):
     for library in (rushlight, torch):
         with pytest.raises(NotImplementedError):
             library.nn.functional.interpolate(library.ones(1, 1, *[4] * rank, dtype=getattr(library, dtype)), size=[3] * rank, mode=mode)
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_antialiased_results_lie_as_their_inputs(mode, channels_last):
+    x = rushlight.rand(2, 3, 8, 8)
+    form = rushlight.channels_last if channels_last else rushlight.contiguous_format
+    out = rushlight.nn.functional.interpolate(x.contiguous(memory_format=form), size=(4, 11), mode=mode, antialias=True)
+    assert out.is_contiguous(memory_format=form)
