@@ -1,6 +1,9 @@
 """Gradients against finite differences."""
 from __future__ import annotations
 
+import sys
+import types
+
 from ..core.advice import warn
 from ..core.dtypes import complex128, float64
 from ..core.exchange import tensor
@@ -343,4 +346,12 @@ def pulled(func, inputs, wanting, cotangents):
     return Noted("gradgradcheck", call, tuple(x for x, w in zip(inputs, wanting) if w)).pull(cotangents)
 
 
+class Module(types.ModuleType):
+    """This module, which is called as its function: an import of it puts it where the function was."""
+
+    def __call__(self, *args, **kwargs):
+        return gradcheck(*args, **kwargs)
+
+
 __getattr__ = later(__name__)
+sys.modules[__name__].__class__ = Module
