@@ -4,15 +4,15 @@ from __future__ import annotations
 import sys
 
 from ..capture.modes import DEFAULTS
-from ..core.configuration import Configuration, Steered
+from ..core.configuration import Configuration, Disabling, Steered
 from ..core.settings import settings
 
 class Config(Configuration):
     """The module itself: some names are settings of ours, of which ``mode`` and ``options`` of ``compile`` override two."""
 
-    force_disable_caches = Steered(settings, "cache", "Whether nothing is kept on disk.", lambda off: "0" if off else None, lambda folder: folder == "0")
+    force_disable_caches = Disabling("cache", "0", "Whether nothing is kept on disk.")
     fx_graph_cache = Steered(settings, "store", "Whether plans are kept on disk, beside machine code.", bool)
-    disable_progress = Steered(settings, "progress", "Whether nothing is said of long compilations.", lambda off: 0.0 if off else 2.0, lambda after: after == 0)
+    disable_progress = Disabling("progress", 0.0, "Whether nothing is said of long compilations.")
 
     @property
     def freezing(self):

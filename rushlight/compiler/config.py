@@ -3,14 +3,13 @@ from __future__ import annotations
 
 import sys
 
-from ..core.configuration import Configuration, Steered
-from ..core.settings import settings
+from ..core.configuration import Configuration, Disabling
 
 
 class Config(Configuration):
     """The module itself."""
 
-    force_disable_caches = Steered(settings, "cache", "Whether nothing is kept on disk.", lambda off: "0" if off else None, lambda folder: folder == "0")
+    force_disable_caches = Disabling("cache", "0", "Whether nothing is kept on disk.")
 
 
 sys.modules[__name__].__class__ = Config

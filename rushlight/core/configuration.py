@@ -8,6 +8,7 @@ import types
 from importlib import import_module
 
 from .advice import warn
+from .settings import settings
 
 
 class Configuration(types.ModuleType):
@@ -104,6 +105,20 @@ class Steered:
 
     def __set__(self, config, value):
         setattr(self.owner, self.attribute, self.write(value))
+
+
+class Disabling(Steered):
+    """Whether a setting of ours has the value that turns something off; False gives it back the value that it has without a choice."""
+
+    def __init__(self, setting: str, off, text: str):
+        super().__init__(settings, setting, text, read=lambda value: value == off)
+        self.off = off
+
+    def __set__(self, config, value):
+        if value:
+            super().__set__(config, self.off)
+        else:
+            settings.chosen.pop(self.attribute, None)
 
 
 class Group:

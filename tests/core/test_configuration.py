@@ -1,0 +1,61 @@
+"""Settings of PyTorch's compiler: all can be read, those that nothing heeds say so once when they change."""
+import warnings
+
+import pytest
+import torch
+
+import rushlight
+from rushlight.core.configuration import Told
+from rushlight.core.settings import settings
+
+ROOMS = ["_dynamo", "_inductor", "_functorch", "compiler"]
+
+
+def configs(room):
+    return [__import__(f"{library.__name__}.{room}.config", fromlist=["config"]) for library in (torch, rushlight)]
+
+
+@pytest.fixture
+def told(monkeypatch):
+    monkeypatch.setattr(Told, "names", set())
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_setting_can_be_read(room):
+    theirs, ours = configs(room)
+    for name in theirs._config:
+        if "TYPE_CHECKING" not in name:
+            owner = ours
+            for part in name.split("."):
+                owner = getattr(owner, part)
+
+
+def test_what_nothing_heeds_says_so_once(told):
+    config = configs("_inductor")[1]
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        config.triton.cudagraphs = config.triton.cudagraphs  # as it was
+        assert not seen
+        with config.patch({"triton.cudagraphs": True}), config.patch("triton.cudagraphs", True):
+            assert config.triton.cudagraphs is True
+    assert [str(w.message).split(" = ")[0] for w in seen] == ["torch._inductor.config.triton.cudagraphs"] and "no effect" in str(seen[0].message)
+    assert config.triton.cudagraphs is False and seen[0].filename == __file__
+
+
+def test_what_has_a_meaning_takes_effect(told):
+    _, dynamo = configs("_dynamo")
+    _, compiler = configs("compiler")
+    _, inductor = configs("_inductor")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with compiler.patch(recompile_limit=3):
+            assert dynamo.recompile_limit == 3 == settings.recompile_limit
+        before = settings.cache
+        with inductor.patch(force_disable_caches=True):
+            assert settings.cache == "0" and compiler.force_disable_caches
+        assert settings.cache == before
+        with inductor.patch(disable_progress=True):
+            assert settings.progress == 0
+    with pytest.raises(AttributeError, match="did you mean 'freezing'"):
+        inductor.freezin = True
