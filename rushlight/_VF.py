@@ -1,6 +1,7 @@
 """``torch._VF``: functions of the top level, by the name under which PyTorch's modules call them."""
+from .core.later import later
 
 
 def __getattr__(name):
     import rushlight
-    return getattr(rushlight, name)
+    return getattr(rushlight, name) if hasattr(rushlight, name) else later(__name__)(name)

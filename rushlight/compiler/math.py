@@ -233,7 +233,8 @@ def asinh(x):
 def acosh(x):
     def run(v):
         t = v - 1.0
-        return where(apply("gt", v, 1e9), log(v) + LN2, log1p(t + apply("sqrt", fma(t, t, 2.0 * t))))
+        found = where(apply("gt", v, 1e9), log(v) + LN2, log1p(t + apply("sqrt", fma(t, t, 2.0 * t))))
+        return where(apply("lt", v, 1.0), math.nan, found)  # far below 0 the square hides the sign
     return through_double(run, x)
 
 

@@ -2,11 +2,10 @@
 import functools
 import importlib
 import inspect
-import json
-import pickle
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -53,3 +52,70 @@ def test_no_name_is_missing(known):
             except AttributeError:
                 missing.add(f"{path}.{name}")
     assert missing == set(ABSENT) and len(ABSENT) <= 60
+
+
+def test_what_the_table_lists_can_be_had():
+    """Also of private modules, each name once, and from where it is said to live."""
+    for file in Path(table.FOLDER).glob("*.txt"):
+        for path in table.room(file.stem):
+            for name in table.entries(path):
+                found(path, name)
+
+
+def test_importing_reads_no_table():
+    text = "import rushlight, rushlight.nn.functional as F; from rushlight.compat import table; F.relu, rushlight.optim.Adam; print(table.room.cache_info().currsize)"
+    assert subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip() == "0"
+
+
+def test_signatures_of_names_that_refuse(known):
+    """Parameters are those of PyTorch, where it tells them."""
+    seen = 0
+    for path, module in known.items():
+        for name, (kind, _) in table.entries(path).items():
+            entry = module["names"].get(name, {})
+            if kind in ("def", "class") and entry.get("signature") is not None and not inspect.ismodule(found(path, name)):
+                seen += 1
+                assert inspect.signature(found(path, name)) == absent.signature_of(f"({entry['signature']})"), f"{path}.{name}"
+    assert seen > 1000
+
+
+def test_one_object_has_many_paths():
+    from rushlight import ao, optim, quantization
+    assert quantization.MinMaxObserver is ao.quantization.MinMaxObserver is ao.quantization.observer.MinMaxObserver
+    assert optim.adam.Adam is rushlight.optim.Adam and rushlight.optim.adam.__all__[0] == "Adam"
+    import rushlight.nn.modules.padding as padding
+    assert padding.ZeroPad2d is rushlight.nn.ZeroPad2d and rushlight.nn.modules.padding is padding
+
+
+def test_names_that_refuse_are_classes_and_functions():
+    """They can be subclassed, asked by ``isinstance``, stand in annotations and travel by name; what uses them is refused with a number."""
+    from rushlight.ao.quantization import MinMaxObserver, QConfig, default_observer, prepare
+
+    class Mine(MinMaxObserver):
+        def __init__(self, other: QConfig, more=1):
+            super().__init__()
+
+    assert issubclass(Mine, MinMaxObserver) and not isinstance(3, MinMaxObserver)
+    assert list(inspect.signature(Mine.__init__).parameters) == ["self", "other", "more"]
+    for use in (lambda: MinMaxObserver(), lambda: Mine(None), lambda: prepare(rushlight.nn.Linear(2, 2)), lambda: rushlight.ao.quantization.default_qconfig.activation,
+                lambda: default_observer()):
+        with pytest.raises(NotImplementedError, match="error 1003"):
+            use()
+    assert issubclass(rushlight.nn.parallel.distributed.DistributedDataParallel, object)
+
+
+def test_names_travel_by_their_path():
+    text = """if True:
+        import pickle, rushlight.compat
+        rushlight.compat.install()
+        import torch.ao.quantization.observer as m
+        from torch.optim.adam import Adam
+        print(pickle.loads(pickle.dumps(m.MinMaxObserver)) is m.MinMaxObserver, pickle.loads(b"ctorch.optim.adam\\nAdam\\n.") is Adam)"""
+    assert subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split() == ["True", "True"]
+
+
+def test_most_names_work(known):
+    """How many public names do what they say: it does not fall."""
+    refuse = sum(kind in ("def", "class", "object") for path in known for kind, _ in table.entries(path).values())
+    total = sum(len(module["names"]) for module in known.values())
+    assert total > 7000 and 1 - refuse / total > WORKING, 1 - refuse / total

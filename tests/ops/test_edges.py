@@ -110,3 +110,10 @@ def test_mapped_functions_that_write_return_what_they_wrote(function, dim):
         y = t.func.vmap(function, in_dims=dim)(x)
         seen.append((y.tolist(), x.tolist(), y.data_ptr() == x.data_ptr(), y.stride()))
     assert seen[0] == seen[1]
+
+
+def test_acosh_below_its_domain():
+    x = [3e38, -3e38, -5e3, 0.5, 1.0, 2.0, -math.inf, math.inf, NAN]
+    for dtype in ("float32", "float64"):
+        theirs, ours = (t.tensor(x, dtype=getattr(t, dtype)).acosh().tolist() for t in (torch, rl))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
