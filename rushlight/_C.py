@@ -12,6 +12,7 @@ from .transforms.level import Level
 from .core.later import later
 
 _TensorBase, _TensorMeta = TensorBase, type(TensorBase)
+_has_cuda = _has_xpu = _has_mps = _has_mtia = _has_cudnn = _has_mkldnn = _has_magma = False  # what it was built with
 
 
 def _get_tracing_state():

@@ -135,6 +135,11 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
         return like(run.outputs, found)
 
 
+def _construct_standard_basis_for(tensors, tensor_numels) -> tuple:
+    """``basis`` as libraries that batch Jacobians by themselves ask for it: [elements of all, elements of one] for each tensor."""
+    return tuple(OPS["reshape"](unit, (-1, count)) for unit, count in zip(basis(tensors), tensor_numels))
+
+
 def first_of_each(found):
     """The blocks for the one input, where the function returned a tuple or one tensor."""
     return tuple(f[0] for f in found) if isinstance(found[0], tuple) else found[0]

@@ -376,11 +376,16 @@ class ExpTransform(Elementwise):
     function, inverse, log_slope = torch.exp, torch.log, lambda x, y: x
 
 
+def _clipped_sigmoid(x):
+    """The sigmoid, kept away from 0 and 1."""
+    return _inside(x.sigmoid())
+
+
 class SigmoidTransform(Elementwise):
     """y = 1 / (1 + exp(-x))"""
 
     codomain = constraints.unit_interval
-    function, inverse, log_slope = lambda x: _inside(x.sigmoid()), lambda y: torch.logit(_inside(y)), lambda x, y: -_softplus(-x) - _softplus(x)
+    function, inverse, log_slope = _clipped_sigmoid, lambda y: torch.logit(_inside(y)), lambda x, y: -_softplus(-x) - _softplus(x)
 
 
 class SoftplusTransform(Elementwise):

@@ -13,7 +13,7 @@ __all__ = ["Attribute", "Error", "Final", "ScriptFunction", "ScriptModule", "ann
            "optimized_execution", "save", "script", "script_if_tracing", "script_method", "set_fusion_strategy", "strict_fusion", "trace", "trace_module", "unused", "wait"]
 Final = typing.Final
 Error = RuntimeError
-globals().update(absent("torch.jit", "programs are not turned into TorchScript graphs", "export_opnames last_executed_optimized_graph"))
+globals().update(absent("torch.jit", "programs are not turned into TorchScript graphs", "export_opnames last_executed_optimized_graph _get_trace_graph"))
 
 
 class TracerWarning(Warning):

@@ -11,7 +11,7 @@ from ..core.native import Tensor
 
 NAMES = {Tensor: "Tensor", int: "SymInt", float: "float", bool: "bool", str: "str", complex: "Scalar", dtype: "ScalarType", device: "Device"}
 TYPES = {"Tensor": Tensor, "SymInt": int, "int": int, "float": float, "bool": bool, "str": str, "Scalar": float, "ScalarType": dtype, "Device": device, "complex": complex}
-ARGUMENT = re.compile(r"^(?P<type>[\w.]+(?:\[\d*\])?\??(?:\[\d*\])?\??)(?:\((?P<alias>\w+!?)(?:\s*->\s*[^)]*)?\))?(?P<rest>[\[\]\d?]*)\s+(?P<name>\w+)(?:\s*=\s*(?P<default>.+))?$")
+ARGUMENT = re.compile(r"^(?P<type>[\w.]+(?:\[\d*\])?\??(?:\[\d*\])?\??)(?:\((?P<alias>\w+!?)(?:\s*->\s*[^)]*)?\))?(?P<written>!)?(?P<rest>[\[\]\d?]*)\s+(?P<name>\w+)(?:\s*=\s*(?P<default>.+))?$")
 
 
 class Schema:
@@ -46,7 +46,7 @@ def parse(schema: str) -> Schema:
             raise ValueError(f"cannot read the argument {text!r} of the schema {schema!r}: write it as 'type name' or 'type name=default'")
         default = inspect.Parameter.empty if one["default"] is None else literal(one["default"])
         parameters.append(inspect.Parameter(one["name"], kind, default=default, annotation=one["type"] + (one["rest"] or "")))
-        if (one["alias"] or "").endswith("!"):
+        if one["written"] or (one["alias"] or "").endswith("!"):
             mutated.append(one["name"])
     return Schema(found["name"] or "", schema[schema.index("("):].strip(), inspect.Signature(parameters), tuple(mutated), found["returns"].strip())
 

@@ -132,6 +132,13 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
     return OPS[f"{F}.conv{rank}d"](input, weight, bias, stride, padding, dilation, groups)
 
 
+@op(composite=True, method=False)
+def _convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, benchmark=False, deterministic=False, cudnn_enabled=False,
+                 allow_tf32=False):
+    """``convolution``, under the name that captured graphs of other frameworks have; how it is computed elsewhere does not matter here."""
+    return OPS["convolution"](input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+
+
 @op(namespace=F, autocast=None)
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     """Columns of every window: [n, c, h, w] -> [n, c * kernel, windows]."""

@@ -1,6 +1,7 @@
 """Nested containers under the names that PyTorch programs import them by."""
 from __future__ import annotations
 
+from collections import OrderedDict, deque, namedtuple
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,8 @@ PyTree = Any
 SUPPORTED_NODES = HANDLERS
 KEYS: dict = {}  # class -> how to flatten one with the key of each child
 _LEAF_SPEC, _get_node_type = LEAF, container
+for _kind, _name in ((list, "list"), (tuple, "tuple"), (dict, "dict"), (OrderedDict, "ordereddict"), (namedtuple, "namedtuple"), (deque, "deque")):
+    globals().update({f"_{_name}_flatten": HANDLERS[_kind].flatten_fn, f"_{_name}_unflatten": HANDLERS[_kind].unflatten_fn})
 
 
 def LeafSpec():

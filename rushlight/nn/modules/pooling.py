@@ -6,9 +6,17 @@ from .module import Module
 from ...core.later import later
 
 
+def family(name) -> type:
+    """The class that layers of one kind have in common, whatever their rank: ``_MaxPoolNd`` of ``MaxPool2d``."""
+    common = f"_{name[:-2]}Nd"
+    if common not in globals():
+        globals()[common] = type(common, (Module,), {"__module__": __name__, "__doc__": f"What {name[:-2]} layers are."})
+    return globals()[common]
+
+
 def pooling_class(name, doc, names, defaults, show, function):
     """A layer whose constructor arguments are kept as attributes and passed on to a function."""
-    class Made(Module):
+    class Made(family(name)):
         def __init__(self, *args, **kwargs):
             super().__init__()
             if len(args) > len(names):
