@@ -417,3 +417,6 @@ class Storages:
         """A tensor of this many bytes, entered under its key; the bytes to write (its own, but on the meta device)."""
         tensor = self.known[key] = empty((size,), BY_NAME["uint8"], device=self.device)
         return bytearray(size) if self.device.type == "meta" else to_numpy(tensor)
+
+
+__getattr__ = later(__name__)
