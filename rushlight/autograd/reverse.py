@@ -17,6 +17,7 @@ from ..core.native import Op, mine
 from ..core.errors import LeafWrittenError
 from ..core.op import OPS
 from ..core.tensor import Tensor
+from ..core.runtime import holds
 from ..eager.plan import NUMBER_METAS, Arguments, backward_operator, calls_mask
 from ..graph.graph import Graph, splice
 from ..transforms.level import Level, Wrapped, map_results
@@ -175,6 +176,9 @@ def pull_back(outputs, cotangents, sources) -> list:
 
 
 # --- an operator as forward and backward operators -----------------------------------------------------------------------------------
+MOST_CHOICES = 16  # derivatives of one call, by what its run-time numbers are
+
+
 class Linearised:
     """What the derivative of a call needs.
 
@@ -182,7 +186,7 @@ class Linearised:
     ``backward(*residuals, *cotangents)`` the cotangents of the arguments ``reached`` (None: there are none).
     """
 
-    forward = backward = None
+    forward = backward = holds = None  # ``holds``: whether what was assumed of run-time numbers holds for these arguments
     residuals = carrying = reached = ()
 
     def __init__(self, count, several):
@@ -200,9 +204,12 @@ def linearised(op: Op, args, kwargs, wanted) -> tuple:
     known = op.facts.get("linearised")
     if known is None:
         known = op.facts["linearised"] = {}
-    found = known.get(key)
+    choices = known.setdefault(key, [])
+    found = next((made for made in choices if made.holds is None or made.holds(given)), None)
     if found is None:
-        found = known[key] = linearise(op, tuple(given), names, wanted)
+        found = linearise(op, tuple(given), names, wanted, masks)
+        choices[MOST_CHOICES - 1:] = []
+        choices.insert(0, found)
     return values, found
 
 
@@ -225,9 +232,9 @@ def describe(given, scalars, values, key):
             key.append(value)
 
 
-def linearise(op: Op, given, names, wanted) -> Linearised:
+def linearise(op: Op, given, names, wanted, scalars: int) -> Linearised:
     trace = Trace()
-    arguments = Arguments(op, given, names, trace)
+    arguments = Arguments(op, given, names, trace, scalars)
     with trace, recording(1):
         results = trace.call(op, arguments.args, arguments.kwargs)
         several = isinstance(results, (tuple, list))
@@ -240,6 +247,8 @@ def linearise(op: Op, given, names, wanted) -> Linearised:
         cotangents = [trace.input(outputs[k].meta, "g") for k in made.carrying]
         gradients = differentiate(nodes, [outputs[k] for k in made.carrying], cotangents, sources)
         found = [(s, g.node) for s, g in zip(sources, gradients) if g is not None]
+    if arguments.conditions.tests:
+        made.holds = holds(arguments.conditions.text)
     if not found:
         made.carrying = ()
         return made

@@ -183,3 +183,11 @@ def test_second_derivatives_and_transforms_of_new_numbers():
         first, = rl.autograd.grad((v ** power).sum(), v, create_graph=True)
         second, = rl.autograd.grad(first.sum(), v)
         np.testing.assert_allclose(second.numpy(), power * (power - 1) * x.numpy() ** (power - 2), rtol=1e-5)
+
+
+def test_transforms_choose_by_the_number():
+    x = rl.tensor([1.0, 2.0, 3.0])
+    for p in (2.5, 3.5, 4.5, 5.5, 1.0, 2.0, 3.0, math.inf, 6.5):
+        wanted, = rl.autograd.grad(rl.linalg.vector_norm(v := x.clone().requires_grad_(), p), v)
+        np.testing.assert_allclose(rl.func.grad(lambda a: rl.linalg.vector_norm(a, p))(x).numpy(), wanted.numpy(), rtol=1e-5)  # noqa: B023 - called at once
+        np.testing.assert_allclose(rl.vmap(rl.func.grad(lambda a: rl.linalg.vector_norm(a, p)))(x[None])[0].numpy(), wanted.numpy(), rtol=1e-5)  # noqa: B023
