@@ -450,7 +450,10 @@ def regional_plan(op: Op, args, names, mask) -> Draft | None:
         places = [k for k, node in enumerate(op.facts["inputs"]) if node is not None]
         call = regions.Call(region, args, places, mask)
         given, wanted = call.short
-        made = regions.Lengthening(region, call, make_plan(short_operator(op, region), given, (), wanted))
+        short = make_plan(short_operator(op, region), given, (), wanted)
+        if short.conditions:  # on arguments of the short call
+            raise regions.Irregular("it decides by run-time numbers")
+        made = regions.Lengthening(region, call, short)
         backward = regions.Backward(made, made.short.derived.facts["made"]) if made.short.derived else None
     except regions.Irregular as reason:
         graph_log.debug("%s: planned as a whole: %s", op.name, reason)
