@@ -22,6 +22,7 @@ from .core.exchange import to_numpy
 from .core.files import replaced
 from .core.meta import Meta, Size
 from .core.native import Tensor, wrap
+from .core.op import OPS
 from .core.tensor import empty
 from .core.settings import settings
 from .nn.parameter import Parameter
@@ -88,6 +89,8 @@ class Pickler(pickle._Pickler):
             return NotImplemented
         if obj.layout in LAYOUTS[1:]:
             return GlobalName("torch._utils", "_rebuild_sparse_tensor"), (obj.layout, sparse_parts(obj))
+        if obj.device.type == "meta" and not isinstance(obj, Parameter):
+            return GlobalName("torch._utils", "_rebuild_meta_tensor_no_storage"), (obj.dtype, tuple(obj.shape), tuple(obj.stride()), bool(obj._needs_grad))
         if isinstance(obj, Parameter):
             data = Tensor.detach(obj)
             return GlobalName("torch._utils", "_rebuild_parameter"), (data, bool(obj._needs_grad), collections.OrderedDict())
@@ -172,6 +175,12 @@ def rebuild_as(storage, offset, size, stride, requires_grad, hooks, dtype, metad
     return rebuild_tensor((storage[0], dtype), offset, size, stride, requires_grad, hooks, metadata)
 
 
+def rebuild_meta(dtype, size, stride, requires_grad):
+    """A tensor without memory."""
+    tensor = OPS["empty_strided"](tuple(size), tuple(stride), dtype=dtype, device="meta")
+    return tensor.requires_grad_() if requires_grad else tensor
+
+
 def rebuild_parameter(data, requires_grad=True, hooks=None):
     return Parameter(data, requires_grad)
 
@@ -204,7 +213,8 @@ def rebuild_sparse(layout, parts):
     return sparse_compressed_tensor(*parts[:3], tuple(parts[3]), layout=layout)
 
 
-ALLOWED = {("torch._utils", "_rebuild_tensor_v2"): rebuild_tensor,
+ALLOWED = {("torch._utils", "_rebuild_meta_tensor_no_storage"): rebuild_meta,
+           ("torch._utils", "_rebuild_tensor_v2"): rebuild_tensor,
            ("torch._utils", "_rebuild_tensor_v3"): rebuild_as, ("torch.storage", "UntypedStorage"): uint8,
            ("torch._utils", "_rebuild_sparse_tensor"): rebuild_sparse, ("torch.serialization", "_get_layout"): layout_named,
            ("torch._utils", "_rebuild_parameter"): rebuild_parameter, ("torch", "Size"): Size, ("torch", "device"): Device, ("torch.nn.parameter", "Parameter"): Parameter,

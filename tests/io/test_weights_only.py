@@ -208,3 +208,12 @@ def test_damaged_old_files_are_errors():
     with pytest.raises(pickle.UnpicklingError, match="Own"):
         rl.load(io.BytesIO(old.getvalue()))
     assert rl.load(io.BytesIO(old.getvalue()), weights_only=False).x == 3
+
+
+@pytest.mark.parametrize("writer, reader", [(torch, rl), (rl, torch), (rl, rl)])
+def test_tensors_without_memory_are_saved_as_such(writer, reader):
+    file = io.BytesIO()
+    writer.save({"x": writer.empty(1 << 40, 2, device="meta").t(), "p": writer.nn.Linear(3, 4, device="meta").weight}, file)
+    file.seek(0)
+    again = reader.load(file)
+    assert again["x"].shape == (2, 1 << 40) and again["x"].stride() == (1, 2) and again["x"].device.type == "meta" and again["p"].requires_grad
