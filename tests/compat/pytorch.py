@@ -11,7 +11,9 @@ import importlib
 import inspect
 import io
 import json
+import os
 import pkgutil
+import re
 import sys
 import types
 import typing
@@ -226,10 +228,16 @@ def own(path, value) -> bool:
     return home is None or home == path or (not path.startswith("torch._") and home.partition(".")[0] in ("torch", "functorch"))
 
 
+PLACES = (sys.prefix, sys.base_prefix, os.getcwd())
+PASSING = re.compile("|".join([*map(re.escape, PLACES), r"[0-9a-f]{8}-[0-9a-f]{4}", r"(?<![.\d])1[34]\d{13}\b"]))  # places, marks and addresses of one machine or run
+
+
 def literal(value):
     """The text of a value that a program can write down, else None."""
     try:
-        text = repr(value)
+        text = f"{{{', '.join(sorted(map(repr, value)))}}}" if isinstance(value, set) and value else repr(value)
+        if PASSING.search(text):
+            return None
         return text if len(text) < 120 and ast.literal_eval(text) == value and type(ast.literal_eval(text)) is type(value) else None
     except Exception:  # noqa: BLE001 - any repr may fail to parse
         return None
@@ -283,6 +291,7 @@ def settings(module) -> dict:
     found = {}
     for name, entry in getattr(module, "_config", {}).items() if type(module).__name__ == "ConfigModuleInstance" else ():
         text = literal(module.__getattr__(name)) or repr(module.__getattr__(name))
+        text = "None" if PASSING.search(text) else text
         if "TYPE_CHECKING" not in name:
             found[name] = {"kind": "setting", "text": text, "alias": entry.alias}
     return found
