@@ -131,7 +131,7 @@ def decode(data: bytes):
     >>> decode(b"pickle")
     Traceback (most recent call last):
         ...
-    rushlight.core.encoding.Damaged: record 0 is damaged: tag b'p' with 1 bytes of 1818978921
+    rushlight.core.encoding.Damaged: record 0 is damaged: tag b'p' with 1 bytes of 1818977129
     """
     made, depths, at, end = [], [], 0, len(data)
     get, add, count = made.__getitem__, made.append, _COUNT.unpack_from
