@@ -41,12 +41,12 @@ def run(*command, cwd=None):
 
 
 def mirror() -> str:
-    """Where this machine has Debian's packages from."""
+    """Where this machine has Debian's packages from.  Unavailable where it has none."""
     for place in (*pathlib.Path("/etc/apt/sources.list.d").glob("*.sources"), pathlib.Path("/etc/apt/sources.list")):
         found = re.search(r"^(?:URIs:\s*|deb\s+(?:\[[^]]*\]\s+)?)(\S+://\S*debian/?)(?:\s|$)", place.read_text() if place.exists() else "", re.M)
         if found:
             return found[1].rstrip("/")
-    return "http://deb.debian.org/debian"
+    raise Unavailable("no mirror of Debian's packages is known here")
 
 
 def interpreter(version: str, folder: pathlib.Path) -> pathlib.Path:
