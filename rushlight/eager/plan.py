@@ -531,9 +531,10 @@ def check_operands(op: Op, args, positional: int, any_tensor: bool, named=()):
     if op.signature is None or op.facts.get("derived"):
         return
     parameters = list(op.signature.parameters)
+    lone = op.facts.get("lone_bool") and len(args) == positional == 2 and type(args[1]) is bool  # as in var(input, unbiased)
     for k, value in enumerate(args):
         name = named[k - positional] if k >= positional else parameters[min(k, len(parameters) - 1)]
-        if name in INTEGERS and any(type(v) is bool for v in flat((value,))):
+        if name in INTEGERS and not lone and any(type(v) is bool for v in flat((value,))):
             raise TypeError(f"{op.name}(): argument '{name}' (position {k + 1}) must be int, not bool")
     for k, name in enumerate(parameters[:positional]):
         wants = (name == "input" and k == 0 and not (op.facts.get("number_first") and any_tensor)) or (name == "other" and not op.scalars >> k & 1 and not op.facts.get("number_first"))

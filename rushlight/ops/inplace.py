@@ -59,6 +59,17 @@ def fill_(input, value: Scalar):
     return instead(input, as_dtype(value, input.dtype))
 
 
+@op(method=False)
+def fill(input, value: Scalar):
+    """A tensor like the input, every element of it one value.
+
+    >>> import rushlight as rl
+    >>> rl.fill(rl.arange(3), 7).tolist()
+    [7, 7, 7]
+    """
+    return fill_.body(input, value)
+
+
 @op(into=0, inplace=True, uniform=True)
 def zero_(input):
     """Every element set to zero."""

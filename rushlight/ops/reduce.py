@@ -3,14 +3,16 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from ..core.advice import warn
-from ..core.dtypes import bool_, int64, uint8
-from ..core.kinds import P
+from ..core.dtypes import bool_, float64, int64, uint8, uint64
+from ..core.kinds import Foreign, P
 from ..core.meta import product
 from ..core.op import OPS, op, rule, sample
 from ..core.results import named
 from ..core.tensor import Tensor, wrapped
-from .prims import adjoint
+from .prims import adjoint, primitive
 from .promotion import as_dtype, floating, real, wide
 
 SAMPLES = (sample((3, 4)), sample((3, 4), 0), sample((2, 3, 4), (0, 2), keepdim=True), sample(()))
@@ -141,6 +143,31 @@ def amin(input, dim=(), keepdim=False):
     return reduced(P.amin, input, dims, keepdim)
 
 
+def xor_numpy(x, dims):
+    return np.asarray(np.bitwise_xor.reduce(x.view(np.uint64), axis=dims, keepdims=True))
+
+
+primitive("xor", Foreign(xor_numpy, lambda x, dims: x.like(tuple(1 if d in dims else s for d, s in enumerate(x.shape)), None, uint64)), lambda x, dims: 0, arity=1)
+
+
+@op
+def hash_tensor(input, dim=(), *, keepdim=False, mode=0):
+    """The bits of the elements, as 64-bit floating or whole numbers, combined by exclusive or over dimensions: uint64.
+
+    >>> import rushlight as rl
+    >>> rl.hash_tensor(rl.tensor([[1, 2], [4, 5]]), 1).tolist()
+    [3, 1]
+    """
+    if mode != 0:
+        raise RuntimeError(f"Unknown hash_tensor mode: {mode}")
+    if input.dtype.is_complex:
+        raise NotImplementedError(f"hash_tensor() is not implemented for {input.dtype}")
+    dims = dims_of(input, dim)
+    nonempty("hash_tensor", input, dims)
+    bits = input if input.dtype is uint64 else P.convert(input, dtype=float64 if input.dtype.is_floating_point else int64)
+    return drop(P.xor(bits, dims), dims, keepdim)
+
+
 @op(composite=True, out_exact=True)
 def aminmax(input, *, dim=None, keepdim=False):
     """The smallest and the largest element."""
@@ -242,7 +269,7 @@ builtin_max = __builtins__["max"] if isinstance(__builtins__, dict) else __built
 
 def variance(name, finish):
     def body(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
-        if isinstance(dim, bool):
+        if isinstance(dim, bool):  # the call's only argument beside the input
             dim, unbiased = None, dim
         if not input.dtype.is_inexact:
             raise RuntimeError(f"{name} only support floating point and complex dtypes")
@@ -255,7 +282,7 @@ def variance(name, finish):
         out = [P.convert(v, dtype=input.dtype) if input.dtype.is_half else v for v in out]
         return out[0] if len(out) == 1 else tuple(out)
     body.__name__, body.__doc__ = name, f"{name.replace('_', ' and ')} over dimensions, dividing by the count less ``correction`` (1)."
-    return op(body, samples=SAMPLES[:3])
+    return op(body, samples=SAMPLES[:3], lone_bool=True)
 
 
 var, std = variance("var", lambda v, m: (v,)), variance("std", lambda v, m: (P.sqrt(v),))

@@ -29,7 +29,7 @@ def names(function):
 
 
 def test_all_are_here():
-    assert {n for n in torch.nn.modules.__all__ if not hasattr(rushlight.nn, n)} <= {"Container", "LinearCrossEntropyOptions"}  # deprecated; how torch splits its work
+    assert {n for n in torch.nn.modules.__all__ if not hasattr(rushlight.nn, n)} <= {"LinearCrossEntropyOptions"}  # how torch splits its work
 
 
 @pytest.mark.parametrize("name", CLASSES)

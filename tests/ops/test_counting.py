@@ -96,3 +96,17 @@ def test_quantiles(interpolation):
         for dim, keepdim in ((None, False), (None, True), (0, False), (1, True)):
             same(lambda lib, x, q: lib.quantile(x, q, dim, keepdim, interpolation=interpolation), x, q, rtol=1e-9)
             same(lambda lib, x, q: lib.nanquantile(x, q, dim, keepdim, interpolation=interpolation), unknown, q, gradients=False)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "int64", "int8", "uint8", "bool"])
+def test_hashes(dtype):
+    """Bits of elements combined, of those that lie in another order, too."""
+    for dim, keepdim in (((), False), (0, True), ((0, -1), False), (1, False)):
+        for turned in (False, True):
+            found, wanted = (m.hash_tensor(turn(m, turned).to(getattr(m, dtype)), dim, keepdim=keepdim) for m in (rushlight, torch))
+            assert found.dtype is rushlight.uint64 and found.tolist() == wanted.tolist()
+
+
+def turn(m, turned):
+    x = m.arange(12).reshape(3, 4) % 7 - 2
+    return x.t() if turned else x

@@ -15,7 +15,8 @@ import rushlight as rl  # noqa: E402
 from .database import Entry, by_meaning, function, tensors, title  # noqa: E402, F401
 from .test_database import NOT_HERE, OTHERWISE, RANDOM  # noqa: E402
 
-BY_PLACE = {**NOT_HERE, "as_strided_scatter": "its input is row-major", "view": "it refuses gaps", "view_as": "it refuses gaps", "view_copy": "it refuses gaps"}
+BY_PLACE = {**NOT_HERE, "as_strided_scatter": "its input is row-major", "view": "it refuses gaps", "view_as": "it refuses gaps", "view_copy": "it refuses gaps",
+            "view_as_complex": "it refuses gaps"}
 FREE = {"linalg.eig", "linalg.eigh", "linalg.svd", "svd", "linalg.qr", "qr", "geqrf"}  # vectors are as good with another sign
 
 

@@ -74,3 +74,16 @@ def test_sizes_by_keyword_in_compiled_code():
 def test_range_without_an_end():
     with pytest.raises(TypeError):
         torch.arange()
+
+
+@pytest.mark.parametrize("name", ["var", "std", "var_mean", "std_mean"])
+def test_a_bool_alone_is_no_dimension(name):
+    """It says whether variances are unbiased; anywhere else among dimensions it is refused."""
+    values = np.arange(6.0).reshape(2, 3)
+    for flag in (True, False):
+        found, wanted = (getattr(m, name)(m.tensor(values), flag) for m in (torch, judge))
+        np.testing.assert_allclose(np.asarray(found), np.asarray(wanted))
+    for args, kwargs in (((True, False), {}), (((True,),), {}), ((), {"dim": True}), ((True,), {"keepdim": True})):
+        for m in (torch, judge):
+            with pytest.raises(TypeError):
+                getattr(m, name)(m.tensor(values), *args, **kwargs)

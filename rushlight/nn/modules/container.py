@@ -5,6 +5,7 @@ import operator
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 
+from ...core.advice import deprecated
 from ...core.native import Tensor
 from ..parameter import Parameter
 from .module import Module, indented
@@ -154,6 +155,16 @@ class ModuleList(_Row):
             return self._get_name() + "()"
         lines = [f"({a}): {text}" if a == b else f"({a}-{b}): {b - a + 1} x {text}" for a, b, text in runs(self)]
         return self._get_name() + "(\n  " + "\n  ".join(indented(line) for line in lines) + "\n)"
+
+
+class Container(Module):
+    """Modules by keywords; deprecated: any Module holds others."""
+
+    def __init__(self, **kwargs):
+        deprecated("nn.Container", "a subclass of nn.Module", FutureWarning)
+        super().__init__()
+        for name, module in kwargs.items():
+            self.add_module(name, module)
 
 
 class ModuleDict(Module):
