@@ -1,10 +1,11 @@
 """Reductions under a mask, and tensors that have a mask, by PyTorch's names."""
 from __future__ import annotations
 
+from ..core.later import later
 from ..ops import library
 
-globals().update(library.namespace("masked"))
+OPERATORS = library.namespace("masked")
+globals().update(OPERATORS)
 
-from .tensor import MaskedTensor, as_masked_tensor, is_masked_tensor, masked_tensor  # noqa: E402
-
-__all__ = ["MaskedTensor", "as_masked_tensor", "is_masked_tensor", "masked_tensor", *library.namespace("masked")]
+__all__ = ["MaskedTensor", "as_masked_tensor", "is_masked_tensor", "masked_tensor", *OPERATORS]
+__getattr__ = later(__name__, {"tensor": ("MaskedTensor", "as_masked_tensor", "is_masked_tensor", "masked_tensor")})
