@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 
-ORDER = ("gradients", "plans", "machine code", "code generation", "LLVM", "pool", "expressions", "memory")
+ORDER = ("gradients", "plans", "machine code", "code generation", "LLVM", "pool", "metas", "expressions", "memory")
 PACKAGE = __name__.partition(".")[0]
 LOCKS: dict = {name: [] for name in ORDER}
 

@@ -10,6 +10,7 @@ from .devices import cpu, device
 from .dtypes import ALL, NAMED, dtype
 from .errors import BroadcastError
 from .expr import Expr, evaluate
+from .forking import guarded
 
 
 class Size(tuple):
@@ -91,7 +92,8 @@ class Meta:
 
     __slots__ = ("shape", "strides", "dtype", "device", "numel", "nbytes", "contiguous", "itemsize")
     known: dict = {}
-    lock, most = threading.RLock(), LEAST_KNOWN
+    most = LEAST_KNOWN
+    lock = guarded("metas", threading.RLock())
 
     def __new__(cls, shape, strides, dtype: dtype, device: device = cpu):
         key = (shape, strides, dtype, device)

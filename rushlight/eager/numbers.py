@@ -28,7 +28,8 @@ class Experience:
         kinds = [(name, p.kind) for name, p in op.signature.parameters.items()] if op.signature is not None else ()
         self.place = {name: k for k, (name, kind) in enumerate(kinds) if kind in PLACED and k < BITS}
         self.plain = {k for k in self.place.values() if kinds[k][1] is not inspect.Parameter.KEYWORD_ONLY}
-        self.took, self.learned, self.structure = {}, set(), set()
+        self.took, self.learned = {}, set()
+        self.structure = {self.place[name] for name in op.facts.get("symbols", ()) if name in self.place}  # a family's plan serves all sizes
 
     def places(self, op: Op, count: int, names) -> list:
         """The parameter that each argument of a call is given for; None for those that several share."""
