@@ -1,6 +1,7 @@
 """Joining tensors of lengths that were not seen before: rows are copied side by side, with no program for these lengths."""
 from __future__ import annotations
 
+from ..core.kinds import P
 from ..core.meta import Meta
 from ..core.native import Step, Tensor, calls, join, state
 from ..core.native.objects import FUNCTION
@@ -28,7 +29,7 @@ def directly(op, args, names, key):
 
 
 def layout(tensors, dim=0):
-    """(dimension, Meta of the result), or None where tensors are not dense, of one dtype and of sizes that fit."""
+    """(dimension, Meta of the result), or None where tensors or the result are not row-major, or not of one dtype and of sizes that fit."""
     if type(tensors) not in (tuple, list) or not tensors or type(dim) is not int or not all(type(x) is state.tensor or type(x) is state.parameter for x in tensors):
         return None
     metas = [x._meta for x in tensors]
@@ -41,8 +42,8 @@ def layout(tensors, dim=0):
         alike = len(meta.shape) == rank and meta.dtype is first.dtype and meta.contiguous and meta.device is first.device and first.device.type == "cpu"
         if not alike or any(k != at and a != b for k, (a, b) in enumerate(zip(meta.shape, first.shape))) or not meta.numel:
             return None
-    whole = sum([meta.shape[at] for meta in metas])
-    return at, Meta.of((*first.shape[:at], whole, *first.shape[at + 1:]), first.dtype)
+    found = P.cat.kind.meta(P.cat, metas, at)
+    return (at, found) if found.contiguous else None
 
 
 def joined(tensors, at: int, meta: Meta) -> Tensor:

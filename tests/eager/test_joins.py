@@ -26,6 +26,20 @@ def test_any_lengths_along_any_dimension():
         assert made[0].tolist() == made[1].tolist() and made[0].dtype is getattr(rl, dtype)
 
 
+@pytest.mark.parametrize("at", range(4))
+@pytest.mark.parametrize("shape", [(2, 1, 3, 4), (2, 3, 1, 1), (1, 1, 3, 4), (1, 2, 1, 1)])
+def test_single_channels_and_pixels_lie_as_planned_ones(shape, at):
+    """Row-major and channels last at once: what is joined need not be."""
+    for count in (1, 2, 3):
+        found = []
+        for t in (rl, torch):
+            x = t.arange(float(np.prod(shape))).reshape(shape).contiguous(memory_format=t.channels_last)
+            x = t.empty_strided(shape, torch.empty(shape).to(memory_format=torch.channels_last).stride()).copy_(x)
+            y = t.cat([x + k for k in range(count)], at)
+            found.append((y.tolist(), tuple(y.stride())))
+        assert found[0] == found[1]
+
+
 def test_gradients_and_theirs():
     generator = np.random.default_rng(1)
     for trial in range(12):

@@ -193,7 +193,7 @@ def test_kernels_of_a_scan_by_doubling_stay_small(monkeypatch):
     monkeypatch.setattr(Module, "text", lambda self: texts.append(text(self)) or texts[-1])
 
     def function(x, y, w):
-        return (scan(torch.exp(-F.softplus(x) * w), torch.sin(y) * x) * y).sum()
+        return (scan(torch.exp(-F.softplus(x) * w), torch.tanh(y) * x) * y).sum()  # functions that are short themselves
 
     results = []
     for one in (function, torch.compile(function)):
@@ -202,7 +202,7 @@ def test_kernels_of_a_scan_by_doubling_stay_small(monkeypatch):
         results.append(torch.autograd.grad(one(*(leaf.requires_grad_() for leaf in leaves)), leaves))
     for found, expected in zip(*results):
         np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-4, atol=1e-4)
-    assert max(map(len, texts)) < 400_000
+    assert max(map(len, texts)) < 200_000
 
 
 def test_kernels_end_with_a_round_of_what_comes_round_again():
