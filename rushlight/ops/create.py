@@ -206,7 +206,7 @@ def arange(start=None, end=None, step=1, *, out=None, dtype=None, layout=None, d
     start, end = (0, start) if end is None else (0 if start is None else start, end)
     if end is None:
         raise TypeError("arange() missing 1 required positional argument: 'end'")
-    start, end, step = (v.item() if isinstance(v, Tensor) else v for v in (start, end, step))
+    start, end, step = (v.item() if isinstance(v, Tensor) else int(v) if type(v) is bool else v for v in (start, end, step))
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if not all(isinstance(v, Expr) or math.isfinite(v) for v in (start, end)):
