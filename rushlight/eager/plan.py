@@ -147,7 +147,7 @@ def made_for(op: Op, args, names, key, mask) -> Plan:
         if call:
             call.remember()
     if entry and (advice.Given.count == warned or OPS.get(op.name) is not op):  # what warns does so in every process
-        name_backward(made, entry)
+        name_backward(made, entry, text)
         store.put(entry, made, text)
     chosen = op.facts.get("settings")
     if chosen:  # its backward is planned later, and likewise
@@ -241,7 +241,7 @@ def stored_plan(op: Op, entry: str, args):
     if found is None or found.conditions and not holds(found.conditions)(args):
         return None
     plan = restored(op, found)
-    name_backward(plan, entry)
+    name_backward(plan, entry, found.conditions)
     return plan, found.conditions
 
 
@@ -264,8 +264,10 @@ def restored(op: Op, found: store.Stored) -> Plan:
     return plan
 
 
-def name_backward(plan: Plan, entry):
-    """Gives the backward operators of a plan that can be stored their own identity on disk."""
+def name_backward(plan: Plan, entry, conditions: str):
+    """Gives the backward operators of a plan that can be stored their own identity on disk: plans for one key differ by their conditions."""
+    if conditions:
+        entry = f"{entry} where {conditions}"
     if plan.inner:
         plan = plan.inner[0]
     if entry and plan.derived:

@@ -182,6 +182,16 @@ def test_gradients_of_gradients_come_from_the_store(folder):
     assert second() == second()
 
 
+def test_plans_of_one_key_have_backward_programs_of_their_own(folder):
+    """The order of a norm is a run-time number after some calls: what its gradient is depends on it."""
+    for order in (2.0, 1.0, float("inf"), 2.0, 1.0, 3.0, 1.0, float("inf"), 2.0):
+        x = torch.tensor([[3.0, -1.0], [4.0, 2.0]], requires_grad=True)
+        torch.linalg.vector_norm(x, order, 0).backward(torch.tensor([5.0, 10.0]))
+        wanted = {2.0: [[3.0, -10 / 5 ** 0.5], [4.0, 20 / 5 ** 0.5]], 1.0: [[5.0, -10.0], [5.0, 10.0]], float("inf"): [[0.0, 0.0], [5.0, 10.0]],
+                  3.0: [[45 / 91 ** (2 / 3), -10 / 9 ** (2 / 3)], [80 / 91 ** (2 / 3), 40 / 9 ** (2 / 3)]]}[order]
+        assert torch.allclose(x.grad, torch.tensor(wanted)), order
+
+
 def test_text_tells_values_apart():
     values = [1, 1.0, True, "1", None, (1,), [1], ((1,),), 0.0, -0.0, float, int, torch.float32, torch.float64, slice(1), torch.device("cpu"),
               torch.ones(2)._meta, torch.ones(2, 1)._meta, torch.ones(1, 2)._meta, {"a": 1}, torch.core.op.OPS["exp"]]
