@@ -8,11 +8,13 @@ import pytest
 
 import rushlight as torch
 from rushlight.core import cache
+from rushlight.core.native.objects import CHOICE
 from rushlight.core.settings import settings
 from rushlight.eager import plan as plans
 from rushlight.eager import store
 from rushlight.graph import save
 from rushlight.graph.graph import Graph
+from rushlight.ops.reduce import vector_norm
 
 PROGRAM = """
     import rushlight as torch, rushlight.nn as nn
@@ -190,6 +192,9 @@ def test_plans_of_one_key_have_backward_programs_of_their_own(folder):
         wanted = {2.0: [[3.0, -10 / 5 ** 0.5], [4.0, 20 / 5 ** 0.5]], 1.0: [[5.0, -10.0], [5.0, 10.0]], float("inf"): [[0.0, 0.0], [5.0, 10.0]],
                   3.0: [[45 / 91 ** (2 / 3), -10 / 9 ** (2 / 3)], [80 / 91 ** (2 / 3), 40 / 9 ** (2 / 3)]]}[order]
         assert torch.allclose(x.grad, torch.tensor(wanted)), order
+    plans_of_keys = [found.function.known for found in vector_norm.plans.values() if found.large == CHOICE]
+    known = [plan.derived.facts["identity"] for alternatives in plans_of_keys for _, plan in alternatives if plan.derived]
+    assert len(known) > 2 and len(set(known)) == len(known)
 
 
 def test_text_tells_values_apart():
