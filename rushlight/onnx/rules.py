@@ -435,18 +435,16 @@ def int_matmul(w, node, a, b):
     return w.emit("MatMulInteger", w.value(a, a.dtype), w.value(b, b.dtype))
 
 
+def convolution(w, operator, node, x, weight, stride, padding, dilation, groups, **more):
+    """A convolution, or its transpose, by ONNX's operator of the name."""
+    geometry = {"strides": list(stride), "pads": [*padding, *padding], "dilations": list(dilation), "group": groups}
+    shape = list(weight.shape[2:])
+    return w.emit(operator, w.value(x, node.dtype), w.value(weight, node.dtype), kernel_shape=shape, **geometry, **more)
+
+
 @rule("conv")
-def conv(w, node, x, weight, stride, padding, dilation, groups):
-    return w.emit(
-        "Conv",
-        w.value(x, node.dtype),
-        w.value(weight, node.dtype),
-        kernel_shape=list(weight.shape[2:]),
-        strides=list(stride),
-        pads=[*padding, *padding],
-        dilations=list(dilation),
-        group=groups,
-    )
+def conv(w, node, x, weight, **geometry):
+    return convolution(w, "Conv", node, x, weight, **geometry)
 
 
 @rule("conv_input")
@@ -460,17 +458,7 @@ def conv_input(w, node, g, weight, shape, stride, padding, dilation, groups):
         raise OnnxExporterError(
             "a transposed convolution whose output size varies apart from its input's is not written as ONNX"
         )
-    return w.emit(
-        "ConvTranspose",
-        w.value(g, node.dtype),
-        w.value(weight, node.dtype),
-        kernel_shape=list(weight.shape[2:]),
-        strides=list(stride),
-        pads=[*padding, *padding],
-        dilations=list(dilation),
-        group=groups,
-        output_padding=more,
-    )
+    return convolution(w, "ConvTranspose", node, g, weight, stride, padding, dilation, groups, output_padding=more)
 
 
 @rule("attention")
