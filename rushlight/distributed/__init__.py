@@ -8,6 +8,7 @@ HOMES = {
               "get_backend_config", "get_default_backend_for_device", "get_process_group_ranks", "get_global_rank", "get_group_rank", "get_pg_count", "get_node_local_rank",
               "rendezvous", "register_rendezvous_handler", "Backend", "ProcessGroup", "GroupMember", "group", "default_pg_timeout"),
     "stores": ("Store", "HashStore", "FileStore", "TCPStore", "PrefixStore", "DistError", "DistStoreError", "DistBackendError", "DistNetworkError", "QueueEmptyError"),
+    ".nn.parallel.distributed": ("GradBucket",),
     "collectives": ("all_reduce", "all_reduce_coalesced", "broadcast", "reduce", "all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_gather_single", "gather", "scatter",
                     "reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_single", "all_to_all", "all_to_all_single", "barrier", "monitored_barrier", "all_gather_object",
                     "gather_object", "broadcast_object_list", "scatter_object_list", "send", "recv", "isend", "irecv", "send_object_list", "recv_object_list", "P2POp",

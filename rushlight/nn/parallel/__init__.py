@@ -1,28 +1,11 @@
-"""One model on several devices: here there is one device."""
-from __future__ import annotations
-
-from ...compat.absent import absent
-from ..modules.module import Module
+"""One model on several devices, or in several processes: here there is one device, and a group has one process."""
 from ...core.later import later
+from .data_parallel import DataParallel, data_parallel
+from .distributed import DistributedDataParallel
+from .parallel_apply import parallel_apply
+from .replicate import replicate
+from .scatter_gather import gather, scatter
 
-__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
-DistributedDataParallel = absent("torch.nn.parallel", "this build runs in one process", "DistributedDataParallel")["DistributedDataParallel"]
-
-
-class DataParallel(Module):
-    """A module, which runs as it is: its state has the prefix ``module.``, as in PyTorch."""
-
-    def __init__(self, module, device_ids=None, output_device=None, dim=0):
-        super().__init__()
-        self.module, self.dim, self.device_ids, self.output_device = module, dim, [], output_device
-
-    def forward(self, *inputs, **kwargs):
-        return self.module(*inputs, **kwargs)
-
-
-def data_parallel(module, inputs, device_ids=None, output_device=None, dim=0, module_kwargs=None):
-    """``module(*inputs)``."""
-    return module(*(inputs if isinstance(inputs, tuple) else (inputs,)), **(module_kwargs or {}))
-
+__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel", "gather", "parallel_apply", "replicate", "scatter"]
 
 __getattr__ = later(__name__)

@@ -2,11 +2,9 @@
 from multiprocessing import *  # noqa: F401,F403
 from multiprocessing import get_context, reduction  # noqa: F401
 
-from .compat.absent import absent
-from .core import sharing  # noqa: F401 - tells multiprocessing how tensors travel
-from .core.later import later
-
-globals().update(absent("torch.multiprocessing", "start processes with Python's multiprocessing, or a program for each process", "spawn start_processes"))
+from ..core import sharing  # noqa: F401 - tells multiprocessing how tensors travel
+from ..core.later import later
+from .spawn import ProcessContext, ProcessExitedException, ProcessRaisedException, SpawnContext, spawn, start_processes  # noqa: F401 - the function hides the module
 
 
 def set_sharing_strategy(new_strategy):
