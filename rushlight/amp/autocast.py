@@ -171,6 +171,11 @@ def get_autocast_cpu_dtype():
     return get_autocast_dtype("cpu")
 
 
+def get_autocast_gpu_dtype():
+    """The dtype that products would compute in under autocast on a GPU."""
+    return get_autocast_dtype("cuda")
+
+
 def set_autocast_cpu_dtype(dtype):
     """Chooses the dtype that products compute in under autocast."""
     set_autocast_dtype("cpu", dtype)

@@ -302,8 +302,11 @@ class Attributes:
 
     def fallback(self, owner, cls, name):
         """``__getattr__``, or an AttributeError."""
-        if isinstance(owner, Object) and cls in OPERATORS:  # torch.ops and what is below it
-            return self.from_python(getattr(owner.value, name))
+        if isinstance(owner, Object) and (cls in OPERATORS or isinstance(owner.value, Op)):  # torch.ops and what is below it
+            found = getattr(owner.value, name, ABSENT)
+            if found is ABSENT:
+                raise self.missing(owner, name)
+            return self.from_python(found)
         self.lack(owner, cls, name)
         found = self.class_attribute(cls, "__getattr__")
         if found is None:

@@ -13,6 +13,7 @@ import itertools
 import logging
 import math
 import operator
+import os
 import re
 import sys
 import threading
@@ -460,6 +461,10 @@ class Calls:
             return self.instantiate(owner, arguments[1:], keywords, True)
         if target.__objclass__ is object:
             return self.object_method(owner, name, arguments[1:])
+        if name == "__get__" and isinstance(owner, Object) and isinstance(owner.value, property):
+            return self.call(self.from_python(owner.value.fget), arguments[1:2], {})
+        if name == "__get__" and isinstance(owner, Object) and isinstance(owner.value, (types.GetSetDescriptorType, types.MemberDescriptorType)):
+            return self.getattr(arguments[1], owner.value.__name__)
         inner = self.as_container(owner)
         if isinstance(owner, ExceptionValue):
             if name == "__init__":
@@ -780,6 +785,23 @@ class Calls:
             raise Break("RB001", f"a copy of a {cls.__name__}")
         return Constant(None)
 
+    def tensor_copied(self, tensor):
+        """``copy.deepcopy`` of a tensor: another one, with the same elements."""
+        tensor = self.force(tensor)
+        if tensor.fake._needs_grad or self.class_of(tensor) is not Tensor:
+            raise Break("RB001", "a copy of a parameter, or of a tensor with a history")
+        return self.run_framework(OPS["clone"], [tensor], {})
+
+    def builtin_namedtuple(self, name, fields, **options):
+        """``collections.namedtuple``: the class is made now, once for all calls."""
+        options.setdefault("module", self.from_python(self.frames[-1].namespace.get("__name__", "__main__")))
+        return self.fold(collections.namedtuple, [name, fields], options)
+
+    def builtin_fspath(self, path):
+        """``os.fspath``."""
+        method = self.method(self.force(path), "__fspath__")
+        return self.call(method, [path], {}) if method else self.fold(os.fspath, [path])
+
     def exception_info(self):
         """``sys.exc_info()``."""
         if self.handling:
@@ -882,6 +904,9 @@ for _function in (tensor, as_tensor):
     HANDLERS[_function] = lambda self, *a, _function=_function, **k: self.tensor_of(_function, a, k)
 HANDLERS[sys.exc_info], HANDLERS[sys.exception] = Calls.exception_info, Calls.exception_now
 HANDLERS[polyfills.check_plain] = Calls.check_plain
+HANDLERS[polyfills.tensor_copied] = Calls.tensor_copied
+HANDLERS[sys.intern], HANDLERS[collections.namedtuple] = lambda self, text: self.fold(sys.intern, [text]), Calls.builtin_namedtuple
+HANDLERS[os.fspath] = Calls.builtin_fspath
 HANDLERS[copy.copy] = lambda self, value: self.call_python(polyfills.copied, [value])
 HANDLERS[copy.deepcopy] = lambda self, value, memo=Constant(None): self.call_python(polyfills.deeply_copied, [value, memo])
 HANDLERS[Module.__getattr__] = lambda self, owner, name: self.part_of_network(self.force(owner), self.known(name))

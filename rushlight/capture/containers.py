@@ -583,7 +583,7 @@ class Containers:
             owner.items[key] = default
         return self.lookup(owner, key)
 
-    def dict_update(self, owner, other=None, **named):
+    def dict_update(self, owner, other=None, /, **named):
         added = dict(named)
         if other is not None:
             other = self.as_container(other)

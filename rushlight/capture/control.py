@@ -132,7 +132,7 @@ class Control:
         programs, arguments, _ = self.programs(bodies, [])
         return self.resulting(Chosen("cond", programs), (condition, *arguments), bodies, bodies[0].metas, grad, bodies[0].spec)
 
-    def wrap(self, function, *arguments, **keywords):
+    def wrap(self, function, /, *arguments, **keywords):
         """``wrap``: a call that is one node."""
         body = self.followed(function, arguments, keywords)
         programs, given, _ = self.programs([body], [])

@@ -86,6 +86,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
         self.recorder = Recorder(self.lift, self.draw, self.where)
         self.facts.number, self.recorder.within_try = self.ratio, self.within_try
         self.recorder.real, self.recorder.assume = self.run_time_number, self.guard
+        self.recorder.start = self.start_of_input
         self.recorder.facts, self.recorder.place = self.facts, lambda: (self.frames[-1].code, self.frames[-1].now.offset)
         self.used: set = set()  # nodes of backward passes that use their history up
         self.numbers: list = []  # what optimizers compute in Python before the graph runs
@@ -298,6 +299,15 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
             known = fake.value = self.wrapped[id(tensor)] = TensorValue(fake, source)
             known.real = tensor
         return known.fake
+
+    def start_of_input(self, node) -> int:
+        """``storage_offset()`` of the tensor behind an input of the graph, guarded."""
+        source, found = self.graph_inputs[node][1], self.real.get(node)
+        if found is None or source is None:
+            raise Break("RB015", "storage_offset()")
+        start = found.storage_offset()
+        self.guard(f"{{0}}.storage_offset() == {start}", source)
+        return start
 
     def draw(self, blocks):
         """A place in the random stream.  All of a segment's are taken at once when it runs: a seed, and a position that is counted on from."""

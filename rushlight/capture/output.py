@@ -152,14 +152,14 @@ class Output:
 
     def catch_warnings(self, **options):
         """``warnings.catch_warnings()``: within it, capture itself knows what is ignored."""
-        if options or "warnings" in self.rules:
+        if options.keys() - {"record"} or "warnings" in self.rules:
             return self.instantiate(self.from_python(warnings.catch_warnings), [], options)
-        return self.instantiate(self.from_python(CaughtWarnings), [], {})
+        return self.instantiate(self.from_python(CaughtWarnings), [], options)
 
     def filters(self, *filters):
         """The filters that hold, or those that are to hold again."""
         if filters:
-            self.quiet = self.known(filters[0])
+            self.quiet = (*filters[0].value, *map(self.known, filters[1:]))
         else:
             before, self.quiet = self.quiet, (*self.quiet, ())
             return Constant(before)

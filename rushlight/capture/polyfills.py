@@ -7,6 +7,7 @@ import operator
 from collections import namedtuple  # noqa: F401  (for the functions below)
 
 from ..core.dtypes import float64, int64
+from ..core.native import Tensor
 
 DTYPES = {int: int64, float: float64}
 
@@ -419,6 +420,9 @@ def deeply_copied(x, memo):
     memo = {} if memo is None else memo
     if id(x) in memo:
         return memo[id(x)]
+    if isinstance(x, Tensor):
+        made = memo[id(x)] = tensor_copied(x)
+        return made
     if kind is list:
         made = memo[id(x)] = []
         for y in x:
@@ -433,6 +437,10 @@ def deeply_copied(x, memo):
             made[deeply_copied(k, memo)] = deeply_copied(v, memo)
         return made
     return reconstructed(x, memo)
+
+
+def tensor_copied(tensor):
+    """A copy of a tensor; answered by the machine."""
 
 
 def check_plain(kind):
@@ -528,10 +536,16 @@ def quiet(*filters):
 
 
 class CaughtWarnings:
-    """``warnings.catch_warnings()``."""
+    """``warnings.catch_warnings()``; ``record``: what is warned is to be in a list."""
+
+    def __init__(self, record=False):
+        self.record = record
 
     def __enter__(self):
         self.before = quiet()
+        if self.record:
+            quiet(self.before, None)  # a warning in here breaks the graph
+            return []
 
     def __exit__(self, *error):
         quiet(self.before)

@@ -41,8 +41,7 @@ class Fake(Tensor):
     __int__, __float__, __complex__, __index__ = (needs_data(what, method=name) for what, name in (
         ("int()", "__int__"), ("float()", "__float__"), ("complex()", "__complex__"), ("an index", "__index__")))
     __bool__ = needs_data("bool() of a tensor", "RB002", "__bool__")
-    numpy, __array__, data_ptr, storage_offset, untyped_storage = (
-        needs_data(n, "RB015") for n in ("numpy()", "__array__()", "data_ptr()", "storage_offset()", "untyped_storage()"))
+    numpy, __array__, data_ptr, untyped_storage = (needs_data(n, "RB015") for n in ("numpy()", "__array__()", "data_ptr()", "untyped_storage()"))
     backward, register_hook, retain_grad = (needs_data(n, "RB011") for n in ("backward()", "register_hook()", "retain_grad()"))
 
     def read(self):
@@ -89,6 +88,9 @@ class Fake(Tensor):
         self.read()
         return Tensor.stride(self, dim)
 
+    def storage_offset(self):
+        return self.recorder.start_of(self.node)
+
     def is_contiguous(self, memory_format=None):
         if memory_format is not None:
             self.read()
@@ -118,6 +120,7 @@ class Fake(Tensor):
     __hash__ = Tensor.__hash__
 
 
+WHOLE = frozenset(("view", "reshape", "permute", "transpose", "t", "unsqueeze", "squeeze", "detach", "expand", "flatten", "unflatten", "alias"))  # views that begin where their base does
 MOST_ITEMS = 32  # numbers that one tolist() makes
 FORBIDDEN_INPLACE = frozenset(("resize_", "resize_as_", "set_", "detach_", "requires_grad_"))
 _inferred: dict = {}
@@ -253,6 +256,7 @@ class Recorder(Interpreter):
         self.symbolic = False  # whether any size or argument is a symbol
         self.real = None  # a number that varies -> it as an input of the graph, a TensorValue
         self.assume = None  # (condition as Python text): it is assumed of the program's inputs
+        self.start = None  # (node of an input) -> its tensor's storage_offset(), assumed from here on
         self.within_try = None  # () -> whether the program may catch an error of the instruction at hand
         self.place = None  # () -> the code and offset of the instruction at hand
         self.facts: Assumptions | None = None  # what is known of numbers that data decide; None: there can be none
@@ -370,6 +374,16 @@ class Recorder(Interpreter):
         made = self.fake(node, value._meta, False, value.inputs)
         made.original = value
         return made
+
+    def start_of(self, node: Node) -> int:
+        """Where a tensor begins in its memory; a Break where that is not known."""
+        while node in self.bases and node.op.name.rpartition(".")[2] in WHOLE:
+            node = self.bases[node]
+        if node.op is None and self.start is not None:
+            return self.start(node)
+        if node.op is None or node in self.bases:
+            raise Break("RB015", "storage_offset()")
+        return 0
 
     def require_grad(self, fake: Fake, wanted):
         """``requires_grad`` is set: a tensor made here becomes a leaf."""

@@ -260,11 +260,8 @@ def moments(x, dims, correction):
     away = P.sub(x, center)
     square = P.mul(away, away) if not x.dtype.is_complex else P.convert(P.real(P.mul(away, P.conj(away))), dtype=x.dtype.to_real())
     total = P.sum(square, dims) if dims else square
-    below = count - correction
-    return center, P.div(total, below if type(below) is not int else float(builtin_max(below, 0)))
-
-
-builtin_max = __builtins__["max"] if isinstance(__builtins__, dict) else __builtins__.max
+    few = correction > 0 and count <= correction  # decided for each size, as it is where the caller warns
+    return center, P.div(total, 0.0 if few else count - correction if correction else count)
 
 
 def variance(name, finish):

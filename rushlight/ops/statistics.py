@@ -44,9 +44,10 @@ def cov(input, *, correction=1, fweights=None, aweights=None):
         raise RuntimeError("cov(): weights sum to zero, can't be normalized")
     mean = (x.sum(1) / count if weights is None else (x * weights).sum(1) / total).unsqueeze(1)
     below = total - correction if weights is None or aweights is None or correction == 0 else total - correction * (weights * aweights).sum() / total
-    if count <= correction:
+    few = count <= correction
+    if few:
         warn(f"cov(): degrees of freedom is <= 0: {count} observations are too few for a correction of {correction}.")
-    below = below.clamp(min=0) if isinstance(below, Tensor) else max(below, 0)
+    below = below.clamp(min=0) if isinstance(below, Tensor) else 0 if few else below
     away = x - mean
     weighted = away if weights is None else away * weights
     out = (away @ (weighted.mH if weighted.is_complex() else weighted.mT)) / below

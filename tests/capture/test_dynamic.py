@@ -37,6 +37,7 @@ CASES = {
     "evenly spaced": (2, lambda x: x * torch.linspace(0, 1, x.shape[0])[:, None], lambda s: (r(s, 3),)),
     "cut in three": (2, lambda x: sum(p.sum() for p in torch.tensor_split(x, 3)), lambda s: (r(3 * s, 3),)),
     "inverse": (2, lambda x: torch.linalg.pinv(x), lambda s: (r(s + 2, 3),)),
+    "variance": (4, lambda x: (x.var(-1, correction=8), x.std(0, correction=6.5), torch.cov(x, correction=7)), lambda s: (r(s, s),)),
     "negated size": (2, lambda x: x[-(x.shape[0] - 1):], lambda s: (r(s, 3),)),
     "recurrent, in time": (2, lambda x: lstm(x)[0], lambda s: (r(2, s, 8),)),
     "head size": (2, lambda q: F.scaled_dot_product_attention(q, q, q), lambda s: (r(1, 2, 5, 4 * s),)),

@@ -6,8 +6,10 @@ import functools
 import itertools
 import math
 import operator
+import os
 import re
 import typing
+import warnings
 import weakref
 
 import numpy as np
@@ -241,3 +243,62 @@ def what_tensors_are(x):
 def membership_of_iterators_and_objects(x):
     one, numbers = Copied(3), iter([1, 2, 3])
     return 2 in numbers, list(numbers), one in [1, one], [1, one].index(one), [one, one].count(one), x
+
+
+@case()
+def deep_copies_of_tensors(x):
+    held = {"a": x, "b": [x, x * 2]}
+    made = copy.deepcopy(held)
+    made["a"].add_(1)
+    return made, made["a"] is made["b"][0], held["b"][1]
+
+
+@case()
+def named_tuples_made_within(x):
+    Pair = collections.namedtuple("Pair", ["a", "b"], defaults=(3,))
+    return tuple(Pair(x)), Pair(x, 1)._replace(b=x)._asdict()["b"], Pair.__name__, os.fspath("a/b")
+
+
+class Path:
+    def __init__(self, v):
+        self.v = v
+
+    @property
+    def twice(self):
+        return 2 * self.v
+
+    def __fspath__(self):
+        return f"at/{self.v}"
+
+
+@case(given=lambda: (Path(3),))
+def descriptors_called_by_hand(x, path):
+    return x + Path.twice.__get__(path, Path) + type(path).__dict__["twice"].fget(path), os.fspath(path)
+
+
+@case()
+def keywords_named_like_parameters(x):
+    found = dict(other=x, owner=1, self=2, mapping=3)
+    found.update(key=x + 1, owner=4, other=5)
+    return found
+
+
+class Acting(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.act = torch.nn.functional.gelu
+
+    def forward(self, x):
+        return self.act(x)
+
+
+@case()
+def operators_as_attributes_of_modules(x):
+    return Acting()(x), getattr(torch.nn.functional.gelu, "nothing", 3), hasattr(torch.ops.aten, "nothing_of_this_name")
+
+
+@case()
+def warnings_recorded(x):
+    with warnings.catch_warnings(record=True) as found:
+        y = x + len(found)
+    return y, found

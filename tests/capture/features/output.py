@@ -112,7 +112,7 @@ def print_redirected(x):
     return x + 1, text.getvalue()
 
 
-@case(1, ("RB001",) if sys.version_info >= (3, 14) else ("RB001", "RB004"))
+@case(1, ("RB001", "RB009") if sys.version_info >= (3, 14) else ("RB001", "RB004", "RB009"))
 def warning_recorded(x):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
