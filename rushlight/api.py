@@ -5,7 +5,7 @@ from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference
 from .core import devices, dtypes
 from .core.epoch import changed
 from .core.native import Tensor
-from .core.op import OPS
+from .core.op import forget
 from .ops.promotion import result_dtype
 
 __all__ = ["enable_grad", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "set_grad_enabled", "is_tensor", "is_floating_point",
@@ -102,8 +102,7 @@ def set_default_dtype(d):
         raise TypeError(f"only floating-point types are supported as the default type, not {d}")
     dtypes.Defaults.floating = d
     changed(dtypes.Defaults)
-    for operator in OPS.values():
-        operator.plans.clear()
+    forget()
 
 
 def get_default_device():

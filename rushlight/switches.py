@@ -48,9 +48,8 @@ def forget_plans():
     import gc
 
     from .core.native import Op
-    for found in gc.get_objects():
-        if type(found) is Op:
-            found.plans.clear()
+    from .core.op import forget
+    forget(found for found in gc.get_objects() if type(found) is Op)
 
 
 def get_num_interop_threads() -> int:

@@ -8,6 +8,7 @@ from ..core import expr
 from ..core.dtypes import INTEGER, bool_, float64, int64
 from ..core.expr import Expr, apply, convert, load, number, scalar_of
 from ..core.meta import Meta, is_one, row_major, same
+from ..core.narrow import as_held
 from ..graph.graph import Graph, Node
 from . import math
 from .kernel import Buffer
@@ -218,7 +219,7 @@ class Reader:
         name = node.op.name.split(".")[-1]
         if name == "full":
             value = node.params["value"]
-            return scalar_of(value, node.dtype)
+            return scalar_of(as_held(value, node.dtype) if node.dtype.is_half and not isinstance(value, Expr) else value, node.dtype)
         if name == "iota":
             return convert(expr.value(index[0], int64), node.dtype)
         return self.random(node, index)

@@ -464,12 +464,14 @@ def erfinv(x):
 def power(x, y):
     """x^y by e^(y ln |x|) in float64, with the sign of odd whole powers."""
     def run(v, w):
-        size = exp(w * log(magnitude(v)))
+        a = magnitude(v)
+        size = where(apply("eq", a, 1.0), number(1, float64), exp(w * log(a)))
         whole = apply("eq", apply("floor", w), w)
         odd = apply("logical_and", whole, apply("ne", apply("floor", w * 0.5), w * 0.5))
-        negative = apply("lt", v, 0.0)
-        size = where(apply("logical_and", negative, odd), -size, size)
-        size = where(apply("logical_and", negative, apply("logical_not", whole)), number(math.nan, float64), size)
+        size = where(odd, with_sign(size, v), size)
+        negative = apply("logical_and", apply("lt", v, 0.0), apply("gt", v, -math.inf))
+        unreal = apply("logical_or", apply("isnan", w), apply("logical_and", negative, apply("logical_not", whole)))
+        size = where(unreal, number(math.nan, float64), size)
         one = apply("logical_or", apply("eq", w, 0.0), apply("eq", v, 1.0))
         return where(one, number(1, float64), where(apply("eq", w, 1.0), v, size))
     return through_double(run, x, y)

@@ -5,9 +5,13 @@ None; ``make(op, args, params)`` makes nodes that the call needs.  ``before`` an
 """
 from __future__ import annotations
 
+import math
+
 from ..core.dtypes import bool_, int64
+from ..core.expr import Expr
 from ..core.kinds import P
 from ..core.meta import is_one, product
+from ..core.narrow import as_held
 from ..graph.graph import Graph, Node, Store, map_nodes
 from ..graph.views import is_part
 from ..ops import prims  # noqa: F401 - declares the primitives named below
@@ -95,11 +99,18 @@ def map_metas(value):
     return tuple(map(map_metas, value)) if isinstance(value, tuple) else value
 
 
-def is_number(value, wanted) -> bool:
-    """Whether an argument is this Python number, or a tensor full of it."""
+def is_number(value, *wanted) -> bool:
+    """Whether an argument is one of these Python numbers, or a tensor full of it."""
     if isinstance(value, Node):
-        return value.op is P.full and is_number(value.params["value"], wanted)
-    return isinstance(value, (int, float)) and value == wanted
+        return value.op is P.full and is_number(value.params["value"], *wanted)
+    return isinstance(value, (int, float)) and value in wanted
+
+
+def is_negative_zero(value) -> bool:
+    """Whether an argument is -0.0, or a tensor full of it."""
+    if isinstance(value, Node):
+        return value.op is P.full and is_negative_zero(value.params["value"])
+    return type(value) is float and value == 0 and math.copysign(1, value) < 0
 
 
 def same_type(a: Node, b: Node) -> bool:
@@ -109,13 +120,19 @@ def same_type(a: Node, b: Node) -> bool:
 # --- arithmetic -------------------------------------------------------------------------------------------------------------------
 @rule(P.mul, before=lambda x: P.mul(x, 1.0), after=lambda x: x)
 @rule(P.div, before=lambda x: P.div(x, 1.0), after=lambda x: x)
-@rule(P.add, before=lambda x: P.add(x, 0.0), after=lambda x: x)
+@rule(P.add, before=lambda x: P.add(x, -0.0), after=lambda x: x)
 @rule(P.sub, before=lambda x: P.sub(x, 0.0), after=lambda x: x)
 def neutral(node, args, params, make):
-    number = 1 if node.op in (P.mul, P.div) else 0
-    if is_number(args[1], number) and same_type(args[0], node):
+    if does_nothing(node, args[1]) and same_type(args[0], node):
         return args[0]
-    return args[1] if node.op in (P.mul, P.add) and is_number(args[0], number) and same_type(args[1], node) else None
+    return args[1] if node.op in (P.mul, P.add) and does_nothing(node, args[0]) and same_type(args[1], node) else None
+
+
+def does_nothing(node: Node, value) -> bool:
+    """Whether an operand leaves the other one as it is: -0.0 + 0.0 is 0.0, and so is -0.0 - -0.0; of a complex product the parts meet zeros."""
+    if node.op in (P.mul, P.div):
+        return is_number(value, 1) and not node.dtype.is_complex
+    return is_number(value, 0) and (not node.dtype.is_inexact or is_negative_zero(value) == (node.op is P.add))
 
 
 @rule(P.where, before=lambda x: P.where(P.full(shape=(), value=False, dtype=bool_), x, P.neg(x)), after=lambda x: P.neg(x))
@@ -201,12 +218,19 @@ def full_of_one_number(node, args, params, make):
     x = args[0]
     if x.op is not P.full or node.op is P.convert and not (x.dtype.category <= node.dtype.category and not x.dtype.is_complex):
         return None
-    return P.full, (), {"shape": tuple(node.shape), "value": x.params["value"], "dtype": node.dtype}
+    value = x.params["value"]
+    if x.dtype is not node.dtype and not isinstance(value, Expr):
+        value = as_held(value, x.dtype)
+    return P.full, (), {"shape": tuple(node.shape), "value": value, "dtype": node.dtype}
 
 
-@rule(P.sum, P.prod, P.amax, P.amin, before=lambda x: P.sum(P.reshape(x, shape=(1, *x.shape)), dims=(0,)), after=lambda x: P.reshape(x, shape=(1, *x.shape)))
+@rule(P.sum, before=lambda x: P.sum(P.reshape(x, shape=(1, *x.shape)), dims=(0,)), after=lambda x: P.add(P.reshape(x, shape=(1, *x.shape)), 0.0))
+@rule(P.prod, P.amax, P.amin, before=lambda x: P.amax(P.reshape(x, shape=(1, *x.shape)), dims=(0,)), after=lambda x: P.reshape(x, shape=(1, *x.shape)))
 def reduced_over_nothing(node, args, params, make):
-    return args[0] if all(is_one(args[0].shape[d]) for d in params["dims"]) and args[0].dtype is node.dtype else None
+    x = args[0]
+    if not all(is_one(x.shape[d]) for d in params["dims"]) or x.dtype is not node.dtype:
+        return None
+    return (P.add, (x, 0.0), {}) if node.op is P.sum and node.dtype.is_inexact else x  # a sum of -0.0 is 0.0
 
 
 # --- gradients of parts ---------------------------------------------------------------------------------------------------------------

@@ -70,6 +70,15 @@ def narrow(array, dtype) -> np.ndarray:
         return array.astype(dtype.numpy, copy=False)
 
 
+def as_held(value, dtype):
+    """A Python number as a tensor of this dtype holds it.
+
+    >>> as_held(0.1, float16), as_held(1e9, float16)
+    (0.0999755859375, inf)
+    """
+    return widen(narrow(np.asarray(value), dtype), dtype).item()
+
+
 def rounded_to_byte(array, name: str) -> np.ndarray:
     """The codes of the nearest numbers, the even one of two that are as near; too large ones and NaN as the format has them."""
     _, middles, beyond = tables(name)

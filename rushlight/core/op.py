@@ -119,6 +119,13 @@ def make(name, body=None, kind=None, signature=None, scalars=0, **facts) -> Op:
     return made
 
 
+def forget(operators=None):
+    """Drops all plans, and what is planned for many sizes: something changed that decided how they came out.  Default: those of declared operators."""
+    for operator in OPS.values() if operators is None else operators:
+        operator.plans.clear()
+        operator.families.clear()
+
+
 def op(body=None, *, samples=(), namespace="", method=None, view=False, **facts):
     """Declares an operator by its body.
 

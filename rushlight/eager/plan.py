@@ -126,8 +126,8 @@ def made_for(op: Op, args, names, key, mask) -> Plan:
     with chosen_settings(op):
         made, draft = call and call.plan() or (None, None)
         jit.settle()  # it may share kernels with a plan that another thread is making
+        entry = store.entry(op, key) if made is None or call.early() else None
     text = draft.conditions if draft else ""
-    entry = store.entry(op, key) if made is None or call.early() else None
     warned = advice.Given.count
     if made is None:
         made, text = entry and stored_plan(op, entry, args) or (None, "")
@@ -147,7 +147,6 @@ def made_for(op: Op, args, names, key, mask) -> Plan:
         if call:
             call.remember()
     if entry and (advice.Given.count == warned or OPS.get(op.name) is not op):  # what warns does so in every process
-        name_backward(made, entry, text)
         store.put(entry, made, text)
     chosen = op.facts.get("settings")
     if chosen:  # its backward is planned later, and likewise
@@ -240,16 +239,14 @@ def stored_plan(op: Op, entry: str, args):
     found = store.get(entry)
     if found is None or found.conditions and not holds(found.conditions)(args):
         return None
-    plan = restored(op, found)
-    name_backward(plan, entry, found.conditions)
-    return plan, found.conditions
+    return restored(op, found, entry), found.conditions
 
 
-def restored(op: Op, found: store.Stored) -> Plan:
+def restored(op: Op, found: store.Stored, entry: str) -> Plan:
     """The plan that was stored."""
     if found.inner is not None:
         inner, *rest = found.inner
-        return around(op, restored(op, inner), *rest)
+        return around(op, restored(op, inner, entry), *rest)
     plan = blank_plan(op, RUN)
     for field, value in found.fields.items():
         setattr(plan, field, value)
@@ -261,21 +258,8 @@ def restored(op: Op, found: store.Stored) -> Plan:
         if isinstance(found.backward[2], store.Underived):
             found.backward[2].op, found.backward[2].derive = op, backward_again
         give_backward(plan, *found.backward)
+        store.name_backward(plan, entry, *found.rows)
     return plan
-
-
-def name_backward(plan: Plan, entry, conditions: str):
-    """Gives the backward operators of a plan that can be stored their own identity on disk: plans for one key differ by their conditions."""
-    if conditions:
-        entry = f"{entry} where {conditions}"
-    if plan.inner:
-        plan = plan.inner[0]
-    if entry and plan.derived:
-        plan.derived.facts["identity"] = f"backward {entry}"
-        if plan.spending:
-            plan.spending.facts["identity"] = f"spending backward {entry}"
-        if "recorded" in plan.derived.facts:
-            plan.derived.facts["recorded"][0].facts["identity"] = f"recorded backward {entry}"
 
 
 def describe(plan: Plan) -> str:

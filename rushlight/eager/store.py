@@ -1,8 +1,10 @@
 """Plans on disk: a process finds what another one traced, differentiated, cut, scheduled and assembled, and loads its machine code.
 
-An entry is named by the operator (for a captured graph: by what it computes), by what is known of the arguments, and by all that
-decides how plans come out: the package's sources, the machine, threads and settings.  Whatever changes leads to another name, so
-nothing has to be invalidated.  Kernels are kept as references to the objects that ``llvm/jit.py`` caches.
+An entry is named by the operator (for a captured graph, or a backward: by the program that it runs), by what is known of the arguments, and
+by all that decides how plans come out: the package's sources, the machine, threads and settings.  Whatever changes leads to another name, so
+nothing has to be invalidated.  A backward is named by its own program, not by the call that it belongs to: how that one was planned (for its own
+sizes, or as one of many) may differ from process to process, and with it what the backward is given.  Kernels are kept as references to the
+objects that ``llvm/jit.py`` caches.
 """
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ def sources() -> str:
 
 def surroundings() -> str:
     """What decides how a plan comes out, apart from the call."""
-    chosen = settings.kernels, settings.max_autotune
+    chosen = settings.kernels, settings.max_autotune, settings.regions
     return f"{sources()} {host().fingerprint} {pool.get_num_threads()} {chosen} {dtypes.Defaults.floating} {devices.preferred()} {attention.kernels.allowed}"
 
 
@@ -170,7 +172,7 @@ class Stored:
     def __init__(self, fields, code, backward, inner, conditions=""):
         self.conditions = conditions  # on run-time numbers
         self.fields, self.code = dict(zip(FIELDS, fields)), code and code_from(code)
-        pure = backward and backward[2]
+        self.rows, pure = backward, backward and backward[2]
         self.backward = backward and (Deferred(*backward[0]), backward[1], Deferred(*pure) if type(pure) is tuple else pure, *backward[3:])
         self.inner = inner and (Stored(*inner[0]), *inner[1:])
 
@@ -213,8 +215,27 @@ def get(name: str):
 
 
 def put(name: str, plan: Plan, conditions=""):
-    """Keeps a plan, which holds for numbers that meet the conditions, if other processes can make sense of it."""
+    """Keeps a plan, which holds for numbers that meet the conditions, if other processes can make sense of it; the plans of its backward are then kept, too."""
     try:
-        cache.put(KIND, name, zlib.compress(encode((*plan_rows(plan), conditions)), 1))
+        rows = plan_rows(plan)
+        cache.put(KIND, name, zlib.compress(encode((*rows, conditions)), 1))
     except Unsaveable as reason:
         log.debug("%s: not kept on disk: %s", plan.op.name, reason)
+        return
+    inner, (_, _, backward, around) = plan, rows
+    while around:
+        inner, (_, _, backward, around) = inner.inner[0], around[0]
+    if backward:
+        name_backward(inner, name, *backward)
+
+
+def name_backward(plan: Plan, entry: str, main, used: int, pure, chosen, spends=None):
+    """Gives the backward operators of a plan their identities: of all that they run, as it is on disk.  ``entry``: of the plan, which says how to derive an Underived."""
+    def identity(*parts):
+        return f"backward {hashlib.sha256(encode((used, len(plan.saves), *parts))).hexdigest()}"
+
+    plan.derived.facts["identity"] = identity(*main)
+    if plan.spending:
+        plan.spending.facts["identity"] = identity(*main, spends)
+    if pure is not None:
+        plan.derived.facts["recorded"][0].facts["identity"] = identity(*(pure if type(pure) is tuple else (entry, pure)))

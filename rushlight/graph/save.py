@@ -63,7 +63,8 @@ def fingerprint(graph: Graph, extra=(), known=own) -> str:
     numbers = {node: k for k, node in enumerate([*graph.inputs, *graph.nodes])}
     lines = [text_of(extra)]
     lines += [f"{n.weak} {text_of(n.meta)} {n.name if n.weak else ''}" for n in graph.inputs]
-    lines += [f"{known(n.op).name} {text_of(n.args, numbers)} {text_of(n.params, numbers)} {text_of(n.meta)}" for n in graph.nodes]
+    lines += [f"{known(n.op).name} {text_of(n.args, numbers)} {text_of(n.params, numbers)} {text_of(n.meta)} {n.constant} {n.inside and fingerprint(n.inside)}"
+              for n in graph.nodes]
     lines += [f"{numbers[o.node]} into {numbers[o.into]}" if isinstance(o, Store) else str(numbers[o]) for o in graph.outputs]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 

@@ -118,24 +118,26 @@ def fmod(input, other: Scalar):
     return P.fmod(*promoted(input, other))
 
 
+ROOTS = (0.5, P.sqrt), (-0.5, P.rsqrt), (-1, P.reciprocal), (-2, lambda x: P.reciprocal(P.mul(x, x)))
+
+
 @op(samples=PAIR, inplace_too=True, operator="pow", number_first=True)
 def pow(input, exponent):
     """input ** exponent."""
     x, y = promoted(input, exponent)
-    if not isinstance(y, Tensor) and isinstance(x, Tensor):
-        if y == 2:
+    if is_number(exponent) and isinstance(x, Tensor):  # a run-time number, too, so that no result depends on earlier calls
+        if exponent == 2:
             return P.mul(x, x)
-        if y == 1:
+        if exponent == 1:
             return P.mul(x, 1)
-        if y == 0:
+        if exponent == 0:
             return P.add(P.mul(x, 0), 1) if not x.dtype.is_inexact else P.where(P.eq(x, x), P.full(shape=(), value=1, dtype=x.dtype), 1)
-        if y == 0.5 and x.dtype.is_inexact:
-            return P.sqrt(x)
-        if y == 3:
+        if exponent == 3:
             return P.mul(P.mul(x, x), x)
-        if y == -1 and x.dtype.is_inexact:
-            return P.reciprocal(x)
-        if x.dtype.category == INTEGER and y < 0:
+        for special, root in ROOTS if x.dtype.is_inexact else ():
+            if exponent == special:
+                return root(x)
+        if x.dtype.category == INTEGER and exponent < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
     return P.pow(x, y)
 

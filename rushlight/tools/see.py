@@ -47,18 +47,16 @@ class ByLine(logging.Handler):
         return frame and frame.f_lineno
 
 
-def forget():
+def forget_everything():
     """Drops plans and compiled kernels, so that what comes next shows every stage."""
     from ..compiler import pipeline
     from ..compiler.llvm import jit
     from ..compiling import reset
-    from ..core.op import OPS
+    from ..core.op import forget
 
     reset()
     pipeline.made.clear()
-
-    for operator in OPS.values():
-        operator.plans.clear()
+    forget()
     jit._built.clear()
     jit._loaded.clear()
 
@@ -67,7 +65,7 @@ def forgetting(script: str, line: int):
     """A trace function that forgets when a line of the script begins for the first time."""
     def local(frame, event, argument):
         if event == "line" and frame.f_lineno == line:
-            forget()
+            forget_everything()
             sys.settrace(None)
             return None
         return local

@@ -102,10 +102,7 @@ def folder(tmp_path, monkeypatch):
         yield tmp_path
 
 
-def forget():
-    for operator in torch.core.op.OPS.values():
-        operator.plans.clear()
-        operator.families.clear()  # a plan for all sizes, of which tests before had many, is asked before the disk
+forget = torch.core.op.forget  # plans for all sizes, too, of which tests before had many: they are asked before the disk
 
 
 def entries(folder):

@@ -35,6 +35,63 @@ def test_before_and_after_compute_the_same(number):
     assert count(lambda x: P.copy(before(x)), x) <= count(lambda x: P.copy(after(x)), x)
 
 
+SPECIAL = (0.0, -0.0, 1.0, -1.0, 2.5, -3.5, 65504.0, -1e-7, 1e-40, float("inf"), -float("inf"), float("nan"))
+REORDERED = ("side_by_side", "accumulated", "transposed_product")  # sums in another order, or of zeros that are not there
+
+
+def bits(x):
+    """Elements as text: the sign of zero counts, NaN is NaN."""
+    return ["nan" if v != v else repr(v) for v in x.double().flatten().tolist()]
+
+
+def special(dtype, count=25):
+    random = np.random.default_rng(0)
+    return torch.tensor(random.choice(SPECIAL, count), dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("number", [k for k, (rule, _, _) in enumerate(SHOWN) if rule.__name__ not in REORDERED])
+def test_rules_keep_every_bit_of_special_numbers(number, dtype):
+    """The program before any rule, by its NumPy meaning, beside compiled code."""
+    _, before, after = SHOWN[number]
+    x = special(getattr(torch, dtype)).reshape(5, 5)
+    held = x.float().numpy() if x.dtype.is_half else x.numpy()
+    for function in (before, after):
+        expected, = evaluate(graph_of(function, x), [held])
+        assert bits(whole(function)(x)) == bits(torch.tensor(expected.copy()).to(x.dtype))
+
+
+FORMS = [
+    lambda x: x * 0 + 0.0, lambda x: x + 0.0, lambda x: 0 + x, lambda x: x + -0.0, lambda x: x - 0.0, lambda x: x - -0.0, lambda x: 0 - x, lambda x: -0.0 - x, lambda x: x - x,
+    lambda x: x + torch.zeros_like(x), lambda x: x - torch.zeros_like(x), lambda x: x * torch.ones_like(x), lambda x: x * 1, lambda x: x / 1, lambda x: x * -1, lambda x: -(-x),
+    lambda x: 0 * x, lambda x: x * -0.0, lambda x: x ** 1, lambda x: x ** 2, lambda x: x ** 0, lambda x: x ** 0.5, lambda x: x ** -0.5, lambda x: x ** -1, lambda x: x ** 3,
+    lambda x: 1 ** x, lambda x: torch.maximum(x, torch.zeros_like(x)), lambda x: torch.maximum(torch.zeros_like(x), x), lambda x: torch.minimum(x, -torch.zeros_like(x)),
+    lambda x: x.clamp(min=0.0), lambda x: x.clamp(min=-0.0), lambda x: x.clamp(max=0.0), lambda x: x.clamp(0.0, 2.0), lambda x: x.relu(), lambda x: torch.where(x > 0, x, -0.0),
+    lambda x: torch.where(x == 0, 0.0, x), lambda x: (-x).abs(), lambda x: -x.abs(), lambda x: x.round(), lambda x: x.sign(), lambda x: x.reshape(-1, 1).sum(1),
+    lambda x: x.reshape(-1, 1).prod(1), lambda x: x.reshape(-1, 1).amax(1), lambda x: x.reshape(-1, 1).mean(1), lambda x: (x * 0).sum(), lambda x: torch.add(x, x, alpha=0),
+    lambda x: torch.lerp(x, x + 1, 0.0), lambda x: torch.addcmul(x, x * 0, x * 0), lambda x: torch.copysign(x, -0.0), lambda x: x.masked_fill(x != x, -0.0),
+    lambda x: torch.full((3,), 0.1, dtype=x.dtype).double(), lambda x: torch.full((3,), 1e30, dtype=torch.float32).half().to(x.dtype) + x[:3],
+    lambda x: torch.full((3,), 0.1, dtype=torch.float16).to(x.dtype) + x[:3], lambda x: torch.full((3,), 300).to(torch.uint8), lambda x: torch.full((3,), 2 ** 40 + 5).int(),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_compiled_code_gives_every_bit_that_operators_one_by_one_give(dtype):
+    x = special(getattr(torch, dtype), 40)
+    for number, form in enumerate(FORMS):
+        assert bits(torch.compile(form)(x)) == bits(form(x)), number
+
+
+def test_powers_do_not_depend_on_earlier_calls():
+    """An exponent that took many values is a run-time number: special ones come out as they did at first."""
+    x = special(torch.float32)
+    exponents = (0.5, -0.5, 1.0, 2.0, 3.0, -1.0, -2.0, 0.0)
+    for k in range(5):
+        x ** (1.3 + k)
+    for exponent in exponents:
+        assert bits(x ** exponent) == bits(whole(lambda x: x ** exponent)(x)), exponent
+
+
 def test_common_values_are_computed_once():
     x = torch.randn(3, 3)
     assert count(lambda x: P.add(P.exp(P.mul(x, 2.0)), P.exp(P.mul(x, 2.0))), x) == 3

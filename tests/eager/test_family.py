@@ -6,6 +6,8 @@ import rushlight as rl
 from rushlight.core.expr import Expr
 from rushlight.core.meta import Meta
 from rushlight.core.op import OPS
+from rushlight.core.op import forget as forget_plans
+from rushlight.core.settings import settings
 from rushlight.eager import family
 from tests.ops.test_every_form import IDS, results, same
 from tests.ops.test_samples import SAMPLED, arguments
@@ -25,14 +27,11 @@ def grown(value):
 
 @pytest.fixture
 def forget():
-    """No operator has a plan, nor knows earlier calls."""
-    def clear():
-        for op in OPS.values():
-            op.plans.clear()
-            op.families.clear()
-    clear()
-    yield clear
-    clear()
+    """No operator has a plan, nor knows earlier calls, nor finds plans on disk."""
+    with settings.set(store=False):
+        forget_plans()
+        yield forget_plans
+        forget_plans()
 
 
 @pytest.fixture
@@ -131,6 +130,16 @@ def test_a_transformer_block_is_planned_once_for_all_lengths(compiled, forget, m
     for n, got in found.items():
         for a, b in zip(got, gradients(model, model, inputs[n])):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_plans_for_all_sizes_are_dropped_with_the_default_dtype(forget):
+    halves = [rl.arange(n) / 2 for n in range(5, 20)]
+    rl.set_default_dtype(rl.float64)
+    try:
+        assert {(rl.arange(n) / 2).dtype for n in range(5, 30)} == {rl.float64}
+    finally:
+        rl.set_default_dtype(rl.float32)
+    assert {half.dtype for half in halves} == {rl.float32}
 
 
 def test_conditions_on_sizes_lead_to_other_families(forget):

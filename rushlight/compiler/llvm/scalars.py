@@ -50,9 +50,10 @@ def truth(b, a):
 
 
 def extreme(b, kind, x, y, signed=True):
-    """The larger or smaller one, NaN if either is."""
+    """The larger or smaller one, NaN if either is; of zeros the second one, as processors have it, whatever is fused around it."""
     if x.type.is_float:
-        return b.intrinsic(f"llvm.{kind}imum", x.type, [x, y], flags="nsz")
+        chosen = b.select(b.compare(">" if kind == "max" else "<", x, y), x, y)
+        return b.select(b.compare("!=", x, x), x, chosen)
     if x.type.element is i1:
         return b.or_(x, y) if kind == "max" else b.and_(x, y)
     return b.intrinsic(f"llvm.{'s' if signed else 'u'}{kind}", x.type, [x, y])

@@ -1,0 +1,64 @@
+"""What is found on disk is what would be made: operators' samples planned anew, as one of many sizes, and read back, however these follow each other."""
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import rushlight as rl  # noqa: E402
+from rushlight.core import op as operators  # noqa: E402
+from rushlight.core.settings import settings  # noqa: E402
+from rushlight.eager import family, store  # noqa: E402
+from tests.eager.test_family import grown  # noqa: E402
+from tests.ops.test_every_form import results, same  # noqa: E402
+from tests.ops.test_samples import SAMPLED, arguments  # noqa: E402
+
+SOME = SAMPLED[::6]
+
+
+@pytest.fixture
+def programs(tmp_path, monkeypatch):
+    """identity -> what the operators of that identity run, of all that are named while a test runs."""
+    found, name_backward = {}, store.name_backward
+
+    def named(plan, *rows):
+        name_backward(plan, *rows)
+        for operator in (plan.derived, plan.spending, *plan.derived.facts.get("recorded", ())[:1]):
+            graph = operator and operator.facts["derived"]
+            if graph and not isinstance(graph, store.Underived):
+                shown = store.deferred(graph)[0], operator.facts.get("spends"), plan.saves[:len(operator.facts["inputs"])]
+                assert found.setdefault(operator.facts["identity"], shown)[:2] == shown[:2]
+
+    monkeypatch.setenv("RUSHLIGHT_CACHE", str(tmp_path))
+    monkeypatch.setattr(store, "name_backward", named)
+    with settings.set(store=True):
+        yield found
+
+
+def test_plans_of_one_identity_are_one_program_whichever_way_they_came_about(programs, monkeypatch):
+    told = family.Call.symbols
+
+    def symbols(call):
+        found = told(call) if call.sizes else family.Compared(call.key, grown(call.key))
+        return found if call.sizes or found.found else None
+
+    def forget():
+        operators.forget()
+        rl.manual_seed(0)
+
+    for name, k in SOME:
+        sample = operators.OPS[name].facts["samples"][k]
+        values = arguments(name, sample)
+
+        def computed():
+            forget()
+            found, slopes = results(name, sample, values, rl.tensor)
+            return [*found, *slopes]
+
+        first = computed()
+        same(computed(), first)
+        with monkeypatch.context() as patch:
+            patch.setattr(family.Call, "symbols", symbols)
+            patch.setattr(store, "get", lambda entry: None)
+            patch.setattr(rl.autograd, "grad", lambda results, *_, **__: [])  # another process, which stops before its backward pass
+            computed()
+        same(computed(), first)
+    assert len(programs) > 50
