@@ -1,6 +1,6 @@
 """Attention beside torch's, taken in turns in one process: milliseconds and ratios, below 1 where ours is faster.
 
-    python benchmarks/attention.py [sdpa] [decode] [flex] [window] [dropout] [nested] [encoder]
+    python -m benchmarks.attention [sdpa] [decode] [flex] [window] [dropout] [nested] [encoder] [--write]
 
 OMP_NUM_THREADS (2 unless set) threads each. torch computes FlexAttention on the CPU only under torch.compile and forward; ours is compared with our
 own scaled_dot_product_attention.
@@ -8,7 +8,6 @@ own scaled_dot_product_attention.
 import math
 import os
 import statistics
-import sys
 import time
 
 os.environ.setdefault("OMP_NUM_THREADS", "2")
@@ -20,6 +19,8 @@ import torch.nn.functional as TF
 import rushlight
 import rushlight.nn.functional as F
 from rushlight.nn.attention.flex_attention import create_block_mask, flex_attention
+
+from .results import keep, parser
 
 SHAPES = [(4, 12, 1024, 64), (8, 6, 256, 64), (1, 16, 2048, 128), (16, 12, 197, 64), (4, 8, 512, 32)]
 
@@ -46,7 +47,7 @@ def tensors(library, dtype, shapes, recorded=False):
 
 
 def report(name, ours, theirs, ratios):
-    ratios.append(ours / theirs)
+    ratios[name] = round(ours / theirs, 3)
     print(f"{name:58} {ours * 1e3:9.2f} ms  torch {theirs * 1e3:9.2f} ms  ratio {ours / theirs:.2f}", flush=True)
 
 
@@ -163,12 +164,15 @@ PARTS = {"sdpa": sdpa, "decode": decode, "flex": flex, "window": window, "dropou
 
 
 def main():
-    chosen, ratios = sys.argv[1:] or list(PARTS), []
-    for name in chosen:
+    command = parser(__doc__)
+    command.add_argument("parts", nargs="*", metavar="part", help=f"of {', '.join(PARTS)}; all unless given")
+    options, ratios = command.parse_args(), {}
+    for name in options.parts or PARTS:
         PARTS[name](ratios)
     if ratios:
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        print(f"{len(ratios)} cases beside torch: geometric mean {mean:.2f}, worst {max(ratios):.2f}")
+        mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
+        print(f"{len(ratios)} cases beside torch: geometric mean {mean:.2f}, worst {max(ratios.values()):.2f}")
+    keep("attention", ratios, options)
 
 
 if __name__ == "__main__":

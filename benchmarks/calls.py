@@ -1,6 +1,6 @@
 """What a call of a compiled function costs beyond its kernel: a tiny function, a model of 200 modules, each graph break.
 
-    python -m benchmarks.calls
+    python -m benchmarks.calls [--write]
 """
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import time
 
 import rushlight as torch
 import rushlight.nn as nn
+
+from .results import keep, parser
 
 
 class Many(nn.Module):
@@ -73,8 +75,11 @@ def rows():
 
 
 def main():
+    options, figures = parser(__doc__).parse_args(), {}
     for what, time_of in rows():
+        figures[what] = round(time_of, 2)
         print(f"{what:28s} {time_of:8.2f} us")
+    keep("calls", figures, options)
 
 
 if __name__ == "__main__":

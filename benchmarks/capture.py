@@ -1,12 +1,14 @@
 """What calling compiled code costs, beside the same code uncompiled; microseconds a call, milliseconds a capture.
 
-    python benchmarks/capture.py
+    python -m benchmarks.capture [--write]
 """
 import time
 
 import rushlight as torch
 from rushlight import nn
 from rushlight.core.epoch import Epoch
+
+from .results import keep, parser
 
 
 def microseconds(function, *args, calls=5000):
@@ -29,9 +31,9 @@ def with_break(x):
 
 
 def main():
-    x = torch.ones(4)
+    options, figures, x = parser(__doc__).parse_args(), {}, torch.ones(4)
     for name, function in (("nothing", lambda x: x), ("one add", lambda x: x + 1), ("two operators, a break between", with_break)):
-        print(f"{name}: compiled {microseconds(torch.compile(function), x):.2f}, uncompiled {microseconds(function, x):.2f}")
+        figures[name] = {"compiled us": microseconds(torch.compile(function), x), "uncompiled us": microseconds(function, x)}
     for count in (1, 50, 200):
         model = nn.Sequential(*[nn.Linear(4, 4) for _ in range(count)]).requires_grad_(False)
         compiled, x = torch.compile(model), torch.ones(2, 4)
@@ -45,8 +47,12 @@ def main():
             Epoch.value += 1
             return segment.guard(values)
 
-        print(f"{count} linear layers: compiled {microseconds(compiled, x, calls=500):.1f}, uncompiled {microseconds(model, x, calls=500):.1f}; capture {capture:.1f} ms, "
-              f"guards {microseconds(segment.guard, values):.2f}, after a module changed {microseconds(rearmed, calls=200):.1f}")
+        figures[f"{count} linear layers"] = {
+            "compiled us": microseconds(compiled, x, calls=500), "uncompiled us": microseconds(model, x, calls=500), "capture ms": capture,
+            "guards us": microseconds(segment.guard, values), "guards after a module changed us": microseconds(rearmed, calls=200)}
+    for name, found in figures.items():
+        print(f"{name}: " + ", ".join(f"{what} {value:.2f}" for what, value in found.items()))
+    keep("capture", figures, options)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Which of the names that existing model code uses are missing here, by how many models use them: ``python benchmarks/census.py census.json``."""
+"""Which of the names that existing model code uses are missing here, by how many models use them: ``python -m benchmarks.census census.json``."""
 import importlib
 import json
 import sys

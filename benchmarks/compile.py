@@ -1,9 +1,9 @@
 """Whole models compiled, beside the same uncompiled and beside torch's eager mode and torch.compile.
 
-    python benchmarks/compile.py                                        all models, about an hour: torch.compile is slow to start
-    python benchmarks/compile.py --models vit,t5-train --parts steps    step times alone
-    python benchmarks/compile.py --models nanogpt,bert-train,vit-train --parts steps --autocast
-    python benchmarks/compile.py --json new.json --reuse old.json       torch's start and memory as measured before on this machine
+    python -m benchmarks.compile                                        all models, about an hour: torch.compile is slow to start
+    python -m benchmarks.compile --models vit,t5-train --parts steps    step times alone
+    python -m benchmarks.compile --models nanogpt,bert-train,vit-train --parts steps --autocast
+    python -m benchmarks.compile --json new.json --reuse old.json       torch's start and memory as measured before on this machine
 
 Step times are taken in turns in one process, with equal weights and inputs.  Start is from the start of a fresh process to the end of its
 first step, with empty and then with filled caches; byte code is there in both, as an installer leaves it.  Memory is what a step holds at its height beyond what is held between steps.
@@ -16,7 +16,6 @@ import json
 import math
 import os
 import pathlib
-import platform
 import resource
 import statistics
 import subprocess
@@ -24,8 +23,10 @@ import sys
 import tempfile
 import time
 
-from stepping import CASES, SYSTEMS, Stepper
+from .results import processor
+from .stepping import CASES, SYSTEMS, Stepper
 
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 PARTS = ("steps", "start", "memory")
 PR_SET_CHILD_SUBREAPER = 36
 GIVE_BACK = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}  # so that freed memory leaves the process
@@ -53,9 +54,9 @@ def wait_for_all():
 
 def fresh(case, system, threads, environment, *flags):
     """What a process of its own reports, and the processor seconds of it and of all that it started."""
-    command = [sys.executable, str(pathlib.Path(__file__).with_name("stepping.py")), case, system, "--threads", str(threads), *flags]
+    command = [sys.executable, "-m", "benchmarks.stepping", case, system, "--threads", str(threads), *flags]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run([*command, "--began", str(time.monotonic())], capture_output=True, text=True, env={**os.environ, **environment})
+    done = subprocess.run([*command, "--began", str(time.monotonic())], capture_output=True, text=True, cwd=ROOT, env={**os.environ, **environment})
     wait_for_all()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
@@ -140,11 +141,6 @@ def table(rows):
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def processor():
-    with open("/proc/cpuinfo") as file:
-        return next((line.partition(":")[2].strip() for line in file if line.startswith("model name")), platform.processor())
-
-
 def known(path):
     """Rows measured before, on this machine only."""
     if not path:
@@ -168,9 +164,9 @@ def measure(case, options, before, folder):
             else:
                 row[system].update(run(case, system, options.threads, folder))
     if "steps" in options.parts:
-        command = [sys.executable, __file__, "--only-steps", case, "--systems", ",".join(options.systems), "--threads", str(options.threads), "--rounds", str(options.rounds),
+        command = [sys.executable, "-m", "benchmarks.compile", "--only-steps", case, "--systems", ",".join(options.systems), "--threads", str(options.threads), "--rounds", str(options.rounds),
                    *(["--autocast"] if options.autocast else [])]
-        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **caches(folder)})
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env={**os.environ, **caches(folder)})
         if done.returncode:
             raise SystemExit(f"{case}: {done.stderr[-3000:]}")
         for system, found in json.loads(done.stdout.splitlines()[-1]).items():
@@ -200,7 +196,7 @@ def main():
         return
     if "start" in options.parts:
         for part in ("rushlight", "benchmarks"):
-            compileall.compile_dir(pathlib.Path(__file__).resolve().parents[1] / part, quiet=1)
+            compileall.compile_dir(ROOT / part, quiet=1)
     adopt()
     before, rows = known(options.reuse), {}
     for case in options.models:

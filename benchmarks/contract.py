@@ -1,6 +1,6 @@
 """Time of our contractions over torch's, interleaved in one process: below 1 we are faster.
 
-    python benchmarks/contract.py [matmul] [bfloat16] [int8] [conv] [halves] [forward] [input] [weight]
+    python -m benchmarks.contract [matmul] [bfloat16] [int8] [conv] [halves] [forward] [input] [weight] [--write]
 
 With OMP_NUM_THREADS=1 the clock counts the processor time of this thread, so that a busy machine does not distort the ratios.
 With more threads it counts elapsed time: leave the machine alone then, since starved OpenMP threads make torch many times slower.
@@ -8,7 +8,6 @@ With more threads it counts elapsed time: leave the machine alone then, since st
 
 import math
 import os
-import sys
 import time
 
 THREADS = int(os.environ.setdefault("OMP_NUM_THREADS", "2"))
@@ -20,6 +19,8 @@ from rushlight.compiler.templates.contraction import NO_EPILOGUE
 from rushlight.compiler.templates.conv import Convolution, plan_conv, plan_conv_input_grad, plan_conv_weight_grad
 from rushlight.compiler.templates.matmul import Matmul, plan_matmul
 from tests.compiler.contractions import Runner
+
+from .results import keep, parser
 
 # name, batch, rows, columns, depth, layout of A and B ("n": as they stand, "t": transposed in memory)
 MATMULS = [
@@ -66,13 +67,14 @@ def interleaved(ours, theirs, budget=0.3):
 
 
 def report(rows, title):
-    """Prints a table of (label, flops, our seconds, torch's seconds) and the geometric mean of the ratios."""
+    """{label: ratio} of a table, which is printed, of (label, flops, our seconds, torch's seconds) and the geometric mean of the ratios."""
     print(f"\n{title}, {THREADS} threads\n{'':38} ours GF/s  torch GF/s  ours/torch")
     for label, flops, ours, theirs in rows:
         print(f"{label:38} {flops / ours / 1e9:9.1f} {flops / theirs / 1e9:11.1f} {ours / theirs:11.2f}")
     ratios = [ours / theirs for _, _, ours, theirs in rows]
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
     print(f"{'geometric mean, worst':38} {mean:33.2f} {max(ratios):6.2f}")
+    return title, {label: round(ours / theirs, 3) for label, _, ours, theirs in rows}
 
 
 def matmuls(dtype):
@@ -91,7 +93,7 @@ def matmuls(dtype):
         if not error < (2e-2 if dtype == "bfloat16" else 1e-4):
             print(f"wrong result for {name} {m} {n} {k}: relative error {error:.2g}")
         rows.append((f"{name} {'x'.join(map(str, batch + (m, n, k)))} {layouts}", 2 * math.prod(batch) * m * n * k, *times))
-    report(rows, f"Matrix products, {dtype}")
+    return report(rows, f"Matrix products, {dtype}")
 
 
 def bytes_to_words():
@@ -111,7 +113,7 @@ def bytes_to_words():
         if not torch.equal(c, wanted):
             print(f"wrong result for {name} {m} {n} {k}")
         rows.append((f"{name} {m}x{n}x{k} {layouts}", 2 * m * n * k, *times))
-    report(rows, "Matrix products, int8 into int32")
+    return report(rows, "Matrix products, int8 into int32")
 
 
 # ResNet-50's layers at 224 x 224, then a ResNet-18 layer, depthwise and grouped ones: in, out, size, kernel, stride, groups
@@ -153,24 +155,28 @@ def convolutions(direction, batch=8, dtype="float32"):
             print(f"wrong {direction} for {i, o, size, k, s, groups}: relative error {error:.2g}")
         flops = 2 * batch * y.shape[2] ** 2 * o * i // groups * k * k
         rows.append((f"{i}->{o} {size}x{size} k{k} s{s} g{groups}", flops, *times))
-    report(rows, f"Convolution, {direction}, {dtype}, batch {batch}, NCHW")
+    return report(rows, f"Convolution, {direction}, {dtype}, batch {batch}, NCHW")
 
 
 def main():
     torch.set_num_threads(THREADS)
     pool.set_num_threads(THREADS)
-    wanted = sys.argv[1:] or ["matmul", "bfloat16", "int8", "conv"]
+    command = parser(__doc__)
+    command.add_argument("parts", nargs="*", default=["matmul", "bfloat16", "int8", "conv"], metavar="part")
+    options = command.parse_args()
+    wanted, tables = options.parts, []
     if "matmul" in wanted:
-        matmuls("float32")
+        tables.append(matmuls("float32"))
     if "bfloat16" in wanted:
-        matmuls("bfloat16")
+        tables.append(matmuls("bfloat16"))
     if "int8" in wanted:
-        bytes_to_words()
+        tables.append(bytes_to_words())
     for direction in ("forward", "input gradient", "weight gradient"):
         if "conv" in wanted or direction.split()[0] in wanted:
-            convolutions(direction)
+            tables.append(convolutions(direction))
         if "halves" in wanted:
-            convolutions(direction, dtype="bfloat16")
+            tables.append(convolutions(direction, dtype="bfloat16"))
+    keep("contract", dict(tables), options)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """Eager operators beside torch's at GPT-2 small and ResNet-50 sizes, interleaved in one process: ratios of median times (below 1: ours is faster).
 
-Run with ``PYTHONPATH=. python benchmarks/eager.py [--only part-of-a-name] [--dtype float32]``.  Each case is written once and given either library.
+    python -m benchmarks.eager [--only part-of-a-name] [--dtype float32] [--write]
+
+Each case is written once and given either library.
 """
-import argparse
 import math
 import statistics
 import time
@@ -11,6 +12,8 @@ import numpy as np
 import torch
 
 import rushlight
+
+from .results import keep, parser
 
 ROWS, WIDTH, VOCABULARY = (8, 1024), 768, 50257
 IMAGE = (8, 64, 112, 112)
@@ -261,11 +264,11 @@ def rows(name, dtype, libraries, count):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--only", default="")
-    parser.add_argument("--dtype", action="append")
-    parser.add_argument("--count", type=int, default=7)
-    options = parser.parse_args()
+    command = parser(__doc__)
+    command.add_argument("--only", default="")
+    command.add_argument("--dtype", action="append")
+    command.add_argument("--count", type=int, default=7)
+    options = command.parse_args()
     torch.set_num_threads(2)
     libraries, ratios = [Library(rushlight), Library(torch)], {}
     print(f"{'case':28s} {'dtype':9s} {'':9s} {'ours ms':>9s} {'torch ms':>9s} {'ratio':>6s}")
@@ -279,6 +282,7 @@ def main():
     print(f"geometric mean {math.exp(statistics.mean(map(math.log, ratios.values()))):.2f} of {len(ratios)}")
     worst = sorted(ratios, key=ratios.get)[-1]
     print(f"worst {ratios[worst]:.2f}: {' '.join(worst)}")
+    keep("eager", {" ".join(case): round(ratio, 3) for case, ratio in ratios.items()}, options)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """Function transforms beside torch: interleaved in one process: median times and ratios (below 1: ours is faster).
 
-    python benchmarks/func.py [--rounds 20] [--threads 1]
+    python -m benchmarks.func [--rounds 20] [--threads 1] [--write]
 """
-import argparse
 import statistics
 import time
 
@@ -10,6 +9,8 @@ import numpy as np
 import torch
 
 import rushlight
+
+from .results import keep, parser
 
 
 def mlp(t, sizes=(64, 128, 128, 10)):
@@ -73,10 +74,10 @@ def cases(t):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--threads", type=int, default=0, help="of both libraries; 0: what they choose")
-    options = parser.parse_args()
+    command = parser(__doc__)
+    command.add_argument("--rounds", type=int, default=20)
+    command.add_argument("--threads", type=int, default=0, help="of both libraries; 0: what they choose")
+    options, figures = command.parse_args(), {}
     rounds = options.rounds
     if options.threads:
         rushlight.set_num_threads(options.threads), torch.set_num_threads(options.threads)
@@ -92,7 +93,9 @@ def main():
                 call()
                 times[side].append(time.perf_counter() - start)
         a, b = map(statistics.median, times)
+        figures[name] = round(a / b, 3)
         print(f"{name:50s} {a * 1e3:8.3f}ms {b * 1e3:8.3f}ms  {a / b:5.2f}", flush=True)
+    keep("func", figures, options)
 
 
 if __name__ == "__main__":

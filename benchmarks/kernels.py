@@ -1,11 +1,10 @@
 """Generated kernels beside torch's eager operators, interleaved in one process: ratios of median times (below 1: ours is faster).
 
-Run with ``PYTHONPATH=. python benchmarks/kernels.py [part of a name]``.
+    python -m benchmarks.kernels [part of a name] [--write]
 """
 
 import math
 import statistics
-import sys
 import time
 
 import numpy as np
@@ -14,6 +13,8 @@ import torch
 from rushlight.core import dtypes
 from rushlight.graph.graph import Store
 from tests.compiler.programs import Program
+
+from .results import keep, parser
 
 F = torch.nn.functional
 rng = np.random.default_rng(0)
@@ -95,11 +96,14 @@ def seconds(run):
     return time.perf_counter() - start
 
 
-def main(part=""):
+def main():
+    command = parser(__doc__)
+    command.add_argument("part", nargs="?", default="", metavar="part of a name")
+    options = command.parse_args()
     torch.set_num_threads(2)
-    ratios = []
+    ratios = {}
     for name, (build, arrays, theirs) in CASES.items():
-        if part not in name:
+        if options.part not in name:
             continue
         p = Program()
         made = build(p, *(p.of(a) for a in arrays))
@@ -109,10 +113,11 @@ def main(part=""):
             ours.append(seconds(p.again))
             judged.append(seconds(theirs))
         mine, other = statistics.median(ours) * 1e3, statistics.median(judged) * 1e3
-        ratios.append(mine / other)
+        ratios[name] = round(mine / other, 3)
         print(f"{name:20s} {mine:8.3f} ms   torch {other:8.3f} ms   ratio {mine / other:6.2f}   kernels {len(p.program.steps)}", flush=True)
-    print(f"geometric mean {math.exp(statistics.mean(map(math.log, ratios))):.2f}")
+    print(f"geometric mean {math.exp(statistics.mean(map(math.log, ratios.values()))):.2f}")
+    keep("kernels", ratios, options)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

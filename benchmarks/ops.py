@@ -1,9 +1,9 @@
 """Every family of operators beside torch's eager mode at three sizes, interleaved in one process: ratios of times (below 1: ours is faster).
 
-Run with ``PYTHONPATH=. python benchmarks/ops.py [--family part-of-a-name] [--case part-of-a-name] [--threads 1] [--verbose]``.
+    python -m benchmarks.ops [--family part-of-a-name] [--case part-of-a-name] [--threads 1] [--verbose] [--write]
+
 A case is written once and given either library with its inputs: ``x`` a matrix, ``y`` another, ``i`` positions in a row, ``s`` a square one.
 """
-import argparse
 import collections
 import math
 import statistics
@@ -13,6 +13,8 @@ import numpy as np
 import torch
 
 import rushlight
+
+from .results import keep, parser
 
 SIZES = {"small": (8, 16), "medium": (64, 256), "large": (512, 2048)}
 MOST = 1.1  # the geometric mean that is wanted
@@ -127,13 +129,13 @@ def call(library, inputs, case):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--family", default="")
-    parser.add_argument("--case", default="")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--budget", type=float, default=0.02, help="seconds for each case and size")
-    parser.add_argument("--verbose", action="store_true")
-    options = parser.parse_args()
+    command = parser(__doc__)
+    command.add_argument("--family", default="")
+    command.add_argument("--case", default="")
+    command.add_argument("--threads", type=int, default=1)
+    command.add_argument("--budget", type=float, default=0.02, help="seconds for each case and size")
+    command.add_argument("--verbose", action="store_true")
+    options = command.parse_args()
     torch.set_num_threads(options.threads)
     rushlight.set_num_threads(options.threads)
     libraries = (rushlight, torch)
@@ -151,6 +153,7 @@ def main():
                 if options.verbose:
                     print(f"{family:16s} {name:20s} {size:8s} {ours:9.4f} {theirs:9.4f} {ours / theirs:7.2f}", flush=True)
     report(ratios)
+    keep("ops", {family: {" ".join(case): round(ratio, 3) for case, ratio in found.items()} for family, found in ratios.items()}, options)
 
 
 def mean(values):

@@ -1,8 +1,8 @@
 """What it costs to begin: import time and memory, installed size, the first GPT step in a fresh process (cold and warm cache), and the first
 compiled step of GPTs of more and more layers.
 
-    python benchmarks/start.py            all of it
-    python benchmarks/start.py --layers   the last part only
+    python -m benchmarks.start [--write]  all of it
+    python -m benchmarks.start --layers   the last part only
 """
 import importlib.metadata
 import os
@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 
+from .results import keep, parser
+
 HERE = pathlib.Path(__file__).resolve().parent
 IMPORT = """
 import time; began = time.perf_counter(); import {0}; took = time.perf_counter() - began
@@ -19,7 +21,7 @@ print(took, next(int(line.split()[1]) for line in open('/proc/self/status') if l
 """
 FIRST_STEP = """
 import importlib, sys, time; began = time.perf_counter(); sys.path.insert(0, {1!r})
-import train
+from benchmarks import train
 t = importlib.import_module({0!r}); t.set_num_threads(2)
 step = train.stepper(t, 'gpt'); step(); print(time.perf_counter() - began, time.process_time())
 """
@@ -59,34 +61,43 @@ def installed_megabytes(library):
     return total / 1e6
 
 
-def report(what, times):
-    print(f"{what}: import to the end of the first GPT step: {times[0]:.2f} s ({times[1]:.2f} s of processor time)")
+def report(figures, what, times):
+    figures[what] = {"seconds": round(times[0], 2), "processor seconds": round(times[1], 2)}
+    print(f"{what}: {times[0]:.2f} s ({times[1]:.2f} s of processor time)")
 
 
-def layers():
+def layers(figures):
     """What the first compiled training step takes beside the number of layers, which are alike: kernels are compiled once, and layers planned once."""
     for count in (2, 6, 12, 24, 48):
         with tempfile.TemporaryDirectory() as cache:
             for state in ("cold", "warm"):
                 times = run(LAYERS.format(count, str(HERE.parent)), RUSHLIGHT_CACHE=cache)
-                print(f"GPT of {count} narrow layers, {state} cache: first compiled step {times[0]:.2f} s ({times[1]:.2f} s of processor time)")
+                report(figures, f"first compiled step of a GPT of {count} narrow layers, {state} cache", times)
 
 
 def main():
-    if "--layers" in sys.argv[1:]:
-        layers()
-        return
+    command = parser(__doc__)
+    command.add_argument("--layers", action="store_true", help="compiled GPTs of more and more layers alone")
+    options, figures = command.parse_args(), {}
+    if not options.layers:
+        beginnings(figures)
+    layers(figures)
+    keep("start", figures, options)
+
+
+def beginnings(figures):
+    """Import, installed size and the first uncompiled step of either library."""
     for library in NEEDED:
         run(IMPORT.format(library))  # byte code gets written
         runs = [run(IMPORT.format(library)) for _ in range(5)]
         seconds, memory = (statistics.median(values) for values in zip(*runs))
+        figures[f"{library}, import"] = {"seconds": round(seconds, 3), "resident MB": round(memory), "installed MB": round(installed_megabytes(library))}
         print(f"{library}: import {seconds:.2f} s ({min(r[0] for r in runs):.2f} to {max(r[0] for r in runs):.2f}), {memory:.0f} MB resident; "
               f"installed with dependencies {installed_megabytes(library):.0f} MB")
     with tempfile.TemporaryDirectory() as cache:
         for state in ("cold", "warm", "warm"):
-            report(f"rushlight, {state} kernel cache", run(FIRST_STEP.format("rushlight", str(HERE)), RUSHLIGHT_CACHE=cache))
-    layers()
-    report("torch", run(FIRST_STEP.format("torch", str(HERE))))
+            report(figures, f"rushlight, {state} kernel cache: import to the end of the first GPT step", run(FIRST_STEP.format("rushlight", str(HERE.parent)), RUSHLIGHT_CACHE=cache))
+    report(figures, "torch: import to the end of the first GPT step", run(FIRST_STEP.format("torch", str(HERE.parent))))
 
 
 if __name__ == "__main__":

@@ -1,21 +1,20 @@
 """Steady state, beside torch: what a new number costs, what new lengths cost `cat`, and what programs remember as they go on.
 
-    python benchmarks/steady.py [--iterations 5000] [--write]
+    python -m benchmarks.steady [--iterations 5000] [--write]
 
 Times are of the processor, in microseconds a call, after eight numbers to learn from.  Memory is what the process grew by, in KB an iteration, in
 the last quarter of a loop.  `--write` keeps the table in `benchmarks/results/<processor>.json`.
 """
-import argparse
 import gc
-import json
 import pathlib
-import re
 import statistics
 import time
 
 import torch
 
 import rushlight
+
+from .results import keep, parser
 
 CALLS, LEARNING, LENGTHS = 30, 8, (3, 50, 2000)
 
@@ -103,17 +102,11 @@ def growth(function, iterations) -> float:
     return max(resident() - before, 0) / quarter / 1e3
 
 
-def processor() -> str:
-    found = re.search(r"model name\s*:\s*(.*)", pathlib.Path("/proc/cpuinfo").read_text())
-    return found[1].strip() if found else "unknown"
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--iterations", type=int, default=5000)
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args()
-    table: dict = {"processor": processor(), "iterations": options.iterations, "us for a new number": {}, "us to join new lengths": {}, "KB an iteration": {}}
+    command = parser(__doc__)
+    command.add_argument("--iterations", type=int, default=5000)
+    options = command.parse_args()
+    table: dict = {"us for a new number": {}, "us to join new lengths": {}, "KB an iteration": {}}
     ours, theirs = numbers(rushlight), numbers(torch)
     rows = [("us for a new number", name, new_number(ours[name]), new_number(theirs[name])) for name in ours]
     rows += [("us to join new lengths", str(count), joins(rushlight, count), joins(torch, count)) for count in LENGTHS]
@@ -122,11 +115,7 @@ def main():
     for part, name, a, b in rows:
         table[part][name] = [round(a, 2), round(b, 2)]
         print(f"{part:26}{name:24}{a:10.2f}{b:10.2f}")
-    if options.write:
-        place = pathlib.Path(__file__).parent / "results" / (re.sub(r"\W+", "-", table["processor"]).strip("-").lower() + ".json")
-        place.parent.mkdir(exist_ok=True)
-        known = json.loads(place.read_text()) if place.exists() else {}
-        place.write_text(json.dumps({**known, "steady": table}, indent=1) + "\n")
+    keep("steady", table, options)
 
 
 if __name__ == "__main__":

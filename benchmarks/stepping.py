@@ -1,18 +1,16 @@
 """One model on one system, step by step; as a command, what a fresh process says of its first step and of its memory.
 
-    python benchmarks/stepping.py nanogpt rushlight.compile --threads 2
-    python benchmarks/stepping.py t5-train rushlight.compile --threads 1 --longest 30
+    python -m benchmarks.stepping nanogpt rushlight.compile --threads 2
+    python -m benchmarks.stepping t5-train rushlight.compile --threads 1 --longest 30
 """
 import argparse
 import gc
 import importlib
 import json
 import pathlib
-import sys
 import time
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
-from benchmarks.models.cases import CASES  # noqa: E402 - found by the line before
+from .models.cases import CASES
 
 SYSTEMS = ("rushlight.compile", "rushlight", "torch", "torch.compile")
 

@@ -3,15 +3,19 @@
 Times are interleaved in one process: milliseconds, median of several. Memory is that of a process of its own for each: what
 its peak lies above the state after import.  ``--way``: "eager", "model" (the model compiled), "step" (the whole step as one program);
 ``--half``: under autocast to bfloat16.  PyTorch takes a whole step eagerly.
+
+    python -m benchmarks.train [--model gpt] [--way step] [--write]
 """
 import argparse
 import importlib
+import pathlib
 import statistics
 import subprocess
 import sys
 import time
 
-from models import load
+from .models import load
+from .results import keep, parser
 
 
 def gpt(t, layers=6, width=384, context=256, batch=8):
@@ -24,6 +28,7 @@ def resnet18(t, batch=8):
     return model, t.randn(batch, 3, 224, 224), t.randint(1000, (batch,)), lambda x, target: t.nn.functional.cross_entropy(model(x), target)
 
 
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 MODELS = {"gpt": gpt, "resnet18": resnet18}
 
 
@@ -68,11 +73,12 @@ def report_memory(library, name, way, half):
 
 
 def memory(library, name, way, half):
-    command = [sys.executable, __file__, "--model", name, "--memory-of", library, "--way", way, *["--half"] * half]
-    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    command = [sys.executable, "-m", "benchmarks.train", "--model", name, "--memory-of", library, "--way", way, *["--half"] * half]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout)
 
 
 def compare(name, count, way, half):
+    """Our and PyTorch's milliseconds a step and megabytes; printed as well."""
     import rushlight
     import torch
 
@@ -95,20 +101,21 @@ def compare(name, count, way, half):
     print(f"{name}: time ratio rushlight / torch: {middle['rushlight'] / middle['torch']:.2f}")
     peaks = {library: memory(library, name, way, half) for library in steps}
     print(f"{name}: peak memory {peaks['rushlight']:.0f} MB, torch {peaks['torch']:.0f} MB, ratio {peaks['rushlight'] / peaks['torch']:.2f}")
+    return {"milliseconds": middle, "megabytes": peaks}
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--model", choices=MODELS)
-    parser.add_argument("--steps", type=int, default=5)
-    parser.add_argument("--memory-of", help=argparse.SUPPRESS)
-    parser.add_argument("--way", choices=["eager", "model", "step"], default="eager")
-    parser.add_argument("--half", action="store_true")
-    options = parser.parse_args()
+    command = parser(__doc__)
+    command.add_argument("--model", choices=MODELS)
+    command.add_argument("--steps", type=int, default=5)
+    command.add_argument("--memory-of", help=argparse.SUPPRESS)
+    command.add_argument("--way", choices=["eager", "model", "step"], default="eager")
+    command.add_argument("--half", action="store_true")
+    options = command.parse_args()
     if options.memory_of:
         return report_memory(options.memory_of, options.model, options.way, options.half)
-    for name in [options.model] if options.model else MODELS:
-        compare(name, options.steps, options.way, options.half)
+    names = [options.model] if options.model else MODELS
+    keep("train", {name: compare(name, options.steps, options.way, options.half) for name in names}, options)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,14 @@
 
     python -m rushlight examples/gpt.py            # or: python examples/gpt.py, with PyTorch
     python -m rushlight examples/gpt.py --text book.txt --steps 2000 --layers 6 --width 384
+
+The matrices of the blocks are trained by Muon, all else by AdamW; ``--no-compile`` trains without ``torch.compile``.
 """
 import argparse
 import math
 import os
 import pathlib
+import random
 import sys
 import sysconfig
 import tempfile
@@ -45,9 +48,9 @@ class GPT(nn.Module):
         self.drop = nn.Dropout(dropout)
         self.blocks = nn.ModuleList([Block(width, heads, dropout) for _ in range(layers)])
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
-        self.apply(self.start)
+        self.apply(self.init_weights)
 
-    def start(self, module):
+    def init_weights(self, module):
         if isinstance(module, (nn.Linear, nn.Embedding)):
             nn.init.normal_(module.weight, std=0.02)
         if isinstance(module, nn.Linear) and module.bias is not None:
@@ -78,9 +81,10 @@ def read_text(path, limit):
             return pathlib.Path(path).read_text(encoding="utf-8", errors="replace")
         except OSError as error:
             raise SystemExit(f"gpt.py: can't read the text: {error}") from None
-    text, library = [], pathlib.Path(sysconfig.get_path("stdlib"))
-    total = 0
-    for file in sorted(library.glob("*.py")):
+    files = sorted(pathlib.Path(sysconfig.get_path("stdlib")).glob("*.py"))
+    random.Random(0).shuffle(files)  # what is held out is the end: any files
+    text, total = [], 0
+    for file in files:
         piece = file.read_text(encoding="utf-8", errors="replace")
         piece = "".join(c for c in piece if c == "\n" or " " <= c <= "~")
         text.append(piece)
@@ -103,9 +107,29 @@ def held_out(model, data, size, context, batches):
     return sum(losses) / len(losses)
 
 
-def bar(done, total, width=24):
-    full = int(width * done / total)
-    return "█" * full + "·" * (width - full)
+def optimizers(model, lr):
+    """Muon for the matrices of the blocks, AdamW for embeddings, the head, norms and biases."""
+    matrices = [p for p in model.blocks.parameters() if p.dim() == 2]
+    chosen = {id(p) for p in matrices}
+    others = [p for p in model.parameters() if id(p) not in chosen]
+    return [torch.optim.Muon(matrices, lr=lr, weight_decay=0.0, adjust_lr_fn="match_rms_adamw"), torch.optim.AdamW(others, lr=lr, betas=(0.9, 0.95), weight_decay=0.01)]
+
+
+class Progress:
+    """A line that is drawn again on a terminal; elsewhere a line every twentieth of the steps."""
+
+    def __init__(self, total, width=24):
+        self.total, self.width, self.drawn = total, width, sys.stdout.isatty()
+
+    def show(self, done, text):
+        if self.drawn:
+            full = self.width * done // self.total
+            print(f"\r{'█' * full}{'·' * (self.width - full)} {done}/{self.total}  {text} ", end="", flush=True)
+        elif done % max(1, self.total // 20) == 0 or done == self.total:
+            print(f"{done}/{self.total}  {text}", flush=True)
+
+    def note(self, text):
+        print(f"\n{text}" if self.drawn else text, flush=True)
 
 
 def plot(path, losses, checks):
@@ -133,16 +157,17 @@ def plot(path, losses, checks):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--text", help="a text file (default: the source of Python's standard library)")
-    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--steps", type=int, default=800)
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--heads", type=int, default=4)
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--context", type=int, default=128)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--dropout", type=float, default=0.0)
-    parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--lr", type=float, default=4e-3)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--sample", type=int, default=300, help="characters to write at the end")
+    parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True, help="train with torch.compile")
     parser.add_argument("--picture", default="gpt_loss.png")
     options = parser.parse_args()
     if options.steps < 1 or options.width % options.heads:
@@ -159,25 +184,25 @@ def main():
     model = GPT(len(letters), options.context, options.layers, options.heads, options.width, options.dropout)
     count = sum(p.numel() for p in model.parameters())
     print(f"{len(text):,} characters, {len(letters)} different; {count:,} parameters; torch {torch.__version__}")
-    optimizer = torch.optim.AdamW(model.parameters(), lr=options.lr, betas=(0.9, 0.99), weight_decay=0.1)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda k: min(1.0, (k + 1) / 20) * (0.1 + 0.45 * (1 + math.cos(math.pi * min(k, options.steps) / options.steps))))
-    losses, checks, spent = [], [], 0.0
+    computed = torch.compile(model) if options.compile else model
+    stepped = optimizers(model, options.lr)
+    schedules = [torch.optim.lr_scheduler.LambdaLR(o, lambda k: min(1.0, (k + 1) / 20, 1.3 * (1 - k / options.steps) + 0.02)) for o in stepped]
+    losses, checks, spent, progress = [], [], 0.0, Progress(options.steps)
     every = max(1, options.steps // 5)
     for step in range(1, options.steps + 1):
         began = time.perf_counter()
-        loss = model(*batch(train, options.batch, options.context))
-        optimizer.zero_grad(set_to_none=True)
+        loss = computed(*batch(train, options.batch, options.context))
+        model.zero_grad(set_to_none=True)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
+        for each in (*stepped, *schedules):
+            each.step()
         losses.append(loss.item())
         spent += time.perf_counter() - began
-        speed = step * options.batch * options.context / spent
-        print(f"\r{bar(step, options.steps)} {step}/{options.steps}  loss {losses[-1]:.3f}  {speed:,.0f} tokens/s ", end="", flush=True)
+        progress.show(step, f"loss {losses[-1]:.3f}  {step * options.batch * options.context / spent:,.0f} tokens/s")
         if step % every == 0 or step == options.steps:
-            checks.append((step, held_out(model, test, options.batch, options.context, 8)))
-            print(f" held out {checks[-1][1]:.3f}")
+            checks.append((step, held_out(model, test, options.batch, options.context, 32)))
+            progress.note(f"held out {checks[-1][1]:.3f}")
     model.eval()
     written = model.write(data[:1].view(1, 1), options.sample)[0].tolist()
     print("\n" + "".join(letters[k] for k in written))
