@@ -28,11 +28,13 @@ class Block(nn.Module):
         self.heads, self.dropout = heads, dropout
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width), nn.Dropout(dropout))
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width), nn.Dropout(dropout))
 
     def forward(self, x):
         b, t, c = x.shape
-        q, k, v = (y.view(b, t, self.heads, c // self.heads).transpose(1, 2) for y in self.qkv(self.norm1(x)).split(c, dim=2))
+        parts = self.qkv(self.norm1(x)).split(c, dim=2)
+        q, k, v = (y.view(b, t, self.heads, c // self.heads).transpose(1, 2) for y in parts)
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=self.dropout if self.training else 0.0)
         x = x + F.dropout(self.out(y.transpose(1, 2).reshape(b, t, c)), self.dropout, self.training)
         return x + self.mlp(self.norm2(x))
@@ -112,7 +114,8 @@ def optimizers(model, lr):
     matrices = [p for p in model.blocks.parameters() if p.dim() == 2]
     chosen = {id(p) for p in matrices}
     others = [p for p in model.parameters() if id(p) not in chosen]
-    return [torch.optim.Muon(matrices, lr=lr, weight_decay=0.0, adjust_lr_fn="match_rms_adamw"), torch.optim.AdamW(others, lr=lr, betas=(0.9, 0.95), weight_decay=0.01)]
+    return [torch.optim.Muon(matrices, lr=lr, weight_decay=0.0, adjust_lr_fn="match_rms_adamw"),
+            torch.optim.AdamW(others, lr=lr, betas=(0.9, 0.95), weight_decay=0.01)]
 
 
 class Progress:
@@ -154,7 +157,7 @@ def plot(path, losses, checks):
     print(f"loss curve: {path}")
 
 
-def main():
+def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--text", help="a text file (default: the source of Python's standard library)")
     parser.add_argument("--steps", type=int, default=800)
@@ -167,26 +170,24 @@ def main():
     parser.add_argument("--lr", type=float, default=4e-3)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--sample", type=int, default=300, help="characters to write at the end")
-    parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True, help="train with torch.compile")
+    parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--picture", default="gpt_loss.png")
     options = parser.parse_args()
     if options.steps < 1 or options.width % options.heads:
         parser.error("--steps is at least 1 and --width a multiple of --heads")
-    torch.manual_seed(options.seed)
-    text = read_text(options.text, limit=2_000_000)
-    if len(text) < 20 * options.context:
-        raise SystemExit(f"gpt.py: the text has only {len(text)} characters, too few for a context of {options.context}")
-    letters = sorted(set(text))
-    number = {c: k for k, c in enumerate(letters)}
-    data = torch.tensor([number[c] for c in text])
-    cut = int(0.9 * len(data))
-    train, test = data[:cut], data[cut:]
-    model = GPT(len(letters), options.context, options.layers, options.heads, options.width, options.dropout)
-    count = sum(p.numel() for p in model.parameters())
-    print(f"{len(text):,} characters, {len(letters)} different; {count:,} parameters; torch {torch.__version__}")
+    return options
+
+
+def trained(model, train, test, options):
+    """The loss of each step, and (step, held-out loss) now and then."""
     computed = torch.compile(model) if options.compile else model
     stepped = optimizers(model, options.lr)
-    schedules = [torch.optim.lr_scheduler.LambdaLR(o, lambda k: min(1.0, (k + 1) / 20, 1.3 * (1 - k / options.steps) + 0.02)) for o in stepped]
+
+    def rate(k):
+        """A short rise, then a plateau, then down to nearly nothing."""
+        return min(1.0, (k + 1) / 20, 1.3 * (1 - k / options.steps) + 0.02)
+
+    schedules = [torch.optim.lr_scheduler.LambdaLR(o, rate) for o in stepped]
     losses, checks, spent, progress = [], [], 0.0, Progress(options.steps)
     every = max(1, options.steps // 5)
     for step in range(1, options.steps + 1):
@@ -203,6 +204,24 @@ def main():
         if step % every == 0 or step == options.steps:
             checks.append((step, held_out(model, test, options.batch, options.context, 32)))
             progress.note(f"held out {checks[-1][1]:.3f}")
+    return losses, checks
+
+
+def main():
+    options = arguments()
+    torch.manual_seed(options.seed)
+    text = read_text(options.text, limit=2_000_000)
+    if len(text) < 20 * options.context:
+        raise SystemExit(f"gpt.py: {len(text)} characters are too few for a context of {options.context}")
+    letters = sorted(set(text))
+    number = {c: k for k, c in enumerate(letters)}
+    data = torch.tensor([number[c] for c in text])
+    cut = int(0.9 * len(data))
+    train, test = data[:cut], data[cut:]
+    model = GPT(len(letters), options.context, options.layers, options.heads, options.width, options.dropout)
+    count = sum(p.numel() for p in model.parameters())
+    print(f"{len(text):,} characters, {len(letters)} different; {count:,} parameters; torch {torch.__version__}")
+    losses, checks = trained(model, train, test, options)
     model.eval()
     written = model.write(data[:1].view(1, 1), options.sample)[0].tolist()
     print("\n" + "".join(letters[k] for k in written))
