@@ -1,11 +1,13 @@
 """The names of PyTorch's native module that Python code reaches for."""
 from __future__ import annotations
 
+import weakref
+
 from .core.devices import device
 from .core.dtypes import dtype
-from .core.interpret import active
+from .core.interpret import active, is_recording as is_grad_enabled  # noqa: F401
 from .core.meta import Size
-from .core.native import Tensor as TensorBase
+from .core.native import Tensor as TensorBase, mine
 from .core.overriding import DisableTorchFunction, DisableTorchFunctionSubclass, disabled as _disabled_torch_function_impl
 from .core.random import Generator, default_generator
 from .transforms.level import Level
@@ -27,6 +29,35 @@ def _log_api_usage_once(name):
 def _are_functorch_transforms_active() -> bool:
     """Whether a transform of ``torch.func`` runs now."""
     return any(isinstance(one, Level) for one in active())
+
+
+def _current_graph_task_id() -> int:
+    """The number of the backward pass that this thread is in, -1 outside of one."""
+    return -1 if mine.run is None else mine.run.epoch
+
+
+def _current_autograd_node():
+    """The node that this thread's backward pass runs, None outside of one."""
+    from .autograd.node import node_of
+    return None if mine.run is None else node_of(mine.run.step)
+
+
+def _will_engine_execute_node(node) -> bool:
+    """Whether the backward pass under way runs a node.  RuntimeError outside of one."""
+    run = mine.run
+    if run is None:
+        raise RuntimeError("_get_will_engine_execute_node should only be called when evaluating an autograd graph: no backward pass is under way")
+    return run.needed is None or node.step in run.needed or run.captures is not None and node.step in run.captures
+
+
+class _WeakTensorRef:
+    """A weak reference to a tensor: ``expired()`` once it is gone."""
+
+    def __init__(self, tensor):
+        self.known = weakref.ref(tensor)
+
+    def expired(self) -> bool:
+        return self.known() is None
 
 
 class Room:
@@ -86,4 +117,4 @@ def _jit_set_profiling_mode(enabled: bool) -> bool:
     return before
 
 
-__getattr__ = later(__name__)
+__getattr__ = later(__name__, {".autograd": ("_functions",)})

@@ -6,7 +6,7 @@ from threading import get_ident
 from ..core.advice import warn
 from ..core.composed import Composed
 from ..core.errors import NoHistoryError, NotScalarError
-from ..core.native import Tensor, calls, engine, state
+from ..core.native import Tensor, calls, engine, mine, state
 from ..core.native.objects import ACCUMULATE, DERIVED
 from ..core.op import OPS
 from ..core.tensor import empty_of
@@ -16,10 +16,17 @@ from .node import GradientEdge
 from .steps import accumulate, add_to, call_function, derive_recorded, freed, full_of, run_hooks, run_posthooks, run_prehooks, stale, unreached
 
 
-def starting_gradient(tensor, gradient, create_graph):
+def starting_gradients(tensors, gradients) -> list:
+    """What a backward pass starts from: one for each of its roots.  RuntimeError for another number of them."""
+    if len(tensors) != len(gradients):
+        raise RuntimeError(f"got {len(tensors)} tensors and {len(gradients)} gradients")
+    return [starting_gradient(tensor, gradient, place) for place, (tensor, gradient) in enumerate(zip(tensors, gradients))]
+
+
+def starting_gradient(tensor, gradient, place=0):
     if gradient is None:
         if isinstance(tensor, GradientEdge):
-            return starting_gradient(stand_in(*tensor), None, create_graph)
+            return starting_gradient(stand_in(*tensor), None, place)
         if tensor.numel() != 1:
             raise NotScalarError(f"grad can be implicitly created only for scalar outputs, not for one of shape {list(tensor.shape)}", "a single element, or weights",
                                  "call .sum() or .mean() first, or give backward() a gradient of that shape")
@@ -29,9 +36,9 @@ def starting_gradient(tensor, gradient, create_graph):
     if not isinstance(gradient, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
     if isinstance(tensor, GradientEdge):
-        return starting_gradient(stand_in(*tensor), gradient, create_graph)
+        return starting_gradient(stand_in(*tensor), gradient, place)
     if tuple(gradient.shape) != tuple(tensor.shape):
-        raise RuntimeError(f"Mismatch in shape: grad_output[0] has a shape of {list(gradient.shape)} and output[0] has a shape of {list(tensor.shape)}.")
+        raise RuntimeError(f"Mismatch in shape: grad_output[{place}] has a shape of {gradient.shape} and output[{place}] has a shape of {tensor.shape}.")
     if gradient.is_complex() != tensor.is_complex():
         raise RuntimeError(f"For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
                            f"grad_output has a dtype of {gradient.dtype} and output has a dtype of {tensor.dtype}.")
@@ -82,6 +89,8 @@ def launch(tensors, gradients, retain, create, inputs, accumulate):
         for step, slot, gradient in roots:
             engine.deliver(run, step, slot, gradient)
         engine.drive(run, first)
+        if run.callbacks is not None:
+            call_back(run)
     except Exception:
         if state.anomaly:
             from .anomaly import explain
@@ -90,6 +99,30 @@ def launch(tensors, gradients, retain, create, inputs, accumulate):
     finally:
         engine.end(run, first)
     return run
+
+
+def call_back(run):
+    """Calls what was queued while a backward pass ran; that may queue more."""
+    for callback in run.callbacks:
+        callback()
+
+
+class Engine:
+    """What programs ask the engine of a backward pass that is under way in their thread."""
+
+    @staticmethod
+    def queue_callback(callback):
+        """Calls a function once the backward pass is done.  RuntimeError outside of one."""
+        run = mine.run
+        if run is None:
+            raise RuntimeError("Final callbacks can only be installed during backward pass.")
+        run.callbacks = run.callbacks or []
+        run.callbacks.append(callback)
+
+    @staticmethod
+    def is_checkpoint_valid() -> bool:
+        """Whether gradients go to all leaves, as those of reentrant checkpoints do: with chosen inputs they do not."""
+        return mine.run is None or mine.run.needed is None
 
 
 def reaching(roots, targets) -> set:
@@ -136,7 +169,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
     """Accumulates into ``.grad`` of leaves the gradients of ``tensors`` (weighted by ``grad_tensors``)."""
     tensors = as_tuple(tensors)
     gradients = as_tuple(grad_tensors) or (None,) * len(tensors)
-    gradients = [starting_gradient(t, g, create_graph) for t, g in zip(tensors, gradients)]
+    gradients = starting_gradients(tensors, gradients)
     retain = create_graph if retain_graph is None else retain_graph
     if create_graph:
         warn("backward() with create_graph=True makes a reference cycle between a parameter and its gradient, which can leak memory: write autograd.grad() instead, or set the "
@@ -152,7 +185,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     run = launch(tensors, gradients, retain, create_graph, inputs, True)
     for tensor, gradient in zip(inputs, run.captured):
-        if gradient is not None:
+        if gradient is not None and isinstance(tensor, Tensor):
             add_to(tensor, gradient, int(create_graph))
 
 
@@ -167,6 +200,8 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     outputs, inputs = as_tuple(outputs), differentiable(inputs)
     if not inputs:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    if materialize_grads and allow_unused is False:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
     gradients = as_tuple(grad_outputs) or (None,) * len(outputs)
     if is_grads_batched:
         for output, rows in zip(outputs, gradients):
@@ -177,13 +212,15 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
         return vmap(lambda *rows: grad(outputs, inputs, rows, retain_graph, create_graph, only_inputs, allow_unused, False, materialize_grads))(*gradients)
     shown = inputs
     outputs, inputs, gradients = (tuple(map(inmost, values)) for values in (outputs, inputs, gradients))
-    gradients = [starting_gradient(t, g, create_graph) for t, g in zip(outputs, gradients)]
+    gradients = starting_gradients(outputs, gradients)
     retain = create_graph if retain_graph is None else retain_graph
     run = launch(outputs, gradients, retain, create_graph, inputs, False)
     out = []
     for like, tensor, gradient in zip(shown, inputs, run.captured):
         if gradient is None and materialize_grads:
-            gradient = full_of(stand_in(*tensor)._meta if isinstance(tensor, GradientEdge) else tensor._meta, 0)
+            if isinstance(tensor, GradientEdge):
+                raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
+            gradient = full_of(tensor._meta, 0)
             gradient.requires_grad = create_graph
         elif gradient is None and not allow_unused:
             raise RuntimeError("One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is "

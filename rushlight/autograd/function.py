@@ -9,8 +9,9 @@ from ..core.interpret import is_recording, recording, top
 from ..core.native import Step, Tensor, calls, mine, state
 from ..core.native.objects import FUNCTION
 from ..core.tensor import alias, unsaveable
+from ._functions import DelayedError
 from .mutation import refuse_leaves
-from .node import FunctionNode, Node, node_of
+from .node import FunctionNode, GraphNode, NodeType, node_of
 from .steps import freed, full_of
 from ..core.later import later
 
@@ -32,7 +33,7 @@ class Context:
     def __getattr__(self, name):
         """What nodes of the graph have, once this is part of one: ``next_functions``, ``name()``, ``register_hook``, ``metadata``."""
         step = self._step and self._step() if not name.startswith("__") and "_step" in self.__dict__ else None
-        if step is None or not hasattr(Node, name):
+        if step is None or not hasattr(GraphNode, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(node_of(step), name)
 
@@ -137,7 +138,10 @@ class Function:
     @classmethod
     def rule(cls):
         """The user's derivative, under the name it was given."""
-        return cls.backward if cls.backward is not Function.backward else cls.vjp
+        own, other = cls.backward is not Function.backward, cls.vjp is not Function.vjp
+        if own and other:
+            raise RuntimeError("Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of them.")
+        return cls.backward if own else cls.vjp
 
     @classmethod
     def check_count(cls, found, count):
@@ -236,7 +240,16 @@ class Function:
         return (tuple(outputs) if isinstance(results, tuple) else outputs) if several else outputs[0]
 
 
+class InplaceFunction(Function):
+    """A function that may write into its inputs, by its older name; ``inplace`` is for its own use."""
+
+    def __init__(self, inplace=False):
+        super().__init__()
+        self.inplace = inplace
+
+
 FunctionCtx = Context
+NodeType.kinds += (Context,)
 BackwardCFunction = FunctionNode
 
 
@@ -253,22 +266,11 @@ def once_differentiable(backward):
             results = backward(ctx, *gradients)
         if not is_recording() or not any(isinstance(g, Tensor) and g._needs_grad for g in gradients):
             return results
-        found = results if isinstance(results, tuple) else (results,)
-        marked = tuple(refused(g) if isinstance(g, Tensor) and g.dtype.is_inexact else g for g in found)
-        return marked if isinstance(results, tuple) else marked[0]
+        leaves = [alias(g.detach()).requires_grad_() if isinstance(g, Tensor) and g.dtype.is_inexact else g for g in (results if isinstance(results, tuple) else (results,))]
+        refused = DelayedError("trying to differentiate twice a function that was marked with @once_differentiable", len(leaves))(*leaves)
+        return refused if isinstance(results, tuple) or not isinstance(refused, tuple) else refused[0]
 
     return run
-
-
-def refused(gradient: Tensor) -> Tensor:
-    """The gradient with a history that refuses to be followed."""
-    def refuse(*gradients):
-        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
-
-    made, step = alias(gradient), Step()
-    step.kind, step.extra, step.outputs, step.edges, step.slots, step.function = FUNCTION, "DelayedErrorBackward", (made._meta,), (), (), refuse
-    made._step, made._output, made._needs_grad = step, 0, 1
-    return made
 
 
 __getattr__ = later(__name__)

@@ -71,6 +71,20 @@ def parameters(plan):
         yield "self" if name == "input" else name, found
 
 
+ARITHMETIC = ("add", "sub", "mul", "div")  # operators whose second argument PyTorch makes a tensor
+
+
+def wants(plan) -> list:
+    """Whether each argument of a plan that is a tensor (or becomes one in PyTorch) wants a gradient."""
+    found, tensors, wanted = [], iter(range(1 << 30)), set(plan.wanted)
+    for name, given in parameters(plan):
+        if isinstance(given, (Meta, tuple)):
+            found += [next(tensors) in wanted for each in (given if isinstance(given, tuple) else (given,)) if isinstance(each, Meta)]
+        elif name == "other" and plan.op.name.strip("_") in ARITHMETIC:
+            found.append(False)
+    return found if sum(found) == len(wanted) else [True] * len(wanted)
+
+
 def value(step: Step, place: int):
     """What a step keeps at a place, unpacked.  RuntimeError where it was used up, or written since."""
     if isinstance(step.function, Unpacking):

@@ -4,6 +4,7 @@ from __future__ import annotations
 import functools
 import inspect
 
+from ..core.advice import warn
 from ..core.interpret import is_inference_mode_enabled, is_recording  # noqa: F401 - the first for users
 from ..core.native import mine
 
@@ -32,6 +33,7 @@ class GradMode:
 
     def __call__(self, function):
         if inspect.isclass(function):
+            warn(f"Decorating classes is deprecated: it changes {function.__name__}.__init__ alone, so decorate that method.", FutureWarning)
             function.__init__ = self(function.__init__)
             return function
         if inspect.isgeneratorfunction(function):

@@ -32,7 +32,7 @@ class Handle:
         self.remove()
 
 
-class Node:
+class GraphNode:
     """A backward step: ``name()``, ``next_functions``, ``register_hook``, ``metadata``."""
 
     def __init__(self, step: Step):
@@ -46,7 +46,7 @@ class Node:
 
     @property
     def next_functions(self):
-        return tuple((node_of(e) if e is not None else None, s) for e, s in zip(self.step.edges, self.step.slots))
+        return tuple((node_of(e) if e is not None else None, s) for e, s in edges_of(self.step))
 
     @property
     def metadata(self):
@@ -84,7 +84,7 @@ class Node:
         return [*super().__dir__(), *names_of(self.step)]
 
     def __eq__(self, other):
-        return isinstance(other, Node) and other.step is self.step
+        return isinstance(other, GraphNode) and other.step is self.step
 
     def __hash__(self):
         return id(self.step)
@@ -93,7 +93,7 @@ class Node:
         return f"<{class_name(self.step)} object at {hex(id(self.step))}>"
 
 
-class AccumulateGrad(Node):
+class AccumulateGrad(GraphNode):
     """The step of a leaf, which adds gradients to ``variable.grad``."""
 
     @property
@@ -101,7 +101,7 @@ class AccumulateGrad(Node):
         return self.step.variable
 
 
-class FunctionNode(Node):
+class FunctionNode(GraphNode):
     """The step of a function of the user: also what ``forward`` left in its context."""
 
     @property
@@ -124,6 +124,22 @@ class GradientEdge(collections.namedtuple("GradientEdge", "node output_nr")):
     ownership_token = None
 
 
+class NodeType(type):
+    """The class of Node, to which classes belong that do not derive from it."""
+
+    kinds = (GraphNode,)
+
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, cls.kinds)
+
+    def __subclasscheck__(cls, other):
+        return other is cls or issubclass(other, cls.kinds)
+
+
+class Node(metaclass=NodeType):
+    """What all backward steps are instances of, and the contexts of functions: ``isinstance(tensor.grad_fn, Node)``."""
+
+
 def class_name(step: Step) -> str:
     """The name PyTorch would print: AddBackward0 for ``add``."""
     if step.kind == ACCUMULATE:
@@ -131,7 +147,18 @@ def class_name(step: Step) -> str:
     if step.kind != DERIVED:
         return step.extra if isinstance(step.extra, str) else "CopySlices"
     stem = step.plan.op.name.split(".")[-1].strip("_")
+    if stem == "copy":
+        return "CopyBackwards"
     return "".join(part.capitalize() for part in stem.split("_")) + "Backward0"
+
+
+def edges_of(step: Step):
+    """(step, slot) for each argument that is a tensor, or a number where PyTorch makes it one: (None, 0) for those that want no gradient."""
+    if step.plan is None:
+        return zip(step.edges, step.slots)
+    from .inspection import wants
+    edges = iter(zip(step.edges, step.slots))
+    return [next(edges) if wanted else (None, 0) for wanted in wants(step.plan)]
 
 
 def _grad_fn(self):
@@ -142,19 +169,19 @@ def _grad_fn(self):
 
 
 @functools.cache
-def kind_of(name: str, base=Node) -> type:
+def kind_of(name: str, base=GraphNode) -> type:
     """The class of nodes of one name, which programs print and compare."""
     return type(name, (base,), {"__module__": __name__})
 
 
-def node_of(step: Step) -> Node:
+def node_of(step: Step) -> GraphNode:
     """What users see of a step: one object, as long as it is held."""
     known = seen.get(step)
     if known is None:
         if step.kind == ACCUMULATE:
             kind = AccumulateGrad
         else:
-            kind = kind_of(class_name(step), FunctionNode if hasattr(step.function, "context") else Node)
+            kind = kind_of(class_name(step), FunctionNode if hasattr(step.function, "context") else GraphNode)
         known = seen[step] = kind(step)
     return known
 

@@ -7,11 +7,11 @@ import threading
 from ..core.errors import GraphFreedError, StaleValueError
 from ..core.forking import guarded
 from ..core.interpret import recording
-from ..core.meta import Meta
+from ..core.meta import Meta, dense_strides, row_major
 from ..core.native import Plan, Step, Tensor, state
 from ..core.native.objects import ACCUMULATE, DERIVED
 from ..core.op import OPS
-from ..core.tensor import alias
+from ..core.tensor import alias, empty_of
 
 
 def full_of(meta: Meta, value) -> Tensor:
@@ -64,7 +64,8 @@ def accumulate(leaf: Tensor, gradient: Tensor, create: int):
     if gradient is not None:
         add_to(leaf, gradient, create)
     for hook in list(getattr(leaf, "_post_accumulate_hooks", {}).values()):
-        hook(leaf)
+        if hook(leaf) is not None:
+            raise RuntimeError("Tensor post accumulate grad hooks should return None.")
 
 
 def add_to(leaf: Tensor, gradient: Tensor, create: int):
@@ -74,7 +75,7 @@ def add_to(leaf: Tensor, gradient: Tensor, create: int):
     with accumulating:
         known = leaf._gradient
         if known is None:
-            leaf._gradient = gradient if create else keep(gradient, leaf)
+            leaf._gradient = laid_as(leaf, gradient) if create else keep(gradient, leaf)
         elif create or known._needs_grad or gradient.is_sparse or known.is_sparse:
             leaf._gradient = state.add(known, gradient)
         else:
@@ -100,16 +101,34 @@ class Holds:
 
 
 def keep(gradient: Tensor, leaf: Tensor) -> Tensor:
-    """The first gradient of a leaf, as memory of its own: gradients may be shared between leaves, or be expanded views."""
+    """The first gradient of a leaf, as memory of its own that lies as the leaf does: gradients may be shared between leaves, or be expanded views."""
     count = sys.getrefcount(gradient)
     if leaf is Holds.probe:
         Holds.count = count
     elif Holds.count is None:
         Holds.measure()
     alone = count <= Holds.count and sys.getrefcount(gradient._storage) == 2
-    if alone and gradient._step is None and gradient._base is None and gradient._meta.contiguous and not gradient._needs_grad:
+    if alone and gradient._step is None and gradient._base is None and not gradient._needs_grad and lies_as(gradient._meta, leaf._meta):
         return gradient
-    return OPS["clone"](gradient).detach()
+    with recording(False):
+        return laid_as(leaf, gradient)
+
+
+def laid_as(leaf: Tensor, gradient: Tensor) -> Tensor:
+    """A copy of a gradient that lies as the gradient of this leaf is to."""
+    if type(gradient) is not Tensor:
+        return OPS["clone"](gradient)
+    return OPS["copy_"](empty_of(gradient._meta.like(strides=strides_for(leaf._meta))), gradient)
+
+
+def strides_for(leaf: Meta) -> tuple:
+    """The strides of a leaf's gradient: the leaf's, where its elements fill their memory, else row-major ones."""
+    return leaf.strides if dense_strides(leaf.shape, leaf.strides) is not None else row_major(leaf.shape)
+
+
+def lies_as(meta: Meta, leaf: Meta) -> bool:
+    """Whether a gradient has the strides that a leaf's is to have."""
+    return meta.contiguous if leaf.contiguous else meta.strides == strides_for(leaf)
 
 
 def unreached(step: Step) -> list:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ..core.native import Tensor
+from .backward import Engine
 
 
 class VariableMeta(type):
@@ -19,6 +20,8 @@ class Variable(metaclass=VariableMeta):
     >>> type(x), x.requires_grad, isinstance(torch.ones(1), torch.autograd.Variable)
     (<class 'rushlight.Tensor'>, True, True)
     """
+
+    _execution_engine = Engine
 
     def __new__(cls, data=None, requires_grad=None, volatile=None):
         made = Tensor() if data is None else data.detach()

@@ -51,6 +51,11 @@ class SGD(Optimizer):
         """The parameters whose momentum has not begun: their first gradient enters whole, without dampening."""
         return self.__dict__.setdefault("_untouched", set())
 
+    def standing_for(self, parameter, values):
+        if parameter in self.untouched:
+            self.untouched.discard(parameter)
+            self.untouched.add(values)
+
     def numbers(self, group):
         return (), (-number(group["lr"]), number(group["weight_decay"]), number(group["momentum"]), 1.0 - number(group["dampening"]))
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import types
 from collections import OrderedDict, defaultdict
 from itertools import chain
@@ -27,11 +28,33 @@ class _RequiredParameter:
 required = _RequiredParameter()
 
 
+before_all: dict = {}  # hooks before and after the steps of every optimizer
+after_all: dict = {}
+
+
+def register_optimizer_step_pre_hook(hook):
+    """Calls ``hook(optimizer, args, kwargs)`` before each step of every optimizer; it may return others.  The handle takes it away."""
+    return Handle(before_all, hook)
+
+
+def register_optimizer_step_post_hook(hook):
+    """Calls ``hook(optimizer, args, kwargs)`` after each step of every optimizer.  The handle takes it away."""
+    return Handle(after_all, hook)
+
+
+def hung(hooks: OrderedDict, hook, first: bool) -> Handle:
+    """Adds a hook, behind the others or before them."""
+    handle = Handle(hooks, hook)
+    if first:
+        hooks.move_to_end(handle.id, last=False)
+    return handle
+
+
 def between_hooks(step):
-    """A ``step`` that calls the optimizer's hooks before and after."""
+    """A ``step`` that calls the hooks of all optimizers and of this one before and after."""
     @functools.wraps(step)
     def run(self, *args, **kwargs):
-        for hook in list(self._optimizer_step_pre_hooks.values()):
+        for hook in [*before_all.values(), *self._optimizer_step_pre_hooks.values()]:
             changed = hook(self, args, kwargs)
             if changed is not None:
                 if not (isinstance(changed, tuple) and len(changed) == 2):
@@ -39,7 +62,7 @@ def between_hooks(step):
                 args, kwargs = changed
         self._opt_called = True  # what schedulers ask
         result = step(self, *args, **kwargs)
-        for hook in list(self._optimizer_step_post_hooks.values()):
+        for hook in [*self._optimizer_step_post_hooks.values(), *after_all.values()]:
             hook(self, args, kwargs)
         return result
 
@@ -193,6 +216,9 @@ class Optimizer:
     def update(self, parameter, gradient, state, group, *numbers):
         raise NotImplementedError
 
+    def standing_for(self, parameter, values):
+        """Told that ``update`` gets ``values`` in place of a complex parameter."""
+
     def register_step_pre_hook(self, hook):
         return Handle(self._optimizer_step_pre_hooks, hook)
 
@@ -200,22 +226,24 @@ class Optimizer:
         return Handle(self._optimizer_step_post_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook, prepend=False):
-        return Handle(self._state_dict_pre_hooks, hook)
+        return hung(self._state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(self, hook, prepend=False):
-        return Handle(self._state_dict_post_hooks, hook)
+        return hung(self._state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook, prepend=False):
-        return Handle(self._load_pre_hooks, hook)
+        return hung(self._load_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook, prepend=False):
-        return Handle(self._load_post_hooks, hook)
+        return hung(self._load_post_hooks, hook, prepend)
 
     def state_dict(self):
         """Settings and state, parameters named by their order: {"state": ..., "param_groups": ...}."""
         for hook in list(self._state_dict_pre_hooks.values()):
             hook(self)
-        number = {id(p): k for k, p in enumerate(chain(*(g["params"] for g in self.param_groups)))}
+        number: dict = {}
+        for k, p in enumerate(chain(*(g["params"] for g in self.param_groups))):
+            number.setdefault(id(p), k)
         groups = [{**{k: v for k, v in g.items() if k != "params"}, "params": [number[id(p)] for p in g["params"]]} for g in self.param_groups]
         state = {number[id(p)] if isinstance(p, Tensor) else p: v for p, v in self.state.items()}
         out = {"state": state, "param_groups": groups}
@@ -248,9 +276,26 @@ class Optimizer:
         for key, value in state_dict["state"].items():
             state[params[key] if key in params else key] = placed(value, params[key]) if key in params else value
         self.state = state
-        self.param_groups = [{**new, "params": old["params"]} for new, old in zip(saved, self.param_groups)]
+        self.param_groups = [self.completed({**new, "params": old["params"]}) for new, old in zip(saved, self.param_groups)]
+        self.count_in_tensors()
         for hook in list(self._load_post_hooks.values()):
             hook(self)
+
+    def completed(self, group) -> dict:
+        """A group with settings that it lacks, since an older version wrote it, as they are by default."""
+        standard = inspect.signature(type(self).__init__).parameters
+        for name in self.defaults:
+            if name not in group and name in standard and standard[name].default is not inspect.Parameter.empty:
+                group[name] = standard[name].default
+        return group
+
+    def count_in_tensors(self):
+        """Makes counters tensors that an older version wrote as numbers."""
+        from .algorithms import scalar
+        for state in self.state.values():
+            for name in self.counters:
+                if isinstance(state, dict) and isinstance(state.get(name), (int, float)):
+                    state[name] = scalar(state[name])
 
     def __getstate__(self):
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
@@ -259,6 +304,9 @@ class Optimizer:
         self.__dict__.update(state)
         for name in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks", "_state_dict_pre_hooks", "_state_dict_post_hooks", "_load_pre_hooks", "_load_post_hooks"):
             self.__dict__.setdefault(name, OrderedDict())
+        if "param_groups" in state and "defaults" in state:
+            self.param_groups = [self.completed(group) for group in self.param_groups]
+            self.count_in_tensors()
 
     def __repr__(self):
         text = type(self).__name__ + " ("
@@ -273,15 +321,15 @@ def check_flags(settings):
         raise RuntimeError("`fused` does not support `differentiable`: switch one of them off")
     if settings.get("fused") and settings.get("foreach"):
         raise RuntimeError("`fused` and `foreach` cannot be `True` together: choose one of them (both run the same kernels here)")
-    lr = settings.get("lr")
-    if isinstance(lr, Tensor) and lr.numel() != 1:
-        raise ValueError(f"Tensor lr must be 1-element, not of shape {list(lr.shape)}")
+    if isinstance(settings.get("lr"), Tensor):
+        number(settings["lr"])
 
 
 def update_pairs(optimizer, parameter, gradient, state, group, numbers):
     """The update of a complex parameter, carried out on pairs of real numbers."""
     pairs = {k: view_as_real(v).clone() if isinstance(v, Tensor) and v.is_complex() else v for k, v in state.items()}
     values = view_as_real(parameter).clone()
+    optimizer.standing_for(parameter, values)
     optimizer.update(values, view_as_real(gradient), pairs, group, *numbers)
     parameter.copy_(view_as_complex(values))
     for key, value in pairs.items():
@@ -304,7 +352,9 @@ def fraction(**settings):
 
 
 def number(value):
-    """A setting as a Python number."""
+    """A setting as a Python number.  ValueError for a tensor of another number of elements than one."""
+    if isinstance(value, Tensor) and value.numel() != 1:
+        raise ValueError(f"Tensor lr must be 1-element, not of shape {list(value.shape)}")
     return float(value.item() if isinstance(value, Tensor) else value)
 
 

@@ -62,3 +62,26 @@ def test_an_optimizer_around_another_need_not_be_initialised():
     p.grad = rl.ones(1)
     Around(rl.optim.SGD([p], 0.5)).step()
     assert p.item() == 0.5
+
+
+def test_hooks_of_all_optimizers_run_outside_of_those_of_one():
+    from rushlight.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+    seen, optimizer = [], rl.optim.SGD([rl.nn.Parameter(rl.ones(1))])
+    handles = [register_optimizer_step_pre_hook(lambda *_: seen.append("before all")), register_optimizer_step_post_hook(lambda *_: seen.append("after all")),
+               optimizer.register_step_pre_hook(lambda *_: seen.append("before")), optimizer.register_step_post_hook(lambda *_: seen.append("after"))]
+    optimizer.step()
+    assert seen == ["before all", "before", "after", "after all"]
+    for handle in handles:
+        handle.remove()
+    optimizer.step()
+    assert len(seen) == 4
+
+
+def test_hooks_of_states_may_be_put_first():
+    seen, optimizer = [], rl.optim.SGD([rl.nn.Parameter(rl.ones(1))])
+    for name in ("state_dict_pre", "state_dict_post", "load_state_dict_pre", "load_state_dict_post"):
+        for k, first in enumerate((False, True)):
+            getattr(optimizer, f"register_{name}_hook")(lambda *_, k=k: seen.append(k), prepend=first)
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert seen == [1, 0] * 4

@@ -23,6 +23,8 @@ class Run:
     accumulate: i64  # write gradients into leaves
     queue: list  # ready steps, the one to run next last
     needed: object  # a set of steps worth running, or None for all
+    step: object  # the one that runs, or ran last
+    callbacks: list  # functions to call when all is done, or None
 
 
 @native
@@ -184,12 +186,18 @@ def run_steps(run: Run, roots: list) -> None:
         start(run, cast(Step, roots[k]))
     while len(queue) > 0:
         step = cast(Step, queue.pop())
+        run.step = step
         gradients = handed_over(run, step)
         results: tuple = None
+        found: object = None
+        if run.captures is not None:
+            found = run.captures.get(step)
         wanted = run.needed is None
         if not wanted:
             wanted = step in run.needed
-        if gradients is None:
+            if not wanted and found is None:
+                gradients = None
+        if gradients is None and (wanted or found is not None):
             if step.kind != DERIVED or step.hooks is not None or step.posthooks is not None:
                 gradients = state.unreached(step)
         if gradients is not None:
@@ -198,14 +206,12 @@ def run_steps(run: Run, roots: list) -> None:
                     gradients = state.run_hooks(step, gradients)
             elif step.hooks is not None:
                 gradients = state.run_hooks(step, gradients)
-            if run.captures is not None:
-                found = run.captures.get(step)
-                if found is not None:
-                    for k in range(len(found)):
-                        slot: i64 = found[k][0]
-                        if slot < len(gradients):
-                            place: i64 = found[k][1]
-                            run.captured[place] = gradients[slot]
+            if found is not None:
+                for k in range(len(found)):
+                    slot: i64 = found[k][0]
+                    if slot < len(gradients):
+                        place: i64 = found[k][1]
+                        run.captured[place] = gradients[slot]
             if wanted and step.posthooks is not None:
                 gradients = state.run_prehooks(step, gradients)
             if step.kind == ACCUMULATE:
@@ -238,14 +244,21 @@ def run_steps(run: Run, roots: list) -> None:
 
 @native
 def drive(run: Run, roots: list) -> None:
-    """Runs every step reachable from the roots, recording if the run says so; not even an interrupt leaves that mode behind."""
+    """Runs every step reachable from the roots, recording if the run says so; not even an interrupt leaves that mode behind, nor do hooks a hook on saved tensors."""
     own = mine
-    before = own.grad
+    grad = own.grad
+    outer = own.run
+    hooks = own.hooks
+    packing = own.packing
     own.grad = run.create
+    own.run = run
     try:
         run_steps(run, roots)
     finally:
-        own.grad = before
+        own.grad = grad
+        own.run = outer
+        own.hooks = hooks
+        own.packing = packing
 
 
 @native

@@ -21,6 +21,7 @@ class Local:
     devices: tuple  # what it was outside of ``with device`` blocks
     seed: i64  # where in the random stream the thread's last program began to draw
     drawn: i64
+    run: object  # the backward pass that this thread is in, the innermost
 
 
 mine = per_thread(Local, grad=1, hooks=(), stack=(), modes=(), devices=())
