@@ -85,6 +85,8 @@ def find(package: str, name: str):
     """The object of a name that a module of ours does not define.  AttributeError where PyTorch has none, either."""
     path = theirs(package)
     entry = entries(path).get(name)
+    if entry is None and lines_of(f"{path}.{name}") is not None:
+        return importlib.import_module(f"{package}.{name}")
     if entry is None:
         raise AttributeError(f"module {path!r} has no attribute {name!r}")
     kind, rest = entry

@@ -5,6 +5,7 @@ import functools
 
 from ..core.native import Tensor
 from ..core.op import OPS
+from ..core.random import default_generator
 from ..core.pytree import broadcast_prefix, tree_flatten, tree_unflatten
 from ..transforms.batch import RANDOMNESS, Batch, Batched
 
@@ -23,16 +24,34 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
         raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
     if not (chunk_size is None or chunk_size > 0):
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+    return in_chunks(func, in_dims, out_dims, randomness, lambda size: chunk_size or size)
 
+
+def chunk_vmap(func, in_dims=0, out_dims=0, randomness="error", chunks=2):
+    """As ``vmap``, in at most ``chunks`` parts of the same size (the last may be smaller).
+
+    >>> chunk_vmap(torch.sum, chunks=2)(torch.ones(3, 2))
+    tensor([2., 2., 2.])
+    """
+    if chunks < 1:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    return in_chunks(func, in_dims, out_dims, randomness, lambda size: -(-size // chunks))
+
+
+def in_chunks(func, in_dims, out_dims, randomness, chunk_of):
+    """``func`` mapped over ``chunk_of(size)`` examples at a time.  What is drawn once for all examples is drawn again alike for each chunk."""
     @functools.wraps(func)
     def mapped(*args, **kwargs):
         leaves, dims, spec = mapped_arguments(func, in_dims, args)
         size = batch_size(func, leaves, dims)
-        if chunk_size is None or chunk_size >= size:
+        chunk = chunk_of(size)
+        if chunk >= size:
             return run(func, leaves, dims, spec, size, out_dims, randomness, kwargs)
-        parts = []
-        for start in range(0, size, chunk_size):
-            count = min(chunk_size, size - start)
+        parts, place = [], default_generator.place
+        for start in range(0, size, chunk):
+            if randomness == "same":
+                default_generator._place(*place)
+            count = min(chunk, size - start)
             chosen = [leaf if d is None else OPS["narrow"](leaf, d, start, count) for leaf, d in zip(leaves, dims)]
             parts.append(run(func, chosen, dims, spec, count, out_dims, randomness, kwargs))
         return joined(parts, out_dims)
@@ -48,9 +67,7 @@ def mapped_arguments(func, in_dims, args):
     """The leaves of the arguments, the dimension of each that is mapped over (or None), and how they are nested."""
     called = f"vmap({name_of(func)}, in_dims={in_dims}, ...)(<inputs>)"
     if not isinstance(in_dims, (int, tuple)):
-        if not isinstance(in_dims, list):
-            raise ValueError(f"{called}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, got: {type(in_dims)}.")
-        in_dims = tuple(in_dims)
+        raise ValueError(f"{called}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, got: {type(in_dims)}.")
     if not args:
         raise ValueError(f"{called}: got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a function with no inputs. The latter "
                          "is unsupported.")
@@ -80,7 +97,7 @@ def checked_dim(called, leaf, dim):
 def batch_size(func, leaves, dims) -> int:
     sizes = {leaf.size(d) for leaf, d in zip(leaves, dims) if d is not None}
     if not sizes:
-        raise ValueError(f"vmap({name_of(func)}): at least one input must be mapped over; all in_dims are None")
+        raise ValueError(f"vmap({name_of(func)}): at least one Tensor must be mapped over, but there is none for which in_dims names a dimension")
     if len(sizes) > 1:
         raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
                          f"{[leaf.size(d) for leaf, d in zip(leaves, dims) if d is not None]} for the mapped dimension")

@@ -15,6 +15,14 @@ def unwrapped(level, tree):
     return tree_map(lambda leaf: leaf.current().value if level.owns(leaf) else leaf, tree)
 
 
+def auxiliary(level, tree):
+    """The second output of a function, which holds tensors only, as what they stand for below.  RuntimeError otherwise."""
+    for leaf in tree_flatten(tree)[0]:
+        if not isinstance(leaf, Tensor):
+            raise RuntimeError(f"Expected tensors, got unsupported type {type(leaf)}")
+    return unwrapped(level, tree)
+
+
 def with_aux(name, results):
     """The output of a function that returns (output, aux)."""
     if not isinstance(results, tuple) or len(results) != 2:
@@ -43,7 +51,7 @@ class Noted:
             outputs, self.out_spec = tree_flatten(results)
             checked_tensors(name, outputs, "f(*primals)")
             outputs = [level.refreshed(o) for o in outputs]
-            self.aux = unwrapped(level, aux)
+            self.aux = auxiliary(level, aux) if has_aux else None
         self.places = [o.place if level.owns(o) else None for o in outputs]
         self.values = [o.value if level.owns(o) else o for o in outputs]
         self.sources = [i.place for i in inputs]
@@ -143,9 +151,11 @@ def checked_scalar(output):
 
 def numbered(argnums, count):
     """Argument numbers counted from the front."""
+    if not isinstance(argnums, (int, tuple)):
+        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
     listed = argnums if isinstance(argnums, tuple) else (argnums,)
     if not listed:
-        raise RuntimeError("argnums is an empty tuple: name at least one argument to differentiate")
+        raise RuntimeError("argnums must be non-empty: name at least one argument to differentiate")
     out = []
     for k in listed:
         if not isinstance(k, int):
@@ -158,10 +168,15 @@ def numbered(argnums, count):
     return out
 
 
+def chosen(args, argnums) -> tuple:
+    """The arguments to differentiate."""
+    return tuple(args[k] for k in numbered(argnums, len(args)))
+
+
 def selected(args, argnums):
     """The arguments to differentiate: one, or a tuple where ``argnums`` is one."""
-    chosen = tuple(args[k] for k in numbered(argnums, len(args)))
-    return chosen if isinstance(argnums, tuple) else chosen[0]
+    found = chosen(args, argnums)
+    return found if isinstance(argnums, tuple) else found[0]
 
 
 def replaced(args, argnums, new):
@@ -202,7 +217,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
         outputs, out_spec = tree_flatten(results)
         checked_tensors(name, outputs, "f(*primals)")
         outputs = [level.refreshed(o) for o in outputs]
-        aux = unwrapped(level, aux)
+        aux = auxiliary(level, aux) if has_aux else None
     if strict and any(not level.owns(o) or o.tangent is None for o in outputs):
         raise RuntimeError(f"{name}: The output of f is independent of the inputs. This is not allowed with strict=True.")
     for leaf, value in zip(leaves, inputs):

@@ -88,20 +88,41 @@ def stack_module_state(models):
 
     Returns (parameters, buffers), dictionaries by qualified name; parameters are new leaves.  For ``vmap`` over an ensemble.
     """
-    models = list(models)
-    if not models:
-        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
-    if not (all(m.training for m in models) or all(not m.training for m in models)):
-        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
-    if any(type(m) is not type(models[0]) for m in models):
-        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    models = alike("stack_module_state", models)
     parameters = {k: stacked([dict(m.named_parameters())[k] for m in models]) for k, _ in models[0].named_parameters()}
     buffers = {k: stacked([dict(m.named_buffers())[k] for m in models]) for k, _ in models[0].named_buffers()}
     return parameters, buffers
 
 
+def replace_all_batch_norm_modules_(root):
+    """Makes the batch normalizations in a module forget their running statistics, in place, so that they may run under ``vmap``.  Returns the module.
+
+    >>> replace_all_batch_norm_modules_(torch.nn.BatchNorm1d(2)).running_mean is None
+    True
+    """
+    from ..nn.modules.batchnorm import _BatchNorm
+
+    for module in root.modules():
+        if isinstance(module, _BatchNorm):
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root
+
+
+def alike(name, models) -> list:
+    """Models that can be stacked.  RuntimeError for none, several classes, or several modes."""
+    models = list(models)
+    if not models:
+        raise RuntimeError(f"{name}: Expected at least one model, got 0.")
+    if not (all(m.training for m in models) or all(not m.training for m in models)):
+        raise RuntimeError(f"{name}: Expected all models to have the same training/eval mode.")
+    if any(type(m) is not type(models[0]) for m in models):
+        raise RuntimeError(f"{name}: Expected all models to be of the same class.")
+    return models
+
+
 def stacked(tensors) -> Tensor:
     wanting = [t.requires_grad for t in tensors]
     if any(wanting) and not all(wanting):
-        raise RuntimeError("Expected tensors to have the same requires_grad: either all of the models' parameters want gradients, or none")
+        raise RuntimeError("Expected tensors to have the same .requires_grad: either all of the models' parameters want gradients, or none")
     return OPS["stack"]([t.detach() for t in tensors]).requires_grad_(wanting[0])

@@ -136,7 +136,7 @@ def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=Non
     return empty_strided(size, strides, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-@op(composite=True, method=False, by_rows=True)
+@op(composite=True, method=False, by_rows=True, fresh="empty")
 def empty_like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None):
     """Undefined contents, in the shape and layout of input."""
     if memory_format is not None and memory_format.name == "contiguous_format":
@@ -171,13 +171,13 @@ def like(name, value):
             made = in_layout(made, layout) if value == 0 else full_in(layout) or made
         return made
     body.__name__, body.__doc__ = name, f"{name.split('_')[0]}, in the shape and layout of input."
-    return op(body, composite=True, method=False, by_rows=True)
+    return op(body, composite=True, method=False, by_rows=True, fresh="filled")
 
 
 zeros_like, ones_like = like("zeros_like", 0), like("ones_like", 1)
 
 
-@op(composite=True, method=False, by_rows=True)
+@op(composite=True, method=False, by_rows=True, fresh="filled")
 def full_like(input, fill_value, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None):
     """One value, in the shape and layout of input."""
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
@@ -191,7 +191,7 @@ def new(name, function):
             size = (*size, more.pop("fill_value"))
         return function(*size, **more, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
     body.__name__, body.__doc__ = name, f"As {name[4:]}, with the dtype and device of this tensor."
-    made = op(body, composite=True)
+    made = op(body, composite=True, fresh="empty" if function in (empty, empty_strided) else "filled")
     made.facts["method_only"] = True
     return made
 

@@ -19,6 +19,8 @@ RANDOMNESS = ("error", "same", "different")
 class Batched(Wrapped):
     """A tensor mapped over: the first dimension of ``value`` is the batch, the rest is what the function sees."""
 
+    shown, place_shown = "BatchedTensor", "bdim=0, "
+
     def __new__(cls, level, value):
         meta = value._meta
         return super().__new__(cls, level, value, Meta(tuple(meta.shape[1:]), tuple(meta.strides[1:]), meta.dtype, meta.device))
@@ -90,6 +92,15 @@ class Batch(Level):
             if op.name.endswith("_"):
                 raise
             return self.each(op, args, kwargs)
+
+    def fresh(self, op, model, *args, **kwargs):
+        """One for each example, end to end in memory of their own, each laid out as one by itself is."""
+        with self.below():
+            one = op(OPS["select"](model.current().value, 0, 0) if self.size else OPS["empty"](model.shape, dtype=model.dtype), *args, **kwargs)
+            if op.facts["fresh"] == "filled":
+                return Batched(self, OPS["clone"](OPS["expand"](one, (self.size, *one.shape))))
+            extent = 1 + sum((n - 1) * s for n, s in zip(one.shape, one.stride())) if one.numel() else 0
+            return Batched(self, OPS["empty_strided"]((self.size, *one.shape), (extent, *one.stride()), dtype=one.dtype, device=one.device))
 
     def each(self, op, args, kwargs):
         """The results for each example by itself, stacked."""

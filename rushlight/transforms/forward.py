@@ -51,7 +51,7 @@ class Dual(Wrapped):
             return self.value.backward(*args, **kwargs)
 
     def __repr__(self, **_):
-        return f"Dual({self.value!r}, tangent={self.tangent!r})"
+        return f"Dual({self.value!r}, tangent={self.tangent!r})" if self.level.takes_contexts else super().__repr__()
 
 
 class Forward(Level):

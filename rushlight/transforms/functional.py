@@ -12,6 +12,8 @@ from .level import Level, Wrapped, map_results
 class Mutable(Wrapped):
     """A tensor that seems to be written in place: its value is replaced instead."""
 
+    shown = "FunctionalTensor"
+
     @property
     def requires_grad(self):
         return self.value.requires_grad

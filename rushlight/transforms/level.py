@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections import deque
 
 from ..core.interpret import Interpreter, Suspended, active
@@ -13,6 +14,9 @@ from ..core.tensor import Tensor, blank
 from ..ops.promotion import as_dtype
 
 
+ENDED = -2  # the number shown of a level that has ended
+
+
 class Wrapped(Tensor):
     """A tensor of one level.  ``value`` is what it stands for below; its Meta is what the function sees.
 
@@ -22,8 +26,11 @@ class Wrapped(Tensor):
 
     level: "Level"
     value: Tensor
+    place_shown = ""
     parent = replay = None
     writes = noticed = 0  # how often this was replaced; the count of the root when ``value`` was made
+
+    shown = "GradTrackingTensor"  # what PyTorch calls it
 
     def __new__(cls, level, value, meta=None):
         made = blank(cls)
@@ -53,7 +60,8 @@ class Wrapped(Tensor):
         return self.root.writes
 
     def __repr__(self, **_):
-        return f"{type(self).__name__}({self.value!r})"
+        number = self.level.number if self.level in active() else ENDED
+        return f"{self.shown}(lvl={number}, {self.place_shown}value=\n{textwrap.indent(repr(self.value), '    ')}\n)"
 
     def requires_grad_(self, requires_grad=True):
         raise RuntimeError("requires_grad_() was called on a tensor inside of a function that is being transformed, where gradients are asked for by "
@@ -140,6 +148,12 @@ class Level(Interpreter):
     kind: type  # the class of its values
     name = "a transform"
 
+    @property
+    def number(self) -> int:
+        """How many levels are active up to this one."""
+        stack = active()
+        return sum(isinstance(one, Level) for one in stack[:stack.index(self) + 1])
+
     def owns(self, value) -> bool:
         return isinstance(value, self.kind) and value.level is self
 
@@ -147,6 +161,8 @@ class Level(Interpreter):
         facts = op.facts
         if kwargs:
             kwargs = self.keywords(op, kwargs)
+        if facts.get("fresh") and self.owns(args[0]):
+            return self.fresh(op, *args, **kwargs)
         if facts.get("composite"):
             result = self.composite(op, args, kwargs)
             return result if tensors_in(args) or tensors_in(kwargs.values()) else self.adopt(result)
@@ -173,6 +189,12 @@ class Level(Interpreter):
     def composite(self, op: Op, args, kwargs):
         """An operator that is its body."""
         return op.body(*args, **kwargs)
+
+    def fresh(self, op: Op, model: Wrapped, *args, **kwargs):
+        """A tensor made after one of this level, which may be written here: it is of this level, too."""
+        with self.below():
+            result = op(model.current().value, *args, **kwargs)
+        return self.adopt(result)
 
     def keywords(self, op: Op, kwargs) -> dict:
         """Keyword arguments in the order of the operator's parameters, without ``out``, which is refused."""
@@ -236,8 +258,8 @@ class Level(Interpreter):
         return target
 
     def refuse(self, op: Op, target):
-        raise RuntimeError(f"{op.name}: a function transformed by {self.name} tried to write into a tensor from outside of it. Make the tensor an "
-                           "argument of the function, or use the operator that returns a new tensor.")
+        raise RuntimeError(f"{op.name}: a function transformed by {self.name} tried to mutate a captured Tensor, one from outside of it. Make the "
+                           "tensor an argument of the function, or use the operator that returns a new tensor.")
 
     def below(self) -> Suspended:
         """A block that runs under the interpreters below this one."""

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import rushlight
-from .judge import compare, same_error
+from .judge import compare, same_error, torch
 
 X = np.linspace(-1, 1.3, 6, dtype=np.float64).reshape(2, 3)
 
@@ -138,6 +138,11 @@ ERRORS = {
     "captured written": lambda t: [c := t.zeros(3), t.func.grad(lambda a: c.add_(a).sum())(t.ones(3))],
     "captured written in jvp": lambda t: [c := t.zeros(3), t.func.jvp(lambda a: c.add_(a).sum(), (t.ones(3),), (t.ones(3),))],
     "out": lambda t: t.func.grad(lambda a: t.sin(a, out=t.empty(3)).sum())(t.ones(3)),
+    "argnums of another type": lambda t: t.func.jacrev(lambda a: a, argnums=[0])(t.ones(3)),
+    "no argnums": lambda t: t.func.grad(lambda a: a.sum(), argnums=())(t.ones(3)),
+    **{f"aux of {name}": lambda t, run=run: run(t.func)(lambda a: (a.sum(), [a, 1.0]))(t.ones(3)) for name, run in {
+        "grad": lambda f: lambda g: f.grad(g, has_aux=True), "jacrev": lambda f: lambda g: f.jacrev(g, has_aux=True), "jacfwd": lambda f: lambda g: f.jacfwd(g, has_aux=True),
+        "vjp": lambda f: lambda g: lambda x: f.vjp(g, x, has_aux=True), "jvp": lambda f: lambda g: lambda x: f.jvp(g, (x,), (x,), has_aux=True)}.items()},
     "functionalize": lambda t: t.func.functionalize(lambda a: a, remove="x")(t.ones(3)),
     "linearize shape": lambda t: t.func.linearize(lambda a: a.sin(), t.ones(3))[1](t.ones(4)),
 }
@@ -152,3 +157,36 @@ def test_escaped_values_are_what_they_stood_for():
     kept = []
     rushlight.func.grad(lambda a: kept.append(a * 2) or a.sum())(rushlight.ones(3))
     assert (kept[0] + 1).tolist() == [3.0, 3.0, 3.0]
+
+
+TRANSFORMS = {
+    "vmap": lambda t, f: t.vmap(f), "grad": lambda t, f: t.func.grad(f), "jvp": lambda t, f: lambda x: t.func.jvp(f, (x,), (x,)),
+    "functionalize": lambda t, f: t.func.functionalize(f), "vmap of grad": lambda t, f: t.vmap(t.func.grad(f)), "jacrev of jacrev": lambda t, f: t.func.jacrev(t.func.jacrev(f))}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_wrappers_are_described_as_by_torch(name):
+    """Their level, their printed form, and what they stand for."""
+    described = []
+    for t in (rushlight, torch):
+        told = []
+
+        def seen(x):
+            f = t._C._functorch
+            told.append([" ".join(repr(x).replace("\\", "").split()).replace("( ", "(").replace(" )", ")"), f.maybe_get_level(x), f.maybe_get_bdim(x), f.dlevel(x), f.is_batchedtensor(x),
+                         f.is_gradtrackingtensor(x), f.is_functionaltensor(x), f.maybe_current_level(), t.func.debug_unwrap(x).tolist()])
+            return (x * x).sum()
+
+        TRANSFORMS[name](t, seen)(t.arange(6.0).reshape(2, 3))
+        described.append(told)
+    assert described[0] == described[1]
+
+
+def test_ended_levels_are_told():
+    kept = []
+    rushlight.func.grad(lambda a: kept.append(a * 2) or a.sum())(rushlight.ones(3))
+    names = rushlight._C._functorch
+    assert "lvl=-2" in repr(kept[0]) and names.maybe_get_level(kept[0]) == -2 and names.dlevel(kept[0]) == -1 and names.dlevel(kept[0] + 1) == 0
+    assert names.unwrap_if_dead(kept[0]).tolist() == [2.0] * 3 and names.get_unwrapped(kept[0]).tolist() == [2.0] * 3
+    with pytest.raises(RuntimeError, match="No wrappers"):
+        names.get_unwrapped(rushlight.ones(3))

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight._functorch.make_functional import functional_init_with_buffers, make_functional, make_functional_with_buffers
 from rushlight.func import functional_call, grad, stack_module_state, vmap
 from .judge import same_error
 
@@ -53,6 +54,10 @@ ERRORS = {
     "twice": lambda t: t.func.functional_call(t.nn.Linear(2, 2), ({"bias": t.ones(2)}, {"bias": t.ones(2)}), (t.ones(2),)),
     "no models": lambda t: t.func.stack_module_state([]),
     "modes": lambda t: t.func.stack_module_state([t.nn.Linear(2, 2), t.nn.Linear(2, 2).eval()]),
+    "wishes": lambda t: t.func.stack_module_state([t.nn.Linear(2, 2).requires_grad_(False), t.nn.Linear(2, 2)]),
+    "ensemble of none": lambda t: t._functorch.make_functional.combine_state_for_ensemble([]),
+    "ensemble of modes": lambda t: t._functorch.make_functional.combine_state_for_ensemble([t.nn.Linear(2, 2), t.nn.Linear(2, 2).eval()]),
+    "buffers left out": lambda t: t._functorch.make_functional.make_functional(t.nn.BatchNorm1d(2)),
     "classes": lambda t: t.func.stack_module_state([t.nn.Linear(2, 2), t.nn.ReLU()]),
 }
 
@@ -70,6 +75,40 @@ def test_ensemble():
     assert rl.allclose(out, rl.stack([n(X) for n in nets]))
     out.sum().backward()
     assert parameters["inner.bias"].grad.tolist() == [[2.0] * 3] * 3
+
+
+def test_functions_of_tuples():
+    net = Net()
+    call, parameters, buffers = make_functional_with_buffers(net)
+    assert call.param_names == ("inner.weight", "inner.bias") and call.buffer_names == ("shift",) and all(p.requires_grad for p in parameters)
+    assert (call([rl.zeros(3, 4), rl.ones(3)], buffers, X, scale=2.0) == 3).all() and (call(parameters, buffers, X) == net(X)).all()
+    assert (call.stateless_model.inner.weight == net.inner.weight).all() and parameters[0] is not net.inner.weight
+    linear, given = make_functional(rl.nn.Linear(4, 3), disable_autograd_tracking=True)
+    assert not any(p.requires_grad for p in given) and linear(given, X).shape == (2, 3)
+    with pytest.raises(ValueError):
+        call(parameters[:1], buffers, X)
+
+
+def test_functions_of_tuples_tie_weights():
+    net = rl.nn.Sequential(rl.nn.Linear(4, 4), rl.nn.Linear(4, 4))
+    net[1].weight = net[0].weight
+    call, parameters = make_functional(net)
+    assert len(parameters) == 3 and (call(tuple(map(rl.zeros_like, parameters)), X) == 0).all()
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_ensembles_of_tuples(shape):
+    parameters, buffers, call, names, buffer_names = functional_init_with_buffers(Net, shape)()
+    assert parameters[0].shape == (*shape, 3, 4) and buffers[0].shape == (*shape, 3) and (names, buffer_names) == (("inner.weight", "inner.bias"), ("shift",))
+    out = vmap(lambda p, b: call(p, b, (X,)))(parameters, buffers) if shape else call(parameters, buffers, (X,))
+    assert rl.allclose(out, X @ parameters[0].mT + parameters[1].unsqueeze(-2) + 1)
+
+
+def test_statistics_are_forgotten():
+    net = rl.nn.Sequential(rl.nn.BatchNorm1d(3), rl.nn.Sequential(rl.nn.BatchNorm2d(3)), rl.nn.InstanceNorm1d(3, track_running_stats=True))
+    assert rl.func.replace_all_batch_norm_modules_(net) is net
+    assert not list(net[0].buffers()) and not list(net[1].buffers()) and len(list(net[2].buffers())) == 3
+    assert vmap(net[0])(rl.randn(2, 5, 3)).shape == (2, 5, 3)
 
 
 def test_gradients_of_examples():

@@ -51,6 +51,11 @@ def programs():
         "norms": lambda t: t.vmap(lambda a: (t.nn.functional.layer_norm(a, (4,)), a.std(), a.norm()))(x(t)),
         "einsum": lambda t: t.vmap(lambda a, b: t.einsum("ij,kj->ik", a, b))(x(t), x(t)),
         "factories": lambda t: t.vmap(lambda a: t.zeros_like(a) + t.ones(4) + t.arange(4))(x(t)),
+        "written after another": lambda t: t.vmap(lambda a: [t.zeros_like(a).add_(a), a.new_zeros(4).add_(a[0]), t.full_like(a, 2.0).mul_(a), a.new_empty(()).copy_(a.sum())])(x(t)),
+        "written after another, derived": lambda t: t.vmap(t.func.grad(lambda a: (t.ones_like(a).mul_(a) * a.new_ones(4).add_(a)).sum()))(x(t)[:, 0]),
+        "fresh memory": lambda t: [list(t.vmap(lambda a: a.new_empty_strided((2, 3), s))(x(t)).stride()) for s in ((3, 1), (1, 2), (5, 2), (0, 1))],
+        "drawn alike for chunks": lambda t: [t.vmap(lambda a: [r := t.rand(4), a - r + r][1], randomness="same", chunk_size=c)(x(t)) for c in (1, 2)],
+        "chunks of their number": lambda t: t._functorch.apis.chunk_vmap(lambda a: a.sum(0), in_dims=2, out_dims=1, chunks=3)(x(t)),
         "integers": lambda t: t.vmap(lambda a: (a.long() + 1, a.to(t.float64)))(x(t)),
         "promotion with numbers": lambda t: t.vmap(lambda a: (a + 1.5, a * 2))(t.arange(3)),
         "promotion of examples without dimensions": lambda t: t.vmap(lambda a, b: a + b, in_dims=(0, None))(t.arange(3), t.tensor(0.5)),
@@ -90,6 +95,8 @@ ERRORS = {
     "a number mapped": lambda t: t.vmap(lambda a, b: a * b)(t.ones(3), 3.0),
     "not a tensor": lambda t: t.vmap(lambda a: 3)(t.ones(3)),
     "nothing returned": lambda t: t.vmap(lambda a: None)(t.ones(3)),
+    "in_dims in a list": lambda t: t.vmap(t.mul, [0, 0])(t.ones(3), t.ones(3)),
+    "no chunks": lambda t: t._functorch.apis.chunk_vmap(t.sin, chunks=0)(t.ones(3)),
     "sizes differ": lambda t: t.vmap(lambda a, b: a)(t.ones(3), t.ones(4)),
     "no dimension": lambda t: t.vmap(lambda a: a)(t.tensor(1.0)),
     "in_dim out of range": lambda t: t.vmap(lambda a: a, in_dims=3)(t.ones(3)),
@@ -117,6 +124,18 @@ def test_same_randomness():
     x = rushlight.ones(3, 50)
     drawn = rushlight.vmap(lambda a: a + rushlight.rand(50), randomness="same")(x)
     assert (drawn[0] == drawn[1]).all() and (drawn[0] == drawn[2]).all()
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3])
+def test_same_randomness_in_chunks(chunk):
+    x = rushlight.ones(3, 50)
+
+    def mapped(**kwargs):
+        rushlight.manual_seed(1)
+        return rushlight.vmap(lambda a: a + rushlight.rand(50), randomness="same", **kwargs)(x), rushlight.rand(2)
+
+    for whole, parted in zip(mapped(), mapped(chunk_size=chunk)):
+        assert (whole == parted).all()
 
 
 @pytest.mark.parametrize("draw", [lambda a: rushlight.rand(50), lambda a: rushlight.randn(50), lambda a: rushlight.randint(0, 1 << 30, (50,)),
