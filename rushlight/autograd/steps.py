@@ -243,7 +243,7 @@ def recorded_gradients(step: Step, saved, gradients):
     recorded = plan.derived.facts.get("recorded")
     if recorded is not None:
         operator, chosen = recorded
-        results = operator(*[values[k] for k in chosen], *cotangents)
+        results = operator(*[values[k] for k in chosen], *plan.constants, *cotangents)
     else:
-        results = plan.derived(*values, *cotangents)
+        results = plan.derived(*values, *plan.constants, *cotangents)
     return results if isinstance(results, tuple) else (results,)

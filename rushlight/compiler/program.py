@@ -8,6 +8,7 @@ import struct
 from dataclasses import dataclass
 
 from ..core.expr import INFINITY, Expr, evaluate, extent_of
+from ..core.meta import product
 from .kernel import Buffer, Kernel, parametrise, replaceable
 from .llvm import jit
 from .llvm.emit import emit, lanes_of, parts, unrolling
@@ -60,39 +61,49 @@ class Step:
     @functools.cached_property
     def width(self) -> int:
         """Elements along the lanes that are in flight."""
-        return lanes_of(self.kernel, host()) * unrolling(self.kernel)
+        return self.tile * unrolling(self.kernel)
+
+    @functools.cached_property
+    def tile(self) -> int:
+        """Elements of a vector."""
+        return lanes_of(self.kernel, host())
+
+    @functools.cached_property
+    def itemsize(self) -> int:
+        """Bytes that one element of all buffers takes."""
+        return sum(b.dtype.itemsize for b in self.buffers)
+
+    def extents(self) -> tuple:
+        """What ``geometry`` takes: outer indices in all, inner ones of a stage, lanes and tiled lanes (None where there are none); ints or Exprs."""
+        return product(self.sizes), product(map(at_most, self.inner)), self.lane_size, self.across_size
+
+    def geometry(self, rows, inner, lanes=None, across=None) -> tuple:
+        """(extent, grain, lanes of a unit, units per outer index) for these sizes."""
+        extent, unit, block, blocks = rows, inner, 0, 0
+        if lanes is not None:
+            block, blocks = self.split(rows, lanes, inner)
+            extent, unit = rows * blocks, block * inner
+            if across is not None:
+                extent, unit = extent * -(-across // self.tile), unit * self.tile
+        if self.kernel.serial:
+            return extent, max(1, extent), block, blocks
+        return extent, max(1, -(-CHUNK_BYTES // (max(1, unit) * self.itemsize))), block, blocks
+
+    def slots(self, number_of, block, blocks) -> list:
+        """What fills its slots: (source, number) each; numbers are ints or Exprs, and ``block`` and ``blocks`` as given."""
+        found = [(number_of(buffer), 0) for buffer in self.buffers] + self.scalars + [(-1, value) for value in self.parameters]
+        if self.lane_size is not None:
+            found += (-1, block), (-1, blocks)
+        return found + [(number_of(None), 0)] if self.kernel.flag else found
 
     def words(self, symbols: dict, number_of) -> list:
-        """[address, extent, grain, slots, (source, constant)...] for these sizes."""
+        """[address, extent, grain, slots, (source, number)...] for these sizes."""
         def known(e):
             return evaluate(e, symbols) if isinstance(e, Expr) else e
 
-        rows, inner = 1, 1
-        for n in map(known, self.sizes):
-            rows *= n
-        for n in map(known, map(at_most, self.inner)):
-            inner *= n
-        pairs = []
-        for buffer in self.buffers:
-            pairs += [number_of(buffer), 0]
-        for source, number in self.scalars:
-            pairs += [source, number]
-        for value in self.parameters:
-            pairs += [-1, known(value)]
-        extent, unit = rows, inner
-        if self.lane_size is not None:
-            lanes = known(self.lane_size)
-            block, blocks = self.split(rows, lanes, inner)
-            pairs += [-1, block, -1, blocks]
-            extent, unit = rows * blocks, block * inner
-            if self.across_size is not None:
-                tile = lanes_of(self.kernel, host())
-                extent, unit = extent * -(-known(self.across_size) // tile), unit * tile
-        if self.kernel.flag:
-            pairs += [number_of(None), 0]
-        bytes_of_unit = max(1, unit) * sum(b.dtype.itemsize for b in self.buffers)
-        grain = max(1, -(-CHUNK_BYTES // bytes_of_unit)) if not self.kernel.serial else max(1, extent)
-        return [self.address, extent, grain, len(pairs) // 2, *pairs]
+        extent, grain, *blocks = self.geometry(*map(known, self.extents()))
+        slots = self.slots(number_of, *blocks)
+        return [self.address, extent, grain, len(slots), *(word for source, number in slots for word in (source, known(number)))]
 
     def split(self, rows, lanes, inner):
         """(lanes of a unit, units per outer index): whole rows where there are many, cache-sized blocks where not."""
@@ -133,16 +144,14 @@ class Program:
         return any(isinstance(v, Expr) for step in self.steps for v in (*step.parameters, *step.sizes, step.lane_size, step.across_size)) or any(
             isinstance(t.size, Expr) for t in self.temporaries)
 
+    def number_of(self, buffer) -> int:
+        """The value that a buffer is; None: the error flag."""
+        outputs = self.inputs + len(self.output_metas)
+        return outputs + len(self.temporaries) if buffer is None else {"input": 0, "output": self.inputs, "temporary": outputs}[buffer.kind] + buffer.number
+
     def bind(self, symbols: dict | None = None) -> Bound:
         """The program for these values of its symbols (Exprs or names)."""
-        symbols = dict(symbols or {})
-        outputs = len(self.output_metas)
-        start = {"input": 0, "output": self.inputs, "temporary": self.inputs + outputs}
-        flag = self.inputs + outputs + len(self.temporaries)
-
-        def number_of(buffer):
-            return flag if buffer is None else start[buffer.kind] + buffer.number
-
+        symbols, number_of = dict(symbols or {}), self.number_of
         words = [len(self.steps)]
         for step in self.steps:
             words += step.words(symbols, number_of)

@@ -69,6 +69,7 @@ def nested_strides(shape, order) -> list:
     return strides
 
 
+UNSTORED = frozenset(NAMED)
 LEAST_KNOWN = 4096  # metas that are always kept
 
 
@@ -90,7 +91,7 @@ def dropped(table: dict):
 class Meta:
     """Shape, strides (in elements), dtype and device of a tensor.  Equal metas are one object."""
 
-    __slots__ = ("shape", "strides", "dtype", "device", "numel", "nbytes", "contiguous", "itemsize")
+    __slots__ = ("shape", "strides", "dtype", "device", "numel", "nbytes", "contiguous", "itemsize", "pattern")
     known: dict = {}
     most = LEAST_KNOWN
     lock = guarded("metas", threading.RLock())
@@ -111,14 +112,19 @@ class Meta:
     @classmethod
     def made(cls, shape, strides, dtype, device):
         """A meta that is not yet known.  Sizes and strides are ints of no other kind, or Exprs: ``True == 1``."""
-        if dtype in NAMED:
+        if dtype in UNSTORED:
             raise NotImplementedError(f"{dtype} exists here only as a name: no tensor can have it. Use one of {', '.join(d.name for d in ALL)}.")
+        found = object.__new__(cls)
+        found.dtype, found.device, found.itemsize, found.pattern = dtype, device, dtype.itemsize, None
+        extent = extent_of(shape, strides)
+        if extent is not None:
+            found.shape, found.strides, (found.numel, count, found.contiguous) = Size(shape), strides, extent
+            found.nbytes = count * dtype.itemsize
+            return found
         shape, strides = tuple(map(whole, shape)), tuple(map(whole, strides))
         check_countable(shape, strides, dtype.itemsize)
-        found = object.__new__(cls)
-        found.shape, found.strides, found.dtype, found.device = Size(shape), strides, dtype, device
+        found.shape, found.strides = Size(shape), strides
         found.numel = product(shape)
-        found.itemsize = dtype.itemsize
         found.contiguous = is_contiguous(shape, strides)
         found.nbytes = span(shape, strides) * dtype.itemsize
         return found
@@ -179,7 +185,23 @@ def settled(value, sizes: dict):
     return value
 
 
+FAR = 1 << 48
 MOST = (1 << 63) - 1  # elements, bytes or steps that 64 bits count
+
+
+def extent_of(shape, strides):
+    """(elements, their span, whether they are contiguous) of a shape of plain ints far from what 64 bits count; None for others, which are looked at closely."""
+    count, last, in_order = 1, 1, True
+    for k in range(len(shape) - 1, -1, -1):
+        size, stride = shape[k], strides[k]
+        if type(size) is not int or type(stride) is not int or not 0 < size <= FAR > stride:
+            return None
+        if size != 1:
+            if stride != count:
+                in_order = False
+            count *= size
+            last += (size - 1) * stride
+    return (count, last, in_order) if count <= FAR and last <= FAR else None
 
 
 def is_beyond(number) -> bool:

@@ -29,6 +29,7 @@ LEAST = 2           # what a symbol may be at least: sizes 0 and 1 have meanings
 MOST_SYMBOLS = 2    # numbers by which calls may differ to be taken for one of many sizes
 EXAMPLES = 8        # earlier calls that are remembered
 MOST_FAMILIES = 4   # for one form, and attempts at them: where more are needed, sizes decide too much
+SETTLED = 16        # calls that a family serves before ``served`` does, so that numbers which are no sizes are learned (``numbers.py``)
 EARLY = 3           # calls that a family serves whose plans are kept on disk, too
 ENOUGH = 3          # earlier calls of an operator that differ in few numbers; layers of a network have several sizes, too
 
@@ -63,7 +64,12 @@ def form(value, numbers: list):
         numbers.append(value)
         return ...
     if kind is Meta:
-        return Meta, form(tuple(value.shape), numbers), form(value.strides, numbers), value.dtype, value.device
+        found = value.pattern
+        if found is None:
+            own = []
+            found = value.pattern = (Meta, form(tuple(value.shape), own), form(value.strides, own), value.dtype, value.device), own
+        numbers += found[1]
+        return found[0]
     if kind in (tuple, Size):
         return kind, tuple([form(v, numbers) for v in value])
     return kind, value
@@ -82,16 +88,14 @@ class Kin:
 
 
 class Call:
-    """A call that has no plan yet.  ``known``: the operator whose program has symbols, if there is one, and ``sizes``: their values; ``numbers``
-    are these values, then the numbers of the key."""
+    """A call that has no plan yet; ``numbers``: those of the key."""
 
     def __init__(self, op: Op, key, args):
         self.op, self.key, self.args = op, key, args
-        self.known, self.sizes = op.facts.get("open", (op, {}))
-        numbers = list(self.sizes.values())
+        numbers = []
         shape = form(key[:-2], numbers), *key[-2:]
         self.numbers = tuple(numbers)
-        families = self.known.families
+        families = op.families
         self.kin = families.get(shape) or families.again(shape) or families.enter(shape, Kin())
 
     def plan(self):
@@ -119,7 +123,7 @@ class Call:
         families = self.kin.families
         try:
             with symbols.facts:
-                draft = draft_plan(self.known, symbols.stands(self.args, self.key[:-2]), names, mask, scalar_bits(self.key))
+                draft = draft_plan(self.op, symbols.stands(self.args, self.key[:-2]), names, mask, scalar_bits(self.key))
             member = Family(draft, symbols)
             self.kin.families = [*families, member]
             found = self.plan()
@@ -133,9 +137,9 @@ class Call:
 
     def symbols(self):
         """What varies: as the operator's own program says, or between this call and earlier ones; None where nothing seems to."""
-        sizes = self.sizes or given_sizes(self.known, self.key)
+        sizes = given_sizes(self.op, self.key)
         if sizes:
-            return Told(self.known.facts["inputs"], sizes, leading=bool(self.sizes))
+            return Told(self.op, sizes)
         found = (Compared(self.key, key) for key in reversed(self.kin.examples))
         alike = [one for one in found if 0 < len(one.found) <= MOST_SYMBOLS]
         return alike[0] if len(alike) >= ENOUGH else None
@@ -144,7 +148,7 @@ class Call:
 class Never:
     """Stands for a family that could not be founded."""
 
-    holds = None
+    holds = fill = None
 
     def match(self, numbers):
         return None
@@ -154,11 +158,11 @@ NEVER = Never()
 
 
 def given_sizes(op: Op, key) -> dict:
-    """The values of the symbols that a captured graph has among its inputs: ints of the same names.  Empty where there are none, or one is too small."""
+    """The values of the symbols that a captured graph or a backward program has among its inputs: ints.  Empty where there are none, or one is too small."""
     symbols = op.facts.get("symbols")
     if not symbols:
         return {}
-    found = {symbols[node.name]: value for node, value in zip(op.facts["inputs"], key) if node.name in symbols}
+    found = {symbols[node.name]: value for node, value in zip(op.facts["inputs"], key) if node is not None and node.name in symbols}
     return found if len(found) == len(symbols) and all(type(n) is int and n >= LEAST for n in found.values()) else {}
 
 
@@ -182,9 +186,9 @@ class Symbols:
 class Told(Symbols):
     """Symbols as the inputs of an operator's own program have them."""
 
-    def __init__(self, inputs, sizes: dict, leading: bool):
+    def __init__(self, op: Op, sizes: dict):
         super().__init__(sizes)
-        self.inputs, self.exprs = iter(inputs), list(sizes) if leading else []
+        self.inputs, self.symbols = iter(op.facts["inputs"]), op.facts["symbols"]
 
     def stand(self, value, key):
         node = next(self.inputs)
@@ -192,7 +196,7 @@ class Told(Symbols):
             return Stand(self.meta(node and node.meta, value._meta))
         if type(key) is not int or key < LEAST:
             return value
-        self.exprs.append(next((s for s in self.facts.hints if node is not None and s.arg[0] == node.name), key))
+        self.exprs.append(key if node is None else self.symbols.get(node.name, key))
         return self.exprs[-1]
 
     def meta(self, told, meta: Meta) -> Meta:
@@ -302,9 +306,37 @@ class Family:
         at = {e: k for k, e in reversed(list(enumerate(symbols.exprs))) if isinstance(e, Expr) and e.op == "size"}
         if not all(s in at for s in self.symbols):
             raise AssertionError(f"{draft.op.name}: symbols {self.symbols} in {symbols.exprs}")
-        printer = Printer({s: f"v[{at[s]}]" for s in self.symbols})
+        self.names = {s: f"v[{at[s]}]" for s in self.symbols}
+        printer = Printer(self.names)
         tests = [f"v[{k}] == {printer.text(e)}" for k, e in enumerate(symbols.exprs) if not (isinstance(e, Expr) and at.get(e) == k)]
         self.conditions = [printer.text(condition) if outcome else f"not ({printer.text(condition)})" for condition, outcome in symbols.facts.guards]
-        text = " and ".join(tests + [f"({c})" for c in self.conditions]) or "True"
-        values = "".join(f"v[{at[s]}], " for s in self.symbols)
-        self.match = eval(f"lambda v: ({values}) if {text} else None", {"logical_not": operator.not_})  # written by us, from Exprs
+        self.tests = " and ".join(tests + [f"({c})" for c in self.conditions]) or "True"
+        values = "".join(f"{self.names[s]}, " for s in self.symbols)
+        self.match = eval(f"lambda v: ({values}) if {self.tests} else None", {"logical_not": operator.not_})  # written by us, from Exprs
+
+    @functools.cached_property
+    def fill(self):
+        """(operator, numbers) -> plan, written for this family; None where its plans have to be settled."""
+        from .filling import Unfillable, filler
+
+        try:
+            return filler(self.draft, self.names, self.tests)
+        except Unfillable as reason:
+            log.debug("%s: further sizes are settled: %s", self.draft.op.name, reason)
+            return None
+
+
+def served(op: Op, key, args):
+    """The plan of a call that a family serves which has served several before: without what is learned of the first ones.  None for all others."""
+    numbers = []
+    families = op.families
+    kin = families and families.get((form(key[:-2], numbers), *key[-2:]))
+    if not kin or kin.served <= SETTLED:
+        return None
+    numbers = tuple(numbers)
+    for member in kin.families:
+        if member.holds is None and member.fill is not None:
+            plan = member.fill(op, numbers)
+            if plan is not None:
+                return op.plans.enter(key, plan)
+    return None

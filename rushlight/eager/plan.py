@@ -108,7 +108,7 @@ def keyword_mask(op: Op, names) -> int:
 
 def plan_for(op: Op, args, names, key, mask) -> Plan:
     """The plan of a call that was not seen lately."""
-    return op.plans.again(key) or made_for(op, args, names, key, mask)
+    return op.plans.again(key) or family.served(op, key, args) or made_for(op, args, names, key, mask)
 
 
 def made_for(op: Op, args, names, key, mask) -> Plan:
@@ -278,13 +278,14 @@ def blank_plan(op: Op, kind: int) -> Plan:
 class Draft:
     """A plan that is being made: sizes in it may be symbols.  What is set on it, but for the attributes named here, are fields of the Plan."""
 
-    OWN = ("op", "outline", "mixed", "around", "derived", "spending", "conditions", "fixed")
+    OWN = ("op", "outline", "mixed", "around", "derived", "spending", "opened", "conditions", "fixed")
 
     def __init__(self, op: Op, kind: int):
         self.op, self.kind = op, kind
         self.outline, self.mixed = None, False  # of the program; whether its large results may lie among its temporaries
         self.around = None    # what ``around`` takes, of a plan that runs another one
         self.derived, self.spending = None, None
+        self.opened = None    # backward operators for all sizes: see ``open_backward``
         self.conditions, self.fixed = "", frozenset()  # on run-time numbers, and the arguments among them that it holds for one value of
 
     def settle(self, op: Op, sizes=None) -> Plan:
@@ -301,10 +302,20 @@ class Draft:
                 check_size(meta)
             install(plan, self.outline.code(sizes, self.mixed))
         if self.derived is not None and sizes:
-            settle_backward(plan, self, sizes)
+            plan.derived, plan.spending = self.open_backward(tuple(sizes))
+            plan.constants = tuple(sizes.values())
         elif self.derived is not None:
             plan.derived, plan.spending = self.derived, self.spending
         return plan
+
+    def open_backward(self, symbols) -> tuple:
+        """The operators that plans of all sizes run backward, which are given the values of the symbols: (derived, spending)."""
+        if self.opened is None:
+            made = blank_plan(self.op, self.kind)
+            made.saves = self.saves
+            give_backward(made, *self.derived.facts["made"], symbols)
+            self.opened = made.derived, made.spending
+        return self.opened
 
 
 def python_plan(op: Op, function) -> Draft:
@@ -811,31 +822,21 @@ def attach_backward(plan: Draft, op: Op, trace: Trace, arguments: Arguments, out
     return forward, block
 
 
-def give_backward(plan, backward, used: int, pure, chosen, spends=None):
-    """The operator that a plan's steps run backward: a program that takes the first ``used`` of what is saved, then cotangents; for gradients
-    of gradients the program ``pure``, which takes those that are ``chosen``.  ``spends``: the place of a residual that may be overwritten once it is read."""
+def give_backward(plan, backward, used: int, pure, chosen, spends=None, symbols=()):
+    """The operator that a plan's steps run backward: a program that takes the first ``used`` of what is saved, then the values of the ``symbols`` in it, then
+    cotangents; for gradients of gradients the program ``pure``, which takes those that are ``chosen``.  ``spends``: the place of a residual that may be
+    overwritten once it is read."""
     name = f"{plan.op.name}.backward"
-    plan.derived = backward_operator(name, backward)
+    plan.derived = backward_operator(name, backward, used, symbols)
     plan.derived.facts["made"] = backward, used, pure, chosen, spends
     if pure is not None:
-        plan.derived.facts["recorded"] = backward_operator(name, pure), chosen
+        plan.derived.facts["recorded"] = backward_operator(name, pure, len(chosen), symbols), chosen
         plan.derived.facts["residuals"] = used
         if len(plan.saves) > used:
             plan.derived = taking(plan.derived, plan.saves, used)
     if spends is not None:
         derived = plan.derived
         plan.spending = make(derived.name, derived.body, None, derived.signature, derived.scalars, **derived.facts, spends=spends)
-
-
-def settle_backward(plan: Plan, draft: Draft, sizes):
-    """Gives a plan the backward operators of its draft for these values of the symbols; plans of theirs come from families that all such share."""
-    backward, used, pure, *more = draft.derived.facts["made"]
-    give_backward(plan, family.Settling(backward, sizes), used, pure and family.Settling(pure, sizes), *more)
-    for ours, symbolic in ((plan.derived, draft.derived), (plan.spending, draft.spending)):
-        if isinstance(ours, Op):
-            ours.facts["open"] = symbolic, sizes
-    if pure is not None:
-        plan.derived.facts["recorded"][0].facts["open"] = draft.derived.facts["recorded"][0], sizes
 
 
 def taking(operator: Op, saves, used: int) -> Op:
@@ -848,17 +849,23 @@ def taking(operator: Op, saves, used: int) -> Op:
     return make(operator.name, lambda *values: inner(*values[:used], *values[given:]), None, operator.signature, numbers, **facts)
 
 
-def backward_operator(name: str, graph: Graph) -> Op:
-    """An operator that runs a backward program: residuals and cotangents in, gradients out."""
-    scalars = sum(1 << k for k, n in enumerate(graph.inputs) if n.weak)
+def backward_operator(name: str, graph: Graph, used=0, symbols=()) -> Op:
+    """An operator that runs a backward program: residuals and cotangents in, gradients out; after the first ``used`` come the values of the program's ``symbols``."""
+    sizes = [Node(f"size_{symbol}", None, meta=NUMBER_METAS[int]) for symbol in symbols]
+    inputs, last = [*graph.inputs[:used], *sizes, *graph.inputs[used:]], used + len(sizes)
+    scalars = sum(1 << k for k, n in enumerate(inputs) if n.weak)
 
     def body(*values):
-        trace = interpret.top()
-        found = trace.adopted(graph, values) if isinstance(trace, Trace) else None
-        return tuple(graph.run(values)) if found is None else found
+        program, trace = graph, interpret.top()
+        if sizes:
+            given, values = values[used:last], values[:used] + values[last:]
+            if any(value is not symbol for value, symbol in zip(given, symbols)):
+                program = family.Settling(graph, dict(zip(symbols, given)))
+        found = trace.adopted(program, values) if isinstance(trace, Trace) else None
+        return tuple(program.run(values)) if found is None else found
 
-    signature = inspect.Signature([inspect.Parameter(n.name, inspect.Parameter.POSITIONAL_ONLY) for n in graph.inputs])
-    return make(name, body, None, signature, scalars, derived=graph, several=True, inputs=graph.inputs)
+    signature = inspect.Signature([inspect.Parameter(n.name, inspect.Parameter.POSITIONAL_ONLY) for n in inputs])
+    return make(name, body, None, signature, scalars, derived=graph, several=True, inputs=inputs, **({"symbols": {n.name: s for n, s in zip(sizes, symbols)}} if sizes else {}))
 
 
 # --- calls that are not plain tensors and numbers ------------------------------------------------------------------------------------

@@ -58,6 +58,8 @@ def entry(op: Op, key):
     if not settings.store or in_parts(op) or cache.directory() is None:
         return None
     identity = op.facts.get("identity") or (OPS.get(op.name) is op and f"op {op.name}")
+    if "identities" in op.facts:
+        identity, key = for_sizes(op, key)
     if not identity:
         return None
     try:
@@ -65,6 +67,21 @@ def entry(op: Op, key):
     except Unsaveable:
         return None
     return hashlib.sha256(f"{surroundings()}\n{identity}\n{text}".encode()).hexdigest()
+
+
+def identify(op: Op, identity: str, sizes=()):
+    """Names an operator outside the registry; ``sizes``: of a backward operator for all sizes, those that the name is for."""
+    if sizes:
+        op.facts.setdefault("identities", {})[sizes] = identity
+    else:
+        op.facts["identity"] = identity
+
+
+def for_sizes(op: Op, key) -> tuple:
+    """(identity, key) of a call of a backward operator for all sizes, as the operator for these sizes alone would have them: that is what is kept."""
+    symbols, inputs = op.facts["symbols"], op.facts["inputs"]
+    given = [k for k, node in enumerate(inputs) if node is not None and node.name in symbols]
+    return op.facts["identities"].get(tuple(key[k] for k in given)), tuple(part for k, part in enumerate(key) if k not in given)
 
 
 class Underived:
@@ -187,8 +204,11 @@ def plan_rows(plan: Plan) -> tuple:
     backward = plan.derived and plan.derived.facts["made"]
     if backward:
         main, used, pure, *rest = backward
+        if plan.constants:  # it is kept for these sizes alone
+            sizes = dict(zip(plan.derived.facts["symbols"].values(), plan.constants))
+            main, pure = Settling(main, sizes), pure and Settling(pure, sizes)
         backward = deferred(main), used, pure if pure is None or isinstance(pure, Underived) else deferred(pure), *rest
-    return [getattr(plan, field) for field in FIELDS], plan.code_owner and code_rows(plan.code_owner), backward, None
+    return [() if field == "constants" else getattr(plan, field) for field in FIELDS], plan.code_owner and code_rows(plan.code_owner), backward, None
 
 
 def inflated(data: bytes) -> bytes:
@@ -234,8 +254,8 @@ def name_backward(plan: Plan, entry: str, main, used: int, pure, chosen, spends=
     def identity(*parts):
         return f"backward {hashlib.sha256(encode((used, len(plan.saves), *parts))).hexdigest()}"
 
-    plan.derived.facts["identity"] = identity(*main)
+    identify(plan.derived, identity(*main), plan.constants)
     if plan.spending:
-        plan.spending.facts["identity"] = identity(*main, spends)
+        identify(plan.spending, identity(*main, spends), plan.constants)
     if pure is not None:
-        plan.derived.facts["recorded"][0].facts["identity"] = identity(*(pure if type(pure) is tuple else (entry, pure)))
+        identify(plan.derived.facts["recorded"][0], identity(*(pure if type(pure) is tuple else (entry, pure))), plan.constants)

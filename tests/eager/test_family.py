@@ -8,7 +8,7 @@ from rushlight.core.meta import Meta
 from rushlight.core.op import OPS
 from rushlight.core.op import forget as forget_plans
 from rushlight.core.settings import settings
-from rushlight.eager import family
+from rushlight.eager import family, store
 from tests.ops.test_every_form import IDS, results, same
 from tests.ops.test_samples import SAMPLED, arguments
 
@@ -40,14 +40,45 @@ def forced(forget, monkeypatch):
     told = family.Call.symbols
 
     def symbols(call):
-        found = told(call) if call.sizes else family.Compared(call.key, grown(call.key))
-        return found if call.sizes or found.found else None
+        found = told(call)
+        if not isinstance(found, family.Told):
+            found = family.Compared(call.key, grown(call.key))
+        return found if isinstance(found, family.Told) or found.found else None
+
+    def checked(op, key, args, served=family.served):
+        plan = served(op, key, args)
+        if plan is not None:
+            alike(plan, family.Call(op, key, args).plan()[0])
+        return plan
 
     def force():
         forget()
         monkeypatch.setattr(family.Call, "symbols", symbols)
+        monkeypatch.setattr(family, "SETTLED", 0)
+        monkeypatch.setattr(family, "served", checked)
 
     return force
+
+
+def steps(plan, outline):
+    """The steps of a plan's program, without where temporaries lie."""
+    words, at, found = list(plan.code_owner.block), 1, []
+    arena = len(outline.given) + len(outline.outputs) if plan.temporaries else None
+    for _ in range(words[0]):
+        count = words[at + 3]
+        slots = zip(words[at + 4:at + 4 + 2 * count:2], words[at + 5:at + 5 + 2 * count:2])
+        found.append((*words[at:at + 3], [(value, offset) if value != arena else "arena" for value, offset in slots]))
+        at += 4 + 2 * count
+    return found
+
+
+def alike(filled, settled):
+    """A plan that was filled in is the one that settling makes; templates have an arena in any case there."""
+    for field in {*store.FIELDS, "op", "derived", "spending"} - {"temporaries", "inside", "reused"}:
+        assert getattr(filled, field) == getattr(settled, field), field
+    if filled.code and len(filled.temporaries) == len(settled.temporaries):
+        outline = filled.code_owner.keep
+        assert steps(filled, outline) == steps(settled, outline)
 
 
 def enlarged(value):

@@ -1,0 +1,271 @@
+"""A family's plans for further sizes, by one Python function that is written for it.
+
+``Draft.settle`` puts numbers into a plan by walking through all of it.  The second time that a family serves a call, what that would do is written
+down as straight Python over the symbols' values: tests, Metas, the words of the program.  It is the same arithmetic, spelled once.  Temporaries lie
+side by side there, so programs with several steps and many bytes of these go the longer way, as do steps by NumPy.
+"""
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import operator
+
+from ..compiler.llvm import jit
+from ..compiler.memory import ALIGNMENT
+from ..core.expr import Expr, Printer
+from ..core.meta import PLAIN, Meta, Size
+from ..core.native import Plan
+from ..core.native.allocator import SMALL
+from ..core.tensor import check_size
+from .layout import Temporary
+from .program import FLAG, LONG, Generated, Templated
+
+SPELLED = frozenset(("size", "const", "number", "sum", "product", "//", "%", "max", "min", "<", "==", "logical_and", "logical_or", "logical_not"))  # what Python computes of sizes
+MOST_WORDS = 4000  # of a program that is written out
+
+
+class Unfillable(Exception):
+    """A plan that only ``Draft.settle`` can make."""
+
+
+class Filled:
+    """The words of a program, with what its kernels need to stay alive.  As ``program.Code`` for those who run it."""
+
+    __slots__ = ("block", "keep")
+
+    def __init__(self, block, keep):
+        self.block, self.keep = block, keep
+
+
+def aligned(nbytes: int) -> int:
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+
+def templated(plan, problem, more, places: dict, arena: int, at: int):
+    """(number of steps, their words, where the arena ends) of a template; ``places``: its operands, (value, offset) each."""
+    made = plan(problem, *more)
+    for name, size in made.temporaries.items():
+        places[name] = arena, at
+        at += aligned(size)
+    words = []
+    for step in made.steps:
+        words += step.kernel, step.extent, step.grain, len(step.slots)
+        for kind, *slot in step.slots:
+            if kind == "const":
+                words += -1, slot[0]
+            else:
+                value, offset = places[slot[0]]
+                words += value, offset + slot[1]
+    if made.keep:
+        return None  # tables, which the program's owner would hold
+    jit.settle()
+    return len(made.steps), words, at
+
+
+class Writer:
+    """Source of a function from the numbers of a call to a plan: ``lines``, and the ``names`` it uses."""
+
+    def __init__(self, symbols: dict, tests: str):
+        self.printer, self.lines, self.names, self.memo = Printer(symbols), [], {}, {}
+        self.names.update(Plan=Plan, Meta=Meta, Size=Size, logical_not=operator.not_, check_size=check_size, addressof=ctypes.addressof, c_int64=ctypes.c_int64, Filled=Filled,
+                          templated=templated, aligned=aligned)
+        self.lines.append(f"if not ({tests}): return None")
+
+    def constant(self, value) -> str:
+        """A name for an object."""
+        name = f"c{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def line(self, text: str, prefix="v") -> str:
+        """A name for what an expression gives."""
+        name = f"{prefix}{len(self.lines)}_"
+        self.lines.append(f"{name} = {text}")
+        return name
+
+    def number(self, value) -> str:
+        """An int or Expr."""
+        if type(value) is not Expr:
+            return repr(int(value))
+        if not value.operations <= SPELLED:
+            raise Unfillable(f"{value} is no arithmetic of sizes")
+        return f"({self.printer.text(value)})"
+
+    def spell(self, value) -> str:
+        """Any value, as ``settled`` would make it."""
+        kind = type(value)
+        if kind is Expr:
+            return self.number(value)
+        if kind in PLAIN and kind is not float:
+            return repr(value)
+        if kind in (tuple, list, Size, dict) or dataclasses.is_dataclass(value) or kind is Meta:
+            if id(value) not in self.memo:
+                self.memo[id(value)] = self.compound(kind, value), value  # ids are those of values that live
+            return self.memo[id(value)][0]
+        return self.constant(value)
+
+    def compound(self, kind, value) -> str:
+        if not has_symbols(value):
+            return self.constant(value)
+        if kind is Meta:
+            return self.line(f"Meta({self.display(value.shape)}, {self.display(value.strides)}, {self.constant(value.dtype)}, {self.constant(value.device)})")
+        if kind is dict:
+            return "{" + ", ".join(f"{k!r}: {self.spell(v)}" for k, v in value.items()) + "}"
+        if dataclasses.is_dataclass(value):
+            given = ", ".join(f"{f.name}={self.spell(getattr(value, f.name))}" for f in dataclasses.fields(value) if f.init)
+            return f"{self.constant(type(value))}({given})"
+        return f"[{', '.join(map(self.spell, value))}]" if kind is list else f"Size({self.display(value)})" if kind is Size else self.display(value)
+
+    def display(self, values) -> str:
+        return f"({''.join(f'{self.spell(v)}, ' for v in values)})"
+
+    # --- a plan ----------------------------------------------------------------------------------------------------------------
+    def plan(self, draft, symbols):
+        """The plan of a Draft."""
+        if draft.around is not None:
+            raise Unfillable("it runs another plan")
+        fields = {name: value for name, value in vars(draft).items() if name not in draft.OWN}
+        program = self.program(draft.outline) if draft.outline is not None else {}
+        self.lines.append("plan = Plan()")
+        self.lines.append("plan.op = op")
+        empty = dict.fromkeys(("outputs", "sizes", "itemsizes", "temporaries", "inside", "reused", "wanted", "cotangents", "saves", "constants", "passed", "views", "written"), "()")
+        if draft.derived is not None:
+            derived, spending = draft.open_backward(tuple(symbols))
+            program |= {"derived": self.constant(derived), "spending": self.constant(spending), "constants": self.display(symbols)}
+        for name, text in {**empty, **{name: self.spell(value) for name, value in fields.items()}, **program}.items():
+            self.lines.append(f"plan.{name} = {text}")
+
+    def program(self, outline) -> dict:
+        """Fields of the plan of a program."""
+        if outline.held:
+            raise Unfillable("parts of it ran when it was made")
+        writing = Program(self, outline)
+        for item in outline.items:
+            if type(item) not in (Generated, Templated):
+                raise Unfillable("a step by NumPy")
+            (writing.generated if type(item) is Generated else writing.templated)(item)
+        outputs = [self.spell(meta) for meta in outline.outputs]
+        for name, meta in zip(outputs, outline.outputs):
+            if has_symbols(meta):
+                self.lines.append(f"check_size({name})")
+        arena = writing.finish()
+        block = self.line(f"(c_int64 * len(words))(*words)" if writing.varying else f"{self.constant(ctypes.c_int64 * writing.count)}({writing.text()})")
+        work = " or ".join(f"{self.number(w)} > {LONG}" for w in outline.work) or "False"
+        large = calls_more_than_room(len(outputs) + bool(arena))
+        return {"outputs": f"({''.join(f'{o}, ' for o in outputs)})", "sizes": f"({''.join(f'{o}.nbytes, ' for o in outputs)})",
+                "itemsizes": repr(tuple(m.itemsize for m in outline.outputs)), "temporaries": f"({arena}, )" if arena else "()",
+                "code": f"addressof({block})", "code_owner": f"Filled({block}, {self.constant(outline)})", "long": f"int({work})", "large": repr(int(large))}
+
+    def function(self, name: str):
+        """The function (op, numbers) -> plan, or None."""
+        source = f"def fill(op, v):\n    {chr(10).join(self.lines).replace(chr(10), chr(10) + '    ')}\n    return plan\n"
+        exec(compile(source, f"<sizes of {name}>", "exec"), self.names)
+        return self.names["fill"]
+
+
+class Program:
+    """The words of a program being written: as text where their count is known, else as statements that lengthen a list (``varying``)."""
+
+    def __init__(self, writer: Writer, outline):
+        self.writer, self.outline = writer, outline
+        self.varying = any(type(item) is Templated for item in outline.items)
+        self.words, self.steps, self.temporaries, self.count = [], 0, {}, 1
+        self.arena = len(outline.given) + len(outline.outputs)
+        self.in_arena = self.varying or any(item.program.temporaries for item in outline.items if type(item) is Generated) or any(
+            isinstance(value, Temporary) for item in outline.items for value, _ in item.places())
+        after = self.arena + self.in_arena
+        self.numbers = {node: after + k for k, node in enumerate(outline.stream)}
+        self.numbers[FLAG] = after + len(outline.stream)
+        writer.lines.append("at = 0")
+        if self.varying:
+            writer.lines += ["words, count = [0], 0"]
+
+    def place(self, value, offset) -> tuple:
+        """(value, offset) as texts, the offset in the arena for temporaries."""
+        if not isinstance(value, Temporary):
+            return str(self.numbers.get(value, value)), self.writer.number(offset)
+        if value not in self.temporaries:
+            self.temporaries[value] = self.writer.line("at", "t")
+            self.writer.lines.append(f"at += aligned(max({self.writer.number(value.nbytes)}, {ALIGNMENT}))")
+        start = self.temporaries[value]
+        return str(self.arena), start if type(offset) is int and not offset else f"{start} + {self.writer.number(offset)}"
+
+    def generated(self, item: Generated):
+        """The steps of generated kernels."""
+        program, number = item.program, self.writer.number
+        sizes = [Temporary(t.size * t.buffer.dtype.itemsize) for t in program.temporaries]
+        values = [*item.values, *((one, 0) for one in sizes), (FLAG, 0)]
+        for step in program.steps:
+            extents = ", ".join("None" if e is None else number(e) for e in step.extents())
+            geometry = self.writer.line(f"{self.writer.constant(step.geometry)}({extents})", "g")
+            words = [str(step.address), f"{geometry}[0]", f"{geometry}[1]"]
+            slots = step.slots(program.number_of, 2, 3)
+            geometric = len(slots) - bool(step.kernel.flag) - 2 if step.lane_size is not None else len(slots)
+            words.append(str(len(slots)))
+            for k, (source, constant) in enumerate(slots):
+                if source == -1:
+                    words += "-1", f"{geometry}[{constant}]" if geometric <= k < geometric + 2 else number(constant)
+                else:
+                    value, offset = values[source]
+                    words += self.place(value, offset)
+            self.add(words)
+
+    def add(self, words: list):
+        """One step."""
+        self.steps, self.count = self.steps + 1, self.count + len(words)
+        if self.count > MOST_WORDS:
+            raise Unfillable("a program of many words")
+        if self.varying:
+            self.writer.lines += [f"words += {', '.join(words)}", "count += 1"]
+        else:
+            self.words += words
+
+    def templated(self, item: Templated):
+        """The steps of a template."""
+        writer = self.writer
+        places = ", ".join(f"{name!r}: ({', '.join(self.place(place.value, place.offset))})" for name, place in item.operands.items())
+        more = writer.constant(item.more) if not has_symbols(item.more) else writer.spell(tuple(item.more))
+        made = writer.line(f"templated({writer.constant(item.plan)}, {writer.spell(item.problem)}, {more}, {{{places}}}, {self.arena}, at)")
+        writer.lines += [f"if {made} is None: return None", f"count += {made}[0]", f"words += {made}[1]", f"at = {made}[2]"]
+
+    def text(self) -> str:
+        return ", ".join([str(self.steps), *self.words])
+
+    def finish(self) -> str:
+        """What the arena's size is; empty where there is none."""
+        if self.varying:
+            self.writer.lines.append("words[0] = count")
+        if self.in_arena:
+            if len(self.outline.items) > 1:
+                self.writer.lines.append(f"if at > {SMALL}: return None")
+            return self.writer.line(f"max(at, {ALIGNMENT})")
+        return ""
+
+
+def calls_more_than_room(more: int) -> bool:
+    from ..core.native import calls
+    return calls.MOST + more + 4 > calls.ROOM
+
+
+def has_symbols(value) -> bool:
+    """Whether there are symbolic sizes in a value, however deep."""
+    kind = type(value)
+    if kind is Expr:
+        return True
+    if kind is Meta:
+        return has_symbols(tuple(value.shape)) or has_symbols(value.strides)
+    if kind in (tuple, list, Size):
+        return any(map(has_symbols, value))
+    if kind is dict:
+        return any(map(has_symbols, value.values()))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return any(has_symbols(getattr(value, f.name)) for f in dataclasses.fields(value) if f.init)
+    return False
+
+
+def filler(draft, symbols: dict, tests: str):
+    """The function (op, numbers of a call) -> plan of a family, or None where sizes ask for ``Draft.settle``; ``symbols``: what each is, as text.
+    Unfillable for plans that have parts which are no arithmetic."""
+    writer = Writer(symbols, tests)
+    writer.plan(draft, symbols)
+    return writer.function(draft.op.name)
