@@ -80,6 +80,14 @@ def iterator_at(items, position, turned=False):
     return made
 
 
+def place(iterator, items, position):
+    """Puts a list's iterator to a position, which may lie behind the end of a list that has become shorter."""
+    short = max(0, position + 1 - len(items))
+    items.extend([None] * short)  # what it is set to is clamped to the length
+    iterator.__setstate__(position)
+    del items[len(items) - short:]
+
+
 def unpacked(value, count):
     """``a, b, c = value`` for ``count`` targets, as a list."""
     return unpacker(count)(value)
@@ -127,7 +135,7 @@ def made(cls, new, attributes):
 
 
 NAMES = {"FunctionType": types.FunctionType, "MethodType": types.MethodType, "CellType": types.CellType, "Partial": functools.partial,
-         "ITERATOR": iterator_at, "UNPACK": unpacked, "TRACED": traced, "SET": store_item, "DELETE": delete_item, "REFILL": refill, "RESET": reset,
+         "ITERATOR": iterator_at, "PLACE": place, "UNPACK": unpacked, "TRACED": traced, "SET": store_item, "DELETE": delete_item, "REFILL": refill, "RESET": reset,
          "EVERY": slice(None), "DELATTR": remove_attribute, "INPLACE": INPLACE, "END": END, "GRAD": GradMode, "SETATTR": object.__setattr__,
          "SPENT": spent, "ENDED": ended, "PARAMETER": Parameter, "LOG": logged, "WARN": warned}
 
@@ -303,12 +311,14 @@ class Writer:
         of = value.of
         if getattr(getattr(of, "mapping", of), "changed", False) and not isinstance(of, Sequence):
             of = None  # it holds what it is to hold after the effects only: over what is left then
-        sequence = self.write(of or value.sequence)
-        if value.position and of is None and isinstance(value.sequence, Sequence) and value.sequence.kind is list:  # which may only have its items after the effects
-            self.builds.append(f"{name} = iter({sequence})")
-            self.late.append(f"{name}.__setstate__({value.position})")
+        sequence, turned = self.write(of or value.sequence), value.turned and of is not None
+        over = of or value.sequence
+        if isinstance(over, Sequence) and over.kind is list and (value.position or turned):  # a list has its items after the effects
+            place = len(value.sequence.items) - 1 - value.position if turned else value.position
+            self.builds.append(f"{name} = {'reversed' if turned else 'iter'}({sequence})")
+            self.late.append(f"PLACE({name}, {sequence}, {place})")
         else:
-            self.builds.append(f"{name} = ITERATOR({sequence}, {value.position}, {value.turned and of is not None})")
+            self.builds.append(f"{name} = ITERATOR({sequence}, {value.position}, {turned})")
 
     def build_Rows(self, value, name):
         parts = [*map(self.write, value.parts), *([str(value.position)] if value.kind is enumerate else [])]

@@ -314,3 +314,30 @@ def test_every_reason_has_a_remedy_and_a_page():
     page = (Path(__file__).resolve().parents[2] / "docs" / "capture.md").read_text()
     for code, (reason, remedy) in REASONS.items():
         assert reason and remedy.endswith(".") and code in page
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("steps", [0, 1, 3])
+@pytest.mark.parametrize("change", ["before", "after", "shrunk", "none"])
+@pytest.mark.parametrize("own", [False, True])
+def test_an_iterator_of_a_list_that_changes_goes_on_where_it_stood(turned, steps, change, own):
+    def walk(x, items):
+        items = [1, 2, 3] if own else items
+        if change == "before":
+            items.append(4)
+        it = reversed(items) if turned else iter(items)
+        seen = [next(it, None) for _ in range(steps)]
+        if change == "after":
+            items.append(5)
+            seen.append(next(it, None))
+        if change == "shrunk":
+            del items[1:]
+        graph_break()
+        items.append(6)
+        return x + 1, seen, list(it), items
+
+    compiled = torch.compile(walk)
+    for _ in range(2):
+        _, *wanted = walk(torch.ones(2), [1, 2, 3])
+        _, *got = compiled(torch.ones(2), [1, 2, 3])
+        assert got == wanted
