@@ -5,6 +5,9 @@ folder in which the process first used the cache.  Without a home folder that ca
 files.  Entries are machine code that this process will run, so the folder has to be this user's alone, and each entry is signed
 (``folder.py``).  All is best effort: an entry that is missing, damaged or not ours is rebuilt, and a folder that is refused or cannot be
 written costs only time.
+
+All entries together take at most ``RUSHLIGHT_CACHE_MB``, and a part in 32 more.  Nobody keeps count: a write looks through all of them with a
+chance that goes with its size, and then removes those that were not used for longest (``Folder.trim``).
 """
 
 import functools
@@ -20,7 +23,7 @@ from .settings import settings
 
 logger = logging.getLogger("rushlight.cache")
 
-MOST_ENTRIES, MOST_BYTES = 25_600, 1 << 30  # of a kind: a write removes the oldest beyond
+CHECKS = 32  # times that all entries are looked through while as much is written as the cache may hold
 _CARRIED = struct.Struct("<IQ")  # lengths of a name and an entry
 _ARTIFACTS = b"RLA2"
 _NAME = re.compile("[a-z]+/[0-9a-f]{2}/[0-9a-f]+")
@@ -132,27 +135,14 @@ def _write(folder, name, payload):
         if not folder.current():  # it was removed while this process ran
             folder.open()
         folder.put(name, payload)
-        _trim(os.path.join(folder.path, os.path.dirname(name)))
+        most = settings.cache_mb << 20
+        if int.from_bytes(os.urandom(6), "little") * most < (folders.taken(len(payload)) * CHECKS << 48):
+            folder.trim(most)
     except OSError as error:
         logger.info("not caching on disk: %s", error)
         return False
     touched.add(tuple(name.split("/", 1)))
     return True
-
-
-def _trim(folder):
-    """Removes the oldest entries of a folder that has more than its share, down to three quarters of it: entries spread evenly over 256 folders of
-    each kind."""
-    entries = [(entry.path, entry.stat()) for entry in os.scandir(folder)]
-    most, room = MOST_ENTRIES // 256, MOST_BYTES // 256
-    if len(entries) <= most and sum(status.st_size for _, status in entries) <= room:
-        return
-    room = room * 3 // 4
-    newest = sorted(entries, key=lambda e: e[1].st_mtime, reverse=True)
-    for k, (path, status) in enumerate(newest):
-        room -= status.st_size
-        if k and (k >= most * 3 // 4 or room < 0):
-            os.unlink(path)
 
 
 # --- carrying entries to another machine -------------------------------------------------------------------------------------------

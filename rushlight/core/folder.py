@@ -4,6 +4,7 @@ A folder that another user owns, or that its group or others may write to, is re
 HMAC-SHA256 over their name and content, keyed by ``secret``, a file of the folder that only this user may read.  A symbolic link to the
 folder is followed once, when it is opened, and what it leads to has to pass; links in place of files are refused.
 """
+import contextlib
 import errno
 import hmac
 import logging
@@ -16,6 +17,9 @@ logger = logging.getLogger("rushlight.cache")
 SECRET = "secret"
 LENGTH = 32  # of the secret, and of what signs a file
 PATIENCE = 1.0  # seconds in which another process may finish writing a secret where files cannot be linked
+FRESH = 3600  # seconds in which a file counts as used lately: no need to say so again
+LEAST = 1 << 14  # bytes that a file counts at least: looking through many costs, too
+TEMPORARY = "tmp"  # what the names of files begin with that are being written
 _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
@@ -66,6 +70,9 @@ def read(path, forbidden=0o022) -> bytes:
         if not stat.S_ISREG(status.st_mode):
             raise Refused(errno.EPERM, "it is no file", path)
         check(path, status, forbidden)
+        if status.st_mtime < time.time() - FRESH and os.utime in os.supports_fd:
+            with contextlib.suppress(OSError):  # one that may only be read
+                os.utime(handle)
         return os.read(handle, status.st_size)
     finally:
         os.close(handle)
@@ -82,6 +89,26 @@ def create(path, *parts):
     except BaseException:
         os.unlink(path)
         raise
+
+
+def taken(size: int) -> int:
+    """The bytes that a file of so many counts."""
+    return max(size, LEAST)
+
+
+def entries(path):
+    """The files in the folders of a folder, and in theirs: os.DirEntry each.  What another process removes meanwhile is left out."""
+    for depth in range(2):
+        path = [entry.path for folder in (path if depth else [path]) for entry in listed(folder) if entry.is_dir(follow_symlinks=False)]
+    return (entry for folder in path for entry in listed(folder) if entry.is_file(follow_symlinks=False))
+
+
+def listed(path) -> list:
+    try:
+        with os.scandir(path) as found:
+            return list(found)
+    except OSError:
+        return []
 
 
 class Folder:
@@ -151,7 +178,7 @@ class Folder:
     # --- files -----------------------------------------------------------------------------------------------------------------
     @staticmethod
     def temporary(folder) -> str:
-        return os.path.join(folder, f"tmp{os.urandom(8).hex()}")
+        return os.path.join(folder, f"{TEMPORARY}{os.urandom(8).hex()}")
 
     def signature(self, name, content) -> bytes:
         """What proves that a process of this user wrote this content under this name."""
@@ -179,3 +206,26 @@ class Folder:
         except BaseException:
             os.unlink(temporary)
             raise
+
+    def trim(self, most: int):
+        """Removes the files that were not used for longest, down to three quarters of ``most`` bytes, where there are more; and what was left half written.
+        Others may do the same meanwhile, and a file that was written anew since it was looked at stays."""
+        found, old = [], time.time() - FRESH
+        for entry in entries(self.path):
+            with contextlib.suppress(OSError):
+                status = entry.stat(follow_symlinks=False)
+                if not entry.name.startswith(TEMPORARY):
+                    found.append((status.st_mtime_ns, taken(status.st_size), entry.path))
+                elif status.st_mtime < old:
+                    os.unlink(entry.path)
+        excess = sum(size for _, size, _ in found)
+        if excess <= most:
+            return
+        excess -= most * 3 // 4
+        for used, size, path in sorted(found):
+            if excess <= 0:
+                break
+            with contextlib.suppress(OSError):
+                if os.stat(path, follow_symlinks=False).st_mtime_ns == used:
+                    os.unlink(path)
+            excess -= size

@@ -187,3 +187,64 @@ def test_what_is_carried_is_signed_where_it_is_unpacked(place, tmp_path, monkeyp
     assert entries(tmp_path / "other") == []
     assert len(cache.unpack(data)) == 2 and cache.get("object", "one") == b"first" and cache.get("plan", "two") == b""
     assert cache.unpack(b"") == []
+
+
+def aged(place, seconds):
+    for path in entries(place):
+        old = path.stat().st_mtime - seconds
+        os.utime(path, (old, old))
+
+
+def test_all_kinds_together_have_a_bound_and_what_was_not_used_for_longest_goes(place, monkeypatch):
+    monkeypatch.setenv("RUSHLIGHT_CACHE_MB", "1")
+    kinds = "object", "plan", "autotune", "native"
+    for k in range(16):
+        assert cache.put(kinds[k % 4], str(k), bytes(40_000))
+        aged(place, 7200)
+    assert len(entries(place)) == 16
+    assert cache.get("object", "0") is not None  # used again
+    for k in range(16, 16 + 4 * 32):
+        cache.put(kinds[k % 4], str(k), bytes(40_000))
+    Folder(place).trim(1 << 20)
+    kept = entries(place)
+    assert sum(folders.taken(path.stat().st_size) for path in kept) <= 1 << 20
+    cache.put("object", "last", bytes(40_000))
+    Folder(place).trim(5 * 40_100)
+    assert cache.get("object", "last") is not None and cache.get("plan", "1") is None
+
+
+def test_what_was_read_lately_outlives_what_was_written_later(place):
+    for k in range(8):
+        cache.put("plan", str(k), bytes(20_000))
+        aged(place, 10_000)
+    assert cache.get("plan", "0") is not None
+    Folder(place).trim(8 * 20_000)
+    assert [cache.get("plan", str(k)) is not None for k in range(8)] == [True, *[False] * 3, *[True] * 4]
+
+
+def test_files_that_are_being_written_stay_and_those_left_half_written_go(place):
+    cache.put(*KEY, b"value")
+    folder = os.path.dirname(entries(place)[0])
+    being, left = (os.path.join(folder, f"{folders.TEMPORARY}{k}") for k in range(2))
+    for path in (being, left):
+        open(path, "wb").write(bytes(100_000))
+    os.utime(left, (0, 0))
+    Folder(place).trim(1)
+    assert os.listdir(folder) == [os.path.basename(being)] and os.path.exists(place / folders.SECRET)
+
+
+def test_processes_write_and_trim_at_once(place, monkeypatch):
+    monkeypatch.setattr(cache, "CHECKS", 1 << 20)  # every write looks
+    monkeypatch.setenv("RUSHLIGHT_CACHE_MB", "1")
+
+    def write(number):
+        for k in range(40):
+            assert cache.put("object", f"{number} {k}", bytes(100_000))
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = sum(folders.taken(path.stat().st_size) for path in entries(place))
+    assert 0 < found <= 1 << 20 and not [path for path in entries(place) if path.name.startswith(folders.TEMPORARY)]
