@@ -12,6 +12,7 @@ class Config(Configuration):
     """The module itself: some names are settings."""
 
     recompile_limit = cache_size_limit = Steered(settings, "recompile_limit", "How often one piece of code is captured before it runs uncompiled.")
+    trace_numpy = Steered(settings, "trace_numpy", "Whether functions of NumPy on arrays are followed into graphs, or run between them.", bool)
     error_on_recompile = Steered(Stance, "now", "Whether it is an error that no graph applies: as the stance fail_on_recompile.",
                                  lambda wanted: "fail_on_recompile" if wanted else "default", lambda stance: stance == "fail_on_recompile")
     fail_on_recompile_limit_hit = Steered(Stance, "limit_is_error", "Whether it is an error, instead of a warning, that ``recompile_limit`` is reached.", bool)

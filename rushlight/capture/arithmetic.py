@@ -10,7 +10,7 @@ from .attributes import ABSENT, static
 from .errors import Again, Break, Raised
 from .polyfills import UNSUPPORTED, differing, equal_sequences, operated, operated_reflected, unequal_sequences
 from .record import Fake
-from .values import (IDENTITIES, Constant, ContainerMethod, Deferred, ExceptionValue, Function, Identity, Instance, Mapping, Method, Number, Object, Partial, Sequence, SetValue,
+from .values import (IDENTITIES, ArrayValue, Constant, ContainerMethod, Deferred, ExceptionValue, Function, Identity, Instance, Mapping, Method, Number, Object, Partial, Sequence, SetValue,
                      TensorValue, View)
 
 BINARY = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "@": operator.matmul, "//": operator.floordiv, "%": operator.mod,
@@ -41,6 +41,8 @@ class Arithmetic:
 
     def binary(self, symbol: str, a, b, inplace=False):
         a, b = self.force(a), self.force(b)
+        if isinstance(a, ArrayValue) or isinstance(b, ArrayValue):
+            return self.array_operation((INPLACE if inplace else BINARY)[symbol], lambda a, b: self.binary(symbol, a, b, inplace), a, b)
         if isinstance(a, TensorValue) or isinstance(b, TensorValue):
             return self.tensor_binary(symbol, a, b, inplace)
         if isinstance(a, Number) or isinstance(b, Number):
@@ -147,6 +149,8 @@ class Arithmetic:
 
     def compare(self, symbol, a, b):
         a, b = self.force(a), self.force(b)
+        if isinstance(a, ArrayValue) or isinstance(b, ArrayValue):
+            return self.array_operation(COMPARE[symbol], lambda a, b: self.compare(symbol, a, b), a, b)
         if isinstance(a, TensorValue) or isinstance(b, TensorValue):
             if symbol in ("==", "!=") and any(isinstance(v, Constant) and (v.value is None or isinstance(v.value, str)) for v in (a, b)):
                 return Constant(symbol == "!=")
@@ -243,7 +247,7 @@ class Arithmetic:
             return bool(value.mapping.items)
         if isinstance(value, TensorValue) and isinstance(value.fake, Fake) and self.recorder.value_of(value.fake) is not None:
             return bool(self.recorder.value_of(value.fake))
-        if isinstance(value, (TensorValue, Deferred)):
+        if isinstance(value, (TensorValue, ArrayValue, Deferred)):
             raise Break("RB002", f"bool() of a {self.describe(value)}")
         if isinstance(value, (Object, Instance)):
             return self.object_truth(value)

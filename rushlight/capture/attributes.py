@@ -6,6 +6,8 @@ import functools
 import sys
 import types
 
+import numpy as np
+
 from .._ops import Callable, Namespace as OperatorNamespace, OpOverloadPacket, Ops
 from ..autograd.backward import _tensor_backward
 from ..core.epoch import watch
@@ -15,7 +17,7 @@ from ..nn.modules.module import DICTS, Module
 from . import polyfills
 from .errors import Break, Raised
 from .record import Fake
-from .values import (IDENTITIES, PLAIN, Constant, ContainerMethod, Deferred, ExceptionValue, Function, GeneratorValue, Identity, Instance, IteratorValue, Lazy, Mapping,
+from .values import (IDENTITIES, PLAIN, ArrayValue, Constant, ContainerMethod, Deferred, ExceptionValue, Function, GeneratorValue, Identity, Instance, IteratorValue, Lazy, Mapping,
                      Method, Namespace, Number, Object, Partial, Sequence, SetValue, TensorValue, View)
 
 ABSENT = object()
@@ -66,6 +68,8 @@ class Attributes:
             return type(value.hint)
         if isinstance(value, Deferred):
             return str
+        if isinstance(value, ArrayValue):
+            return value.array.dtype.type if value.array.scalar else np.ndarray
         if isinstance(value, TensorValue):
             return getattr(value.fake, "like", Tensor)
         if isinstance(value, (Sequence, Mapping, SetValue)):
@@ -187,6 +191,15 @@ class Attributes:
         if found is ABSENT:
             raise self.missing(owner, name)
         return ContainerMethod(owner, name) if callable(found) and not isinstance(found, type) else self.from_python(found)
+
+    def of_ArrayValue(self, owner, name):
+        if name == "__class__":
+            return self.from_python(self.class_of(owner))
+        if callable(getattr(np.ndarray, name, None)):
+            return ContainerMethod(owner, name)
+        if not hasattr(np.ndarray, name):
+            raise Break("RB007", f"reading {name!r} of an array")  # in whose words NumPy says so
+        return self.run_framework(getattr, [owner, Constant(name)], {})
 
     def of_Number(self, owner, name):
         return self.of_Constant(Constant(self.known(owner)), name)

@@ -188,8 +188,13 @@ def register(function, name: str, tags=()):
 
 def shared(inputs) -> bool:
     """Whether two of these tensors share memory, so that a write to one changes the other."""
-    storages = [id(x._storage) for x in inputs if isinstance(x, Tensor)]
-    return len(set(storages)) < len(storages)
+    storages = [x._storage for x in inputs if isinstance(x, Tensor)]
+    if len(set(map(id, storages))) < len(storages):
+        return True
+    if all(s.kind for s in storages):
+        return False
+    places = sorted((s.address, s.address + s.nbytes) for s in storages if s.nbytes)  # memory of others, such as arrays, which may overlap
+    return any(end > start for (_, end), (start, _) in zip(places, places[1:]))
 
 
 class CompiledGraph:

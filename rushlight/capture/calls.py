@@ -28,7 +28,6 @@ from ..autograd.function import Function as CustomFunction
 from ..core.devices import device
 from ..core.dtypes import category_of, default_of, finfo, iinfo
 from ..core.epoch import changed
-from ..core.exchange import as_tensor, tensor
 from ..core.interpret import recording, top
 from ..core.meta import Size
 from ..core.native import Op, Tensor, mine
@@ -39,6 +38,7 @@ from ..nn.modules.module import Module
 from ..nn.parameter import Parameter
 from ..overrides import is_tensor_like
 from . import custom, marks, polyfills
+from .arrays import DISPATCHED, HANDLERS as ARRAYS
 from .attributes import ABSENT, FRAMEWORK, HEAP, is_framework, static
 from .bytecode import COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
 from .containers import raised
@@ -52,7 +52,7 @@ from .reals import Real
 from .training import HANDLERS as TRAINING
 from .transforms import ROOMS, kind_of
 from .unknown import HANDLERS as UNKNOWN
-from .values import (IDENTITIES, NUMBERS_AND_TEXT, PLAIN, Cell, Constant, ContainerMethod, Deferred, ExceptionValue, Function, GeneratorValue, Identity, Instance,
+from .values import (IDENTITIES, NUMBERS_AND_TEXT, PLAIN, ArrayValue, Cell, Constant, ContainerMethod, Deferred, ExceptionValue, Function, GeneratorValue, Identity, Instance,
                      IteratorValue, Key, Lazy, Mapping, Method, Number,
                      Object, Partial, Sequence, SetValue, Source, Super, TensorValue)
 
@@ -166,6 +166,12 @@ class Calls:
 
     def call_instance(self, function, target, arguments, keywords):
         found = self.class_attribute(type(target), "__call__")
+        if isinstance(target, (np.ufunc, DISPATCHED)):
+            handler = HANDLERS.get(target)
+            if handler is not None:
+                return handler(self, *arguments, **keywords)
+            if self.holds_arrays((*arguments, *keywords.values())):
+                return self.run_framework(target, arguments, keywords)
         if isinstance(target, np.ufunc) and all(isinstance(self.force(a), Constant) for a in (*arguments, *keywords.values())):
             return self.fold(target, arguments, keywords)
         if type(target) is type(np.prod) and target in NUMBERS_OF and len(arguments) == 1 and not keywords:
@@ -433,6 +439,8 @@ class Calls:
         if target in SPELLED:
             return SPELLED[target](self, *arguments)
         if target in FOLDED:
+            if self.holds_arrays(arguments):
+                return self.run_framework(target, arguments, keywords)
             method = arguments and self.method(self.force(arguments[0]), f"__{name}__")
             if method:
                 return self.answered(f"__{name}__", method, *arguments) if f"__{name}__" in ASKED else self.call(method, arguments, keywords)
@@ -733,6 +741,8 @@ class Calls:
         if value is None:
             return Constant(kind())
         value = self.force(value)
+        if isinstance(value, ArrayValue):
+            value = self.tensor_of_array(value)
         if isinstance(value, TensorValue):
             value = self.number_in(value, kind)
         if isinstance(value, Number) and type(value.hint) is kind and not more:
@@ -900,8 +910,7 @@ HANDLERS[collections._count_elements] = lambda self, *a: self.call_python(polyfi
 for _kind in (ModuleList, Sequential):
     HANDLERS[_kind.__getitem__] = lambda self, owner, index, _kind=_kind: self.part_of_row(_kind, owner, index)
 HANDLERS[inspect.signature], HANDLERS[types.MappingProxyType] = Calls.signature, lambda self, mapping: mapping
-for _function in (tensor, as_tensor):
-    HANDLERS[_function] = lambda self, *a, _function=_function, **k: self.tensor_of(_function, a, k)
+HANDLERS.update(ARRAYS)
 HANDLERS[sys.exc_info], HANDLERS[sys.exception] = Calls.exception_info, Calls.exception_now
 HANDLERS[polyfills.check_plain] = Calls.check_plain
 HANDLERS[polyfills.tensor_copied] = Calls.tensor_copied

@@ -9,11 +9,12 @@ import types
 
 from ..core.meta import Size
 from ..core.native import Tensor, mine
+from ..core.settings import settings
 from . import polyfills
 from .attributes import is_framework
 from .bytecode import PYTHON
 from .errors import Again, Break, Raised
-from .values import (Constant, ContainerMethod, ExceptionValue, GeneratorValue, Identity, Instance, IteratorValue, Key, Lazy, Mapping, Namespace, Number, Object,
+from .values import (ArrayValue, Constant, ContainerMethod, ExceptionValue, GeneratorValue, Identity, Instance, IteratorValue, Key, Lazy, Mapping, Namespace, Number, Object,
                      Sequence, SetValue, TensorValue, View)
 
 LISTS = (list, tuple, Size, collections.deque)
@@ -139,8 +140,8 @@ class Containers:
             return self.call(found, [owner, index], {}) if found else self.subscript_sequence(owner, index)
         if isinstance(owner, Mapping):
             return self.subscript_mapping(owner, self.key(index))
-        if isinstance(owner, TensorValue):
-            return self.run_framework(type(owner.fake).__getitem__, [owner, index], {})
+        if isinstance(owner, (TensorValue, ArrayValue)):
+            return self.run_framework(operator.getitem, [owner, index], {})
         if isinstance(owner, Object) and type(owner.value).__module__ == "typing":
             return self.from_python(owner.value[self.known(index)])
         if isinstance(owner, (Object, Instance)) and self.class_of(owner) is not re.Match:
@@ -211,6 +212,8 @@ class Containers:
             return Constant(len(value.items))
         if isinstance(value, View):
             return Constant(len(value.mapping.items))
+        if isinstance(value, ArrayValue):
+            return self.from_python(value.array.shape[0]) if value.array.ndim else self.run_framework(len, [value], {})
         if isinstance(value, TensorValue):
             if not value.fake._meta.shape:
                 return self.run_framework(len, [value], {})
@@ -234,6 +237,8 @@ class Containers:
             return [Constant(v) for v in value.value]
         if isinstance(value, TensorValue):
             return self.items_of(self.run_framework(unbound, [value], {}))
+        if isinstance(value, ArrayValue) and value.array.ndim:
+            return [self.run_framework(operator.getitem, [value, Constant(k)], {}) for k in range(self.known(self.length(value)))]
         if self.is_class(value) and hasattr(value.value, "__members__"):
             return [self.from_python(v) for v in value.value]
         return None
@@ -274,8 +279,8 @@ class Containers:
             owner.items[key] = value
         elif isinstance(owner, Sequence) and owner.kind in (list, collections.deque):
             self.store_item(owner, self.known(index), value)
-        elif isinstance(owner, TensorValue):
-            self.run_framework(type(owner.fake).__setitem__, [owner, index, value], {})
+        elif isinstance(owner, (TensorValue, ArrayValue)):
+            self.run_framework(operator.setitem, [owner, index, value], {})
         elif isinstance(owner, (Object, Instance)) and (found := self.class_attribute(self.class_of(owner), "__setitem__")):
             self.push_dropping(found, [owner, index, value])
         else:
@@ -346,7 +351,11 @@ class Containers:
         owner, name = method.owner, method.name
         if isinstance(owner, Constant):
             return self.call_constant(owner, name, arguments, keywords)
+        if isinstance(owner, ArrayValue):
+            return self.run_framework(getattr(owner.array, name), arguments, keywords)
         if isinstance(owner, TensorValue):
+            if name == "numpy" and settings.trace_numpy:
+                return self.array_of_tensor(owner)
             if name == "register_hook" and len(arguments) == 1 and not keywords:
                 return self.register_hook(owner, *arguments)
             if name == "retain_grad":

@@ -260,6 +260,10 @@ class Writer:
     def build_SetValue(self, value, name):
         self.builds.append(f"{name} = {value.kind.__name__}([{self.all(value.items[k] for k in value.order)}])")
 
+    def build_ArrayValue(self, value, name):
+        from .fake_arrays import array_of
+        self.builds.append(f"{name} = {self.constant(array_of)}({self.write(self.machine.tensor_of_array(value))}, {value.array.scalar})")
+
     def build_Identity(self, value, name):
         self.builds.append(f"{name} = id({self.write(value.of)})")
 

@@ -12,7 +12,7 @@ from .bytecode import NULL_FIRST
 from .errors import Break, Raised
 from .polyfills import as_pairs, lacks
 from .protocols import unpacker
-from .values import (NULL, Constant, ExceptionValue, Function, GeneratorValue, Handled, IteratorValue, Mapping, Number, Object, Sequence, SetValue, Super,
+from .values import (NULL, ArrayValue, Constant, ExceptionValue, Function, GeneratorValue, Handled, IteratorValue, Mapping, Number, Object, Sequence, SetValue, Super,
                      TensorValue)
 
 CONVERSIONS = [None, str, repr, ascii]
@@ -239,7 +239,7 @@ class Instructions:
         elif isinstance(value, Number) and type(value.hint) is not bool and method != "__invert__":
             frame.stack.append(value if method == "__pos__" else self.binary("*", Constant(-1), value))
         else:
-            frame.stack.append(self.run_framework(function, [value], {}) if isinstance(value, TensorValue) else self.fold(function, [value]))
+            frame.stack.append(self.run_framework(function, [value], {}) if isinstance(value, (TensorValue, ArrayValue)) else self.fold(function, [value]))
 
     def do_UNARY_NEGATIVE(self, frame, one):
         self.unary(frame, lambda x: -x, "__neg__")

@@ -15,6 +15,7 @@ from ..core.native import Op, Tensor, mine
 from ..nn.modules.module import Module
 from ..transforms.level import Wrapped
 from .arithmetic import Arithmetic
+from .arrays import Arrays
 from .attributes import FRAMEWORK, Attributes, is_framework
 from .bytecode import listing
 from .calls import Calls
@@ -36,11 +37,12 @@ from .callables import Callables
 from .training import Training
 from .transforms import Transforms
 from .unknown import Unknown
-from .values import (IDENTITIES, NULL, NUMBERS_AND_TEXT, PLAIN, Cell, Constant, Deferred, ExceptionValue, Handled, Key, Lazy, Mapping, Number, Object,
+from .values import (IDENTITIES, NULL, NUMBERS_AND_TEXT, PLAIN, ArrayValue, Cell, Constant, Deferred, ExceptionValue, Handled, Key, Lazy, Mapping, Number, Object,
                      Offset, Sequence, SetValue, Source,
                      TensorValue)
 
 SIMPLE = frozenset(("NOP", "POP_TOP", "PUSH_NULL", "COPY", "SWAP", "STORE_FAST", "JUMP", "LOAD_CLOSURE", "LOAD_CONST"))  # cannot fail
+FAKE_ARRAYS = f"{__package__}.fake_arrays"
 DEPTH = 120  # frames that one segment may stack up
 
 
@@ -56,7 +58,7 @@ class Frame:
         self.generator = self.resume = None
 
 
-class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols, Arithmetic, Callables, Training, Transforms, Unknown, Output, Hooks, Control):
+class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols, Arithmetic, Callables, Training, Transforms, Unknown, Output, Hooks, Control, Arrays):
     """Captures one segment: from an entry to a return, a raise or a break."""
 
     def __init__(self, entry, values, rules=()):
@@ -189,6 +191,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
             return Object(value, place)
         if kind is types.FunctionType and not source.covered and not value.__dict__ and not is_framework(value.__module__) and marks.of(value) is None:
             return self.wrap_function(value, source)
+        if kind is np.ndarray:
+            return self.wrap_array(value, source)
         if kind is slice:
             self.guard("type({0}) is slice", source)
             return self.builtin_slice(*(Lazy(getattr(value, name), source.attribute(name)) for name in ("start", "stop", "step")))
@@ -347,6 +351,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
             return made
         if isinstance(value, Wrapped):
             return self.of_level(value)
+        if kind.__name__ == "FakeArray" and kind.__module__ == FAKE_ARRAYS:
+            return ArrayValue(value)
         if isinstance(value, Tensor):
             return self.from_python(self.lift(value))
         if kind in (list, tuple, Size) or isinstance(value, tuple) and hasattr(kind, "_fields"):
@@ -391,6 +397,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
             return "tensor"
         if isinstance(value, Deferred):
             return "text that data decide"
+        if isinstance(value, ArrayValue):
+            return "array"
         if isinstance(value, Object):
             return type(value.value).__name__
         return type(value).__name__.lower()
@@ -400,6 +408,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
         value = self.force(value)
         if isinstance(value, TensorValue):
             return value.fake
+        if isinstance(value, ArrayValue):
+            return value.array
         if isinstance(value, Number) and (value.expr is not None or value.fake is not None):
             return value.fake if value.expr is None else value.expr
         if isinstance(value, Sequence) and value.kind is not SetValue and hasattr(value, "items"):

@@ -492,7 +492,9 @@ class Recorder(Interpreter):
 
     def written(self, node, targets, grad):
         """Notes that a node changes tensors."""
-        self.read_before.clear()
+        roots = {self.root(target.node) for target in targets}
+        outside = any(root.op is None for root in roots)  # inputs may share memory
+        self.read_before = {key: found for key, found in self.read_before.items() if not outside and roots.isdisjoint(map(self.root, nodes_in(key)))}
         self.writers.add(node)
         self.targets[node] = [target.node for target in targets]
         for target in targets:

@@ -109,6 +109,13 @@ class TensorValue(Value):
         self.fake, self.source = fake, source
 
 
+class ArrayValue(Value):
+    """An array of NumPy, or a number of it: ``array`` is what NumPy's functions get."""
+
+    def __init__(self, array, source=None):
+        self.array, self.source = array, source
+
+
 class Deferred(Value):
     """A text, or a statement, that Python makes when the graph has run: a ``template`` of its code, and the operands in it."""
 

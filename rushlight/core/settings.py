@@ -96,6 +96,7 @@ class Settings:
     threads = Setting("RUSHLIGHT_NUM_THREADS", None, count, "Threads that kernels run on (default: OMP_NUM_THREADS, else the physical cores).")
     openmp_threads = Setting("OMP_NUM_THREADS", None, foreign_count, "What other libraries take as the number of threads.")
     max_autotune = Setting("RUSHLIGHT_MAX_AUTOTUNE", False, switch, "Whether choices within templates are measured and remembered.")
+    trace_numpy = Setting("RUSHLIGHT_TRACE_NUMPY", True, switch, "Whether functions of NumPy on arrays are followed into graphs, or run between them.")
     recompile_limit = Setting("RUSHLIGHT_RECOMPILE_LIMIT", 8, count, "How often one piece of code is captured before it runs uncompiled.")
     progress = Setting("RUSHLIGHT_PROGRESS", 2.0, seconds, "Seconds after which a compilation tells a terminal how far it is; 0 for never.")
     check = Setting("RUSHLIGHT_CHECK", "", one_of("accuracy", "minify"), "Whether compiled graphs are compared with eager ones: accuracy raises where they "

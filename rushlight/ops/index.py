@@ -301,7 +301,7 @@ def __setitem__(self, key, value):
     if not isinstance(value, Tensor):
         value = OPS["_filled"](value, (), self.dtype) if type(value) in (int, float) and self.dtype.is_floating_point else make(value, dtype=self.dtype)
     value = value.to(self.dtype)
-    if len(entries) == 1 and entries[0].dtype.name == "bool" and value.numel() == 1:
+    if len(entries) == 1 and entries[0].dtype.name == "bool" and not any(type(size) is not int or size != 1 for size in value._meta.shape):
         mask = entries[0]
         if mask.shape == self.shape[:mask.dim()]:  # no positions have to be found
             self.masked_fill_(mask.reshape((*mask.shape, *(1,) * (self.dim() - mask.dim()))), value.reshape(()))
