@@ -4,8 +4,10 @@ from __future__ import annotations
 from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
 from .core import devices, dtypes
 from .core.epoch import changed
-from .core.native import Tensor
-from .core.op import forget
+from .core.convert import InProcess
+from .core.meta import Meta
+from .core.native import Tensor, wrap
+from .core.op import OPS, forget
 from .ops.promotion import result_dtype
 
 __all__ = ["enable_grad", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "set_grad_enabled", "is_tensor", "is_floating_point",
@@ -136,3 +138,16 @@ def _storage(self):
 
 
 Tensor.storage = _storage
+
+
+def _set(self, source=None, storage_offset=0, size=None, stride=None):
+    """The storage of another tensor taken over, or a storage: all of it as a vector, or sizes and strides from an offset."""
+    if isinstance(source, InProcess):
+        dtype = getattr(source, "dtype", self.dtype)
+        room = source.nbytes() // dtype.itemsize
+        size = (room - storage_offset,) if size is None else size
+        source = wrap(source.tensor()._storage, 0, Meta.of((room,), dtype), dtype.itemsize)
+    return OPS["set_"](self, source, storage_offset, size, stride)
+
+
+Tensor.set_ = _set

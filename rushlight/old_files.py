@@ -17,7 +17,8 @@ from .core.exchange import to_numpy
 from .core.meta import Meta
 from .core.native import wrap
 from .core.tensor import empty
-from .serialization import ALLOWED, REMEDY, UNTYPED, Pickler, StorageReference, guarded, storage_bytes
+from .restored import REMEDY
+from .serialization import ALLOWED, UNTYPED, Pickler, StorageReference, guarded, storage_bytes, stored
 from .weights import OTHER, WeightsUnpickler
 
 MAGIC, VERSION = 0x1950A86A20F9469CFC6C, 1001
@@ -31,11 +32,11 @@ class LegacyPickler(Pickler):
         found = super().persistent_id(obj)
         return found and (*found, None)
 
-    def reference(self, tensor):
+    def reference(self, tensor, typed=True):
         if tensor.dtype in UNTYPED:
             raise ValueError(f"{tensor.dtype} cannot be saved in the old format: leave _use_new_zipfile_serialization as it is")
-        found: StorageReference = super().reference(tensor)
-        self.sizes[found.key] = tensor.dtype.itemsize
+        found: StorageReference = super().reference(tensor, typed)
+        self.sizes[found.key] = tensor.dtype.itemsize if typed else 1
         return found
 
 
@@ -109,7 +110,7 @@ class Named:
             if not all(type(n) is int and n >= 0 for n in (start, size)) or (start + size) * dtype.itemsize > memory.nbytes:
                 raise CorruptFileError(f"a view of {size} elements from {start} of a storage of {memory.nbytes} bytes", "one within the storage", REMEDY)
             memory = wrap(memory._storage, memory._offset + start * dtype.itemsize, Meta.of((size * dtype.itemsize,), BY_NAME["uint8"]), 1)
-        return memory, dtype
+        return stored(memory, dtype)
 
 
 def load(file, read, device):

@@ -14,7 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 
-from .core.convert import layout, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
+from .core.convert import InProcess, UntypedStorage, layout
 from .core.devices import device as Device, placed
 from .core.dtypes import BY_NAME, BYTES, NAMES, UNSIGNED, dtype as Dtype, uint8
 from .core.errors import CorruptFileError
@@ -22,18 +22,16 @@ from .core.exchange import to_numpy
 from .core.files import replaced
 from .core.meta import Meta, Size
 from .core.native import Tensor, wrap
-from .core.op import OPS
 from .core.tensor import empty
 from .core.settings import settings
 from .nn.parameter import Parameter
+from .restored import BUILDERS, LAYOUTS, REMEDY, attributes, layout_named, rebuild_from_type, sparse_parts
 from .weights import PLAIN, WeightsUnpickler, add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals, unsafe_names  # noqa: F401 - offered here
 from .core.later import later
 
 DEFAULT_PROTOCOL = 2  # of pickle
 MAP_LOCATION = Callable[[object, str], object] | Device | str | dict[str, str] | None  # what ``load`` takes to say where tensors go
-LAYOUTS = strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc
 PIECE = 1 << 20  # bytes read at once, so that they are in the cache when they are summed and copied
-REMEDY = "copy or write the file again"
 UNTYPED = (*UNSIGNED, *BYTES)  # dtypes that PyTorch writes beside their storages, which are of bytes
 STORAGES = {name + "Storage": BY_NAME[key] for key, name in NAMES.items() if BY_NAME[key] not in UNTYPED}
 
@@ -62,7 +60,7 @@ class Pickler(pickle._Pickler):
 
     def __init__(self, file):
         super().__init__(file, protocol=2)
-        self.storages, self.keys = {}, {}
+        self.storages, self.keys, self.dtypes = {}, {}, {}
 
     def save_global_name(self, obj):
         self.write(pickle.GLOBAL + f"{obj.module}\n{obj.name}\n".encode())
@@ -85,27 +83,54 @@ class Pickler(pickle._Pickler):
             return GlobalName("torch", "Size"), (tuple(obj),)
         if isinstance(obj, layout):
             return GlobalName("torch.serialization", "_get_layout"), (str(obj),)
-        if not isinstance(obj, Tensor):
-            return NotImplemented
+        if isinstance(obj, Tensor):
+            return self.reduced(obj)
+        return NotImplemented
+
+    def reduced(self, obj):
+        """What makes a tensor again: a function, and its arguments."""
+        kind, state = type(obj), attributes(obj)
+        if isinstance(obj, Parameter):
+            parts = Tensor.detach(obj), bool(obj._needs_grad), collections.OrderedDict()
+            return (GlobalName("torch._utils", "_rebuild_parameter_with_state"), (*parts, state)) if state else (GlobalName("torch._utils", "_rebuild_parameter"), parts)
+        users = not kind.__module__.startswith("rushlight")
+        if users and kind.__reduce_ex__ is not Tensor.__reduce_ex__:
+            return obj.__reduce_ex__(2)
+        function, parts = self.wrapper(obj) if users and "_wraps" in vars(obj) else self.parts(obj)
+        if users or state:
+            own = getattr(kind, "__getstate__", None) if users else None
+            state = own(obj) if own not in (None, getattr(object, "__getstate__", None)) else state
+            return GlobalName("torch._tensor", "_rebuild_from_type_v2"), (function, kind if users else GlobalName("torch", "Tensor"), parts, state)
+        return function, parts
+
+    def wrapper(self, obj):
+        """What makes a tensor of a class that answers operators itself."""
+        return GlobalName("torch._utils", "_rebuild_wrapper_subclass"), (type(obj), obj.dtype, tuple(obj.size()), obj.stride(), obj.storage_offset(), obj.layout, obj.device, obj.requires_grad)
+
+    def parts(self, obj):
+        """What makes a tensor of no class of the user's."""
         if obj.layout in LAYOUTS[1:]:
             return GlobalName("torch._utils", "_rebuild_sparse_tensor"), (obj.layout, sparse_parts(obj))
-        if obj.device.type == "meta" and not isinstance(obj, Parameter):
+        if obj.device.type == "meta":
             return GlobalName("torch._utils", "_rebuild_meta_tensor_no_storage"), (obj.dtype, tuple(obj.shape), tuple(obj.stride()), bool(obj._needs_grad))
-        if isinstance(obj, Parameter):
-            data = Tensor.detach(obj)
-            return GlobalName("torch._utils", "_rebuild_parameter"), (data, bool(obj._needs_grad), collections.OrderedDict())
         parts = self.reference(obj), obj._offset, tuple(obj.shape), tuple(obj.stride()), bool(obj._needs_grad), collections.OrderedDict()
         if obj.dtype in UNTYPED:
             return GlobalName("torch._utils", "_rebuild_tensor_v3"), (*parts, obj.dtype)
         return GlobalName("torch._utils", "_rebuild_tensor_v2"), parts
 
-    def reference(self, tensor):
-        storage = tensor._storage
+    def reference(self, tensor, typed=True):
+        """The reference to the storage under a tensor.  RuntimeError where another tensor sees it as another dtype: a file names one for each storage."""
+        storage, dtype = tensor._storage, tensor.dtype if typed else UNSIGNED[0]
         key = self.keys.setdefault(id(storage), str(len(self.keys)))
         self.storages[key] = storage
-        return StorageReference(key, tensor.dtype, storage.nbytes)
+        seen = uint8 if dtype in UNTYPED else dtype
+        if storage.nbytes and self.dtypes.setdefault(key, seen) is not seen:
+            raise RuntimeError("Cannot save multiple tensors or storages that view the same data as different types: clone() one of them")
+        return StorageReference(key, dtype, storage.nbytes)
 
     def save(self, obj, save_persistent_id=True):
+        if isinstance(obj, InProcess):
+            obj = self.reference(obj.tensor(), not isinstance(obj, UntypedStorage))
         changed = NotImplemented if isinstance(obj, (GlobalName, StorageReference)) else self.reducer_override(obj)
         if changed is NotImplemented:
             return super().save(obj, save_persistent_id)
@@ -126,6 +151,8 @@ def save(obj, f, pickle_module=None, pickle_protocol=DEFAULT_PROTOCOL, _use_new_
     name = "archive"
     if hasattr(f, "write"):
         return write(obj, f)
+    if not isinstance(f, (str, bytes, os.PathLike)):
+        raise AttributeError(f"expected 'f' to be string, path, or a file-like object with a 'write' attribute, but got {type(f).__name__}")
     path = os.fspath(f)
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
@@ -156,68 +183,9 @@ def storage_bytes(storage) -> memoryview | bytes:
     return memoryview((ctypes.c_char * storage.nbytes).from_address(storage.address)).cast("B") if storage.nbytes else b""
 
 
-def rebuild_tensor(storage, offset, size, stride, requires_grad=False, hooks=None, metadata=None):
-    """A tensor over a storage that was read.  CorruptFileError for one that would reach beyond it."""
-    memory, dtype = storage
-    numbers = (offset, *size, *stride)
-    if len(size) != len(stride) or not all(type(n) is int and n >= 0 for n in numbers):
-        raise CorruptFileError(f"a tensor with sizes {size}, strides {stride} and start {offset}", "one stride for each size, none below 0")
-    meta = Meta(tuple(size), tuple(stride), dtype, memory.device)
-    if offset * dtype.itemsize + meta.nbytes > memory.nbytes and meta.numel:
-        raise CorruptFileError(f"a tensor with sizes {list(size)}, strides {list(stride)} and start {offset} of {dtype} does not fit into its storage "
-                               f"of {memory.nbytes} bytes", "a storage that holds it all", REMEDY)
-    tensor = wrap(memory._storage, offset, meta, meta.itemsize)
-    return tensor.requires_grad_() if requires_grad else tensor
-
-
-def rebuild_as(storage, offset, size, stride, requires_grad, hooks, dtype, metadata=None):
-    """A tensor of this dtype over a storage of bytes."""
-    return rebuild_tensor((storage[0], dtype), offset, size, stride, requires_grad, hooks, metadata)
-
-
-def rebuild_meta(dtype, size, stride, requires_grad):
-    """A tensor without memory."""
-    tensor = OPS["empty_strided"](tuple(size), tuple(stride), dtype=dtype, device="meta")
-    return tensor.requires_grad_() if requires_grad else tensor
-
-
-def rebuild_parameter(data, requires_grad=True, hooks=None):
-    return Parameter(data, requires_grad)
-
-
-def sparse_parts(tensor):
-    """What a sparse tensor is made of, as PyTorch writes it."""
-    if tensor.layout is sparse_coo:
-        return tensor._indices(), tensor._values().detach(), tensor.shape, tensor.is_coalesced()
-    if tensor.layout in (sparse_csr, sparse_bsr):
-        return tensor.crow_indices(), tensor.col_indices(), tensor.values().detach(), tensor.shape
-    return tensor.ccol_indices(), tensor.row_indices(), tensor.values().detach(), tensor.shape
-
-
-def layout_named(name):
-    """The layout of this name.  CorruptFileError for others."""
-    found = {str(known): known for known in LAYOUTS}.get(name)
-    if found is None:
-        raise CorruptFileError(f"a tensor with the layout {name}", "torch.strided, or one of those of sparse tensors", "convert it with to_dense() before it is saved")
-    return found
-
-
-def rebuild_sparse(layout, parts):
-    """A sparse tensor of the parts that ``sparse_parts`` gives; files from before PyTorch 2.0 do not tell whether it is coalesced."""
-    from .sparse.compressed import sparse_compressed_tensor
-    from .sparse.tensor import sparse_coo_tensor
-
-    if layout is sparse_coo:
-        indices, values, size, *coalesced = parts
-        return sparse_coo_tensor(indices, values, tuple(size), is_coalesced=coalesced[0] if coalesced else None)
-    return sparse_compressed_tensor(*parts[:3], tuple(parts[3]), layout=layout)
-
-
-ALLOWED = {("torch._utils", "_rebuild_meta_tensor_no_storage"): rebuild_meta,
-           ("torch._utils", "_rebuild_tensor_v2"): rebuild_tensor,
-           ("torch._utils", "_rebuild_tensor_v3"): rebuild_as, ("torch.storage", "UntypedStorage"): uint8,
-           ("torch._utils", "_rebuild_sparse_tensor"): rebuild_sparse, ("torch.serialization", "_get_layout"): layout_named,
-           ("torch._utils", "_rebuild_parameter"): rebuild_parameter, ("torch", "Size"): Size, ("torch", "device"): Device, ("torch.nn.parameter", "Parameter"): Parameter,
+ALLOWED = {**{("torch._utils", name): function for name, function in BUILDERS.items()}, ("torch._tensor", "_rebuild_from_type_v2"): rebuild_from_type,
+           ("torch.storage", "UntypedStorage"): uint8, ("torch.serialization", "_get_layout"): layout_named, ("torch", "Tensor"): Tensor,
+           ("torch", "Size"): Size, ("torch", "device"): Device, ("torch.nn.parameter", "Parameter"): Parameter,
            **{("torch", name): dtype for name, dtype in STORAGES.items()}, **{("torch", name): dtype for name, dtype in BY_NAME.items()}}
 
 
@@ -309,6 +277,14 @@ def check_seekable(f):
         raise type(error)(f"{error}. You can only torch.load from a file that is seekable. Please pre-load the data into a buffer like io.BytesIO and try to load from it instead.") from None
 
 
+def _is_zipfile(f) -> bool:
+    """Whether a file begins, where it stands, as zip archives do; it stays where it stands."""
+    start = f.tell()
+    found = f.read(4) == b"PK\x03\x04"
+    f.seek(start)
+    return found
+
+
 LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # how files from before zip archives begin: the pickle of a number
 
 
@@ -392,6 +368,8 @@ def entry(archive, name, memory=lambda size: bytearray(size)):
         size = info.file_size
         if info.compress_type == zipfile.ZIP_STORED and size > archive.start_dir:
             raise EOFError(f"{size} bytes are more than the archive has")
+        if info.CRC == 0:  # as files have that were written without sums
+            info.CRC = None
         with archive.open(info) as source:
             target = memory(size)
             view, at = memoryview(target).cast("B"), 0
@@ -405,8 +383,14 @@ def entry(archive, name, memory=lambda size: bytearray(size)):
         raise CorruptFileError(f"PytorchStreamReader failed reading file {name}: {error}", "an intact entry", REMEDY) from None
 
 
+def stored(memory, dtype):
+    """The storage whose bytes a uint8 tensor is."""
+    from .storage import typed
+    return typed(wrap(memory._storage, memory._offset // dtype.itemsize, Meta.of((memory.numel() // dtype.itemsize,), dtype, memory.device), dtype.itemsize))
+
+
 class Storages:
-    """The storages of an archive, each read when it is first asked for: key -> (bytes as a uint8 tensor, dtype)."""
+    """The storages of an archive, each read when it is first asked for."""
 
     ending = ""  # of the names of entries
 
@@ -421,7 +405,7 @@ class Storages:
                 width = dtype.itemsize // (2 if dtype.is_complex else 1)
                 whole = view[:len(view) // width * width].view(f"u{width}")
                 whole.byteswap(inplace=True)
-        return self.known[key], dtype
+        return stored(self.known[key], dtype)
 
     def memory(self, key, size):
         """A tensor of this many bytes, entered under its key; the bytes to write (its own, but on the meta device)."""

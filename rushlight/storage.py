@@ -39,6 +39,7 @@ class TypedStorage(InProcess):
 
     dtype = property(lambda self: self.elements.dtype)
     device = property(lambda self: self.elements.device)
+    _untyped_storage = property(lambda self: self.untyped())
 
     def tensor(self) -> Tensor:
         """The elements."""

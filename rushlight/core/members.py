@@ -16,6 +16,9 @@ REMOVED = {"symeig": "torch.linalg.eigh", "eig": "torch.linalg.eig", "lstsq": "t
 def of_layout(name: str, layout: str):
     """A method that tensors of another layout have."""
     def refuse(self, *args, **kwargs):
+        own = getattr(type(self), name)
+        if own is not refuse:  # asked for as Tensor.name(x)
+            return own(self, *args, **kwargs)
         raise RuntimeError(f"{name} expected {layout} tensor layout but got {self.layout}: convert it by to_sparse() or to_sparse_csr() first")
 
     refuse.__name__ = refuse.__qualname__ = name

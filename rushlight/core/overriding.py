@@ -264,7 +264,7 @@ def make_wrapper_subclass(cls, size, strides=None, storage_offset=None, memory_f
         raise RuntimeError(f"_make_wrapper_subclass() needs a class with __torch_dispatch__, which {cls.__name__} lacks: operators could only read memory that "
                            "it does not have")
     made = make_subclass(cls, empty(size, dtype or Defaults.floating, strides, device))
-    made._offset = storage_offset or 0
+    made._offset, made._wraps = storage_offset or 0, True
     made.requires_grad = requires_grad
     return made
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 from ..core.dtypes import FLOATING, bool_
 from ..core.errors import LeafWrittenError, NegativeSizeError
 from ..core.kinds import P
-from ..core.meta import broadcast
+from ..core.meta import broadcast, row_major
 from ..core.interpret import is_recording
-from ..core.native import Tensor
+from ..core.native import Tensor, wrap
 from ..core.op import OPS, Scalar, declare, declared_scalars, op
 from ..core.tensor import empty_of
 from .promotion import as_dtype, is_number
@@ -142,9 +142,19 @@ def resize_as_(input, the_template, memory_format=None):
 
 
 @op(composite=True, inplace=True)
-def set_(input, source=None, storage_offset=0, size=(), stride=()):
-    """The storage, shape and strides of another tensor taken over."""
+def set_(input, source=None, storage_offset=0, size=None, stride=None):
+    """The storage of another tensor taken over, with its shape and strides or those given."""
     if source is None:
         source = empty_of(input._meta.like((0,)))
+    if source.dtype is not input.dtype:
+        raise RuntimeError(f"Could not set tensor of type {source.dtype} to a tensor of type {input.dtype}")
+    if size is not None:
+        size = (size,) if isinstance(size, int) else tuple(size)
+        stride = row_major(size) if stride is None else tuple(stride)
+        meta, nbytes = input._meta.like(size, stride), source._storage.nbytes
+        if storage_offset < 0 or meta.numel and storage_offset * input.itemsize + meta.nbytes > nbytes:
+            raise RuntimeError(f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {storage_offset}, and itemsize {input.itemsize} are out of bounds for "
+                               f"storage of size {nbytes}")
+        source = wrap(source._storage, storage_offset, meta, input.itemsize)
     input._storage, input._offset, input._meta, input.itemsize = source._storage, source._offset, source._meta, source.itemsize
     return input

@@ -224,7 +224,7 @@ def given_size(size, needed):
     if len(size) != len(needed):
         raise RuntimeError(f"number of dimensions must be sparse_dim ({len(needed)} with the dense ones), but got size {list(size)}")
     if any(n > s for n, s in zip(needed, size)):
-        raise RuntimeError(f"size {list(size)} is inconsistent with indices or values: at least {list(needed)} is needed")
+        raise RuntimeError(f"size is inconsistent with indices: size {list(size)} is given, and {list(needed)} at least is needed by indices and values")
     return size
 
 
