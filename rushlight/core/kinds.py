@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 
+from .errors import IndexRangeError
 from .meta import Meta, broadcast, channels_last_strides, dense_strides, is_channels_last, is_one, nested_strides, row_major, same_sizes
 
 
@@ -306,6 +307,8 @@ class Scatter(Kind):
         self.numpy, self.read = numpy, read
 
     def meta(self, op, x, index, source, dim, combine):
+        if type(x.shape[dim]) is int and x.shape[dim] == 0 and type(index.numel) is int and index.numel:  # no kernel runs that would see it
+            raise IndexRangeError("an index is out of bounds for a dimension with size 0", "no positions, or a dimension that has elements")
         return x.like(tuple(x.shape))
 
     def vjp(self, op, g, y, x, index, source, dim, combine):

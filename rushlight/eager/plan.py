@@ -33,6 +33,7 @@ from ..core.meta import Meta, settled
 from ..core.native import Op, Plan, Tensor, calls, mine, state
 from ..core.native.objects import CHOICE, FLOAT_VALUE, INTEGER_VALUE, INTO, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, VIEW
 from ..core.op import OPS, in_parts, keywords, make, respelled
+from ..core.operands import check_operands
 from ..core.progress import progress
 from ..core.runtime import Conditions, Known, holds
 from ..core.settings import settings
@@ -115,6 +116,7 @@ def made_for(op: Op, args, names, key, mask) -> Plan:
     """Makes and remembers the plan of a call that was not seen before."""
     if names and respelled(op, args, names)[1] != names or any(type(a) is type or isinstance(a, np.generic) for a in flat(args)):
         return op.plans.enter(key, python_plan(op, call_respelled(op)).settle(op))
+    check_operands(op, args, names)
     if in_parts(op):
         return op.plans.enter(key, plan_in_parts(op, bool(names) and "out" in names))
     direct = joins.directly(op, args, names, key) if op is OPS["cat"] else None
@@ -383,7 +385,6 @@ def planned(op: Op, args, names, mask, trace, arguments) -> Draft:
     """The plan of a call that is traced."""
     if op.facts.get("numbers") and not arguments.tensors and args and type(args[0]) in NUMBER_METAS:
         return python_plan(op, call_of_numbers(op))
-    check_operands(op, args, len(args) - len(names or ()), bool(arguments.tensors), names)
     with trace:
         if op.kind is None and not (mask and "vjp" in op.rules):
             results = op.body(*arguments.args, **arguments.kwargs)
@@ -518,25 +519,6 @@ def out_plan(op: Op, args, names, mask, scalars) -> Draft:
         draft = into_plan(op, trace, arguments, result, out.node, 0)
         draft.conditions, draft.fixed = arguments.conditions.text, frozenset(arguments.conditions.fixed)
         return draft
-
-
-INTEGERS = frozenset("dim dims dim0 dim1 size sizes shape repeats shifts k n diagonal offset start length chunks".split())  # parameters that are ints
-
-
-def check_operands(op: Op, args, positional: int, any_tensor: bool, named=()):
-    """TypeError for a Python number where the operator wants a tensor, or a bool where it wants an int."""
-    if op.signature is None or op.facts.get("derived"):
-        return
-    parameters = list(op.signature.parameters)
-    lone = op.facts.get("lone_bool") and len(args) == positional == 2 and type(args[1]) is bool  # as in var(input, unbiased)
-    for k, value in enumerate(args):
-        name = named[k - positional] if k >= positional else parameters[min(k, len(parameters) - 1)]
-        if name in INTEGERS and not lone and any(type(v) is bool for v in flat((value,))):
-            raise TypeError(f"{op.name}(): argument '{name}' (position {k + 1}) must be int, not bool")
-    for k, name in enumerate(parameters[:positional]):
-        wants = (name == "input" and k == 0 and not (op.facts.get("number_first") and any_tensor)) or (name == "other" and not op.scalars >> k & 1 and not op.facts.get("number_first"))
-        if wants and isinstance(args[k], (bool, int, float, complex)):
-            raise TypeError(f"{op.name}(): argument '{name}' (position {k + 1}) must be Tensor, not {type(args[k]).__name__}")
 
 
 def own(node: Node) -> Node:

@@ -145,7 +145,7 @@ def vjp(g, y, scores, allowed, bias, causal):
 
 
 @op(composite=True)
-def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
+def repeat_interleave(input, repeats: object =None, dim=None, *, output_size=None):
     """Each element (or slice along ``dim``) repeated a number of times."""
     if repeats is None:
         input, repeats = OPS["arange"](input.numel()), input
@@ -282,7 +282,7 @@ def einsum(equation, *operands):
 
 
 @op(composite=True, planned=True, method=False, autocast="parts")
-def tensordot(a, b, dims=2, out=None):
+def tensordot(a, b, dims: object = 2, out=None):
     """Sums of products over paired dimensions."""
     if isinstance(dims, int):
         if dims < 0:

@@ -186,7 +186,7 @@ def full_like(input, fill_value, *, dtype=None, layout=None, device=None, pin_me
 
 
 def new(name, function):
-    def body(input, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False, **more):
+    def body(input, *size: object, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False, **more):
         if "fill_value" in more:
             size = (*size, more.pop("fill_value"))
         return function(*size, **more, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)

@@ -8,13 +8,13 @@ from builtins import abs as abs_
 import numpy as np
 
 from ..core.advice import warn
-from ..core.dtypes import FLOATING, INTEGER, bool_, int32, int64, type_name, uint8
+from ..core.dtypes import FLOATING, INTEGER, bool_, float64, int32, int64, type_name, uint8
 from ..core.kinds import Foreign, P
 from ..core.op import OPS, Scalar, op, sample
 from ..core.results import named
 from ..core.tensor import Tensor
 from .prims import binary, primitive
-from .promotion import as_dtype, check_number, floating, is_number, promoted, real as real_number, result_dtype
+from .promotion import as_dtype, check_number, floating, held, is_number, promoted, real as real_number, result_dtype
 
 PAIR = (sample((3, 4), (3, 4)), sample((3, 4), (4,)), sample((2, 1, 3), (4, 1)), sample((3,), 2.5), sample((), (2, 3)))
 ONE = (sample((3, 4)), sample(()), sample((2, 0)))
@@ -566,7 +566,7 @@ def addcmul(input, tensor1, tensor2, *, value: Scalar = 1):
     """input + value * tensor1 * tensor2."""
     x, a, b = promoted(input, tensor1, tensor2)
     product = P.mul(a, b)
-    return P.add(x, product if not isinstance(value, Tensor) and value == 1 else P.mul(product, as_dtype(value, product.dtype)))
+    return P.add(x, product if not isinstance(value, Tensor) and value == 1 else P.mul(product, held(value, product.dtype)))
 
 
 @op(samples=(sample((2, 3), (2, 3), (3,)),), inplace_too=True)
@@ -783,7 +783,13 @@ def xlog1py(input, other: Scalar):
 def ldexp(input, other):
     """input * 2 ** other."""
     x, y = promoted(input, other, floating=True)
-    return P.mul(x, P.exp2(y))
+    if x.dtype.is_complex:
+        return P.mul(x, P.exp2(y))
+    at = P.maximum(P.minimum(P.convert(y, dtype=float64), 2400.0), -2400.0)  # beyond which any number is infinite or 0
+    third = P.floor(P.div(at, 3.0))
+    for part in (third, third, P.sub(at, P.mul(third, 2.0))):  # whose powers are finite
+        x = P.mul(P.convert(x, dtype=float64), P.exp2(part))
+    return P.convert(x, dtype=y.dtype)
 
 
 @op(autocast="float32")

@@ -16,7 +16,7 @@ from ..core.op import OPS, Scalar, op, rule
 from ..core.targets import is_expanded
 from ..core.tensor import Tensor, attach, wrapped
 from .expanded import write_changes
-from .promotion import as_dtype, check_number, is_number
+from .promotion import as_dtype, check_number, held, is_number
 from .shape import index_basic
 
 INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
@@ -533,7 +533,7 @@ def index_fill(input, dim, index, value: Scalar):
     ones = P.full(shape=tuple(index.shape), value=1, dtype=uint8)
     hit = P.put(P.full(shape=(x.shape[at],), value=0, dtype=uint8), index, ones, dim=0, combine="set")
     hit = P.reshape(P.ne(hit, 0), shape=tuple(size if k == at else 1 for k, size in enumerate(x.shape)))
-    return P.reshape(P.where(hit, as_dtype(value, input.dtype), x), shape=tuple(input.shape))
+    return P.reshape(P.where(hit, held(value, input.dtype), x), shape=tuple(input.shape))
 
 
 @op(composite=True, dynamic=True)

@@ -269,6 +269,7 @@ def cholesky_solve(input, L, upper=False):
     if input.dim() < 2 or L.dim() < 2:
         raise RuntimeError(f"b and u should have at least 2 dimensions, but have {input.dim()} and {L.dim()} dimensions instead")
     square("cholesky_solve", L)
+    one_type("cholesky_solve", input, L)
     if input.shape[-2] != L.shape[-1]:
         raise RuntimeError(f"Incompatible matrix sizes for cholesky_solve: each A matrix is {L.shape[-2]} by {L.shape[-1]} but each b matrix is {input.shape[-2]} by {input.shape[-1]}")
     return cholesky_solved(*reversed(together(L.mH if upper else L, input)))

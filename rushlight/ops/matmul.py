@@ -7,7 +7,7 @@ from ..core.kinds import P
 from ..core.meta import broadcast, product
 from ..core.op import Scalar, op, sample
 from ..core.tensor import Tensor
-from .promotion import as_dtype, wide
+from .promotion import held, promoted, wide
 
 AUTOCAST = "half"  # products are worth it
 
@@ -121,7 +121,6 @@ def outer(input, vec2):
     """All products of two vectors' elements."""
     if len(input.shape) != 1 or len(vec2.shape) != 1:
         raise RuntimeError(f"outer: Expected 1-D arguments, but got {len(input.shape)}D and {len(vec2.shape)}D")
-    from .promotion import promoted
     a, b = promoted(input, vec2)
     return P.mul(P.reshape(a, shape=(*a.shape, 1)), P.reshape(b, shape=(1, *b.shape)))
 
@@ -134,17 +133,19 @@ def plus(name, product_of, ranks, **aliases):
         for x, rank in zip((mat1, mat2), ranks):
             if len(x.shape) != rank:
                 raise RuntimeError(f"{name}: expected {rank}-D operands, got {len(mat1.shape)}-D and {len(mat2.shape)}-D")
-        one_dtype(name, mat1, mat2)
+        if product_of is outer.body:
+            input, mat1, mat2 = promoted(input, mat1, mat2)
+        one_dtype(name, input, mat1, mat2)
         result = mat1.dtype
         out = product_of(wide(mat1), wide(mat2))  # halves round once, after the sum
         if broadcast(tuple(input.shape), tuple(out.shape)) != tuple(out.shape):
             raise RuntimeError(f"{name}: input of shape {list(input.shape)} does not expand to {list(out.shape)}")
         if isinstance(alpha, Tensor) or alpha != 1:
-            out = P.mul(out, as_dtype(alpha, out.dtype))
+            out = P.mul(out, held(alpha, out.dtype))
         if isinstance(beta, Tensor) or beta != 0:
             input = wide(input)
             if isinstance(beta, Tensor) or beta != 1:
-                input = P.mul(input, as_dtype(beta, out.dtype))
+                input = P.mul(input, held(beta, out.dtype))
             out = P.add(input, out)
         return out if out.dtype is result else P.convert(out, dtype=result)
     body.__name__, body.__doc__ = name, "beta * input + alpha * (mat1 @ mat2)."

@@ -51,6 +51,12 @@ def check_number(value, dtype):
         dtypes.check_range(value, value, dtype)
 
 
+def held(value, dtype: dtypes.dtype):
+    """``as_dtype`` of what a tensor of that dtype is to hold, or is multiplied with: RuntimeError for a number that it cannot hold."""
+    check_number(value, dtype)
+    return as_dtype(value, dtype)
+
+
 def promoted(*values, floating=False, dtype=None):
     """The values in their common dtype; with ``floating``, integers become the default floating dtype.
 

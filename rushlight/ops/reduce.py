@@ -260,7 +260,7 @@ def moments(x, dims, correction):
     away = P.sub(x, center)
     square = P.mul(away, away) if not x.dtype.is_complex else P.convert(P.real(P.mul(away, P.conj(away))), dtype=x.dtype.to_real())
     total = P.sum(square, dims) if dims else square
-    few = correction > 0 and count <= correction  # decided for each size, as it is where the caller warns
+    few = count <= correction if correction > 0 else correction < 0 and count == 0  # decided for each size, as it is where the caller warns
     return center, P.div(total, 0.0 if few else count - correction if correction else count)
 
 

@@ -6,7 +6,7 @@ import operator
 import numpy as np
 
 from ..core.advice import warn
-from ..core.dtypes import bool_, float32, float64, int32, int64
+from ..core.dtypes import bool_, finfo, float32, float64, int32, int64
 from ..core.exchange import from_numpy, values_of
 from ..core.kinds import Foreign, P
 from ..core.meta import Meta, product
@@ -220,6 +220,7 @@ def nanmedian(input, dim=None, keepdim=False):
     if dim is None:
         return nanmedian(input.reshape(-1), 0)[0] if input.dim() else input.clone()
     if not input.dim():
+        wrapped(dim, 0)
         return named("nanmedian", values=input.clone(), indices=input.new_zeros((), dtype=int64))
     at = wrapped(dim, input.dim())
     values, indices = sorted_(input, dim, False)
@@ -233,6 +234,7 @@ def nanmedian(input, dim=None, keepdim=False):
 def mode(input, dim=-1, keepdim=False):
     """The most frequent (smallest on a tie) value along a dimension, and the index of its last occurrence."""
     if not input.dim():
+        wrapped(dim, 0)
         return named("mode", values=input.clone(), indices=input.new_zeros((), dtype=int64))
     at = wrapped(dim, input.dim())
     where = commonest(input.movedim(at, -1)).unsqueeze(at)
@@ -460,7 +462,8 @@ def histc(input, bins=100, min=0, max=0):
         raise RuntimeError("max must be larger than min")
     if not np.isfinite([low, high]).all():
         raise RuntimeError(f"range of [{low}, {high}] is not finite")
-    return histogram_of(input.detach(), bins, low, high)
+    x = input.detach()
+    return histogram_of(x.double() if x.dtype.is_inexact and high - low > finfo(x.dtype).max else x, bins, low, high)
 
 
 @op(method=False, name="_histogram_of")
@@ -572,7 +575,7 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     """|input - other| <= atol + rtol * |other|, element by element."""
     if input.dtype is not other.dtype:
         raise RuntimeError(f"{input.dtype} did not match {other.dtype}")
-    if rtol < 0 or atol < 0:
+    if not (rtol >= 0 and atol >= 0):  # NaN is neither
         raise RuntimeError(f"rtol and atol must be greater than or equal to zero, but got {rtol} and {atol}")
     close = input == other
     if equal_nan and input.dtype.is_inexact:
