@@ -74,7 +74,20 @@ class Room:
 
 
 class Layers(Room):
-    """Functions of neural networks."""
+    """Functions of neural networks; those with a ``_`` behind write into their first argument."""
+
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            plain = getattr(self, name[:-1]) if name.endswith("_") and not name.startswith("_") else None
+            if plain is None:
+                raise
+
+        def written(input, *args, **kwargs):
+            return input.copy_(plain(input, *args, **kwargs))
+
+        return written
 
     def _parse_to(self, *args, **kwargs):
         """The arguments of ``to``: device, dtype, non_blocking and memory format; device and dtype are None if not given."""

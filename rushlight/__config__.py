@@ -12,3 +12,8 @@ def parallel_info() -> str:
     """How many threads kernels run on."""
     from .switches import get_num_threads
     return f"our own pool of threads\n\tget_num_threads() : {get_num_threads()}\n"
+
+
+def _cxx_flags() -> str:
+    """The flags of a C++ compiler: none, since nothing is compiled by one."""
+    return ""

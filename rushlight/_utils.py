@@ -7,7 +7,7 @@ from .serialization import ALLOWED
 from .core.later import later
 
 
-__all__ = ["_flatten_dense_tensors", "_get_all_device_indices", "_get_available_device_type", "_get_device_index", "_reorder_tensors_as", "_take_tensors",
+__all__ = ["_element_size", "_flatten_dense_tensors", "_get_all_device_indices", "_get_available_device_type", "_get_device_index", "_reorder_tensors_as", "_take_tensors",
            "_unflatten_dense_tensors"]
 globals().update({name: function for (room, name), function in ALLOWED.items() if room == "torch._utils"})
 
@@ -20,6 +20,11 @@ def _flatten_dense_tensors(tensors) -> Tensor:
 def _unflatten_dense_tensors(flat, tensors) -> tuple:
     """A vector cut into tensors of the shapes of others."""
     return tuple(part.view(t.shape) for part, t in zip(flat.split([t.numel() for t in tensors]), tensors))
+
+
+def _element_size(dtype) -> int:
+    """How many bytes an element takes."""
+    return dtype.itemsize
 
 
 def _take_tensors(tensors, size_limit):

@@ -47,6 +47,8 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     if attn_mask is not None and attn_mask.dtype not in (bool_, float32, query.dtype):
         raise RuntimeError(f"Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: {attn_mask.dtype} and query.dtype: {query.dtype} instead.")
     if is_causal and attn_mask is not None:
+        if dropout_p or query.dim() != 4:
+            raise RuntimeError("scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True, unless there are four dimensions and no dropout")
         attn_mask, is_causal = below_diagonal(attn_mask, query.size(-2), key.size(-2)), False
     if not 0 <= dropout_p <= 1:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")

@@ -232,6 +232,8 @@ def flash(query, key, value, mask, seed: Scalar, place: Scalar, causal, scale, d
     lead = tuple(query.shape[:-2])
     rows, columns = query.shape[-2], key.shape[-2]
     if mask is not None:
+        if mask.shape[-1] != columns:  # the kernel reads masks along a row
+            mask = P.copy(P.expand(mask, shape=(*mask.shape[:-1], columns)))
         mask = four(P.expand(mask, shape=(*lead, rows, columns)))
     out, _ = P.attention(four(query), four(key), four(value), mask, None, (), (), seed, place, causal=causal, scale=scale, mods=None, drop=drop,
                          longest=())
@@ -288,6 +290,6 @@ def refusal(query, key, value, mask, probability, shares):
             return "a mask that wants a gradient"
         if mask.dtype is not bool_ and mask.dtype not in (float32, float16, bfloat16):
             return f"a mask of {mask.dtype}"
-        if len(mask.shape) == 0 or len(mask.shape) > len(query.shape) or mask.shape[-1] != key.shape[-2]:
+        if len(mask.shape) == 0 or len(mask.shape) > len(query.shape) or mask.shape[-1] not in (key.shape[-2], 1):
             return f"a mask of shape {list(mask.shape)}"
     return None

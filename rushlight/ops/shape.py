@@ -388,9 +388,9 @@ def region(tensor, meta, start):
     return OPS["view_as_complex"](strided(tensor, (*shape, 2), (*(2 * s for s in strides), 1), 2 * start))
 
 
-@op(view=True, method=False, detaches=True)
+@op(view=True, method=False)
 def alias(input):
-    """The same memory under another tensor, without history."""
+    """The same memory under another tensor."""
     return P.permute(input, dims=tuple(range(len(input.shape))))
 
 

@@ -23,7 +23,7 @@ def runs_of(starts):
 class Compressed(Sparse):
     """Elements run by run, where each run starts, and the place of each element across.  ``by_rows``: whether runs are rows."""
 
-    by_rows, turn = False, " "
+    by_rows, turn, places_of = False, " ", ("starts", "across")
 
     def with_elements(self, elements):
         return made(type(self), self.shape, elements, starts=self.starts, across=self.across)

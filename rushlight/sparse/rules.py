@@ -6,25 +6,34 @@ rule here; what has none raises, and says how to go on.
 from __future__ import annotations
 
 from ..core.composed import member, rulebook
-from ..core.errors import UnsupportedLayoutError
+from ..core.convert import strided
+from ..core.errors import LeafWrittenError, UnsupportedLayoutError
+from ..core.interpret import is_recording
 from ..core.native import Op, Tensor
 from ..core.op import OPS
 from ..core.overriding import DisableTorchFunctionSubclass
+from ..core.targets import check_cast, check_shape
 from ..core.tensor import wrapped
+from ..ops.shape import sizes_of
 from ..transforms.elementwise import is_elementwise
-from .tensor import Coo, Csr, Sparse, made, masked
+from .tensor import Coo, Csr, Sparse, made, masked, to_sparse, vacant
 
 RULES, rule = rulebook()
 WITHOUT_ELEMENTS = frozenset((  # members of tensors that ask for sizes and types only, or call ``to``
     "shape", "dtype", "device", "ndim", "dim", "size", "numel", "element_size", "is_floating_point", "is_complex", "float", "double", "half", "bfloat16", "long", "int",
-    "type_as", "cpu", "__len__"))
+    "type_as", "cpu", "__len__", "bool", "byte", "char", "short", "cfloat", "cdouble"))
 
 
 def answer(func, args, kwargs):
     """The result of a call with sparse arguments."""
     found = RULES.get(func)
     if found is not None:
-        return found(*args, **kwargs)
+        return found(*args, **kwargs) if kwargs.get("out") is None else given_out(func, args, dict(kwargs))
+    if isinstance(func, Op):
+        if kwargs.get("out") is not None:
+            return given_out(func, args, dict(kwargs))
+        if func.facts.get("into") == 0:
+            return written(func, args, kwargs)
     name = func.name if isinstance(func, Op) else member(func)
     if name in WITHOUT_ELEMENTS:
         with DisableTorchFunctionSubclass():
@@ -36,9 +45,60 @@ def answer(func, args, kwargs):
     raise UnsupportedLayoutError(f"{name}: not implemented for the layout {layouts or 'torch.sparse_coo'}", "dense tensors", "convert with to_dense() first")
 
 
+def written(func, args, kwargs):
+    """An operator that writes into its first argument: that takes what the operator without writing gives."""
+    target, plain = args[0], OPS.get(func.name[:-1])
+    if not isinstance(target, Sparse):
+        found = answer(plain, args, kwargs) if plain is not None else target
+        return target.copy_(unmixed(func, target, found))
+    if target.requires_grad and target.is_leaf and is_recording():
+        raise LeafWrittenError(f"a leaf Variable that requires grad is being used in an in-place operation ({func.name})", "a result, or a leaf without gradient", "change a clone()")
+    if plain is None and not keeps_zeros(func, args, kwargs):
+        raise UnsupportedLayoutError(f"{func.name}: not implemented for the layout {target.layout}", "dense tensors", "convert with to_dense() first")
+    found = answer(plain, args, kwargs) if plain is not None else target.with_elements(func(target.elements.clone(), *args[1:], **kwargs))
+    check_shape(found._meta, target._meta)
+    return received(target, unmixed(func, target, found))
+
+
+def unmixed(func, target, found):
+    """A result that is sparse if the tensor is into which it goes, and only then."""
+    if found is target or isinstance(found, Sparse) is not isinstance(target, Sparse):
+        raise UnsupportedLayoutError(f"{func.name}: the result is not of the layout of what is written, {target.layout}", "tensors of one layout", "convert with to_dense() first")
+    return found
+
+
+def given_out(func, args, kwargs):
+    """An operator whose result goes to ``out``, which takes its sizes, too."""
+    out = kwargs.pop("out")
+    given = any(isinstance(a, Sparse) for a in (*args, *kwargs.values()))
+    found = answer(func, args, kwargs) if given else func(*args, **{"dtype": out.dtype, **kwargs})  # what makes tensors makes them as out is
+    if isinstance(out, Sparse):
+        return received(out, found)
+    check_cast(found._meta, out._meta)
+    if tuple(out.shape) != tuple(found.shape):
+        OPS["resize_"](out, tuple(found.shape))
+    return out.copy_(dense(found))
+
+
+def received(target, found):
+    """A sparse tensor with what another tensor holds, in its own layout and dtype."""
+    check_cast(found._meta, target._meta)
+    if not isinstance(found, Sparse):
+        found = to_sparse(found)
+    if found.layout is not target.layout:
+        found = found.to_sparse(layout=target.layout, blocksize=blocks_of(target))
+    target.become(found)
+    return target
+
+
+def blocks_of(x):
+    """The size of blocks; None in other layouts."""
+    return tuple(x.elements.shape[1:3]) if x.layout.name in ("sparse_bsr", "sparse_bsc") else None
+
+
 def keeps_zeros(operator, args, kwargs) -> bool:
     """Whether an operator is elementwise and takes 0 to 0, for these other arguments."""
-    if not is_elementwise(operator, args, kwargs):
+    if not is_elementwise(operator, args, kwargs, opened=True):
         return False
     zero = OPS["zeros"]((2,), dtype=args[0].dtype)
     return not bool((operator(zero, *args[1:], **kwargs) != 0).any())
@@ -193,10 +253,10 @@ def t(input):
 
 
 @rule("permute")
-def permute(input, *dims):
+def permute(input, *order, dims=None):
     """Sparse dimensions in another order, dense dimensions too, but not mixed."""
     x = input.coo()
-    order = [wrapped(d, x.dim()) for d in (dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims)]
+    order = [wrapped(d, x.dim()) for d in sizes_of(order if dims is None else dims)]
     count = x.sparse_dim()
     if sorted(order) != list(range(x.dim())) or any(d >= count for d in order[:count]):
         raise RuntimeError(f"permute: expected an order of sparse dimensions, then of dense ones, got {order}")
@@ -226,12 +286,16 @@ def cat(tensors, dim=0, **more):
 def index_select(input, dim, index):
     """Rows, columns or further slices, chosen along a sparse dimension."""
     x, at = input.coo().coalesce(), wrapped(dim, input.dim())
+    size = x.shape[at]
+    if index.numel() and not -size <= int(index.min()) <= int(index.max()) < size:
+        raise IndexError(f"index_select(): index contains {int(index.min())} or {int(index.max())} that is out of range for tensor of size {list(x.shape)} at dimension {at}")
+    index = OPS["where"](index < 0, index + size, index)
+    shape = [index.numel() if k == at else size for k, size in enumerate(x.shape)]
     if at >= x.sparse_dim():
-        return x.with_elements(x.elements.index_select(at - x.sparse_dim() + 1, index))
+        return made(Coo, shape, x.elements.index_select(at - x.sparse_dim() + 1, index), positions=x.positions, coalesced=True)
     chosen, kept = (index.unsqueeze(1) == x.positions[at]).nonzero().t()
     places = x.positions[:, kept]
     places[at] = chosen
-    shape = [index.numel() if k == at else size for k, size in enumerate(x.shape)]
     return made(Coo, shape, x.elements[kept], positions=places, coalesced=False).coalesce()
 
 
@@ -241,6 +305,56 @@ def select(input, dim, index):
     size = input.shape[wrapped(dim, input.dim())]
     one = index_select(input, dim, OPS["full"]((1,), index % size))
     return total(one, dim) if isinstance(one, Sparse) else one
+
+
+@rule("unsqueeze")
+def unsqueeze(input, dim):
+    """One more dimension: a sparse one where it comes before the dense ones or first among them."""
+    x, at = input.coo(), wrapped(dim, input.dim() + 1)
+    shape, count = (*x.shape[:at], 1, *x.shape[at:]), x.sparse_dim()
+    if at > count:
+        return made(Coo, shape, x.elements.unsqueeze(at - count + 1), positions=x.positions, coalesced=x.coalesced)
+    zeros = x.positions.new_zeros((1, x._nnz()))
+    return made(Coo, shape, x.elements, positions=OPS["cat"]([x.positions[:at], zeros, x.positions[at:]]), coalesced=x.coalesced)
+
+
+@rule("stack")
+def stack(tensors, dim=0):
+    """Sparse tensors along a new sparse dimension."""
+    return cat([unsqueeze(x, wrapped(dim, x.dim() + 1)) for x in tensors], wrapped(dim, tensors[0].dim() + 1))
+
+
+@rule("narrow_copy", "narrow")
+def narrow(input, dim, start, length):
+    """The elements of some slices, from ``start`` on."""
+    x, at = input.coo(), wrapped(dim, input.dim())
+    size = x.shape[at]
+    if not -size <= start <= size or length < 0 or start % max(size, 1) + length > size and start != size or start == size and length:
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
+    start = start + size if start < 0 else start
+    shape = [length if k == at else n for k, n in enumerate(x.shape)]
+    if at >= x.sparse_dim():
+        return made(Coo, shape, x.elements.narrow(at - x.sparse_dim() + 1, start, length), positions=x.positions, coalesced=x.coalesced)
+    kept = ((x.positions[at] >= start) & (x.positions[at] < start + length)).nonzero().reshape(-1)
+    places = x.positions[:, kept]
+    places[at] -= start
+    return made(Coo, shape, x.elements[kept], positions=places, coalesced=x.coalesced)
+
+
+# --- all elements -----------------------------------------------------------------------------------------------------------------
+@rule("norm")
+def norm(input, p="fro", dim=None, keepdim=False, *, dtype=None):
+    """The norm of all elements."""
+    if dim is not None and len(dim if isinstance(dim, (tuple, list)) else (dim,)) or keepdim:
+        raise UnsupportedLayoutError("norm: a sparse tensor has the norm of all its elements only", "no dim, keepdim=False", "convert with to_dense() first")
+    own = input.coalesce() if isinstance(input, Coo) else input
+    return OPS["norm"](own.elements.reshape(-1), p, dtype=dtype)
+
+
+@rule("any")
+def some(input):
+    """Whether any element is not zero."""
+    return OPS["any"](input.coo().coalesce().elements)
 
 
 # --- copies -----------------------------------------------------------------------------------------------------------------------
@@ -254,9 +368,40 @@ def detach(input):
     return input.detach()
 
 
-@rule("zeros_like")
-def zeros_like(input, **options):
+def emptied(input, shape, dtype, layout):
+    """A tensor of some sizes that keeps nothing, in a layout: that of the input if none is named."""
+    layout = layout or input.layout
+    if layout is strided:
+        return OPS["zeros"](shape, dtype=dtype)
+    count = input.sparse_dim() if tuple(shape) == tuple(input.shape) else None
+    return vacant(shape, dtype, count).to_sparse(layout=layout, blocksize=blocks_of(input) if layout is input.layout else None)
+
+
+@rule("zeros_like", "empty_like")
+def zeros_like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None):
     """No element kept."""
-    x = input.coo()
-    out = made(Coo, x.shape, x.elements.detach()[:0], positions=x.positions[:, :0], coalesced=True)
-    return out.to_sparse_csr() if isinstance(input, Csr) else out
+    out = emptied(input, tuple(input.shape), dtype or input.dtype, layout)
+    return out.requires_grad_() if requires_grad else out
+
+
+@rule("new_zeros", "new_empty")
+def new_zeros(input, *size, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None):
+    """No element kept, in the layout of this tensor."""
+    out = emptied(input, sizes_of(size), dtype or input.dtype, layout)
+    return out.requires_grad_() if requires_grad else out
+
+
+@rule("copy_")
+def copy_(input, src, non_blocking=False):
+    check_shape(src._meta, input._meta)
+    if not (isinstance(input, Sparse) and isinstance(src, Sparse)):
+        raise RuntimeError(f"copy_() between dense and sparse Tensors is not implemented! Found self in the layout {input.layout} and src in {src.layout}")
+    return received(input, src.clone().to(input.dtype))
+
+
+@rule("resize_as_")
+def resize_as_(input, the_template, memory_format=None):
+    """Takes the sizes of another sparse tensor."""
+    if not isinstance(input, Coo) or not isinstance(the_template, Coo):
+        raise UnsupportedLayoutError("resize_as_: not implemented for these layouts", "sparse tensors by coordinates", "make a new tensor")
+    return input.sparse_resize_(the_template.shape, the_template.sparse_dim(), the_template.dense_dim())

@@ -16,6 +16,7 @@ class Sparse(Composed):
     """A tensor of which only some elements are kept.  It has the sizes of the whole, and no memory of its own."""
 
     inner = property(lambda self: self.elements)
+    places_of, noted = (), ()  # the fields that say where elements are, and others
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -28,6 +29,23 @@ class Sparse(Composed):
     def with_flat(self, elements):
         """These elements, one after another, in the places of this tensor's."""
         return self.with_elements(elements)
+
+    def become(self, other: "Sparse"):
+        """Takes what another one of this layout keeps, in its own dtype; into its own elements where both keep the same places."""
+        if all(getattr(self, name) is getattr(other, name) for name in self.places_of) and tuple(self.shape) == tuple(other.shape):
+            self.elements.copy_(other.elements)
+            return
+        dtype = self.dtype
+        self._meta, self.elements = Meta(tuple(other.shape), (0,) * other.dim(), dtype), other.elements.to(dtype)
+        for name in self.places_of + self.noted:
+            setattr(self, name, getattr(other, name))
+
+    def type(self, dtype=None, non_blocking=False):
+        """This tensor with elements of another dtype; the name of its type if none is given."""
+        return self.elements.type().replace("torch.", "torch.sparse.", 1) if dtype is None else self.with_elements(self.elements.type(dtype))
+
+    def new(self, *size):
+        raise UnsupportedLayoutError(f"new: not implemented for the layout {self.layout}", "tensors by coordinates", "use new_empty")
 
     def to_sparse_csr(self, dense_dim=None):
         """A matrix in compressed rows."""
@@ -105,6 +123,7 @@ class Coo(Sparse):
     """Elements [n, *dense] at positions [sparse dimensions, n]; of several at one place the sum counts, until ``coalesce``."""
 
     layout, is_sparse, turn = convert.sparse_coo, True, "\n       "  # turn: what stands before the size where it is printed
+    places_of, noted = ("positions",), ("coalesced",)
 
     def coo(self):
         return self
@@ -171,8 +190,48 @@ class Coo(Sparse):
         starts = OPS["cat"]([counts.new_zeros(1), counts.cumsum(0)])
         return made(Csr, self.shape, own.elements, starts=starts, columns=columns)
 
+    def _dimI(self) -> int:
+        return self.sparse_dim()
+
+    def _dimV(self) -> int:
+        return self.dense_dim()
+
+    def new(self, *size):
+        """An empty tensor of this layout."""
+        return vacant(size[0] if len(size) == 1 and not isinstance(size[0], int) else size or (0,), self.dtype)
+
+    def sparse_resize_(self, size, sparse_dim, dense_dim):
+        """Changes the sizes in place; elements are kept, and dense dimensions grow by zeros.  RuntimeError where elements would be lost or move."""
+        size, kept = tuple(size), self._nnz()
+        if sparse_dim + dense_dim != len(size):
+            raise RuntimeError(f"number of dimensions must be sparse_dim ({sparse_dim}) + dense_dim ({dense_dim}), but got {len(size)}")
+        if kept and (sparse_dim != self.sparse_dim() or dense_dim != self.dense_dim()):
+            raise RuntimeError(f"changing the number of {'sparse' if sparse_dim != self.sparse_dim() else 'dense'} dimensions on a non-empty tensor is not supported")
+        before = tuple(self.shape)
+        if kept and any(new < old for new, old in zip(size, before)):
+            part = "sparse" if any(new < old for new, old in zip(size[:sparse_dim], before)) else "dense"
+            raise RuntimeError(f"shrinking the size of {part} dimensions (from {list(before)} to {list(size)}) on a non-empty tensor is not supported")
+        elements = self.elements.new_zeros((kept, *size[sparse_dim:]))
+        if kept:
+            elements[tuple(slice(n) for n in self.elements.shape)] = self.elements
+        positions = self.positions if kept else self.positions.new_zeros((sparse_dim, 0))
+        self.become(made(Coo, size, elements, positions=positions, coalesced=self.coalesced))
+        return self
+
+    def sparse_resize_and_clear_(self, size, sparse_dim, dense_dim):
+        """Changes the sizes in place; no element is kept."""
+        self.become(vacant(size, self.dtype, sparse_dim))
+        return self
+
     def sparse_mask(self, mask):
         return masked(self.to_dense(), mask)
+
+
+def vacant(size, dtype, sparse_dim=None):
+    """A tensor that keeps no element, by coordinates of the first ``sparse_dim`` dimensions (all)."""
+    size = tuple(size)
+    count = len(size) if sparse_dim is None else sparse_dim
+    return made(Coo, size, OPS["zeros"]((0, *size[count:]), dtype=dtype), positions=OPS["zeros"]((count, 0), dtype=int64), coalesced=True)
 
 
 def unravelled(places, sizes):
@@ -185,6 +244,7 @@ class Csr(Sparse):
     """A matrix row by row: where each row starts among the elements, and their columns."""
 
     layout, is_sparse_csr, turn = convert.sparse_csr, True, " "
+    places_of = "starts", "columns"
 
     def coo(self):
         counts = self.starts[1:] - self.starts[:-1]
@@ -248,6 +308,7 @@ def sparse_coo_tensor(indices, values=None, size=None, *, dtype=None, device=Non
         raise RuntimeError(f"indices and values must have same nnz: indices have size {list(at.shape)}, values {list(elements.shape)}")
     if at.numel() and int(at.min()) < 0:
         raise RuntimeError(f"found negative index {int(at.min())}")
+    at, elements = at.detach() if at is indices else at, elements.view(tuple(elements.shape)) if elements is values else elements  # their own sizes may change
     needed = (*(at.max(1).values + 1).tolist(),) if at.numel() else (0,) * at.size(0)
     shape = given_size(size, (*needed, *elements.shape[1:]))
     out = made(Coo, shape, elements if dtype is None else elements.to(dtype), positions=at, coalesced=bool(is_coalesced))
@@ -291,12 +352,12 @@ def to_sparse(dense, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=
     if layout not in (None, convert.sparse_coo):
         raise NotImplementedError(f"to_sparse: layouts are torch.sparse_coo, sparse_csr, sparse_csc, sparse_bsr and sparse_bsc, got {layout}")
     count = dense.dim() if sparse_dim is None else sparse_dim
-    if not 0 < count <= max(dense.dim(), 1):
+    if not min(dense.dim(), 1) <= count <= dense.dim():
         raise RuntimeError(f"sparse_dim must be in [1, {dense.dim()}], got {count}")
     hit = dense.detach() != 0
     hit = hit.flatten(count).any(-1) if count < dense.dim() else hit
     at = hit.nonzero().t()
-    return made(Coo, dense.shape, dense[tuple(at)], positions=at, coalesced=True)
+    return made(Coo, dense.shape, dense[tuple(at)] if count else dense.reshape(1)[hit.reshape(1)], positions=at, coalesced=True)
 
 
 def masked(dense, mask):

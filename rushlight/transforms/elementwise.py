@@ -9,9 +9,9 @@ LENGTH = 2  # of each dimension of what stands for tensors
 known: dict = {}
 
 
-def is_elementwise(operator: Op, args, kwargs) -> bool:
-    """Whether a call with such arguments is elementwise in all tensors among them."""
-    if operator.facts.get("composite") or operator.facts.get("view"):
+def is_elementwise(operator: Op, args, kwargs, opened=False) -> bool:
+    """Whether a call with such arguments is elementwise in all tensors among them.  ``opened``: composites are looked into, too."""
+    if operator.facts.get("composite") and (not opened or operator.facts.get("fresh")) or operator.facts.get("view"):
         return False
     key = operator, tuple(map(kind_of, args)), tuple((name, kind_of(value)) for name, value in kwargs.items())
     if key not in known:
@@ -40,13 +40,18 @@ def seen(operator: Op, args, kwargs) -> bool:
         return trace.input(Meta.of((LENGTH,) * tensor.dim(), tensor.dtype))
 
     args, kwargs = standing(tuple(args), enter), {name: standing(v, enter) for name, v in kwargs.items()}
-    with trace:
-        result = operator.body(*args, **kwargs) if operator.kind is None else trace.call(operator, args, kwargs)
+    try:
+        with trace:
+            result = operator.body(*args, **kwargs) if operator.kind is None else trace.call(operator, args, kwargs)
+    except (ValueNeeded, NotImplementedError):
+        if not operator.facts.get("composite"):
+            raise
+        return False
     return isinstance(result, Tensor) and tuple(result.shape) == (LENGTH,) * max(ranks, default=-1) and all_elementwise(trace.nodes)
 
 
 def all_elementwise(nodes) -> bool:
-    return all_of(nodes, ("elementwise", "create"))
+    return all_of(nodes, ("elementwise", "create", "recast"))
 
 
 def all_of(nodes, kinds) -> bool:

@@ -145,3 +145,23 @@ def test_mapped():
     _, (q, k, v) = operands((3, 2, 5, 4), (3, 2, 5, 4), (3, 2, 5, 4))
     got = rushlight.func.vmap(ours)(q, k, v)
     same(got, ours(q, k, v))
+
+
+@pytest.mark.parametrize("shape", [(5, 1), (2, 1, 5, 1), (1, 1), (2, 3, 1, 1), (1,)])
+@pytest.mark.parametrize("kind", ["bool", "float"])
+def test_masks_that_are_the_same_for_all_keys(shape, kind):
+    """The kernel takes them, too, and agrees with the formula."""
+    query, key = rushlight.randn(2, 3, 5, 8), rushlight.randn(2, 3, 7, 8)
+    mask = rushlight.randn(shape) if kind == "float" else rushlight.ones(shape).bool()
+    found = []
+    for backend in (rushlight.nn.attention.SDPBackend.FLASH_ATTENTION, rushlight.nn.attention.SDPBackend.MATH):
+        with rushlight.nn.attention.sdpa_kernel(backend):
+            found.append(rushlight.nn.functional.scaled_dot_product_attention(query, key, key, mask))
+    assert rushlight.allclose(*found, atol=1e-5)
+
+
+@pytest.mark.parametrize("lead, dropout", [((2, 3), 0.5), ((3,), 0.0)])
+def test_causal_with_a_mask_is_refused_where_the_formula_answers(lead, dropout):
+    x, mask = rushlight.randn(*lead, 4, 8), rushlight.ones(4, 4).bool()
+    with pytest.raises(RuntimeError, match="Explicit attn_mask should not be set when is_causal=True"):
+        rushlight.nn.functional.scaled_dot_product_attention(x, x, x, mask, dropout, True)
