@@ -41,6 +41,8 @@ def parse(tensor, key):
                              f"(got {type(k).__name__})")
         entries.append(k)
         used += k.dim() if isinstance(k, Tensor) and k.dtype in (bool_, uint8) else 0 if k is None or k is Ellipsis or isinstance(k, bool) else 1
+    if not tensor.dim() and len(entries) == 1 and type(entries[0]) is int:
+        raise IndexCountError("invalid index of a 0-dim tensor", "no index", "use tensor.item() to convert it to a number")
     if used > tensor.dim():
         raise IndexCountError(f"too many indices for tensor of dimension {tensor.dim()}: {used}", f"at most {tensor.dim()}", "insert dimensions with None or unsqueeze()")
     if sum(1 for k in entries if k is Ellipsis) > 1:
@@ -194,6 +196,8 @@ def positions(x, indices):
     Returns (x permuted, how many dimensions are indexed, the index into their product, where the result's index dimensions go).
     """
     dims = [k for k, i in enumerate(indices) if i is not None]
+    if not dims:
+        raise RuntimeError("indices name no dimension: at least one of them has to be a tensor")
     tensors = [indices[k] for k in dims]
     rest = [k for k in range(len(x.shape)) if k not in dims]
     adjacent = dims == list(range(dims[0], dims[0] + len(dims)))
@@ -236,6 +240,14 @@ def index(input, indices):
     return index_rows(input, tuple(indices))
 
 
+def expands(shape, target) -> bool:
+    """Whether a shape broadcasts to another one."""
+    try:
+        return broadcast(shape, target) == target
+    except RuntimeError:
+        return False
+
+
 @op(method=False, name="_index_put")
 def put_rows(input, indices, values, accumulate):
     """input with input[indices] = values (or += with ``accumulate``)."""
@@ -246,7 +258,7 @@ def put_rows(input, indices, values, accumulate):
     rest = shape[count:]
     target = (*rest[:place], *at.shape, *rest[place:])
     values = as_dtype(values, input.dtype)
-    if broadcast(tuple(values.shape), target) != target:
+    if not expands(tuple(values.shape), target):
         raise RuntimeError(f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of shape {list(target)}")
     values = P.expand(values, shape=target)
     if place:
@@ -592,9 +604,13 @@ def _unsafe_masked_index_put_accumulate(input, mask, indices, values):
 @op(composite=True, method=False)
 def unravel_index(indices, shape):
     """The coordinates of positions in row-major order: a tuple with one int64 tensor a dimension."""
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
     if indices.dtype.name not in INTEGERS:
-        raise ValueError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+    if not isinstance(shape, (int, tuple, list)):
+        raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape).__name__}")
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if not all(isinstance(size, (int, Expr)) for size in shape):
+        raise TypeError(f"expected 'shape' sequence to only contain ints, but got {[type(size).__name__ for size in shape]}")
     if any(size < 0 for size in shape):
         raise ValueError(f"'shape' cannot have negative values, but got {shape}")
     out, step = [], product(shape)

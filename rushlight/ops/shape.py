@@ -278,7 +278,7 @@ def select(input, dim, index):
 @op(view=True, method=False)
 def index_basic(input, index):
     """Indexing by integers, slices (as ("slice", start, stop, step)), None and Ellipsis, already one entry a dimension."""
-    out, dim = input, 0
+    out, dim, own = input, 0, 0  # own: the dimension of the input
     for entry in index:
         if entry is None:
             out = P.reshape(out, shape=(*out.shape[:dim], 1, *out.shape[dim:]))
@@ -288,13 +288,14 @@ def index_basic(input, index):
             length = max(0, -(-(stop - start) // step))
             if not (same(start, 0) and step == 1 and same(length, out.shape[dim])):
                 out = sliced(out, dim, start if length else 0, step, length)
-            dim += 1
+            dim, own = dim + 1, own + 1
         else:
             size = out.shape[dim]
             if not -size <= entry < size:
-                raise IndexRangeError(f"index {entry} is out of bounds for dimension {dim} with size {size}", f"an index from {-size} to {size - 1}")
+                raise IndexRangeError(f"index {entry} is out of bounds for dimension {own} with size {size}", f"an index from {-size} to {size - 1}")
             out = sliced(out, dim, entry % size, 1, 1)
             out = P.reshape(out, shape=(*out.shape[:dim], *out.shape[dim + 1:]))
+            own += 1
     return out if out is not input else P.permute(input, dims=tuple(range(len(input.shape))))
 
 

@@ -1,0 +1,43 @@
+"""What indices and what is assigned through them must keep to: the errors of both libraries, by their type and the number that helps."""
+import re
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import rushlight  # noqa: E402
+
+
+def grid(t):
+    return t.arange(100).view(2, 5, 10)
+
+
+def assigned(t, size, values):
+    x = t.arange(size)
+    x[x > -1] = t.tensor(values)
+    return x
+
+
+WRONG = {  # name -> (program, what both messages say)
+    **{f"beyond {at}": (lambda t, at=at: grid(t)[at], rf"index {entry} is out of bounds for dimension {dim} with size") for at, entry, dim in [
+        ((0, 5), 5, 1), ((4, 5), 4, 0), ((0, 1, 15), 15, 2), ((slice(None), slice(None), 12), 12, 2), ((1, -6), -6, 1)]},
+    "of a number": (lambda t: t.tensor(3)[0], "invalid index of a 0-dim tensor"),
+    "several of a number": (lambda t: t.tensor(3)[0, 0], "too many indices for tensor of dimension 0"),
+    "nothing assigned": (lambda t: assigned(t, 4, []), "shape mismatch"), "too few assigned": (lambda t: assigned(t, 4, [1, 2, 3]), "shape mismatch"),
+    "too many assigned": (lambda t: assigned(t, 1, [1, 2, 3]), "shape mismatch"),
+    "too many put": (lambda t: t.arange(4).index_put((t.tensor([0, 1]),), t.tensor([1, 2, 3])), "shape mismatch"),
+    "put nowhere": (lambda t: t.rand([]).index_put([], t.tensor([1.0]), True), ""),
+    "positions that are floats": (lambda t: t.unravel_index(t.tensor(0.5), (2, 2)), "expected 'indices' to be integer"),
+    "sizes in a tensor": (lambda t: t.unravel_index(t.tensor([1]), t.tensor([1, 2, 3])), "expected 'shape' to be int or sequence"),
+    "sizes that are floats": (lambda t: t.unravel_index(t.tensor([1]), (1, 2, 2.0)), "expected 'shape' sequence to only contain ints"),
+    "sizes below 0": (lambda t: t.unravel_index(t.tensor(0), (2, -3)), "'shape' cannot have negative values"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_errors_as_torch(name):
+    program, said = WRONG[name]
+    with pytest.raises(Exception, match=re.escape(said)) as theirs:
+        program(torch)
+    with pytest.raises(theirs.type, match=re.escape(said)):
+        program(rushlight)
