@@ -46,6 +46,7 @@ class Segment:
 
     def __init__(self, guard, arming, run, graph, guards, source, roots, varying):
         self.guard, self.arming, self.run, self.graph, self.guards, self.source = guard, arming, run, graph, guards, source
+        self.values = None  # what it was captured for, where a program is exported
         self.varying = varying  # text of a size that was said to vary -> whether it may
         self.roots = [(int(str(place)[2:-1]), module) for place, module in roots if str(place).startswith("V")]
 
@@ -696,4 +697,6 @@ def write_segment(machine, ending) -> Segment:
     exec(compile(source, "<capture>", "exec"), namespace)
     guards = kept(list(machine.guards.values()), machine)
     guard, arming = guard_function(guards, *fetched, names)
-    return Segment(guard, arming, namespace["run"], compiled, guards, source, machine.roots, varying)
+    made = Segment(guard, arming, namespace["run"], compiled, guards, source, machine.roots, varying)
+    made.values = machine.values if machine.entry.owner.exporting else None
+    return made

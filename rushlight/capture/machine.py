@@ -58,6 +58,15 @@ class Frame:
         self.generator = self.resume = None
 
 
+class Where(tuple):
+    """A place in the program, (file, line), with the calls of modules that it lies in."""
+
+    def __new__(cls, place, modules):
+        made = super().__new__(cls, place)
+        made.modules = modules
+        return made
+
+
 class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols, Arithmetic, Callables, Training, Transforms, Unknown, Output, Hooks, Control, Arrays):
     """Captures one segment: from an entry to a return, a raise or a break."""
 
@@ -97,6 +106,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
         self.notes: list = []  # statements of output, for the end
         self.quiet: tuple = ()  # for each catch_warnings() around: the categories that are ignored there, or None for other filters
         self.frames: list[Frame] = []
+        self.calls: dict = {}  # id of a frame of a module's forward -> (number of the call, the frame), for exported programs
         self.loaded: list = []  # frames of the entry, whose calls were made before
 
     # --- constants and guards ---------------------------------------------------------------------------------------------------
@@ -118,8 +128,21 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
     def where(self):
         for frame in reversed(self.frames):
             if frame.now is not None and not frame.code.co_filename.startswith(HERE):
-                return frame.code.co_filename, frame.now.line
+                place = frame.code.co_filename, frame.now.line
+                return Where(place, self.modules_now()) if self.entry.owner.exporting else place
         return (self.frames[0].code.co_filename, self.frames[0].code.co_firstlineno) if self.frames else ("?", 0)
+
+    def modules_now(self) -> tuple:
+        """(number of the call, module) for each call of a module that is running, outermost first."""
+        found = []
+        for frame in self.frames:
+            if frame.code.co_name == "forward" and frame.code.co_argcount:
+                first = frame.code.co_varnames[0]
+                owner = frame.locals.get(first) or getattr(frame.cells.get(first), "content", None)
+                if isinstance(getattr(owner, "value", None), Module):
+                    self.calls[id(frame)] = number, _ = self.calls.get(id(frame)) or (len(self.calls), frame)
+                    found.append((number, owner.value))
+        return tuple(found)
 
     def where_text(self) -> str:
         return "%s:%s" % self.where()

@@ -1,6 +1,9 @@
 """Programs without the Python around them: ``export(module, args)``; PyTorch's ``torch.export``."""
 from __future__ import annotations
 
+import ast
+import operator
+
 from ..capture.errors import ConstraintViolationError, UserError
 from ..capture.promises import promises_of
 from ..core.native import Tensor
@@ -16,7 +19,7 @@ from .graph_signature import (ConstantArgument, ExportGraphSignature, InputKind,
 from ..core.later import later
 
 __all__ = ["export", "save", "load", "Dim", "dims", "ExportedProgram", "ExportedModule", "ExportGraphSignature", "ShapesCollection", "draft_export",
-           "register_dataclass"]
+           "register_dataclass", "unflatten", "UnflattenedModule", "FlatArgsAdapter"]
 
 
 def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserve_module_call_signature=()) -> ExportedProgram:
@@ -62,6 +65,9 @@ def for_signature(mod, args, kwargs, dynamic_shapes):
         alone = [dynamic_shapes.get(p.name) for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         return [*alone, *(dynamic_shapes.get(rest) or [None] * len(args))][:len(args)], {k: dynamic_shapes.get(k, more.get(k)) for k in kwargs}
     return list(dynamic_shapes), {}
+
+
+ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod}
 
 
 class Exporting:
@@ -141,9 +147,28 @@ class Exporting:
             nodes[key].meta.update(node.meta)
         self.numbers(made, placeholders, values, nodes)
         result = made.graph_copy(old, values)
+        self.name_modules(made)
         made.output(tuple(result[v] if kind == "output" else nodes[id(v)] if kind == "input" else v for kind, v in self.found.outputs))
         made.eliminate_dead_code()
         return made, specs
+
+    def name_modules(self, graph):
+        """Says in ``meta["nn_module_stack"]`` in which calls of modules a node was: {key: (path, class)}, outermost first; "path@1" in a second call."""
+        paths = {id(module): name for name, module in reversed(list(self.mod.named_modules()))}
+        calls: dict = {}  # path -> numbers of its calls
+        for node in graph.nodes:
+            stack = {}
+            for number, module in node.meta.pop("nn_module_stack", ()):
+                path = paths.get(id(module))
+                if path is not None:
+                    numbers = calls.setdefault(path, [])
+                    if number not in numbers:
+                        numbers.append(number)
+                    again = f"@{numbers.index(number)}" if numbers[0] != number else ""
+                    kind = type(module)
+                    stack["L__self__" + (f"_{path.replace('.', '_')}" if path else "") + again] = path + again, f"{kind.__module__}.{kind.__qualname__}"
+            if stack:
+                node.meta["nn_module_stack"] = stack
 
     def numbers(self, made, placeholders, values, nodes):
         """Placeholders that are numbers: sizes of inputs, and places in the random stream."""
@@ -153,8 +178,7 @@ class Exporting:
             if isinstance(value, Tensor):
                 continue
             if node in symbols:
-                tensor, dim = symbols[node]
-                values[node] = made.call_method("size", (nodes[id(tensor)], dim))
+                values[node] = self.size(made, symbols[node], nodes)
             else:
                 rest.append(node)
         if rest:
@@ -163,6 +187,18 @@ class Exporting:
             if symbols:
                 raise RuntimeError("random numbers are drawn for sizes that vary: export without dynamic_shapes, or in eval() if dropout draws them")
             values.update(zip(rest, draw(made, self.found.drawn)))
+
+    def size(self, made, tree, nodes):
+        """A size of an input, or arithmetic on sizes, as nodes."""
+        if isinstance(tree, ast.Constant):
+            return tree.value
+        if isinstance(tree, ast.BinOp) and type(tree.op) in ARITHMETIC:
+            return made.call_function(ARITHMETIC[type(tree.op)], (self.size(made, tree.left, nodes), self.size(made, tree.right, nodes)))
+        if isinstance(tree, ast.Subscript) and isinstance(tree.value, ast.Attribute) and tree.value.attr == "shape":
+            found = nodes.get(id(self.found.owner_of(tree.value.value)))
+            if found is not None:
+                return made.call_method("size", (found, tree.slice.value))
+        raise RuntimeError(f"a size that varies does not belong to an input of the graph: {ast.unparse(tree)}. Pass the tensor itself to the operators that use it.")
 
     def input_names(self):
         """Names of the input leaves, after the parameters of ``forward``."""
@@ -189,4 +225,4 @@ def load(f, *, extra_files=None, expected_opset_version=None, trusted=False) -> 
     return read(f, "torch.export.load", trusted)
 
 
-__getattr__ = later(__name__)
+__getattr__ = later(__name__, {"unflatten": ("unflatten", "UnflattenedModule", "InterpreterModule", "FlatArgsAdapter")})

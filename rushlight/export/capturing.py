@@ -22,15 +22,13 @@ class Captured:
         self.guards = list(segment.guards)
 
     def symbols(self) -> dict:
-        """For each placeholder that is a size: (the tensor, the dimension)."""
-        texts, found = argument_texts(self.segment.source), {}
-        tensors = {text: value for text, value in zip(texts, self.inputs) if isinstance(value, Tensor)}
-        for node, text in zip(self.module.graph.find_nodes(op="placeholder"), texts):
-            owner, _, rest = text.rpartition(".shape[")
-            if rest and owner in tensors:
-                found[node] = tensors[owner], int(rest[:-1])
-        return found
+        """For each placeholder that is a size, or is computed of sizes: its text, as a syntax tree."""
+        texts = argument_texts(self.segment.source)
+        return {node: ast.parse(text, mode="eval").body for node, text in zip(self.module.graph.find_nodes(op="placeholder"), texts) if ".shape[" in text}
 
+    def owner_of(self, tree):
+        """The object that an expression of the segment names, as it was when the function was captured."""
+        return eval(ast.unparse(tree), {**self.segment.guard.__globals__, "V": self.segment.values})
 
     def varies(self, tensor, dim) -> bool:
         """Whether a size that was marked may vary; one that the program never looks at may."""

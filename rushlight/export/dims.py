@@ -15,8 +15,49 @@ class Dim:
             raise AssertionError(f"Cannot create Dim with inconsistent min={min}, max={max}")
         self.__name__, self.min, self.max = name, low, high
 
+    factor, offset = 1, 0
+    root = property(lambda self: self)
+
+    def __mul__(self, factor):
+        return Derived(self.root, self.factor * whole(factor), self.offset * factor)
+
+    def __add__(self, number):
+        return Derived(self.root, self.factor, self.offset + whole(number))
+
+    def __sub__(self, number):
+        return self + -whole(number)
+
+    __rmul__, __radd__ = __mul__, __add__
+
     def __repr__(self):
         return f"Dim({self.__name__!r}, min={self.min}, max={self.max})"
+
+
+class Derived(Dim):
+    """A size that follows from another: ``2 * Dim("half")``, ``Dim("n") + 1``."""
+
+    root = None
+
+    def __init__(self, root: Dim, factor: int, offset: int):
+        if factor < 1:
+            raise NotImplementedError(f"a size that varies is a positive multiple of a Dim and a number more, not {factor} times it")
+        self.root, self.factor, self.offset = root, factor, offset
+        times, more = f"{factor}*" if factor != 1 else "", f" {'-' if offset < 0 else '+'} {abs(offset)}" if offset else ""
+        self.__name__, self.min = f"{times}{root.__name__}{more}", factor * root.min + offset
+        self.max = None if root.max is None else factor * root.max + offset
+        if self.min < 0 and root.min:
+            raise AssertionError(f"{self.__name__} may be negative: its least value is {self.min}")
+        self.min = max(self.min, 0)
+
+    def __repr__(self):
+        return f"Dim({self.__name__!r}, min={self.min}, max={self.max})"
+
+
+def whole(number) -> int:
+    """An int that a Dim is computed with.  NotImplementedError for anything else."""
+    if type(number) is not int:
+        raise NotImplementedError(f"a Dim is multiplied by an int, or an int is added, not {number!r}")
+    return number
 
 
 class Hint:

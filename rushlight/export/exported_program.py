@@ -21,11 +21,16 @@ from ..core.later import later
 
 def entered(value, varying, trace, symbols, sizes):
     """An input of a trace, with a symbol for each size that varies: ``symbols`` has (symbol, size now) by name, ``sizes`` (input, dimension) by symbol."""
-    names = {dim: getattr(free, "__name__", None) or f"{len(symbols)}.{dim}" for dim, free in varying.items() if free is not None and value.shape[dim] > 1}
-    shape = [symbols.setdefault(names[k], (size(f"s{len(symbols)}", 2), n))[0] if k in names else n for k, n in enumerate(value.shape)]
+    names = {dim: getattr(getattr(free, "root", None), "__name__", None) or f"{len(symbols)}.{dim}" for dim, free in varying.items() if free is not None and value.shape[dim] > 1}
+    forms = {dim: (getattr(varying[dim], "factor", 1), getattr(varying[dim], "offset", 0)) for dim in names}
+    shape = list(value.shape)
+    for k, (factor, offset) in forms.items():
+        symbol, _ = symbols.setdefault(names[k], (size(f"s{len(symbols)}", 2), (shape[k] - offset) // factor))
+        shape[k] = factor * symbol + offset
     made = trace.input(Meta.of(shape, value.dtype, value.device) if names else value._meta)
-    for k in names:
-        sizes.setdefault(shape[k], (made.node, k))
+    for k, form in forms.items():
+        if form == (1, 0):
+            sizes.setdefault(shape[k], (made.node, k))
     return made
 
 
@@ -92,8 +97,11 @@ class ExportedModule(GraphModule):
         elif not isinstance(free, Hint):
             if size < free.min or free.max is not None and size > free.max:
                 raise GuardFailed(f"Guard failed: input {k} has size {size} in dimension {dim}; {free} allows {free.min} to {free.max}")
-            if sizes.setdefault(free.__name__, size) != size:
-                raise GuardFailed(f"Guard failed: sizes named {free.__name__!r} differ: {sizes[free.__name__]} and {size}")
+            value, rest = divmod(size - free.offset, free.factor)
+            if rest:
+                raise GuardFailed(f"Guard failed: input {k} has size {size} in dimension {dim}, which is not {free.__name__}")
+            if sizes.setdefault(free.root.__name__, value) != value:
+                raise GuardFailed(f"Guard failed: sizes named {free.root.__name__!r} differ: {sizes[free.root.__name__]} and {value}")
 
     def train(self, mode: bool = True):
         raise NotImplementedError("Calling train() is not supported: an exported program has fixed whether it trains. Export the module again.")
@@ -121,7 +129,7 @@ class ExportedProgram:
     @property
     def range_constraints(self) -> dict:
         """{name of a size that varies: its least and greatest value}, where None is no bound."""
-        dims = [(f"s{k}_{dim}", free) for k, (_, _, varying) in enumerate(self.expected) for dim, free in varying.items()]
+        dims = [(f"s{k}_{dim}", getattr(free, "root", free)) for k, (_, _, varying) in enumerate(self.expected) for dim, free in varying.items()]
         return {getattr(free, "__name__", name): Range(getattr(free, "min", 0), getattr(free, "max", None)) for name, free in dims}
 
     def __call__(self, *args, **kwargs):
@@ -191,6 +199,9 @@ class ExportedProgram:
         trace, symbols, sizes = Recording(), {}, {}
         inputs = [entered(value, varying, trace, symbols, sizes) if isinstance(value, Tensor) else value for value, (_, _, varying) in given]
         with Facts(dict(symbols.values())) as facts, trace:
+            missing = [name for name, (symbol, _) in symbols.items() if symbol not in sizes]
+            if missing:
+                raise RuntimeError(f"no input has the size {missing[0]} itself, of which others are multiples: export the program for fixed sizes")
             results = self.graph_module(*inputs)
             stores = [house.Store(value, node) for node, value in trace.written()]
         fixed = [f"{condition} is {outcome}" for condition, outcome in facts.guards if condition.op == "==" and outcome]

@@ -116,6 +116,8 @@ class View:
             made.meta["val"] = made.meta["example_value"] = seen(node.meta)
         if node.where is not None:
             made.meta["stack_trace"] = location(node.where)
+        if getattr(node.where, "modules", ()):
+            made.meta["nn_module_stack"] = node.where.modules  # as paths, once it is known of what (export)
 
     def value(self, value):
         """An argument in terms of fx nodes; arithmetic on sizes becomes nodes too."""

@@ -226,3 +226,40 @@ class Asking(nn.Module):
 def test_programs_know_that_they_are_exported():
     x = torch.ones(2)
     assert export(Asking(), (x,)).module()(x).tolist() == [2, 2] and torch.compile(Asking())(x).tolist() == [3, 3]
+
+
+class Made(nn.Module):
+    """A module of one function."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x, y):
+        return self.function(x, y)
+
+
+@pytest.mark.parametrize("function, x, y", [
+    (lambda x, y: x[: x.shape[0] // 2] * 2 + y[0], {0: 2 * Dim("half")}, None), (lambda x, y: y.sum() + x.shape[0] * 3, {0: Dim("rows")}, None),
+    (lambda x, y: x.tensor_split(2)[0].sum(), {0: Dim("rows")}, None), (lambda x, y: x[:, 0] + y[1:], {0: Dim("n")}, {0: Dim("n") + 1}),
+    (lambda x, y: x[1:, 0] + y[2:], {0: Dim("n") - 1}, {0: Dim("n")}), (lambda x, y: x.sum() + y, {0: Dim("k") * 2 + 2}, {0: Dim("k") * 2 + 3})])
+def test_sizes_that_follow_from_others(function, x, y):
+    module = Made(function)
+    program = export(module, (torch.randn(8, 2), torch.randn(9)), dynamic_shapes={"x": x, "y": y})
+    for rows in (8, 12, 20):
+        args = torch.randn(rows, 2), torch.randn(rows + 1 if y else 9)
+        assert torch.allclose(program.module()(*args), module(*args))
+    if y:
+        with pytest.raises(RuntimeError, match="differ|is not"):
+            program.module()(torch.randn(8, 2), torch.randn(11))
+    elif isinstance(x[0].root, Dim) and x[0].factor == 2:
+        with pytest.raises(RuntimeError, match="which is not 2.half"):
+            program.module()(torch.randn(7, 2), torch.randn(9))
+
+
+def test_dims_are_computed_with_ints():
+    n = Dim("n", min=2, max=8)
+    assert [(d.__name__, d.min, d.max) for d in (n, n + 1, 3 * n, 2 * n - 3)] == [("n", 2, 8), ("n + 1", 3, 9), ("3*n", 6, 24), ("2*n - 3", 1, 13)]
+    for wrong in (lambda: n * 0.5, lambda: n * -1, lambda: n + n):
+        with pytest.raises(NotImplementedError):
+            wrong()
