@@ -147,7 +147,8 @@ def test_a_dead_worker_is_told(monkeypatch):
 
 def test_interrupting_the_group_is_one_traceback(tmp_path):
     (tmp_path / "program.py").write_text(textwrap.dedent("""
-        import time
+        import signal
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
         import rushlight as torch
         class D(torch.utils.data.Dataset):
             def __len__(self): return 10 ** 9
@@ -159,5 +160,9 @@ def test_interrupting_the_group_is_one_traceback(tmp_path):
     main = subprocess.Popen([sys.executable, str(tmp_path / "program.py")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     main.stdout.readline()
     os.killpg(main.pid, signal.SIGINT)
-    _, errors = main.communicate(timeout=30)
+    try:
+        _, errors = main.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        os.killpg(main.pid, signal.SIGKILL)
+        raise
     assert main.returncode in (1, -signal.SIGINT) and errors.count("KeyboardInterrupt\n") == 1 and "Process Process" not in errors
