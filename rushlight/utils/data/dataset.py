@@ -61,8 +61,24 @@ class StackDataset(Dataset):
             return {k: d[index] for k, d in self.datasets.items()}
         return tuple(d[index] for d in self.datasets)
 
+    def __getitems__(self, indices: list) -> list:
+        """Several samples, which datasets that have ``__getitems__`` give at once."""
+        named = isinstance(self.datasets, dict)
+        columns = [taken(dataset, indices) for dataset in (self.datasets.values() if named else self.datasets)]
+        return [dict(zip(self.datasets, row)) if named else row for row in zip(*columns)]
+
     def __len__(self):
         return self._length
+
+
+def taken(dataset, indices: list):
+    """Several samples of a dataset.  ValueError where it gives another number of them."""
+    if not callable(getattr(dataset, "__getitems__", None)):
+        return [dataset[k] for k in indices]
+    found = dataset.__getitems__(indices)
+    if len(found) != len(indices):
+        raise ValueError(f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(found)}")
+    return found
 
 
 class ConcatDataset(Dataset):
@@ -95,10 +111,19 @@ class ChainDataset(IterableDataset):
 
     def __iter__(self):
         for dataset in self.datasets:
+            check_stream(dataset)
             yield from dataset
 
     def __len__(self):
+        for dataset in self.datasets:
+            check_stream(dataset)
         return sum(len(d) for d in self.datasets)
+
+
+def check_stream(dataset):
+    """AssertionError for a dataset that is no stream."""
+    if not isinstance(dataset, IterableDataset):
+        raise AssertionError("ChainDataset only supports IterableDataset")
 
 
 class Subset(Dataset):
@@ -111,6 +136,10 @@ class Subset(Dataset):
         if isinstance(index, list):
             return self.dataset[[self.indices[k] for k in index]]
         return self.dataset[self.indices[index]]
+
+    def __getitems__(self, indices: list) -> list:
+        """Several samples, which the dataset gives at once if it can."""
+        return taken(self.dataset, [self.indices[k] for k in indices])
 
     def __len__(self):
         return len(self.indices)

@@ -48,14 +48,16 @@ class RandomSampler(Sampler):
     def __iter__(self):
         import rushlight
 
-        n = len(self.data_source)
+        n, generator = len(self.data_source), self.generator
+        if generator is None:  # a stream of this pass alone
+            generator = rushlight.Generator().manual_seed(int(rushlight.empty((), dtype=rushlight.int64).random_().item()))
         if self.replacement:
             for done in range(0, self.num_samples, AT_ONCE):
-                yield from rushlight.randint(n, (min(AT_ONCE, self.num_samples - done),), generator=self.generator).tolist()
+                yield from rushlight.randint(n, (min(AT_ONCE, self.num_samples - done),), generator=generator).tolist()
             return
         left = self.num_samples
         while left > 0 and n:
-            order = rushlight.randperm(n, generator=self.generator).tolist()
+            order = rushlight.randperm(n, generator=generator).tolist()
             yield from order[:left]
             left -= n
 
@@ -93,7 +95,7 @@ class WeightedRandomSampler(Sampler):
     def __iter__(self):
         import rushlight
 
-        return iter(rushlight.multinomial(self.weights, self.num_samples, self.replacement, generator=self.generator).tolist())
+        yield from rushlight.multinomial(self.weights, self.num_samples, self.replacement, generator=self.generator).tolist()
 
     def __len__(self):
         return self.num_samples

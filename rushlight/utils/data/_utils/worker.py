@@ -1,5 +1,5 @@
 """What a worker knows of itself."""
-from ..loader import get_worker_info
+from ..workers import WorkerInfo, _generate_state, get_worker_info  # noqa: F401
 from ....core.later import later
 
 __all__ = ["get_worker_info"]

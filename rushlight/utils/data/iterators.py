@@ -1,0 +1,121 @@
+"""One pass over a DataLoader: batches made here, or by worker processes."""
+from __future__ import annotations
+
+import itertools
+
+from ...core.advice import warn
+from .dataset import IterableDataset
+from .workers import Failure, Fetcher, Workers
+
+
+class _BaseDataLoaderIter:
+    """What passes have in common: ``next(pass)`` is a batch, until StopIteration."""
+
+    def __init__(self, loader):
+        self._loader, self._dataset, self._num_workers, self._timeout = loader, loader.dataset, loader.num_workers, loader.timeout
+        self._auto_collation, self._drop_last, self._collate_fn = loader._auto_collation, loader.drop_last, loader.collate_fn
+        self._index_sampler, self._pin_memory, self._persistent_workers = loader._index_sampler, False, loader.persistent_workers
+        self._reset(loader, first_iter=True)
+
+    def _reset(self, loader, first_iter=False):
+        """Begins a pass: the indices anew, and a seed from the loader's stream."""
+        self._sampler_iter, self._num_yielded, self._length = iter(self._index_sampler), 0, loader._IterableDataset_len_called
+        self._base_seed = base_seed(loader.generator)
+
+    def __iter__(self):
+        return self
+
+    def _next_index(self):
+        return next(self._sampler_iter)
+
+    def _next_data(self):
+        raise NotImplementedError
+
+    def __next__(self):
+        found = self._next_data()
+        self._num_yielded += 1
+        if self._length is not None and self._num_yielded > self._length:
+            warn(f"Length of IterableDataset {self._dataset} was reported to be {self._length} (when accessing len(dataloader)), but {self._num_yielded} samples have been fetched: "
+                 "its __len__ is wrong, or each worker takes all of the stream (get_worker_info() tells which part is its).")
+        return found
+
+    def __len__(self):
+        return len(self._index_sampler)
+
+    def __getstate__(self):
+        raise NotImplementedError(f"{type(self).__name__} cannot be pickled")
+
+
+class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
+    """A pass whose batches are made here."""
+
+    def __init__(self, loader):
+        super().__init__(loader)
+        if self._timeout != 0 or self._num_workers != 0:
+            raise AssertionError("a pass without workers has no timeout")
+        self._dataset_fetcher = Fetcher(self._dataset, self._collate_fn, self._auto_collation, self._drop_last)
+
+    def _next_data(self):
+        return self._dataset_fetcher(self._next_index())
+
+
+class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
+    """A pass whose batches are made by worker processes, which end with it unless the loader says that they persist."""
+
+    def __init__(self, loader):
+        if loader.num_workers <= 0 or loader.prefetch_factor <= 0:
+            raise AssertionError("workers are to be asked for batches ahead")
+        self._pool = None
+        super().__init__(loader)
+
+    def _reset(self, loader, first_iter=False):
+        super()._reset(loader, first_iter)
+        if self._pool is None or not self._pool.alive():
+            self._pool = Workers(loader, self._base_seed)
+        self._batches = self._pool.epoch(self._sampler_iter)
+
+    @property
+    def _workers(self) -> list:
+        """The processes."""
+        return self._pool.processes
+
+    def _next_data(self):
+        try:
+            found = next(self._batches)
+        except BaseException:
+            if not self._persistent_workers:
+                self._shutdown_workers()
+            raise
+        if isinstance(found, Failure):
+            found.reraise()
+        return found
+
+    def _shutdown_workers(self):
+        """Ends the processes."""
+        self._pool.close()
+
+
+def base_seed(generator) -> int:
+    """A number of 63 bits from a random stream."""
+    import rushlight
+    return int(rushlight.empty((), dtype=rushlight.int64).random_(generator=generator).item())
+
+
+class _InfiniteConstantSampler:
+    """Indices for a stream, which has none."""
+
+    def __iter__(self):
+        return itertools.repeat(None)
+
+
+class _DatasetKind:
+    """What a dataset is: samples by index, or a stream."""
+
+    Map, Iterable = 0, 1
+
+    @staticmethod
+    def create_fetcher(kind, dataset, auto_collation, collate_fn, drop_last):
+        """What makes batches of indices."""
+        if (kind == _DatasetKind.Iterable) != isinstance(dataset, IterableDataset):
+            raise TypeError(f"a dataset of type {type(dataset).__name__} is not of the kind {kind}")
+        return Fetcher(dataset, collate_fn, auto_collation, drop_last)
