@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 
 from ..core.expr import Expr, Facts, Printer, evaluate, size
@@ -270,6 +271,9 @@ class Compared(Symbols):
         for expr, a, b in self.found:
             if now - a == before - b:
                 return expr + (now - a)
+        for (one, a, b), (other, c, d) in itertools.combinations(self.found, 2):  # a whole and its parts
+            if now == a + c and before == b + d:
+                return one + other
         self.found.append((self.new(now), now, before))
         return self.found[-1][0]
 

@@ -211,3 +211,15 @@ def test_strides_of_single_elements_may_be_any(forget, monkeypatch):
     columns((5, 6, 7, 8))
     counts = plans_made(monkeypatch, lambda: columns((9, 10, 40)))
     assert counts[0] == 0
+
+
+def test_a_whole_and_its_parts_are_two_sizes(forget, monkeypatch):
+    """What ``chunk`` asks for: a start and a length of a tensor that is as long as both."""
+    def chunks(sizes):
+        for n in sizes:
+            x = rl.arange(n)
+            assert [part.tolist() for part in x.chunk(3)] == [part.tolist() for part in np.split(x.numpy(), (-(-n // 3), 2 * -(-n // 3)))]
+
+    chunks(range(20, 60, 5))
+    counts = plans_made(monkeypatch, lambda: chunks((101, 122, 83, 94)))
+    assert counts[0] == 0

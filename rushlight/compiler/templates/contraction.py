@@ -1,5 +1,6 @@
 """What the contraction templates share: numbers, epilogues, and the plan they return."""
 
+import functools
 from dataclasses import dataclass, field, replace
 from typing import Callable
 
@@ -76,6 +77,7 @@ class Numbers:
 _FLIP = 0x80808080 - (1 << 32)  # 128 in each byte of a word
 
 
+@functools.cache
 def numbers(dtype, b_dtype=""):
     """The Numbers of a dtype name on this CPU; bytes may differ in sign between A and B. Raises ValueError for dtypes that have
     no products.
@@ -140,7 +142,7 @@ NO_EPILOGUE = Epilogue()
 
 def written_slots(names, numbers, sources):
     """A kernel's slots in its order of names: operands and temporaries from `sources`, the rest constants."""
-    return tuple(sources[name] if name in sources else ("const", numbers[name]) for name in names)
+    return tuple([sources[name] if name in sources else ("const", numbers[name]) for name in names])
 
 
 class Table(int):

@@ -5,6 +5,8 @@ straight from memory, several streams at once, which is what few rows (or column
 few channels want.
 """
 
+import functools
+
 from ..llvm import jit
 from ..llvm.builder import constant, zero
 from ..llvm.types import i64
@@ -16,6 +18,7 @@ SLOTS = ("a", "b", "c", "rows", "columns", "depth", "a_row", "b_column", "c_row"
          "b_batch_0", "b_batch_1", "b_batch_2", "c_batch_0", "c_batch_1", "c_batch_2", "sums", "a_sum", "b_sum", "b_offsets")
 
 
+@functools.lru_cache(maxsize=512)
 def dot_kernel(numbers, out, rows, columns, table, epilogue, computed=None):
     """The kernel that computes blocks of C by tiles of rows x columns dot products; returns its address.
 

@@ -91,6 +91,8 @@ def extent(shape, strides):
 
 def _normalised(p):
     """The same product with sizes merged where strides allow: batches among themselves, or into the rows."""
+    if not p.batch:
+        return p if p.out_dtype else replace(p, out_dtype=p.dtype)
     first = len(p.a_parts)
     dims = [dim for dim in zip(p.batch, p.a, p.b, p.c, *p.a_parts, *p.b_parts) if dim[0] != 1]
     merged = []
@@ -218,24 +220,27 @@ class Choice:
 def register_tile(rows, columns, kind):
     """The register tile for a count of rows: as many sums as the registers hold, few of them wasted."""
     vectors_there = -(-columns // kind.lanes)
+    costs = [(-(-rows // tile[0]) * -(-vectors_there // tile[1]) * cycles, k, tile) for k, (tile, cycles) in enumerate(register_tiles(kind.flips))]
+    return pick("tile", [tile for *_, tile in sorted(costs)[:3]])
+
+
+@functools.cache
+def register_tiles(flips):
+    """((rows, vectors), cycles of a step along k) of the register tiles that there are."""
     if host().registers == 16:
         options = ((6, 2), (4, 2), (2, 4), (1, 4))
     else:
         options = ((14, 2), (12, 2), (8, 3), (6, 4), (4, 4), (2, 6), (1, 8))
-        if kind.flips:  # registers for what is subtracted
+        if flips:  # registers for what is subtracted
             options = options[1:2] + options[4:]
-
-    def cost(option):
-        tile_rows, vectors = option
-        tiles = -(-rows // tile_rows) * -(-vectors_there // vectors)
-        # multiply-adds of a step along k run two a cycle, loads two a cycle, and a sum takes four cycles to come back
-        return tiles * max((tile_rows + kind.flips) * vectors / 2, 4, (tile_rows + vectors) / 2 + 1)
-
-    return pick("tile", sorted(options, key=cost)[:3])
+    # multiply-adds of a step along k run two a cycle, loads two a cycle, and a sum takes four cycles to come back
+    return [((rows, vectors), max((rows + flips) * vectors / 2, 4, (rows + vectors) / 2 + 1)) for rows, vectors in options]
 
 
 def choose(p, kind, threads, gathered=False):
     """The Choice for a normalised Matmul; `gathered`: B is read through a table, so it cannot be packed beforehand."""
+    if work(p) < ALONE:
+        threads = 1
     tile_rows, vectors = register_tile(p.rows, p.columns, kind)
     width = vectors * kind.lanes
     word = kind.word.bytes
@@ -306,6 +311,8 @@ def _round_up(number, step):
 
 def _batch_slots(p, itemsizes):
     """Batch sizes and byte strides, padded in front to three dimensions."""
+    if not p.batch:
+        return NO_BATCH
     missing = BATCH_DIMS - len(p.batch)
     sizes = (1,) * missing + p.batch
     slots = {"batch_1": sizes[1], "batch_2": sizes[2]}
@@ -313,6 +320,9 @@ def _batch_slots(p, itemsizes):
         strides = (0,) * missing + getattr(p, operand)[:-2]
         slots.update({f"{operand}_batch_{dim}": stride * itemsize for dim, stride in enumerate(strides)})
     return slots
+
+
+NO_BATCH = {"batch_1": 1, "batch_2": 1, **{f"{operand}_batch_{dim}": 0 for operand in "abc" for dim in range(BATCH_DIMS)}}
 
 
 def blocked_plan(p, kind, epilogue, threads, b_offsets=None, computed=(None, None)):
@@ -434,12 +444,20 @@ def _dot_tile(rows, columns, lanes):
     return min(options, key=cost)
 
 
+ALONE = 400_000  # operations of a product that one thread computes: waking others takes longer
+
+
+def work(p):
+    """The operations of a product."""
+    return 2 * p.sums[0] * _product(p.batch) * p.rows * p.columns * max(p.depth, 8)
+
+
 def _grain(p, units, threads):
     """Units a chunk: enough that claiming it costs little, few enough that threads finish together."""
-    work = 2 * p.sums[0] * _product(p.batch) * p.rows * p.columns * max(p.depth, 8)
-    if work < 400_000:
-        return units  # waking others takes longer than the product
-    per_unit = work / units
+    operations = work(p)
+    if operations < ALONE:
+        return units
+    per_unit = operations / units
     return max(1, min(int(500_000 / per_unit), units // (4 * threads)))
 
 
