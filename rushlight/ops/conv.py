@@ -143,12 +143,14 @@ def _convolution(input, weight, bias, stride, padding, dilation, transposed, out
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     """Columns of every window: [n, c, h, w] -> [n, c * kernel, windows]."""
     x, single = unbatched(input, 2, "unfold")
+    if any(type(s) is int and s == 0 for s in x.shape[1:]):
+        raise RuntimeError(f"Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {list(input.shape)}")
     kernel, dilation, padding, stride = (spread(v, 2, "kernel") for v in (kernel_size, dilation, padding, stride))
     if any(v <= 0 for v in (*kernel, *dilation, *stride)) or any(p < 0 for p in padding):
         raise RuntimeError(f"kernel size, dilation and stride should be greater than zero and padding non-negative, but got kernel {kernel}, dilation {dilation}, stride {stride}, padding {padding}")
     x = P.pad(x, low=(0, 0, *padding), high=(0, 0, *padding), inner=(0,) * 4, value=0)
     if any(size < d * (k - 1) + 1 for size, k, d in zip(x.shape[2:], kernel, dilation)):
-        raise RuntimeError(f"Given input with spatial size {list(input.shape[-2:])}, kernel_size={kernel}, dilation={dilation}, padding={padding}, calculated shape of the array of sliding blocks is too small")
+        raise RuntimeError(f"Given input with spatial size {list(input.shape[-2:])}, kernel_size={kernel}, dilation={dilation}, padding={padding}, calculated shape of the array of sliding blocks is too small: its components must be at least one")
     windows = all_windows(x, kernel, stride, dilation)  # [n, c, oh, ow, kh, kw]
     n, c, oh, ow, kh, kw = windows.shape
     out = P.reshape(P.permute(windows, dims=(0, 1, 4, 5, 2, 3)), shape=(n, c * kh * kw, oh * ow))

@@ -647,6 +647,8 @@ def pad(input, pad, mode="constant", value=None):
         raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
     if count not in (rank - 1, rank - 2):
         raise NotImplementedError("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
+    if mode != "circular" and any(type(s) is int and s == 0 for s in input.shape[rank - count - 1:]):
+        raise RuntimeError(f"Expected {count + 1}D or {count + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {list(input.shape)}")
     out = input
     for at in reversed(range(rank)):  # whole rows at last
         if (low[at], high[at]) != (0, 0):

@@ -129,3 +129,11 @@ def test_seeds_of_streams_in_workers():
 
     for base, worker in ((13434589827475259383, 4), (5, 0), (1 << 62, 15)):
         assert ours(base, worker) == tuple(theirs(base, worker))
+
+
+def test_workers_that_persist_end_with_their_loader():
+    batches = iter(rl.utils.data.DataLoader(Slow(), num_workers=1, persistent_workers=True))
+    worker, = batches._workers
+    next(batches)
+    del batches
+    assert not worker.is_alive()

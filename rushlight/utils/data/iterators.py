@@ -12,7 +12,7 @@ class _BaseDataLoaderIter:
     """What passes have in common: ``next(pass)`` is a batch, until StopIteration."""
 
     def __init__(self, loader):
-        self._loader, self._dataset, self._num_workers, self._timeout = loader, loader.dataset, loader.num_workers, loader.timeout
+        self._dataset, self._num_workers, self._timeout = loader.dataset, loader.num_workers, loader.timeout
         self._auto_collation, self._drop_last, self._collate_fn = loader._auto_collation, loader.drop_last, loader.collate_fn
         self._index_sampler, self._pin_memory, self._persistent_workers = loader._index_sampler, False, loader.persistent_workers
         self._reset(loader, first_iter=True)
