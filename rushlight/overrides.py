@@ -4,8 +4,8 @@ from __future__ import annotations
 import contextlib
 
 from .core import overriding
-from .core.interpret import without
-from .core.native import Op, Tensor, mine
+from .core.native import Op, Scope, Tensor, held, mine
+from .core.native.scopes import WATCHING
 from .core.op import OPS
 from .core.overriding import FUNCTION, answered, disabled
 from .core.later import later
@@ -15,7 +15,7 @@ __all__ = ["get_ignored_functions", "get_overridable_functions", "get_testing_ov
 _disabled_torch_function_impl = disabled
 
 
-class TorchFunctionMode:
+class TorchFunctionMode(Scope):
     """Sees every function of the framework that is called in its ``with`` block: override ``__torch_function__``.
 
     >>> import rushlight as torch
@@ -33,11 +33,9 @@ class TorchFunctionMode:
         raise NotImplementedError(f"{type(self).__name__} must define __torch_function__(self, func, types, args=(), kwargs=None)")
 
     def __enter__(self):
+        self.outer = held(WATCHING, self.outer, self)
         mine.modes += (self,)
         return self
-
-    def __exit__(self, *exception):
-        mine.modes = without(mine.modes, self)
 
     @classmethod
     def push(cls, *args, **kwargs):

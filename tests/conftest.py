@@ -1,4 +1,5 @@
-"""Tests make plans anew, so that what they test is what runs; those of the store switch it on.  Those that need PyTorch are left out where it is not installed."""
+"""Tests make plans anew, so that what they test is what runs; those of the store switch it on, and ``RUSHLIGHT_STORE=1 pytest ...`` runs any of them with
+plans from disk (a second time, when there are some; ``.ci/run`` does so).  Those that need PyTorch are left out where it is not installed."""
 import importlib.util
 import os
 import re

@@ -6,7 +6,8 @@ import functools
 import warnings
 
 from ..core.dtypes import float16, float32
-from ..core.native import Tensor, mine
+from ..core.native import Scope, Tensor, held, mine
+from ..core.native.scopes import AUTOCAST
 from ..eager.casts import PRECISIONS, choices, forget, keep, keeps, ready
 
 DEVICES = ("cpu", "cuda", "xpu", "hpu", "mps", "mtia", "maia", "xla", "ipu", "privateuseone")
@@ -26,7 +27,7 @@ def is_autocast_available(device_type) -> bool:
     return device_type == "cpu"
 
 
-class autocast(contextlib.ContextDecorator):
+class autocast(Scope, contextlib.ContextDecorator):
     """A block, or a decorated function, in which each operator computes in the precision that suits it.
 
     ``device_type`` is "cpu" (others do nothing here, with a warning); ``dtype`` bfloat16 (the default) or float16.  ValueError and RuntimeError for
@@ -55,20 +56,18 @@ class autocast(contextlib.ContextDecorator):
 
     def __enter__(self):
         ready()
-        self.before.append((mine.autocast, keeps()))
+        self.before.append(keeps())
+        self.outer = held(AUTOCAST, self.outer, None)
         if self.enabled is not None:
-            keep(self.cache)
+            choices.keeps = choices.keeps if self.cache is None else bool(self.cache)
             mine.autocast = self.code
         return self
 
-    def __exit__(self, *exception):
-        code, on = self.before.pop()
-        keep(on)
-        if code == 0:
+    def after(self):
+        """What is done when the precision is as it was."""
+        keep(self.before.pop())
+        if mine.autocast == 0:
             forget()
-        ready()
-        mine.autocast = code
-        return False
 
 
 # --- functions of one's own --------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ def exit_dual_level(*, level=None):
         raise RuntimeError("Trying to exit a forward AD level but no level exists: call enter_dual_level() first.")
     if level not in (None, 0):
         raise RuntimeError(f"Trying to exit a forward AD level that was not the last one that was created: {level} is not 0.")
-    _levels.pop().__exit__()
+    _levels.pop().__exit__(None, None, None)
 
 
 class dual_level:

@@ -14,7 +14,7 @@ __all__ = ["GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_s
            "save_on_cpu", "saved_tensors_hooks"]
 
 
-class saved_tensors_hooks:
+class saved_tensors_hooks(saved.hooked):
     """A block in which ``pack_hook(tensor)`` decides what a backward step keeps of a tensor, and ``unpack_hook`` gives it back.
 
     TypeError in the backward pass where ``unpack_hook`` does not return a tensor.
@@ -29,13 +29,9 @@ class saved_tensors_hooks:
     """
 
     def __init__(self, pack_hook, unpack_hook):
-        self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
+        super().__init__((pack_hook, unpack_hook))
 
-    def __enter__(self):
-        saved.enter((self.pack_hook, self.unpack_hook))
-
-    def __exit__(self, *exception):
-        saved.leave()
+    pack_hook, unpack_hook = property(lambda self: self.pair[0]), property(lambda self: self.pair[1])
 
 
 class save_on_cpu(saved_tensors_hooks):
@@ -45,28 +41,22 @@ class save_on_cpu(saved_tensors_hooks):
         super().__init__(lambda tensor: tensor.detach().clone(), lambda kept: kept)
 
 
-class disable_saved_tensors_hooks(contextlib.ContextDecorator):
+class disable_saved_tensors_hooks(saved.hooked, contextlib.ContextDecorator):
     """A block (or decorated function) in which hooks on saved tensors raise RuntimeError with this message."""
 
     def __init__(self, error_message):
-        self.message = str(error_message)
-
-    def __enter__(self):
-        saved.enter(self.message)
-
-    def __exit__(self, *exception):
-        saved.leave()
+        super().__init__(str(error_message))
 
 
-class allow_mutation_on_saved_tensors:
+class allow_mutation_on_saved_tensors(saved.hooked):
     """A block after which tensors may be changed in place although the backward pass needs them: it keeps copies."""
 
-    def __enter__(self):
-        saved.enter((lambda tensor: tensor.detach().clone(), lambda kept: kept))
-        return self
+    def __init__(self):
+        super().__init__((lambda tensor: tensor.detach().clone(), lambda kept: kept))
 
-    def __exit__(self, *exception):
-        saved.leave()
+    def __enter__(self):
+        super().__enter__()
+        return self
 
     def clear(self):
         """Nothing: copies belong to the steps that need them."""

@@ -6,27 +6,20 @@ import inspect
 
 from ..core.advice import warn
 from ..core.interpret import is_inference_mode_enabled, is_recording  # noqa: F401 - the first for users
-from ..core.native import mine
+from ..core.native import Scope, held, mine
+from ..core.native.scopes import GRAD, INFERENCE
 
 
-class GradMode:
+class GradMode(Scope):
     """A context manager and decorator that sets recording on or off for a block or a function."""
 
     enabled = False
 
-    def __init__(self):
-        self.before = []
-
     def __enter__(self):
-        before, enabled = self.before, int(self.enabled)
-        before.append(None)
-        before[-1] = mine.grad
+        enabled = int(self.enabled)
+        self.outer = held(GRAD, self.outer, None)
         mine.grad = enabled if mine.inference == 0 else 0
         return self
-
-    def __exit__(self, *exception):
-        before = self.before.pop()
-        mine.grad = before
 
     def clone(self):
         return type(self)()
@@ -75,7 +68,6 @@ class no_grad(GradMode):
     def __new__(cls, function=None):
         made = super().__new__(cls)
         if function is not None:
-            made.before = []
             return made(function)
         return made
 
@@ -102,7 +94,7 @@ class inference_mode(GradMode):
     def __new__(cls, mode=True):
         made = super().__new__(cls)
         if callable(mode):
-            made.before, made.mode = [], True
+            made.mode = True
             return made(mode)
         return made
 
@@ -114,18 +106,10 @@ class inference_mode(GradMode):
         return type(self)(self.mode)
 
     def __enter__(self):
-        before = self.before
-        before.append(None)
-        before[-1] = mine.grad, mine.inference
-        if self.mode:
-            mine.grad, mine.inference = 0, 1
-        else:
-            mine.grad, mine.inference = 1, 0
+        grad, inference = (0, 1) if self.mode else (1, 0)
+        self.outer = held(GRAD | INFERENCE, self.outer, None)
+        mine.grad, mine.inference = grad, inference
         return self
-
-    def __exit__(self, *exception):
-        before = self.before.pop()
-        mine.grad, mine.inference = before
 
 
 class set_grad_enabled(GradMode):
@@ -141,10 +125,8 @@ class set_grad_enabled(GradMode):
         return type(self)(self.enabled)
 
     def __enter__(self):
-        enabled = int(self.enabled)
-        self.before.append(self.previous)
-        mine.grad = enabled if mine.inference == 0 else 0
-        return self
+        mine.grad = self.previous
+        return super().__enter__()
 
     def __call__(self, function):
         mine.grad = self.previous

@@ -13,7 +13,8 @@ from ..aot.partition import partition
 from ..compiler.schedule import bytes_of_work
 from ..compiler.simplify import simplify
 from ..core.interpret import Suspended, recording
-from ..core.native import Op, mine
+from ..core.native import Op, held, mine
+from ..core.native.scopes import GRAD, PUSHED, STACK
 from ..core.errors import LeafWrittenError
 from ..core.op import OPS
 from ..core.tensor import Tensor
@@ -79,13 +80,10 @@ class Reverse(Level):
     name = "grad"
 
     def __enter__(self):
-        self.outer = recording(1)
-        self.outer.__enter__()
-        return super().__enter__()
-
-    def __exit__(self, *exception):
-        super().__exit__(*exception)
-        self.outer.__exit__()
+        self.outer = held(PUSHED | GRAD, self.outer, self)
+        mine.stack += (self,)
+        mine.grad = 1
+        return self
 
     def leaf(self, value) -> Tracked:
         """A value to differentiate with respect to."""
@@ -136,14 +134,11 @@ class Beneath(Suspended):
     """A block below a level of the reverse mode, in the recording mode of there."""
 
     def __enter__(self):
-        super().__enter__()
-        self.mode = mine.grad
-        if not self.interpreter.outer.before:
-            mine.grad = 0
-
-    def __exit__(self, *exception):
-        super().__exit__(*exception)
-        mine.grad = self.mode
+        stack, level = mine.stack, self.interpreter
+        below, recorded = stack[:stack.index(level)], mine.grad and level.outer[1]
+        self.outer = held(STACK | GRAD, self.outer, None)
+        mine.stack = below
+        mine.grad = recorded
 
 
 def zeros_like(tensor) -> Tensor:

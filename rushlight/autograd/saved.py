@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 from ..core.interpret import recording
-from ..core.native import Step, Tensor, calls, mine, state
+from ..core.native import Scope, Step, Tensor, calls, held, mine, state
 from ..core.native.objects import ACCUMULATE, FUNCTION
+from ..core.native.scopes import HOOKS, PACKING
 from ..core.op import OPS
 from ..core.tensor import alias
 from .node import class_name
@@ -27,15 +28,12 @@ class Packed:
         return found
 
 
-class quiet:
+class quiet(Scope):
     """A block in which no hook is called: hooks compute, too."""
 
     def __enter__(self):
-        self.before = mine.packing
+        self.outer = held(PACKING, self.outer, None)
         mine.packing = 0
-
-    def __exit__(self, *exception):
-        mine.packing = self.before
 
 
 def packed(tensor: Tensor) -> Packed:
@@ -115,19 +113,17 @@ def handed(value: Tensor, step: Step, code: int) -> Tensor:
     return OPS["detach"](value) if code < 0 or value._step is step else value
 
 
-def enter(pair):
-    """Makes hooks the innermost.  RuntimeError where hooks are refused."""
-    if mine.hooks and isinstance(mine.hooks[-1], str) and not isinstance(pair, str):
-        raise RuntimeError(mine.hooks[-1])
-    mine.hooks += (pair,)
-    refresh()
+class hooked(Scope):
+    """A block in which ``pair`` (pack, unpack) is the innermost of hooks; a text refuses hooks.  RuntimeError where they are refused."""
 
+    def __init__(self, pair):
+        self.pair = pair
 
-def leave():
-    mine.hooks = mine.hooks[:-1]
-    refresh()
-
-
-def refresh():
-    state.pack = pack
-    mine.packing = int(bool(mine.hooks) and not isinstance(mine.hooks[-1], str))
+    def __enter__(self):
+        refused = isinstance(self.pair, str)
+        if mine.hooks and not refused and isinstance(mine.hooks[-1], str):
+            raise RuntimeError(mine.hooks[-1])
+        state.pack = pack
+        self.outer = held(HOOKS | PACKING, self.outer, None)
+        mine.hooks += (self.pair,)
+        mine.packing = 0 if refused else 1

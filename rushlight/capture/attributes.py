@@ -12,7 +12,7 @@ from .._ops import Callable, Namespace as OperatorNamespace, OpOverloadPacket, O
 from ..autograd.backward import _tensor_backward
 from ..core.epoch import watch
 from ..core.meta import Size
-from ..core.native import Op, Tensor, mine, state
+from ..core.native import Leaving, Op, Tensor, mine, state
 from ..nn.modules.module import DICTS, Module
 from . import polyfills
 from .errors import Break, Raised
@@ -454,6 +454,8 @@ class Attributes:
         """A class attribute as it is seen through an object."""
         seen = owner.value if self.is_class(owner) else self.class_of(owner)
         self.rely(seen if static(seen, name) is raw else cls, name, raw)  # super() looks further on
+        if isinstance(raw, Leaving):
+            raw = polyfills.left
         if isinstance(raw, (types.FunctionType, Op)):
             return Method(Object(raw, self.constant_source(raw)), owner)
         if isinstance(raw, staticmethod):

@@ -8,6 +8,7 @@ import types
 
 from ..autograd.program import ended, spent
 from ..core.expr import Expr, Printer
+from ..core.interpret import recording
 from ..core.log import logger
 from ..core.meta import Meta
 from ..core.native import mine, state
@@ -53,19 +54,6 @@ class Segment:
     def concerns(self, values) -> bool:
         """Whether this was captured for the same modules."""
         return all(values[k] is module for k, module in self.roots)
-
-
-class GradMode:
-    """Recording switched on or off around a graph that was captured so."""
-
-    def __init__(self, on):
-        self.on = on
-
-    def __enter__(self):
-        self.before, mine.grad = mine.grad, self.on
-
-    def __exit__(self, *exception):
-        mine.grad = self.before
 
 
 def recorded(statements) -> list[str]:
@@ -137,7 +125,7 @@ def made(cls, new, attributes):
 
 NAMES = {"FunctionType": types.FunctionType, "MethodType": types.MethodType, "CellType": types.CellType, "Partial": functools.partial,
          "ITERATOR": iterator_at, "PLACE": place, "UNPACK": unpacked, "TRACED": traced, "SET": store_item, "DELETE": delete_item, "REFILL": refill, "RESET": reset,
-         "EVERY": slice(None), "DELATTR": remove_attribute, "INPLACE": INPLACE, "END": END, "GRAD": GradMode, "SETATTR": object.__setattr__,
+         "EVERY": slice(None), "DELATTR": remove_attribute, "INPLACE": INPLACE, "END": END, "GRAD": recording, "SETATTR": object.__setattr__,
          "SPENT": spent, "ENDED": ended, "PARAMETER": Parameter, "LOG": logged, "WARN": warned}
 
 

@@ -7,7 +7,7 @@ import operator
 from collections import namedtuple  # noqa: F401  (for the functions below)
 
 from ..core.dtypes import float64, int64
-from ..core.native import Tensor
+from ..core.native import Tensor, held, mine, scopes
 
 DTYPES = {int: int64, float: float64}
 
@@ -556,7 +556,43 @@ def lacks(owner, item):
     return not found
 
 
-POLYFILLS = {all: all_, any: any_, sum: sum_, map: map_, filter: filter_, max: max_, min: min_, sorted: sorted_, functools.reduce: reduce_,
+def held_(what, outer, one):
+    """Of the thread's state only what is put back, so that nothing else is assumed."""
+    return (what, mine.grad if what & scopes.GRAD else None, mine.inference if what & scopes.INFERENCE else None, mine.autocast if what & scopes.AUTOCAST else None,
+            mine.plain if what & scopes.PLAIN else None, mine.packing if what & scopes.PACKING else None, mine.stack if what & scopes.STACK else None,
+            mine.modes if what & scopes.MODES else None, one, mine.hooks if what & scopes.HOOKS else None, outer)
+
+
+def left(scope, kind=None, error=None, trace=None):
+    """``Leaving.call``."""
+    was = scope.outer
+    what = was[0]
+    scope.outer = was[10]
+    if what & scopes.ON_ERROR and kind is None:
+        return
+    if what & scopes.GRAD:
+        mine.grad = was[1]
+    if what & scopes.INFERENCE:
+        mine.inference = was[2]
+    if what & scopes.AUTOCAST:
+        mine.autocast = was[3]
+    if what & scopes.PLAIN:
+        mine.plain = was[4]
+    if what & scopes.PACKING:
+        mine.packing = was[5]
+    if what & scopes.STACK:
+        mine.stack = was[6]
+    if what & scopes.MODES:
+        mine.modes = was[7]
+    if what & scopes.HOOKS:
+        mine.hooks = was[9]
+    if what & (scopes.PUSHED | scopes.WATCHING):
+        raise NotImplementedError("interpreters and modes are not entered in compiled code")
+    if scope.after is not None:
+        scope.after()
+
+
+POLYFILLS = {held: held_, all: all_, any: any_, sum: sum_, map: map_, filter: filter_, max: max_, min: min_, sorted: sorted_, functools.reduce: reduce_,
              itertools.chain: chain, itertools.islice: islice, itertools.product: product, itertools.repeat: repeat, itertools.count: count,
              itertools.accumulate: accumulate, itertools.pairwise: pairwise, itertools.starmap: starmap, itertools.takewhile: takewhile,
              itertools.dropwhile: dropwhile, itertools.zip_longest: zip_longest, itertools.permutations: permutations, itertools.cycle: cycle,

@@ -5,11 +5,12 @@ on top answers a call; while it does, it stands aside, so what it calls in turn 
 stack an operator simply runs, by the plan cache of ``core/native/calls.py``.
 
 All of this belongs to threads: ``mine`` is the calling thread's (``core/native/objects.py``).  Its ``stack`` and ``modes`` are tuples, so that
-each change is one assignment, between whose halves no interrupt can come.
+each change is one assignment, between whose halves no interrupt can come; blocks are Scopes (``core/native/scopes.py``), which are left in one step.
 """
 from __future__ import annotations
 
-from .native import mine
+from .native import Scope, held, mine
+from .native.scopes import AUTOCAST, GRAD, ON_ERROR, PUSHED, STACK
 
 
 def is_recording() -> bool:
@@ -22,52 +23,36 @@ def is_inference_mode_enabled() -> bool:
     return mine.inference != 0
 
 
-class recording:
+class recording(Scope):
     """A block in which operators are recorded (or not) for the backward pass."""
 
     def __init__(self, enabled):
         self.enabled = int(enabled)
 
     def __enter__(self):
-        self.before = mine.grad
+        self.outer = held(GRAD, self.outer, None)
         mine.grad = self.enabled
 
-    def __exit__(self, *exception):
-        mine.grad = self.before
 
-
-class precision:
+class precision(Scope):
     """A block with another autocast precision (0: operators compute in the dtypes they are given)."""
 
     def __init__(self, code):
         self.code = code
 
     def __enter__(self):
-        self.before = mine.autocast
+        self.outer = held(AUTOCAST, self.outer, None)
         mine.autocast = self.code
 
-    def __exit__(self, *exception):
-        mine.autocast = self.before
 
-
-class unwound:
-    """Puts the stack back as it was where an error leaves the block, even one that came between two bytecodes (an interrupt)."""
+class unwound(Scope):
+    """Puts the stack back as it was where an error leaves the block."""
 
     def __enter__(self):
-        self.before = mine.stack
-
-    def __exit__(self, kind, error, trace):
-        if kind is not None:
-            mine.stack = self.before
+        self.outer = held(STACK | ON_ERROR, self.outer, None)
 
 
-def without(entries: tuple, one) -> tuple:
-    """Entries of a stack but the last that is ``one``.  ValueError if none is."""
-    at = len(entries) - 1 - entries[::-1].index(one)
-    return entries[:at] + entries[at + 1:]
-
-
-class Interpreter:
+class Interpreter(Scope):
     """One meaning of a program: ``call(op, args, kwargs)`` answers one operator call.  A context manager."""
 
     draws = 1  # how many times over random operators draw
@@ -86,14 +71,12 @@ class Interpreter:
         return make()
 
     def __enter__(self):
+        self.outer = held(PUSHED, self.outer, self)
         mine.stack += (self,)
         return self
 
-    def __exit__(self, *exception):
-        mine.stack = without(mine.stack, self)
 
-
-class Suspended:
+class Suspended(Scope):
     """Steps out of the interpreters from ``interpreter`` upwards for a block."""
 
     def __init__(self, interpreter):
@@ -101,12 +84,9 @@ class Suspended:
 
     def __enter__(self):
         stack = mine.stack
-        at = stack.index(self.interpreter)
-        self.rest = stack[at:]
-        mine.stack = stack[:at]
-
-    def __exit__(self, *exception):
-        mine.stack += self.rest
+        below = stack[:stack.index(self.interpreter)]
+        self.outer = held(STACK, self.outer, None)
+        mine.stack = below
 
 
 def is_idle() -> bool:

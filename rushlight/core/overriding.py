@@ -8,7 +8,7 @@ import inspect
 import threading
 
 from . import interpret
-from .native import Tensor, mine
+from .native import Scope, Tensor, held, mine, scopes
 from .tensor import attach, blank
 
 PLAIN, FUNCTION, DISPATCH = 0, 1, 2
@@ -60,38 +60,31 @@ def overriding(args, wanted: int, found=()) -> tuple:
     return found
 
 
-class Aside:
+class Aside(Scope):
     """A block in which the innermost mode does not watch."""
 
     def __enter__(self):
-        *rest, self.mode = mine.modes
-        mine.modes = tuple(rest)
-        return self.mode
-
-    def __exit__(self, *exception):
-        mine.modes += (self.mode,)
+        modes = mine.modes
+        self.outer = held(scopes.MODES, self.outer, None)
+        mine.modes = modes[:-1]
+        return modes[-1]
 
 
-class DisableTorchFunctionSubclass:
+class DisableTorchFunctionSubclass(Scope):
     """A block in which classes with ``__torch_function__`` are treated as plain tensors."""
 
     def __enter__(self):
+        self.outer = held(scopes.PLAIN, self.outer, None)
         mine.plain += 1
-
-    def __exit__(self, *exception):
-        mine.plain -= 1
 
 
 class DisableTorchFunction(DisableTorchFunctionSubclass):
     """A block in which neither classes nor modes override functions."""
 
     def __enter__(self):
-        super().__enter__()
-        self.modes, mine.modes = mine.modes, ()
-
-    def __exit__(self, *exception):
-        mine.modes = self.modes
-        super().__exit__(*exception)
+        self.outer = held(scopes.PLAIN | scopes.MODES, self.outer, None)
+        mine.plain += 1
+        mine.modes = ()
 
 
 NOBODY = object()

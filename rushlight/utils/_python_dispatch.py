@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from ..autograd.dispatching import DispatchMode
 from ..core import interpret
-from ..core.native import Tensor
+from ..core.native import Scope, Tensor, held, mine
+from ..core.native.scopes import STACK
 from ..core.overriding import DISPATCH, kind_of
 from ..core.later import later
 
@@ -76,15 +77,13 @@ def _get_current_dispatch_mode_stack():
     return [i.mode for i in interpret.active() if isinstance(i, DispatchMode)]
 
 
-class _disable_current_modes:
+class _disable_current_modes(Scope):
     """A block in which no TorchDispatchMode sees operators."""
 
     def __enter__(self):
-        self.before = mine.stack
-        mine.stack = tuple([i for i in self.before if not isinstance(i, DispatchMode)])
-
-    def __exit__(self, *exception):
-        mine.stack = self.before
+        rest = tuple([i for i in mine.stack if not isinstance(i, DispatchMode)])
+        self.outer = held(STACK, self.outer, None)
+        mine.stack = rest
 
 
 __getattr__ = later(__name__)

@@ -9,7 +9,7 @@ import warnings
 from ..amp.autocast import autocast
 from ..autograd.function import Function
 from ..autograd.mode import enable_grad, no_grad
-from ..autograd.saved import enter, leave
+from ..autograd.saved import hooked
 from ..core.interpret import is_recording
 from ..core.native import Tensor, mine
 from ..core.pytree import tree_leaves
@@ -136,12 +136,8 @@ class Frame:
     def run(self):
         if not is_recording():
             return self.function(*self.args, **self.kwargs)
-        enter((self.pack, unpack))
-        try:
-            with self.contexts[0]:
-                return self.function(*self.args, **self.kwargs)
-        finally:
-            leave()
+        with hooked((self.pack, unpack)), self.contexts[0]:
+            return self.function(*self.args, **self.kwargs)
 
     def pack(self, tensor):
         self.count += 1
@@ -168,15 +164,12 @@ class Frame:
                 raise Done(self)
             return tensor.detach()
 
-        enter((collect, lambda tensor: tensor))
         try:
-            with self.surroundings.again(), self.contexts[1], enable_grad():
+            with hooked((collect, lambda tensor: tensor)), self.surroundings.again(), self.contexts[1], enable_grad():
                 self.function(*self.args, **self.kwargs)
         except Done as done:
             if done.args[0] is not self:
                 raise
-        finally:
-            leave()
         if number != self.count:
             raise CheckpointError(f"torch.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation: {self.count} and {number}")
 
@@ -285,11 +278,8 @@ def keep_results(shared, func, args, kwargs):
     """Runs an operator and keeps its results, and what its backward step saved, as places among arguments and results."""
     seen = []
     pack, unpack_again = mine.hooks[-1]
-    enter((lambda tensor: seen.append(tensor) or pack(tensor), unpack_again))
-    try:
+    with hooked((lambda tensor: seen.append(tensor) or pack(tensor), unpack_again)):
         result = func(*args, **kwargs)
-    finally:
-        leave()
     results = list(result) if isinstance(result, (tuple, list)) else [result]
     known = [t for t in tree_leaves((args, results)) if isinstance(t, Tensor)]
     places = [next(k for k, t in enumerate(known) if same_memory(t, s)) for s in seen]

@@ -1,7 +1,8 @@
 """Code generation on a second thread, while the first one goes on making a plan: LLVM lets go of the interpreter.  When the plan is made,
-the first thread takes its share of what is left.
+a third one takes its share of what is left, in place of the first.
 
-The second thread lives from the first compilation to ``end``; it has a context and target machines of its own.
+The second thread lives from the first compilation to ``end``; it has a context and target machines of its own.  LLVM's bindings hold a lock that
+an exception of a signal handler could leave locked for ever, so the main thread, which alone runs such handlers, lets others call them (``apart``).
 """
 import sys
 import threading
@@ -33,6 +34,32 @@ class Compilation:
         return self.made
 
 
+def apart(function, *given):
+    """What a function gives, called by a thread in which no signal handler runs: the caller waits for another one, if it is the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        return function(*given)
+    call, done = Call(function, given), threading.Event()
+    threading.Thread(target=call.run, args=(done,), name="rushlight code generation", daemon=True).start()
+    done.wait()
+    if call.error is not None:
+        raise call.error
+    return call.result
+
+
+class Call:
+    """A call that another thread makes: its result, or its error."""
+
+    def __init__(self, function, given):
+        self.function, self.given, self.result, self.error = function, given, None, None
+
+    def run(self, done):
+        try:
+            self.result = self.function(*self.given)
+        except Exception as error:  # whoever waits raises it
+            self.error = error
+        done.set()
+
+
 class Line:
     """Compilations in the order they were asked for."""
 
@@ -56,18 +83,15 @@ class Line:
             self.changed.notify()
         sys.setswitchinterval(self.interval)
 
-    def share(self, context, machines):
+    def share(self):
         """Works on what is waiting, beside the second thread, until nothing is."""
+        import llvmlite.binding as llvm
+
         with self.changed:
             self.waiting = deque(sorted(self.waiting, key=lambda one: wants_search(one.text)))  # threads wait for each other where this changes
+        context, machines = llvm.create_context(), {}
         while (one := self.next(wait=False)) is not None:
-            try:
-                one.run(context, machines)
-            except BaseException:  # an interrupt: the second thread makes it
-                with self.changed:
-                    self.waiting.appendleft(one)
-                    self.changed.notify()
-                raise
+            one.run(context, machines)
 
     def next(self, wait):
         """The next compilation; None where there is none, or, for those that wait, will be none."""

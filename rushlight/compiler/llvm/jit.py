@@ -19,7 +19,7 @@ from ...core.native import loader
 from ...core import cache
 from ...core.forking import guarded
 from . import jumps
-from .behind import Line
+from .behind import Line, apart
 from .features import host
 from .generate import generate, machine_of, new_machine
 
@@ -32,7 +32,6 @@ _built = {}
 _loaded = {}  # digest of an object -> {name: address}
 _origins = {}  # address of a function -> (digest of its object, name)
 _engine = None
-_machines = {}
 _pending = {}  # key: what the second thread compiles for it
 _line = None
 _planning = threading.local()  # ``ahead``: how many such blocks a thread is in
@@ -59,20 +58,25 @@ def compile_object(text, level=1, passes=None):
 
     Raises RuntimeError, with LLVM's words, for malformed IR.
     """
+    with _lock:
+        return apart(_compiled, text, level, passes)
+
+
+def _compiled(text, level, passes):
     import llvmlite.binding as llvm
 
-    with _lock:
-        if passes is None and not assembly_log.isEnabledFor(logging.DEBUG):
-            return generate(text, level, llvm.get_global_context(), _machines)
-        machine = machine_of(level, _machines)
-        module = llvm.parse_assembly(text)
-        if passes is not None:
-            tuning = llvm.create_pipeline_tuning_options(speed_level=passes)
-            builder = llvm.create_pass_builder(machine, tuning)
-            builder.getModulePassManager().run(module, builder)
-        module.verify()
-        assembly_log.debug("%s", machine.emit_assembly(module))
-        return machine.emit_object(module)
+    context, machines = llvm.create_context(), {}
+    if passes is None and not assembly_log.isEnabledFor(logging.DEBUG):
+        return generate(text, level, context, machines)
+    machine = machine_of(level, machines)
+    module = llvm.parse_assembly(text, context)
+    if passes is not None:
+        tuning = llvm.create_pipeline_tuning_options(speed_level=passes)
+        builder = llvm.create_pass_builder(machine, tuning)
+        builder.getModulePassManager().run(module, builder)
+    module.verify()
+    assembly_log.debug("%s", machine.emit_assembly(module))
+    return machine.emit_object(module)
 
 
 def link(image, exports, imports=None):
@@ -162,12 +166,10 @@ def settle():
     global _line
     if not _pending:
         return
-    import llvmlite.binding as llvm
-
     wrong = []
     with _lock:
         if _line is not None:
-            _line.share(llvm.get_global_context(), _machines)
+            apart(_line.share)
         while _pending:
             key, one = next(iter(_pending.items()))
             try:

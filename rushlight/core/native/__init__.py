@@ -1,14 +1,16 @@
 """The hot path, in a typed subset of Python (see ``language``) that is compiled here unless ``RUSHLIGHT_NATIVE=0``."""
-from . import allocator, blocks, calls, engine, join, objects, search, views
+from . import allocator, blocks, calls, engine, join, objects, scopes, search, views
 from .compiler import activate
 
-compiled = activate(blocks, allocator, objects, calls, views, search, join, engine)
+compiled = activate(blocks, allocator, objects, calls, views, search, join, scopes, engine)
 
 from .allocator import UNCOUNTED, Storage, allocate  # noqa: E402 - the compiled ones, if there are
 from .calls import Op, wrap  # noqa: E402
 from .blocks import heap  # noqa: E402
 from .objects import Plan, Step, Tensor, mine, state  # noqa: E402
+from .scopes import Leaving, Scope, held  # noqa: E402
 from .search import chosen, places  # noqa: E402
 from .views import part  # noqa: E402
 
-__all__ = ["UNCOUNTED", "Op", "Plan", "Step", "Storage", "Tensor", "allocate", "chosen", "compiled", "heap", "mine", "part", "places", "state", "wrap"]
+Scope.__exit__ = Leaving()
+__all__ = ["UNCOUNTED", "Leaving", "Op", "Plan", "Scope", "Step", "Storage", "Tensor", "allocate", "chosen", "compiled", "heap", "held", "mine", "part", "places", "state", "wrap"]

@@ -1,0 +1,80 @@
+"""Blocks that change what belongs to the calling thread.  Leaving one is one step, so that no signal handler's exception comes before all is put back."""
+from __future__ import annotations
+
+from .language import Args, cast, filled, i64, native, new_tuple, tuple_set, vectorcall
+from .objects import mine
+
+GRAD, INFERENCE, AUTOCAST, PLAIN, PACKING, STACK, MODES, PUSHED, WATCHING, HOOKS, ON_ERROR = 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024  # see ``held``
+
+
+@native
+def held(what: i64, outer: tuple, one: object) -> tuple:
+    """What a block keeps until it is left: the state that it puts back (``what``: which of it; PUSHED: the stack but for ``one``, WATCHING: the modes but for it;
+    ON_ERROR: only where an error leaves the block), and what its object kept for a block further out."""
+    own = mine
+    return (what, own.grad, own.inference, own.autocast, own.plain, own.packing, own.stack, own.modes, one, own.hooks, outer)
+
+
+@native
+def without(entries: tuple, one: object) -> tuple:
+    """Entries of a stack but the last that is ``one``."""
+    count = len(entries)
+    at = count - 1
+    while at >= 0 and entries[at] is not one:
+        at -= 1
+    if at < 0:
+        return entries
+    left = new_tuple(count - 1)
+    for k in range(count - 1):
+        tuple_set(left, k, entries[k if k < at else k + 1])
+    return filled(left)
+
+
+@native(binds=True)
+class Leaving:
+    """What ``Scope.__exit__`` is: a method."""
+
+    @vectorcall
+    def call(self, args: Args, names: tuple) -> object:
+        scope = args[0]
+        held_by = scope.outer
+        if held_by is None:
+            raise RuntimeError("a block is left that was not entered")
+        was = cast(tuple, held_by)
+        what: i64 = was[0]
+        scope.outer = was[10]
+        if what & ON_ERROR != 0 and (len(args) < 2 or args[1] is None):
+            return None
+        own = mine
+        if what & GRAD != 0:
+            own.grad = was[1]
+        if what & INFERENCE != 0:
+            own.inference = was[2]
+        if what & AUTOCAST != 0:
+            own.autocast = was[3]
+        if what & PLAIN != 0:
+            own.plain = was[4]
+        if what & PACKING != 0:
+            own.packing = was[5]
+        if what & STACK != 0:
+            own.stack = was[6]
+        if what & MODES != 0:
+            own.modes = was[7]
+        if what & HOOKS != 0:
+            own.hooks = was[9]
+        if what & PUSHED != 0:
+            own.stack = without(own.stack, was[8])
+        if what & WATCHING != 0:
+            own.modes = without(own.modes, was[8])
+        if scope.after is not None:
+            scope.after()
+        return None
+
+
+class Scope:
+    """A block.  ``__enter__`` sets ``outer`` by ``held``, then changes the thread's state without any call in between or after: an interrupt comes with calls only.
+
+    A subclass has no ``__exit__`` of its own: what else is to be done is ``after()``, called when all is put back.
+    """
+
+    outer = after = None

@@ -1,0 +1,107 @@
+"""An exception that comes at any moment, as a signal handler's does: the state of the thread is as it was."""
+import signal
+import sys
+
+import pytest
+
+import rushlight as torch
+from rushlight.core.native import compiled, mine
+
+pytestmark = [pytest.mark.skipif(not compiled, reason="an interrupt may come between any two lines of plain Python"),
+              pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
+FIELDS = ("grad", "inference", "autocast", "plain", "packing", "stack", "modes")
+
+
+class Interrupt(BaseException):
+    pass
+
+
+def state():
+    return {name: getattr(mine, name) for name in FIELDS}
+
+
+class Watching(torch.overrides.TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+def blocks():
+    x, w = torch.ones(3, 4), torch.ones(4, requires_grad=True)
+    with torch.no_grad(), torch.enable_grad(), torch.set_grad_enabled(False):
+        (x * w).sum()
+    with torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16):
+        x @ w
+    with Watching(), torch._C.DisableTorchFunctionSubclass():
+        x + 1
+
+
+def transforms():
+    def f(a):
+        with torch.no_grad():
+            b = a * 2
+        return (a.sin() * b).sum()
+    torch.func.vmap(torch.func.grad(f))(torch.ones(3, 4))
+    torch.func.jvp(f, (torch.ones(2),), (torch.ones(2),))
+
+
+def recorded():
+    w = torch.ones(3, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t * 1, lambda t: t):
+        y = (w * w).exp()
+    y.sum().backward()
+
+
+def interrupted(function, at: int) -> bool:
+    """Whether an exception came: at the call with this number, where CPython looks for signals (at the beginning of functions, and after calls of C's)."""
+    left = at
+
+    def profile(frame, event, argument):
+        nonlocal left
+        if event in ("call", "c_return"):
+            left -= 1
+            if not left:
+                sys.setprofile(None)
+                raise Interrupt
+
+    sys.setprofile(profile)
+    try:
+        function()
+    except Interrupt:
+        return True
+    finally:
+        sys.setprofile(None)
+    return False
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="CPython looks for signals between __enter__ and the block")
+@pytest.mark.parametrize("function", [blocks, transforms, recorded])
+def test_state_is_as_it_was_wherever_the_exception_came(function):
+    function()
+    before, at, step = state(), 1, 1 if function is blocks else 7
+    while interrupted(function, at):
+        assert state() == before, at
+        at += step
+    assert at > 50 and state() == before
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers")
+def test_state_is_as_it_was_after_alarms():
+    def handler(*_):
+        raise Interrupt
+
+    handled, before, came = signal.signal(signal.SIGALRM, handler), state(), 0
+    try:
+        for k in range(300):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 1e-5 + k * 7e-6)
+                blocks()
+                transforms()
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except Interrupt:
+                came += 1
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            assert state() == before
+    finally:
+        signal.signal(signal.SIGALRM, handled)
+    assert came > 100
