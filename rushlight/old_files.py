@@ -40,11 +40,11 @@ class LegacyPickler(Pickler):
         return found
 
 
-def write(obj, file):
-    """Writes an object in the old format."""
+def write(obj, file, pickler=lambda kind, text: kind(text)):
+    """Writes an object in the old format; ``pickler(kind, text)`` makes the pickler."""
     for value in (MAGIC, VERSION, MACHINE):
         pickle.dump(value, file, protocol=2)
-    pickler = LegacyPickler(text := io.BytesIO())
+    pickler = pickler(LegacyPickler, text := io.BytesIO())
     pickler.sizes = {}
     pickler.dump(obj)
     file.write(text.getvalue())
@@ -96,14 +96,15 @@ Survey.dispatch.update({pickle.REDUCE[0]: Survey.load_made, pickle.NEWOBJ[0]: Su
 class Named:
     """The storages of a file by their keys, as its pickle names them."""
 
-    def __init__(self, device, most):
-        self.device, self.most, self.known, self.types = device, most, {}, {}
+    def __init__(self, places, most):
+        self.places, self.most, self.known, self.types = places, most, {}, {}
 
     def __call__(self, dtype, key, location, count, view=None):
         if key not in self.known:
             if type(count) is not int or count < 0 or count * dtype.itemsize > self.most:
                 raise CorruptFileError(f"a storage of {count} elements in a file of {self.most} bytes", "a storage that the file holds", REMEDY)
-            self.known[key], self.types[key] = empty((count * dtype.itemsize,), BY_NAME["uint8"], device=self.device), dtype
+            made = empty((count * dtype.itemsize,), BY_NAME["uint8"], device=self.places.device(location))
+            self.known[key], self.types[key] = self.places.settled(made, location), dtype
         memory = self.known[key]
         if view is not None:
             _, start, size = view
@@ -113,12 +114,12 @@ class Named:
         return stored(memory, dtype)
 
 
-def load(file, read, device):
+def load(file, read, places):
     """The object in a file; ``read(file, storages)`` reads one pickle."""
     at = file.tell()
     most = file.seek(0, os.SEEK_END) - at
     file.seek(at)
-    storages = Named(device, most)
+    storages = Named(places, most)
     survey = guarded(lambda file, storages: Survey(file, storages, {}))
     survey(file, storages), survey(file, storages)
     machine = survey(file, storages)

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable
 
 from .core.convert import InProcess, UntypedStorage, layout
-from .core.devices import device as Device, placed
+from .core.devices import device as Device
 from .core.dtypes import BY_NAME, BYTES, NAMES, UNSIGNED, dtype as Dtype, uint8
 from .core.errors import CorruptFileError
 from .core.exchange import to_numpy
@@ -58,8 +58,8 @@ class Pickler(pickle._Pickler):
 
     dispatch = dict(pickle._Pickler.dispatch)
 
-    def __init__(self, file):
-        super().__init__(file, protocol=2)
+    def __init__(self, file, protocol=DEFAULT_PROTOCOL):
+        super().__init__(file, protocol=protocol)
         self.storages, self.keys, self.dtypes = {}, {}, {}
 
     def save_global_name(self, obj):
@@ -85,7 +85,8 @@ class Pickler(pickle._Pickler):
             return GlobalName("torch.serialization", "_get_layout"), (str(obj),)
         if isinstance(obj, Tensor):
             return self.reduced(obj)
-        return NotImplemented
+        inherited = getattr(super(), "reducer_override", None)
+        return NotImplemented if inherited is None else inherited(obj)
 
     def reduced(self, obj):
         """What makes a tensor again: a function, and its arguments."""
@@ -141,13 +142,27 @@ class Pickler(pickle._Pickler):
         return self.save_reduce(*changed, obj=obj)
 
 
+def writing(kind, pickle_module):
+    """A class of picklers that write what is no tensor as another module's Pickler does."""
+    if pickle_module in (None, pickle):
+        return kind
+    base = pickle_module.Pickler
+    if not issubclass(base, pickle._Pickler):
+        raise NotImplementedError(f"pickle_module: {base.__module__}.{base.__name__} is none of Python's own picklers (pickle._Pickler, as dill's are), of which alone the tensors' references are made")
+    return type(kind.__name__, (kind, base), {"dispatch": {**base.dispatch, GlobalName: kind.save_global_name}})
+
+
 def save(obj, f, pickle_module=None, pickle_protocol=DEFAULT_PROTOCOL, _use_new_zipfile_serialization=True):
-    """Writes an object with its tensors to a file (a path or a file object); a path is replaced only once all is written (``core/files.py``)."""
-    if not _use_new_zipfile_serialization:
-        from .old_files import write
-    else:
-        def write(obj, file):
-            write_archive(obj, file, name)
+    """Writes an object with its tensors to a file (a path or a file object); a path is replaced only once all is written (``core/files.py``).
+    ``pickle_module`` says how other objects are written; NotImplementedError for one whose Pickler is not Python's."""
+    def write(obj, file):
+        if _use_new_zipfile_serialization:
+            return write_archive(obj, file, name, pickler=made)
+        from .old_files import write as write_old
+        return write_old(obj, file, made)
+
+    def made(kind, text):
+        return writing(kind, pickle_module)(text, pickle_protocol)
     name = "archive"
     if hasattr(f, "write"):
         return write(obj, f)
@@ -162,10 +177,10 @@ def save(obj, f, pickle_module=None, pickle_protocol=DEFAULT_PROTOCOL, _use_new_
         write(obj, file)
 
 
-def write_archive(obj, file, name, sign=None):
+def write_archive(obj, file, name, sign=None, pickler=lambda kind, text: kind(text)):
     """Writes an object's archive; ``sign(pickle)`` gives the name and content of one entry more."""
     text = io.BytesIO()
-    pickler = Pickler(text)
+    pickler = pickler(Pickler, text)
     pickler.dump(obj)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(f"{name}/data.pkl", text.getvalue())
@@ -189,44 +204,54 @@ ALLOWED = {**{("torch._utils", name): function for name, function in BUILDERS.it
            **{("torch", name): dtype for name, dtype in STORAGES.items()}, **{("torch", name): dtype for name, dtype in BY_NAME.items()}}
 
 
-class Unpickler(pickle.Unpickler):
-    """Reads the pickle of an archive that is trusted."""
+def trusting(base):
+    """A class, by another one's way to read, that reads the pickle of an archive that is trusted."""
+    class Unpickler(base):
+        def __init__(self, file, storages, encoding="utf-8", **how):
+            super().__init__(file, encoding=encoding, **how)
+            self.storages = storages
 
-    def __init__(self, file, storages):
-        super().__init__(file, encoding="utf-8")
-        self.storages = storages
+        def find_class(self, module, name):
+            found = PLAIN.get((module, name)) or ALLOWED.get((module, name))
+            if found is not None:
+                return found
+            if module == "torch" or module.startswith("torch."):
+                module = "rushlight" + module[5:]
+            return super().find_class(module, name)
 
-    def find_class(self, module, name):
-        found = PLAIN.get((module, name)) or ALLOWED.get((module, name))
-        if found is not None:
-            return found
-        if module == "torch" or module.startswith("torch."):
-            module = "rushlight" + module[5:]
-        return super().find_class(module, name)
+        def persistent_load(self, saved):
+            return self.storages(*saved[1:])
 
-    def persistent_load(self, saved):
-        return self.storages(*saved[1:])
+    return Unpickler
+
+
+Unpickler = trusting(pickle.Unpickler)
 
 
 def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=None, **pickle_load_args):
-    """Reads what ``save`` wrote.
+    """Reads what ``save`` wrote.  ``map_location``: see ``locations.Places``.  ``mmap`` needs the path of an archive.  ``pickle_module`` reads a file that is trusted, with
+    ``pickle_load_args`` for its Unpickler.
 
     EOFError for an empty file, CorruptFileError (a RuntimeError) for one that is no such archive or is damaged,
     pickle.UnpicklingError for one that holds more than tensors and containers, unless ``weights_only`` is false.
     """
     if not hasattr(f, "read"):
         with open(f, "rb") as file:
-            return load(file, map_location, pickle_module, weights_only=weights_only)
-    safe = only_weights(weights_only)
+            if mmap and not _is_zipfile(file):
+                raise RuntimeError("mmap can only be used with files saved as zip archives: this one is older, or none")
+            return load(file, map_location, pickle_module, weights_only=weights_only, **pickle_load_args)
+    if mmap:
+        raise ValueError("f must be a file path in order to use the mmap argument")
+    safe = only_weights(False if weights_only is None and pickle_module is not None else weights_only)
     if safe and pickle_module is not None:
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified: leave it out, or pass weights_only=False for a file from where you trust")
     check_seekable(f)
     if is_legacy(f):
         from .old_files import load as load_legacy  # from before zip archives
-        return load_legacy(f, reader(safe, pickle_module), place_of(map_location))
+        return load_legacy(f, reader(safe, pickle_module, pickle_load_args), place_of(map_location))
     archive, prefix = opened(f)
     storages = Storages(archive, f"{prefix}data/", place_of(map_location), byte_order(archive, prefix))
-    return reader(safe, pickle_module)(io.BytesIO(entry(archive, f"{prefix}data.pkl")), storages)
+    return reader(safe, pickle_module, pickle_load_args)(io.BytesIO(entry(archive, f"{prefix}data.pkl")), storages)
 
 
 def only_weights(asked) -> bool:
@@ -236,12 +261,11 @@ def only_weights(asked) -> bool:
     return settings.force_weights_only or (not settings.force_no_weights_only if asked is None else bool(asked))
 
 
-def reader(safe, pickle_module=None):
+def reader(safe, pickle_module=None, how=()):
     """A function of a file and its storages that reads one pickle."""
     if not safe:
-        kind = Unpickler if pickle_module is None else type("Unpickler", (pickle_module.Unpickler,), {"__init__": Unpickler.__init__, "find_class": Unpickler.find_class,
-                                                                                                   "persistent_load": Unpickler.persistent_load})
-        return lambda file, storages: kind(file, storages).load()
+        kind = Unpickler if pickle_module is None else trusting(pickle_module.Unpickler)
+        return lambda file, storages: kind(file, storages, **dict(how)).load()
 
     return guarded(lambda file, storages: WeightsUnpickler(file, storages, ALLOWED))
 
@@ -325,9 +349,10 @@ def set_default_load_endianness(endianness):
     LoadEndianness.chosen = endianness
 
 
-def place_of(map_location) -> Device:
-    """The device on which tensors are made."""
-    return placed(map_location) if isinstance(map_location, (str, Device)) else placed("cpu")
+def place_of(map_location):
+    """Where the storages of a file go."""
+    from .locations import Places
+    return Places(map_location)
 
 
 class FileLike:
@@ -394,23 +419,24 @@ class Storages:
 
     ending = ""  # of the names of entries
 
-    def __init__(self, archive, folder, device, order="little"):
-        self.archive, self.folder, self.device, self.order, self.known = archive, folder, device, order, {}
+    def __init__(self, archive, folder, places, order="little"):
+        self.archive, self.folder, self.places, self.order, self.known = archive, folder, places, order, {}
 
-    def __call__(self, dtype, key, *_):
+    def __call__(self, dtype, key, location="cpu", *_):
         if key not in self.known:
-            entry(self.archive, f"{self.folder}{key}{self.ending}", lambda size: self.memory(key, size))
-            if self.order == "big" and dtype.itemsize > 1 and self.device.type != "meta":
+            entry(self.archive, f"{self.folder}{key}{self.ending}", lambda size: self.memory(key, size, self.places.device(location)))
+            if self.order == "big" and dtype.itemsize > 1 and self.known[key].device.type != "meta":
                 view = to_numpy(self.known[key])
                 width = dtype.itemsize // (2 if dtype.is_complex else 1)
                 whole = view[:len(view) // width * width].view(f"u{width}")
                 whole.byteswap(inplace=True)
+            self.known[key] = self.places.settled(self.known[key], location)
         return stored(self.known[key], dtype)
 
-    def memory(self, key, size):
+    def memory(self, key, size, device):
         """A tensor of this many bytes, entered under its key; the bytes to write (its own, but on the meta device)."""
-        tensor = self.known[key] = empty((size,), BY_NAME["uint8"], device=self.device)
-        return bytearray(size) if self.device.type == "meta" else to_numpy(tensor)
+        tensor = self.known[key] = empty((size,), BY_NAME["uint8"], device=device)
+        return bytearray(size) if device.type == "meta" else to_numpy(tensor)
 
 
 __getattr__ = later(__name__)

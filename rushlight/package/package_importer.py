@@ -13,7 +13,6 @@ import sys
 import types
 import zipfile
 
-from ..core.devices import placed
 from ..serialization import Storages, Unpickler, entry
 from .glob_group import GlobGroup
 from .importer import Importer, demangled
@@ -162,7 +161,7 @@ class PackageImporter(Importer):
         """An object, its classes those of the package."""
         from ..serialization import place_of
 
-        where = placed("cpu") if map_location is None else place_of(map_location)
+        where = place_of(map_location)
         storages = self.loaders.setdefault(str(where), PackageStorages(self.archive, f"{self.prefix}.data/", where))
         return CodeUnpickler(io.BytesIO(self.load_binary(package, resource)), storages, self).load()
 

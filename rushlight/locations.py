@@ -1,0 +1,48 @@
+"""Where the storages of a file go: what ``load`` is told as ``map_location``."""
+from __future__ import annotations
+
+from .core.convert import InProcess, UntypedStorage
+from .core.devices import device as Device, placed
+from .core.errors import NoDeviceError
+from .core.native import Tensor
+
+
+class Places:
+    """A place for each storage, by the location that the file has for it.
+
+    ``said``: a device or its name for all; a dict from locations to others; a function of a storage and its location that returns a storage,
+    or None to leave it where it is; or None, for the processor's memory.  TypeError for anything else.
+    """
+
+    def __init__(self, said):
+        if not (said is None or isinstance(said, (str, Device, dict)) or callable(said)):
+            raise TypeError(f"map_location must be a device, its name, a dict of locations or a function, not {said!r}: '{type(said).__name__}' object is not callable")
+        self.said = found(said) if isinstance(said, (str, Device)) else said
+
+    def device(self, location: str) -> Device:
+        """The device on which the memory of a storage is made."""
+        if isinstance(self.said, dict) and location in self.said:
+            return found(self.said[location])
+        return self.said if isinstance(self.said, Device) else placed("cpu")
+
+    def settled(self, memory: Tensor, location: str) -> Tensor:
+        """The bytes of a storage that was read, once a function had its say."""
+        if not callable(self.said):
+            return memory
+        chosen = self.said(UntypedStorage(memory), location)
+        if chosen is None:
+            return memory
+        if not isinstance(chosen, InProcess):
+            raise TypeError(f"map_location returned {type(chosen).__name__}: a function of a storage returns a storage, or None")
+        return (chosen if isinstance(chosen, UntypedStorage) else chosen.untyped()).bytes
+
+    def __repr__(self):
+        return repr(self.said)
+
+
+def found(name) -> Device:
+    """The device of this name; RuntimeError where this machine has none."""
+    try:
+        return placed(name)
+    except NoDeviceError as error:
+        raise RuntimeError(f"Attempting to deserialize object on {name}, which is not available here. Pass map_location='cpu' to load what was saved there. ({error.args[0]})") from None
