@@ -28,14 +28,16 @@ class Arrays:
         inner = from_numpy(value)
         self.alive.append(inner)
         found = self.wrap_tensor(inner, Source(None, f"{self.constant_name(from_numpy)}({source})"))
-        return ArrayValue(FakeArray(found.fake), source)
+        array = FakeArray(found.fake)
+        array.value = ArrayValue(array, source)
+        return array.value
 
     def array_of_tensor(self, owner):
         """``tensor.numpy()``."""
         from .fake_arrays import FakeArray
         if owner.fake._needs_grad or not owner.fake.dtype.in_numpy or self.class_of(owner) is not Tensor:
             raise Break("RB015", "numpy()")
-        return ArrayValue(FakeArray(owner.fake))
+        return self.from_python(FakeArray(owner.fake))
 
     def tensor_of_array(self, value):
         """The tensor that has an array's memory."""

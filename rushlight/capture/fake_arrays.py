@@ -8,6 +8,7 @@ import types
 import numpy as np
 
 from .. import fft, linalg
+from ..core.convert import contiguous_format
 from ..core.dtypes import FROM_NUMPY
 from ..core.exchange import from_numpy, tensor, to_numpy
 from ..core.expr import Expr
@@ -26,7 +27,7 @@ class FakeArray(np.lib.mixins.NDArrayOperatorsMixin):
     """
 
     def __init__(self, fake, scalar=False):
-        self.fake, self.scalar = fake, scalar
+        self.fake, self.scalar, self.value = fake, scalar, None  # value: the Value that stands for it
 
     dtype = property(lambda self: self.fake.dtype.numpy)
     shape = property(lambda self: tuple(self.fake.shape))
@@ -75,7 +76,11 @@ class FakeArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __setitem__(self, index, value):
         if self.scalar:
             raise Break("RB007", "item assignment to a number of NumPy")
-        self.fake[opened(index)] = as_dtype(value.fake, self.dtype) if isinstance(value, FakeArray) else value
+        if isinstance(value, FakeArray):
+            root = self.fake.recorder.root
+            apart = root(value.fake.node) is not root(self.fake.node)
+            value = as_dtype(value.fake if apart else value.fake.clone(), self.dtype)  # NumPy reads all of it first
+        self.fake[opened(index)] = value
 
     def __getattr__(self, name):
         if name in METHODS:
@@ -132,6 +137,8 @@ def elementwise(ufunc, compute, inputs):
     *loop, last = ufunc.resolve_dtypes((*kinds, None))
     if ufunc in WHOLE_DIVISION and loop[1].kind in "iub" and not (type(inputs[1]) is int and inputs[1]):
         raise Break("RB001", f"numpy.{ufunc.__name__}() of whole numbers, of which one may be 0")
+    if ufunc is np.power and last.kind in "iu" and not (type(inputs[1]) is int and inputs[1] >= 0):
+        raise Break("RB001", "numpy.power() of whole numbers, of which one may be negative")
     result = as_dtype(compute(*map(entered, inputs, loop)), last)
     return result, not result.dim()
 
@@ -280,7 +287,7 @@ FUNCTIONS = {
     np.real: lambda val: api.real(val), np.imag: lambda val: api.imag(val) if val.dtype.is_complex else api.zeros_like(val),
     np.shape: lambda a: tuple(a.shape), np.ndim: lambda a: a.dim(), np.size: lambda a: a.numel(),
 }
-NUMBERS = frozenset((*REDUCTIONS, np.dot, np.inner, np.tensordot, np.trace, np.linalg.det, np.linalg.norm, np.einsum, np.round, np.clip))  # whose results without dimensions are numbers
+NUMBERS = frozenset((*REDUCTIONS, np.dot, np.inner, np.take, np.trace, np.linalg.det, np.linalg.norm, np.einsum, np.round, np.clip))  # whose results without dimensions are numbers
 SAME = ("sin cos tan sinh cosh tanh exp exp2 expm1 log log2 log10 log1p sqrt square sign floor ceil trunc isnan isinf isfinite signbit negative positive add subtract "
         "multiply divide floor_divide remainder fmod maximum minimum fmax fmin logaddexp logaddexp2 hypot copysign heaviside logical_and logical_or logical_not logical_xor "
         "bitwise_and bitwise_or bitwise_xor left_shift right_shift equal not_equal less less_equal greater greater_equal matmul deg2rad rad2deg gcd lcm float_power")
@@ -290,9 +297,9 @@ OTHERS = {"absolute": "abs", "fabs": "abs", "arcsin": "asin", "arccos": "acos", 
           "right_shift": "bitwise_right_shift"}
 UFUNCS = {getattr(np, name): getattr(api, OTHERS.get(name, name)) for name in (*SAME.split(), *OTHERS)}
 WHOLE_DIVISION = (np.floor_divide, np.remainder, np.fmod, np.reciprocal)
-METHODS = {name: getattr(np, name) for name in ("sum mean prod std var max min any all argmax argmin cumsum cumprod swapaxes ravel squeeze take clip round trace repeat dot "
-                                                "copy").split()}
-METHODS |= {"conj": np.conjugate, "conjugate": np.conjugate, "tolist": lambda a: a.fake.tolist(), "item": lambda a: a.fake.item(), "flatten": lambda a: np.copy(np.ravel(a)),
+METHODS = {name: getattr(np, name) for name in ("sum mean prod std var max min any all argmax argmin cumsum cumprod swapaxes ravel squeeze take clip round trace repeat "
+                                                "dot").split()}
+METHODS |= {"copy": lambda a: FakeArray(a.fake.clone(memory_format=contiguous_format), a.scalar), "conj": np.conjugate, "conjugate": np.conjugate, "tolist": lambda a: a.fake.tolist(), "item": lambda a: a.fake.item(), "flatten": lambda a: np.copy(np.ravel(a)),
             "reshape": lambda a, *shape, **options: np.reshape(a, shape[0] if len(shape) == 1 else shape, **options),
             "transpose": lambda a, *axes: np.transpose(a, (axes[0] if isinstance(axes[0], tuple) else axes) if axes and axes[0] is not None else None),
             "astype": lambda a, dtype, copy=True: FakeArray(converted(a.fake, dtype, copy), a.scalar), "fill": lambda a, value: a.__setitem__(..., value),

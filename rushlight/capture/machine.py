@@ -375,7 +375,8 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
         if isinstance(value, Wrapped):
             return self.of_level(value)
         if kind.__name__ == "FakeArray" and kind.__module__ == FAKE_ARRAYS:
-            return ArrayValue(value)
+            value.value = value.value or ArrayValue(value)
+            return value.value
         if isinstance(value, Tensor):
             return self.from_python(self.lift(value))
         if kind in (list, tuple, Size) or isinstance(value, tuple) and hasattr(kind, "_fields"):
