@@ -17,6 +17,7 @@ class Waiting:
         sys.meta_path.remove(cls)
         from rushlight.compat import finder
         finder.install()
+        sys.modules.pop(fullname, None)  # else its own spec would be taken for this name's, and its file run once more
         return finder.Finder().find_spec(fullname)
 
     @staticmethod
