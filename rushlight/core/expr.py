@@ -548,6 +548,11 @@ class Facts:
             raise RuntimeError("the value of a symbolic size is needed, but no example values are known here")
         return cls._active.stack[-1]
 
+    @classmethod
+    def present(cls) -> bool:
+        """Whether there are some that decide."""
+        return bool(cls._active.stack)
+
     def __enter__(self):
         Facts._active.stack.append(self)
         return self

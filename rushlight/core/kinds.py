@@ -8,7 +8,8 @@ from __future__ import annotations
 import functools
 
 from .errors import IndexRangeError
-from .meta import Meta, broadcast, channels_last_strides, dense_strides, is_channels_last, is_one, nested_strides, row_major, same_sizes
+from .expr import Facts, lt
+from .meta import Meta, broadcast, channels_last_strides, dense_strides, is_channels_last, is_one, nested_strides, row_major, same, same_sizes
 
 
 MOST_KNOWN = 8192  # views of one kind, beyond which what is known of them is found anew
@@ -41,9 +42,8 @@ def sum_to(x, shape):
 
 
 def by_stride(shape, strides):
-    """The dimensions from innermost to outermost as their strides tell, ties and broadcast ones as they come; None for symbolic sizes."""
-    if not all(type(n) is int for n in (*shape, *strides)):
-        return None
+    """The dimensions from innermost to outermost as their strides tell, ties and broadcast ones as they come.  Of sizes that vary the order of strides is
+    assumed where it is open, nothing else."""
     order = list(reversed(range(len(shape))))
     for i in range(1, len(order)):
         while i and comes_before(shape, strides, order[i], order[i - 1]):
@@ -54,9 +54,16 @@ def by_stride(shape, strides):
 
 def comes_before(shape, strides, a, b) -> bool:
     """Whether dimension a lies further in than b, for certain."""
-    if not strides[a] or not strides[b]:
+    if is_zero(strides[a]) or is_zero(strides[b]):
         return False
-    return strides[a] < strides[b] or (strides[a] == strides[b] and shape[a] < shape[b])
+    if same(strides[a], strides[b]):
+        return type(shape[a]) is type(shape[b]) is int and shape[a] < shape[b]
+    before = lt(strides[a], strides[b])
+    return bool(before) if before.op == "number" or Facts.present() else False
+
+
+def is_zero(stride) -> bool:
+    return type(stride) is int and stride == 0
 
 
 def layout_like(shape, metas, alone=True):
@@ -64,10 +71,8 @@ def layout_like(shape, metas, alone=True):
     shapes (not ``alone``) dimensions of size 1 take their place among the others, as PyTorch has it."""
     for meta in metas:
         if same_sizes(meta.shape, shape):
-            if not alone and meta.strides != row_major(shape):
-                order = by_stride(meta.shape, meta.strides)
-                if order is not None:
-                    return tuple(nested_strides(shape, order))
+            if not alone and not all(map(same, meta.strides, row_major(shape))):
+                return tuple(nested_strides(shape, by_stride(meta.shape, meta.strides)))
             if meta.contiguous:
                 return row_major(shape)
             if len(shape) == 4 and is_channels_last(meta):
@@ -75,8 +80,6 @@ def layout_like(shape, metas, alone=True):
             order = dense_strides(meta.shape, meta.strides)
             if order is None:
                 order = by_stride(meta.shape, meta.strides)
-            if order is None:
-                continue
             strides = nested_strides(shape, order)
             for k, size in enumerate(shape):
                 if is_one(size):
