@@ -46,7 +46,7 @@ def parameters(op: Op) -> tuple:
 
 def check_operands(op: Op, args, names=()):
     """TypeError for an argument of a type that the operator does not take, ValueError for a whole number that 64 bits do not hold."""
-    if op.signature is None or op.facts.get("derived") or op.name.rpartition(".")[2].startswith("_"):  # bodies call it, who know
+    if op.signature is None or op.kind is not None or op.facts.get("derived") or op.name.rpartition(".")[2].startswith("_"):  # bodies call it, who know
         return
     kinds, order, last = parameters(op)
     positional = len(args) - len(names or ())

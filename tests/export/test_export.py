@@ -263,3 +263,9 @@ def test_dims_are_computed_with_ints():
     for wrong in (lambda: n * 0.5, lambda: n * -1, lambda: n + n):
         with pytest.raises(NotImplementedError):
             wrong()
+
+
+def test_primitives_take_what_bodies_give_them():
+    module, x = Made(lambda x, y: x[1:, :2].unbind(1)[0] * y.flip(0)[1:]), torch.randn(4, 3)
+    program = export(module, (x, x[:, 0])).run_decompositions()
+    assert torch.allclose(program.module()(x, x[:, 0]), module(x, x[:, 0]))
