@@ -666,7 +666,9 @@ def paired(input):
     """``view_as_complex`` of a tensor that begins with a complex number."""
     if input.dtype.name not in ("float32", "float64"):
         raise RuntimeError(f"view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: {input.dtype}")
-    if not input.shape or input.shape[-1] != 2:
+    if not input.shape:
+        raise RuntimeError("Input tensor must have one or more dimensions")
+    if input.shape[-1] != 2:
         raise RuntimeError(f"Tensor must have a last dimension of size 2, got {list(input.shape)}")
     strides = input._meta.strides
     if strides[-1] != 1:

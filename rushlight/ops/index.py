@@ -606,11 +606,7 @@ def unravel_index(indices, shape):
     """The coordinates of positions in row-major order: a tuple with one int64 tensor a dimension."""
     if indices.dtype.name not in INTEGERS:
         raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
-    if not isinstance(shape, (int, tuple, list)):
-        raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape).__name__}")
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
-    if not all(isinstance(size, (int, Expr)) for size in shape):
-        raise TypeError(f"expected 'shape' sequence to only contain ints, but got {[type(size).__name__ for size in shape]}")
     if any(size < 0 for size in shape):
         raise ValueError(f"'shape' cannot have negative values, but got {shape}")
     out, step = [], product(shape)

@@ -63,8 +63,10 @@ def standard_gamma_grad(input, output):
 
 @op(composite=True, method=False, name="_sample_dirichlet")
 def sample_dirichlet(input, generator=None):
-    """Dirichlet variables with concentrations ``input`` [*, k] -> [*, k]: gamma variables over their sum."""
-    from ..core.dtypes import float64
+    """Dirichlet variables with concentrations ``input`` [*, k] -> [*, k]: gamma variables over their sum, rounded to numbers above 0 and below 1."""
+    from ..core.dtypes import finfo, float64
     from .shape import to_dtype
     gammas = standard_gamma(to_dtype(input, float64), generator)
-    return to_dtype(gammas / gammas.sum(-1, True), input.dtype)
+    shares = to_dtype(gammas / gammas.sum(-1, True), input.dtype)
+    limits = finfo(input.dtype)
+    return shares.clamp(limits.tiny, 1 - limits.eps / 2)

@@ -56,10 +56,15 @@ def view_bytes(x, dtype):
     old, new = x.itemsize, dtype.itemsize
     shape, strides, offset = list(x.shape), list(x.stride()), x.storage_offset()
     if old != new:
-        if not shape or strides[-1] != 1:
-            raise RuntimeError(f"self.stride(-1) must be 1 to view {x.dtype} as {dtype} (different element sizes), but got {strides[-1] if shape else 'a 0-dim tensor'}")
-        if (shape[-1] * old) % new or any((s * old) % new for s in strides[:-1]) or (offset * old) % new:
-            raise RuntimeError(f"self.size(-1) must be divisible by {new // old} to view {x.dtype} as {dtype} (different element sizes), but got {shape[-1]}")
+        told = f"to view {x.dtype} as {dtype} (different element sizes), but got"
+        if not shape:
+            raise RuntimeError(f"self.dim() cannot be 0 {told} a 0-dim tensor")
+        if strides[-1] != 1:
+            raise RuntimeError(f"self.stride(-1) must be 1 {told} {strides[-1]}")
+        counted = {"self.size(-1)": shape[-1], "self.storage_offset()": offset, **{f"self.stride({k})": s for k, s in enumerate(strides[:-1])}}
+        for what, count in counted.items():
+            if count * old % new:
+                raise RuntimeError(f"{what} must be divisible by {new // old} {told} {count}")
         shape[-1], strides[:-1], offset = shape[-1] * old // new, [s * old // new for s in strides[:-1]], offset * old // new
     made = alias_memory(x, x._meta.like(tuple(shape), tuple(strides), dtype), offset)
     made._base = x if dtype.is_inexact else None  # what has no gradient is no part of a history

@@ -108,3 +108,12 @@ def test_samples_repeat_with_the_seed():
         first = made.sample((4,))
         torch.manual_seed(3)
         assert first.tolist() == made.sample((4,)).tolist()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_probabilities_of_small_concentrations_stay_inside(dtype):
+    """Gamma variables that nearly vanish do not become 0, 1 or NaN, and each corner has its share."""
+    torch.manual_seed(1)
+    shares = d.Beta(torch.tensor(1e-2, dtype=dtype), torch.tensor(1e-2, dtype=dtype)).sample((20000,))
+    assert ((shares > 0) & (shares < 1)).all()
+    assert abs(float((shares < 0.1).double().mean()) - 0.5) < 0.02 and abs(float((shares > 0.9).double().mean()) - 0.5) < 0.02

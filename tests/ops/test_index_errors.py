@@ -1,4 +1,4 @@
-"""What indices and what is assigned through them must keep to: the errors of both libraries, by their type and the number that helps."""
+"""What indices, what is assigned through them, and views as other types must keep to: the errors of both libraries, by their type and the number that helps."""
 import re
 
 import pytest
@@ -28,8 +28,13 @@ WRONG = {  # name -> (program, what both messages say)
     "too many put": (lambda t: t.arange(4).index_put((t.tensor([0, 1]),), t.tensor([1, 2, 3])), "shape mismatch"),
     "put nowhere": (lambda t: t.rand([]).index_put([], t.tensor([1.0]), True), ""),
     "positions that are floats": (lambda t: t.unravel_index(t.tensor(0.5), (2, 2)), "expected 'indices' to be integer"),
-    "sizes in a tensor": (lambda t: t.unravel_index(t.tensor([1]), t.tensor([1, 2, 3])), "expected 'shape' to be int or sequence"),
-    "sizes that are floats": (lambda t: t.unravel_index(t.tensor([1]), (1, 2, 2.0)), "expected 'shape' sequence to only contain ints"),
+    "sizes in a tensor": (lambda t: t.unravel_index(t.tensor([1]), t.tensor([1, 2, 3])), "'shape'"),
+    "sizes that are floats": (lambda t: t.unravel_index(t.tensor([1]), (1, 2, 2.0)), "'shape'"),
+    "bytes of a number": (lambda t: t.tensor(3.0).view(t.uint8), "self.dim() cannot be 0"), "bytes apart": (lambda t: t.zeros(4, 4).t().view(t.uint8), "self.stride(-1) must be 1"),
+    "a size that does not divide": (lambda t: t.zeros(4, 3).view(t.float64), "self.size(-1) must be divisible by 2"),
+    "an offset that does not divide": (lambda t: t.zeros(4, 3)[:, 1:].view(t.float64), "self.storage_offset() must be divisible by 2"),
+    "a stride that does not divide": (lambda t: t.zeros(8).as_strided((4, 2), (1, 1)).view(t.float64), "self.stride(0) must be divisible by 2"),
+    "a number as a complex one": (lambda t: t.view_as_complex(t.tensor(1.0)), "Input tensor must have one or more dimensions"),
     "sizes below 0": (lambda t: t.unravel_index(t.tensor(0), (2, -3)), "'shape' cannot have negative values"),
 }
 
