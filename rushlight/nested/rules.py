@@ -386,6 +386,16 @@ def matmul(input, other):
     return made(OPS["cat"](parts, at - 1), x.ragged, at, x.layout)
 
 
+@rule("cat")
+def cat(tensors, dim=0):
+    """The examples of several one after another, or side by side along a dimension that is not ragged."""
+    first = first_nested(tensors)
+    if wrapped(dim, first.dim()):
+        return along(OPS["cat"], (tensors, dim), {})
+    parts = [part for x in tensors for part in x.unbind()]
+    return made(OPS["cat"](parts, first.at - 1), Ragged.of([part.size(first.at - 1) for part in parts]), first.at, first.layout)
+
+
 @rule("nn.functional.scaled_dot_product_attention")
 def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     """Attention within each example: [batch, heads, j, size]."""

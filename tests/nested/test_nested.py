@@ -290,3 +290,13 @@ def test_second_derivatives_of_attention(causal):
         first.pow(2).sum().backward()
         wanted.append(row.grad)
     assert rushlight.allclose(nested.grad.values(), rushlight.cat(wanted), rtol=1e-3, atol=1e-2)
+
+
+def test_examples_of_several_one_after_another():
+    leaves = [[rushlight.from_numpy(a).requires_grad_() for a in parts(lengths)] for lengths in ((2, 4), (1, 3, 2))]
+    both = rushlight.cat([rushlight.nested.as_nested_tensor(ts, layout=rushlight.jagged) for ts in leaves])
+    (both * both).sum().backward()
+    for part, leaf in zip(both.unbind(), [x for ts in leaves for x in ts], strict=True):
+        assert part.equal(leaf) and rushlight.allclose(leaf.grad, 2 * leaf)
+    x = nested(rushlight)
+    assert rushlight.cat([x, x], -1).shape[-1] == 12 and rushlight.cat([x, x]).layout is rushlight.jagged
