@@ -1,4 +1,4 @@
-"""Steady state, beside torch: what a new number costs, what new lengths cost `cat`, and what programs remember as they go on.
+"""Steady state, beside torch: what a new number and a new size cost, what new lengths cost `cat`, and what programs remember as they go on.
 
     python -m benchmarks.steady [--iterations 5000] [--write]
 
@@ -28,6 +28,15 @@ def numbers(t):
             "threshold": lambda k: f.threshold(x, k / 7, k / 8), "nan_to_num": lambda k: t.nan_to_num(x, k / 3), "norm": lambda k: t.linalg.vector_norm(x, k / 3 + 2.5), "pad": lambda k: f.pad(x, (1, 1), value=k / 3),
             "layer_norm": lambda k: f.layer_norm(x, (16,), eps=k * 1e-5 + 1e-6), "huber_loss": lambda k: f.huber_loss(x, x, delta=k / 3 + .1), "tril": lambda k: t.tril(x, k - 30),
             "leaky_relu, backward": lambda k: f.leaky_relu(w, k * 1e-5).sum().backward()}
+
+
+def sizes(t):
+    """Calls with a new size: of a program's rows, where 40 others were seen before."""
+    f, v, m, w = t.nn.functional, t.randn(4000), t.randn(4000, 8), t.randn(8, 16)
+    g = t.randn(4000, requires_grad=True)
+    return {"arange": lambda k: t.arange(k), "add": lambda k: v[:k] + 1, "relu": lambda k: f.relu(m[:k]), "sum": lambda k: v[:k].sum(), "softmax": lambda k: m[:k].softmax(-1), "mse_loss": lambda k: f.mse_loss(m[:k], m[1:k + 1]),
+            "matmul": lambda k: m[:k] @ w, "stack": lambda k: t.stack([v[:k], v[:k]]), "cat": lambda k: t.cat([m[:k], m[:3]]), "repeat": lambda k: v[:5].repeat(k), "pad": lambda k: f.pad(v[:50], (k, 1)),
+            "chunk": lambda k: v[:k].chunk(3), "embedding": lambda k: f.embedding(t.ones(k, dtype=t.int64), w), "square, backward": lambda k: (g[:k] ** 2).sum().backward()}
 
 
 def loops(t):
@@ -75,6 +84,16 @@ def new_number(function) -> float:
     return (time.process_time() - spent) / CALLS * 1e6
 
 
+def new_size(function) -> float:
+    """Microseconds of the processor for a call with a new size; the median, as a kernel for another size of tile may be compiled among them."""
+    spent = []
+    for k in range(100):
+        begin = time.process_time()
+        function(300 + 5 * k if k >= 40 else 10 + 7 * k)
+        spent.append(time.process_time() - begin)
+    return statistics.median(spent[40:]) * 1e6
+
+
 def joins(t, count) -> float:
     """Microseconds of the processor to join tensors of lengths that were not seen before."""
     spent = []
@@ -106,9 +125,10 @@ def main():
     command = parser(__doc__)
     command.add_argument("--iterations", type=int, default=5000)
     options = command.parse_args()
-    table: dict = {"us for a new number": {}, "us to join new lengths": {}, "KB an iteration": {}}
+    table: dict = {"us for a new number": {}, "us for a new size": {}, "us to join new lengths": {}, "KB an iteration": {}}
     ours, theirs = numbers(rushlight), numbers(torch)
     rows = [("us for a new number", name, new_number(ours[name]), new_number(theirs[name])) for name in ours]
+    rows += [("us for a new size", name, new_size(function), new_size(sizes(torch)[name])) for name, function in sizes(rushlight).items()]
     rows += [("us to join new lengths", str(count), joins(rushlight, count), joins(torch, count)) for count in LENGTHS]
     mine, judge = loops(rushlight), loops(torch)
     rows += [("KB an iteration", name, *(growth(function, options.iterations * share // 100) for function, share in (mine[name], judge[name]))) for name in mine]
