@@ -1,6 +1,7 @@
 """``torch.return_types``: the types of results with names, made when they are first asked for."""
 from __future__ import annotations
 
+from .core.later import later
 from .core.results import named
 
 FIELDS = {  # operators whose type may be asked for before they have run
@@ -22,13 +23,16 @@ def pytree_register_structseq(cls):
     """Nothing is left to do: pytrees take named tuples apart as they are."""
 
 
+beyond = later(__name__)
+
+
 def __getattr__(name):
     if name == "all_return_types":
         return [kind(n + ending) for n in FIELDS for ending in ("", "_out")]
     try:
         return kind(name)
     except KeyError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+        return beyond(name)
 
 
 def __dir__():

@@ -6,6 +6,7 @@ from builtins import bool as _bool, bytes as _bytes, complex as _complex, float 
 from collections.abc import Sequence
 from typing import Any, Union
 
+from .core.later import later
 from .core.devices import device as _device
 from .core.dtypes import dtype as _dtype
 from .core.convert import layout as _layout
@@ -26,3 +27,6 @@ _size = Union[_size_class, list, tuple]
 _symsize, _dispatchkey, _qscheme = _size, _str, Any
 
 __all__ = ["Device", "FileLike", "Number", "Storage"]
+
+
+__getattr__ = later(__name__)

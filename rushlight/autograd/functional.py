@@ -213,4 +213,28 @@ def hessian_product(name, func, inputs, v, create_graph, strict):
         return value, like(inputs, run.pull(v))
 
 
+def _as_tuple(inp, arg_name=None, fn_name=None):
+    """(whether it was a tuple, the tuple).  TypeError for what is neither a tensor nor a tuple of them."""
+    return isinstance(inp, tuple), as_tensors(inp, arg_name, fn_name) if arg_name is not None or fn_name is not None else inp if isinstance(inp, tuple) else (inp,)
+
+
+def _tuple_postprocess(res, to_unpack):
+    """Results as single tensors where the arguments were: ``to_unpack`` says so of all, or of each."""
+    if isinstance(to_unpack, tuple):
+        return tuple(value if several else value[0] for value, several in zip(res, to_unpack))
+    return res if to_unpack else res[0]
+
+
+def _grad_preprocess(inputs, create_graph: bool, need_graph: bool) -> tuple:
+    """Inputs of which derivatives can be taken: views of them with ``create_graph``, so that these reach them, else copies without history."""
+    return tuple(x.view_as(x) if create_graph else x.detach().requires_grad_(need_graph) for x in inputs)
+
+
+def _grad_postprocess(inputs, create_graph: bool):
+    """Results, without history unless ``create_graph``."""
+    if isinstance(inputs, tuple):
+        return tuple(_grad_postprocess(x, create_graph) for x in inputs)
+    return inputs if create_graph else inputs.detach()
+
+
 __getattr__ = later(__name__)

@@ -1,6 +1,7 @@
 """Variable, which tensors have long since become."""
 from __future__ import annotations
 
+from ..core.later import later
 from ..core.native import Tensor
 from .backward import Engine
 
@@ -26,3 +27,6 @@ class Variable(metaclass=VariableMeta):
     def __new__(cls, data=None, requires_grad=None, volatile=None):
         made = Tensor() if data is None else data.detach()
         return made.requires_grad_() if requires_grad else made
+
+
+__getattr__ = later(__name__)

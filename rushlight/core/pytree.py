@@ -42,6 +42,23 @@ class TreeSpec:
     def is_leaf(self) -> bool:
         return self.type is None
 
+    num_nodes = property(lambda self: 1 + sum(child.num_nodes for child in self.children_specs))
+    num_children = property(lambda self: len(self.children_specs))
+
+    def children(self) -> list[TreeSpec]:
+        return list(self.children_specs)
+
+    def child(self, index: int) -> TreeSpec:
+        return self.children_specs[index]
+
+    def flatten_up_to(self, tree) -> list:
+        """The parts of a tree at the places of this spec's leaves."""
+        return flatten_as(tree, self)
+
+    def unflatten(self, leaves):
+        """The tree of this spec with these leaves."""
+        return tree_unflatten(leaves, self)
+
     def __eq__(self, other):
         return (isinstance(other, TreeSpec) and self.type is other.type and self.context == other.context
                 and self.children_specs == other.children_specs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 
 import rushlight as torch
+from ..core.later import later
 from . import constraints
 from .distribution import checked
 from .exp_family import ExponentialFamily
@@ -44,3 +45,6 @@ class Bernoulli(Odds, ExponentialFamily):
 
     def _log_normalizer(self, logits):
         return torch.nn.functional.softplus(logits)
+
+
+__getattr__ = later(__name__)

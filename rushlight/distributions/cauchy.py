@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 
 import rushlight as torch
+from ..core.later import later
 from .location_scale import LocationScale
 
 __all__ = ["Cauchy"]
@@ -30,3 +31,6 @@ class Cauchy(LocationScale):
 
     def _standard_entropy(self):
         return math.log(4 * math.pi)
+
+
+__getattr__ = later(__name__)

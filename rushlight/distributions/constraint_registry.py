@@ -1,6 +1,7 @@
 """From a region to a transform that reaches it: ``biject_to`` (one to one) and ``transform_to`` (perhaps with more numbers than needed)."""
 from __future__ import annotations
 
+from ..core.later import later
 from . import constraints, transforms
 
 __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
@@ -84,3 +85,6 @@ ONTO = {
 for registry, own in ((biject_to, ONE_TO_ONE), (transform_to, ONTO)):
     for region, factory in {**EITHER_WAY, **own, **of_parts(registry)}.items():
         registry.register(region, factory)
+
+
+__getattr__ = later(__name__)

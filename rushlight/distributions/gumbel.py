@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 
 import rushlight as torch
+from ..core.later import later
 from . import constraints
 from .distribution import checked
 from .transformed_distribution import TransformedDistribution
@@ -39,3 +40,6 @@ class Gumbel(TransformedDistribution):
 
     def entropy(self):
         return 1 + euler_constant + self.scale.log()
+
+
+__getattr__ = later(__name__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 
 import rushlight as torch
+from ..core.later import later
 from .location_scale import LocationScale
 
 __all__ = ["Laplace"]
@@ -32,3 +33,6 @@ class Laplace(LocationScale):
 
     def _standard_entropy(self):
         return 1 + math.log(2)
+
+
+__getattr__ = later(__name__)

@@ -1,6 +1,7 @@
 """LogisticNormal: normal variables broken from a stick."""
 from __future__ import annotations
 
+from ..core.later import later
 from . import constraints
 from .normal import Normal
 from .transformed_distribution import TransformedDistribution
@@ -22,3 +23,6 @@ class LogisticNormal(TransformedDistribution):
 
     loc = property(lambda self: self.base_dist.base_dist.loc)
     scale = property(lambda self: self.base_dist.base_dist.scale)
+
+
+__getattr__ = later(__name__)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import rushlight as torch
+from ..core.later import later
 from . import constraints
 from .categorical import OfClasses
 from .distribution import checked
@@ -46,3 +47,6 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
     def rsample(self, sample_shape=torch.Size()):
         return self.sample(sample_shape) + (self.probs - self.probs.detach())
+
+
+__getattr__ = later(__name__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 
 import rushlight as torch
+from ..core.later import later
 from . import constraints
 from .exponential import Exponential
 from .transformed_distribution import TransformedDistribution
@@ -39,3 +40,6 @@ class Pareto(TransformedDistribution):
 
     def entropy(self):
         return 1 + self.alpha.reciprocal() + torch.log(self.scale / self.alpha)
+
+
+__getattr__ = later(__name__)

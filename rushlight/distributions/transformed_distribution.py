@@ -4,6 +4,7 @@ from __future__ import annotations
 import functools
 
 import rushlight as torch
+from ..core.later import later
 from . import constraints
 from .distribution import Distribution, checked
 from .independent import Independent
@@ -86,3 +87,6 @@ class TransformedDistribution(Distribution):
 
     def icdf(self, value):
         return self._forward(self.base_dist.icdf(self._monotonize_cdf(value)))
+
+
+__getattr__ = later(__name__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 
 import rushlight as torch
+from ..core.later import later
 from . import constraints
 from .distribution import Distribution, checked
 
@@ -48,3 +49,6 @@ class Uniform(Distribution):
 
     def entropy(self):
         return self._width.log()
+
+
+__getattr__ = later(__name__)

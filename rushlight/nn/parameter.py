@@ -1,6 +1,7 @@
 """Tensors that modules own."""
 from __future__ import annotations
 
+from ..core.later import later
 from ..core.native import Tensor, state
 from ..core.overriding import PLAIN, kind_of
 from ..core.tensor import blank
@@ -141,3 +142,6 @@ def is_lazy(tensor) -> bool:
 
 
 state.parameter = Parameter
+
+
+__getattr__ = later(__name__)

@@ -1,6 +1,7 @@
 """L-BFGS (Liu & Nocedal 1989), with an optional line search under the strong Wolfe conditions (Nocedal & Wright 2006, ch. 3)."""
 from __future__ import annotations
 
+from ..core.later import later
 from ..autograd.mode import enable_grad, no_grad
 from .optimizer import Optimizer, at_least_zero, number
 
@@ -17,7 +18,7 @@ def cubic(x1, f1, g1, x2, f2, g2, bounds=None):
     return min(max(at, low), high)
 
 
-def strong_wolfe(evaluate, x, t, d, f, g, slope, c1=1e-4, c2=0.9, tolerance=1e-9, most=25):
+def strong_wolfe(evaluate, x, t, d, f, g, slope, c1=1e-4, c2=0.9, tolerance_change=1e-9, max_ls=25):
     """A step t along d that satisfies the strong Wolfe conditions: (f, g, t, evaluations).  Points are (step, value, gradient, slope)."""
     largest = d.abs().max().item()
     g = g.clone()
@@ -25,7 +26,7 @@ def strong_wolfe(evaluate, x, t, d, f, g, slope, c1=1e-4, c2=0.9, tolerance=1e-9
     count, slope_new = 1, g_new.dot(d).item()
     t_prev, f_prev, g_prev, slope_prev = 0.0, f, g, slope
     done, k = False, 0
-    while k < most:
+    while k < max_ls:
         if f_new > f + c1 * t * slope or (k > 1 and f_new >= f_prev):
             bracket = [(t_prev, f_prev, g_prev.clone(), slope_prev), (t, f_new, g_new.clone(), slope_new)]
             break
@@ -45,8 +46,8 @@ def strong_wolfe(evaluate, x, t, d, f, g, slope, c1=1e-4, c2=0.9, tolerance=1e-9
         bracket = [(0.0, f, g, slope), (t, f_new, g_new, slope_new)]
     little = False
     low, high = (0, 1) if bracket[0][1] <= bracket[-1][1] else (1, 0)
-    while not done and k < most:
-        if abs(bracket[1][0] - bracket[0][0]) * largest < tolerance:
+    while not done and k < max_ls:
+        if abs(bracket[1][0] - bracket[0][0]) * largest < tolerance_change:
             break
         t = cubic(*(bracket[0][i] for i in (0, 1, 3)), *(bracket[1][i] for i in (0, 1, 3)))
         edges = bracket[0][0], bracket[1][0]
@@ -171,6 +172,9 @@ class LBFGS(Optimizer):
             self._move(t, d)
             return (loss, gradient, t, 0) if last else (float(closure()), self._gradient(), t, 1)
         x = [p.clone() for p in self._params]
-        loss, gradient, t, used = strong_wolfe(lambda x, t, d: self._evaluate(closure, x, t, d), x, t, d, loss, gradient, slope, most=left)
+        loss, gradient, t, used = strong_wolfe(lambda x, t, d: self._evaluate(closure, x, t, d), x, t, d, loss, gradient, slope, max_ls=left)
         self._move(t, d)
         return loss, gradient, t, used
+
+
+__getattr__ = later(__name__)

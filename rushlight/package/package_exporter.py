@@ -12,6 +12,7 @@ import types
 import zipfile
 from collections import defaultdict, namedtuple
 
+from ..core.later import later
 from ..core.files import replaced
 from ..serialization import Pickler, storage_bytes
 from ..autograd.hooks import Handle
@@ -393,3 +394,6 @@ class PackageExporter:
     def __exit__(self, kind, value, trace):
         if kind is None:
             self.close()
+
+
+__getattr__ = later(__name__)

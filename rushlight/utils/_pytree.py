@@ -5,7 +5,7 @@ from collections import OrderedDict, deque, namedtuple
 from dataclasses import dataclass
 from typing import Any
 
-from ..core.pytree import HANDLERS, LEAF, TreeSpec, container, tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
+from ..core.pytree import HANDLERS, LEAF, TreeSpec, container, is_namedtuple, tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
 from ..core.pytree import register_pytree_node as register
 from ..core.pytree import tree_map_only as map_only
 from ..core.later import later
@@ -15,6 +15,7 @@ __all__ = ["GetAttrKey", "KeyEntry", "KeyPath", "LeafSpec", "MappingKey", "PyTre
            "tree_map_only", "tree_map_only_", "tree_map_with_path", "tree_structure", "tree_unflatten", "treespec_pprint"]
 PyTree = Any
 SUPPORTED_NODES = HANDLERS
+CONSTANT_NODES: set = set()  # classes whose instances are part of the nesting
 KEYS: dict = {}  # class -> how to flatten one with the key of each child
 _LEAF_SPEC, _get_node_type = LEAF, container
 for _kind, _name in ((list, "list"), (tuple, "tuple"), (dict, "dict"), (OrderedDict, "ordereddict"), (namedtuple, "namedtuple"), (deque, "deque")):
@@ -27,10 +28,19 @@ def LeafSpec():
 
 
 def register_pytree_node(cls, flatten_fn, unflatten_fn, *, serialized_type_name=None, to_dumpable_context=None, from_dumpable_context=None, flatten_with_keys_fn=None):
-    """Makes a class a container: ``flatten_fn(value) -> (children, context)``, ``unflatten_fn(children, context) -> value``."""
+    """Makes a class a container: ``flatten_fn(value) -> (children, context)``, ``unflatten_fn(children, context) -> value``.
+
+    With a ``serialized_type_name`` specs of it can be written as text; functions between its context and what JSON has are given both or not at all (ValueError).
+    """
+    if (to_dumpable_context is None) != (from_dumpable_context is None):
+        raise ValueError(f"Both to_dumpable_context and from_dumpable_context for {cls} must be None or registered.")
     register(cls, flatten_fn, unflatten_fn)
     if flatten_with_keys_fn is not None:
         KEYS[cls] = flatten_with_keys_fn
+    if serialized_type_name is not None:
+        from .pytree_text import WRITTEN, Written
+        functions = (to_dumpable_context, from_dumpable_context) if to_dumpable_context else ()
+        WRITTEN[cls] = Written(serialized_type_name, *functions)
 
 
 _register_pytree_node = register_pytree_node
@@ -44,6 +54,12 @@ def _private_register_pytree_node(cls, *args, **kwargs):
 def register_constant(cls):
     """Makes instances of a class part of the nesting: they are no leaves."""
     register(cls, lambda value: ([], value), lambda children, value: value)
+    CONSTANT_NODES.add(cls)
+
+
+def is_constant_class(cls) -> bool:
+    """Whether instances of a class are part of the nesting."""
+    return isinstance(cls, type) and cls in CONSTANT_NODES
 
 
 @dataclass(frozen=True)
@@ -227,4 +243,53 @@ def _broadcast_to_and_flatten(tree, treespec, is_leaf=None):
     return broadcast_prefix(tree, treespec, is_leaf)
 
 
-__getattr__ = later(__name__)
+tree_is_leaf = _is_leaf
+
+
+def is_namedtuple_class(cls) -> bool:
+    """Whether it is a class of named tuples."""
+    return isinstance(cls, type) and is_namedtuple(cls)
+
+
+def is_namedtuple_instance(obj) -> bool:
+    """Whether it is a named tuple."""
+    return is_namedtuple(type(obj))
+
+
+def is_structseq_class(cls) -> bool:
+    """Whether it is a class of tuples with names of the interpreter's own kind (``time.struct_time``), or of PyTorch's (``torch.return_types``)."""
+    return isinstance(cls, type) and issubclass(cls, tuple) and all(isinstance(getattr(cls, name, None), int) for name in ("n_fields", "n_sequence_fields", "n_unnamed_fields"))
+
+
+def is_structseq_instance(obj) -> bool:
+    """Whether it is such a tuple."""
+    return is_structseq_class(type(obj))
+
+
+def is_structseq(obj) -> bool:
+    """Whether it is such a tuple, or a class of them."""
+    return is_structseq_class(obj if isinstance(obj, type) else type(obj))
+
+
+def arg_tree_leaves(*args, **kwargs) -> list:
+    """The leaves of a call's arguments, those of keywords last."""
+    return [leaf for tree in (*args, *kwargs.values()) for leaf in tree_leaves(tree)]
+
+
+def treespec_leaf() -> TreeSpec:
+    """The spec of a leaf."""
+    return LEAF
+
+
+def treespec_tuple(iterable=(), /) -> TreeSpec:
+    """The spec of a tuple whose elements have these specs."""
+    return TreeSpec(tuple, None, iterable)
+
+
+def treespec_dict(mapping=(), /, **kwargs) -> TreeSpec:
+    """The spec of a dict whose values have these specs."""
+    found = dict(mapping, **kwargs)
+    return TreeSpec(dict, list(found), found.values())
+
+
+__getattr__ = later(__name__, {".pytree_text": ("treespec_dumps", "treespec_loads", "_register_namedtuple")})

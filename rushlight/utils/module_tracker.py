@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import weakref
 
+from ..core.later import later
 from ..nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 
@@ -44,3 +45,6 @@ class ModuleTracker:
         for handle in self.handles:
             handle.remove()
         self.parents = {"Global"}
+
+
+__getattr__ = later(__name__)

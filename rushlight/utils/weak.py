@@ -4,6 +4,8 @@ from __future__ import annotations
 import weakref
 from collections.abc import MutableMapping
 
+from ..core.later import later
+
 
 class WeakIdRef(weakref.ref):
     """A weak reference that is equal to those of the same object, whatever its ``==`` says."""
@@ -63,3 +65,6 @@ class WeakIdKeyDictionary(MutableMapping):
 
 
 WeakTensorKeyDictionary = WeakIdKeyDictionary
+
+
+__getattr__ = later(__name__)

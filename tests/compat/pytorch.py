@@ -58,7 +58,7 @@ utils.tensorboard._pytorch_graph utils.tensorboard._utils  utils.benchmark.utils
 nn._reduction nn.modules._functions nn.utils._named_member_accessor nn.utils._per_sample_grad nn.utils._expanded_weights nn.utils._deprecation_utils nn.parallel._functions nn.attention._utils
 nn.attention._fa3 nn.attention._fa4 nn.attention._registry
 optim._functional optim._multi_tensor optim._adafactor optim._muon autograd._functions autograd._functions.utils autograd._functions.tensor
-distributed._composable distributed._composable.replicate distributed._composable.fsdp distributed._composable.contract distributed._composable_state distributed._tensor distributed._tensor.api
+distributed._composable distributed._composable.replicate distributed._composable.fsdp distributed._composable.contract distributed._composable_state distributed._tensor distributed._tensor.api distributed._tensor.experimental
 distributed._tensor.placement_types distributed._shard distributed._shard.api distributed._shard.sharded_tensor distributed._shard.sharding_spec distributed._shard.metadata distributed._shard.sharding_plan
 distributed._shard.sharded_optim distributed._sharded_tensor distributed._sharding_spec distributed._functional_collectives distributed._functional_collectives_impl distributed._symmetric_memory
 distributed._tools distributed._checkpointable distributed._state_dict_utils distributed._serialization distributed._mesh_layout  distributed._dist2
@@ -163,7 +163,7 @@ UNDERSCORED = {
 }
 
 
-OPEN = "torch.distributed"  # libraries know its inside
+OPEN = tuple(f"torch.{room}" for room in "distributed autograd optim nn utils distributions export _export ao.quantization ao.nn serialization profiler cuda.memory fx amp sparse _tensor _utils jit".split())  # libraries know their inside
 
 
 class Walk:
@@ -200,14 +200,13 @@ def has(module, name) -> bool:
 
 
 def public_names(path, module) -> list[str]:
-    """What a module exports: ``__all__``; without it, and in packages, what is PyTorch's own and has no underscore."""
+    """What programs import from a module: ``__all__``, and what is PyTorch's own and has no underscore, be it defined elsewhere."""
     listed = [n for n in dict.fromkeys(vars(module).get("__all__") or ()) if has(module, n)]
-    if listed and not hasattr(module, "__path__"):
-        names = listed
-    else:
-        names = [n for n in dir(module) if not n.startswith("_") and has(module, n) and own(path, getattr(module, n))]
-        names = list(dict.fromkeys([*listed, *names]))
-    private = [n for n in vars(module) if n.startswith("_") and not n.startswith("__") and path.startswith(OPEN) and home_of(getattr(module, n)) == path]
+    native = type(module.__loader__).__name__ == "ExtensionFileLoader"
+    names = [n for n in dir(module) if not n.startswith("_") and has(module, n) and (native or own(path, getattr(module, n)))]
+    names = list(dict.fromkeys([*listed, *names]))
+    private = [n for n in vars(module) if n.startswith("_") and not n.startswith("__") and path.startswith(OPEN) and home_of(getattr(module, n)) == path
+               and not isinstance(getattr(module, n), (typing.TypeVar, typing.ParamSpec))]
     return names + [n for n in dict.fromkeys([*UNDERSCORED.get(path, "").split(), *private]) if has(module, n) and n not in names]
 
 

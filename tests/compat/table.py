@@ -45,7 +45,7 @@ def target(path, name, entry, same, homes, there) -> str | None:
     if entry["kind"] == "setting":
         return entry["alias"]
     places = [p for p in same.get(str(entry.get("same")), ()) if p != f"{path}.{name}"]
-    for place in sorted(places, key=lambda p: ("._" in p, p.count("."), p)):
+    for place in sorted(places, key=lambda p: (p.rpartition(".")[0] != entry.get("home"), "._" in p, p.count("."), p)):
         if place in there:
             return place
     alike = f"{ALIKE.get(path)}.{name}"
@@ -110,7 +110,7 @@ def main():
                 continue
             home, _, original = place.replace(":", ".").rpartition(".")
             taken[home].append(original if original == name else f"{original} as {name}")
-        lines = [f"from {home}: {', '.join(names)}" for home, names in sorted(taken.items())] + lines
+        lines = [f"from {home}: {', '.join(names)}" for home, names in taken.items()] + lines
         if lines or rooms[path] is None:
             written[path.split(".")[1] if "." in path else "torch"] += [path, *(f" {text}" for text in lines)]
     Path(table.FOLDER).mkdir(exist_ok=True)

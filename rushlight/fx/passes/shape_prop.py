@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Optional
 
+from ...core.later import later
 from ...core import convert
 from ...core.native import Tensor
 from ..interpreter import Interpreter
@@ -67,3 +68,6 @@ class ShapeProp(Interpreter):
     def propagate(self, *args):
         """Runs the graph; its result."""
         return super().run(*args)
+
+
+__getattr__ = later(__name__)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 
+from ...core.later import later
 from .. import functional as F
 from .container import ModuleList, Sequential
 from .linear import Linear
@@ -73,3 +74,6 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     def predict(self, input):
         """The most probable class of each row: [n]."""
         return self.log_prob(input).argmax(1)
+
+
+__getattr__ = later(__name__)

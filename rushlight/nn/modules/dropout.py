@@ -1,6 +1,7 @@
 """Dropout layers."""
 from __future__ import annotations
 
+from ...core.later import later
 from .. import functional as F
 from .module import Module
 
@@ -55,3 +56,6 @@ class FeatureAlphaDropout(_DropoutNd):
     """Whole channels dropped so that mean and variance stay under SELU."""
 
     function = "feature_alpha_dropout"
+
+
+__getattr__ = later(__name__)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 
+from ...core.later import later
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter, UninitializedParameter, is_lazy
@@ -118,3 +119,6 @@ class LazyLinear(Linear):
             self.reset_parameters()
             self.__class__ = Linear
         return Linear.__call__(self, input)
+
+
+__getattr__ = later(__name__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import inspect
 import math
 
+from ...core.later import later
 from ...core.advice import deprecated
 from .. import functional as F
 from .linear import Linear
@@ -221,3 +222,6 @@ class TripletMarginWithDistanceLoss(_TripletLoss):
     def _check(self):
         super()._check()
         self.distance_function = PairwiseDistance() if self.distance_function is None else self.distance_function
+
+
+__getattr__ = later(__name__)

@@ -16,7 +16,7 @@ from .normalization import LayerNorm
 from ...core.later import later
 
 
-def function_named(activation):
+def _get_activation_fn(activation):
     """A function by name or itself.  RuntimeError for another name."""
     if not isinstance(activation, str):
         return activation
@@ -35,7 +35,7 @@ class _Layer(Module):
         self.linear1 = Linear(d_model, dim_feedforward, **made)
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model, **made)
-        self.norm_first, self.activation = norm_first, function_named(activation)
+        self.norm_first, self.activation = norm_first, _get_activation_fn(activation)
         blocks = range(1, len(attentions) + 2)
         for block in blocks:
             setattr(self, f"norm{block}", LayerNorm(d_model, eps=layer_norm_eps, **made))
@@ -106,7 +106,7 @@ class _Stack(Module):
 
     def __init__(self, layer, num_layers, norm):
         super().__init__()
-        self.layers = ModuleList([copy.deepcopy(layer) for _ in range(num_layers)])
+        self.layers = _get_clones(layer, num_layers)
         self.num_layers, self.norm = num_layers, norm
 
     def _through(self, x, *args, after=lambda x: x):
@@ -176,6 +176,27 @@ class Transformer(Module):
         import rushlight
 
         return rushlight.triu(rushlight.full((sz, sz), float("-inf"), dtype=dtype, device=device), 1)
+
+
+def _get_clones(module, N):
+    """N copies of a module."""
+    return ModuleList([copy.deepcopy(module) for _ in range(N)])
+
+
+_generate_square_subsequent_mask = Transformer.generate_square_subsequent_mask
+
+
+def _detect_is_causal_mask(mask, is_causal=None, size=None) -> bool:
+    """``is_causal``; where it is None, whether a mask hides exactly what is later."""
+    if is_causal is not None or mask is None:
+        return bool(is_causal)
+    causal = _generate_square_subsequent_mask(mask.size(-2) if size is None else size, mask.device, mask.dtype)
+    return mask.shape == causal.shape and bool((mask == causal).all())
+
+
+def _get_seq_len(src, batch_first: bool):
+    """The length of a sequence, be it in a batch or not; None where it is neither."""
+    return None if src.dim() not in (2, 3) else src.size(1 if src.dim() == 3 and batch_first else 0)
 
 
 __getattr__ = later(__name__)

@@ -1,6 +1,8 @@
 """Parameters as one vector, and back."""
 from __future__ import annotations
 
+from ...core.later import later
+
 
 def parameters_to_vector(parameters):
     """All parameters, flattened, one after the other."""
@@ -15,3 +17,6 @@ def vector_to_parameters(vec, parameters):
     for p in parameters:
         p.data = vec[start:start + p.numel()].view(p.shape).data
         start += p.numel()
+
+
+__getattr__ = later(__name__)

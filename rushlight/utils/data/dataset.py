@@ -5,6 +5,8 @@ import bisect
 import itertools
 import math
 
+from ...core.later import later
+
 
 class Dataset:
     """Samples by index: subclasses define ``__getitem__`` and usually ``__len__``."""
@@ -159,3 +161,6 @@ def random_split(dataset, lengths, generator=None):
     order = rushlight.randperm(sum(lengths), generator=generator).tolist()
     ends = list(itertools.accumulate(lengths))
     return [Subset(dataset, order[end - n:end]) for n, end in zip(lengths, ends)]
+
+
+__getattr__ = later(__name__)

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ....core.later import later
+
 
 class PassResult(NamedTuple):
     """What a pass gives: the module, and whether it was changed."""
@@ -28,3 +30,6 @@ class PassBase:
 
     def ensures(self, graph_module):
         """Checks what the pass promises."""
+
+
+__getattr__ = later(__name__)

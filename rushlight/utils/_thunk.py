@@ -1,0 +1,19 @@
+"""Values that are computed when they are first asked for."""
+from __future__ import annotations
+
+from ..core.later import later
+
+
+class Thunk:
+    """The result of a function, which runs once."""
+
+    def __init__(self, f):
+        self.f, self.r = f, None
+
+    def force(self):
+        if self.f is not None:
+            self.f, self.r = None, self.f()
+        return self.r
+
+
+__getattr__ = later(__name__)

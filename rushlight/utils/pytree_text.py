@@ -1,0 +1,98 @@
+"""The nesting of trees as text, in PyTorch's format: JSON, the number of the format first."""
+from __future__ import annotations
+
+import importlib
+import json
+from collections import OrderedDict, defaultdict, deque, namedtuple
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..core.pytree import TreeSpec
+
+PROTOCOL = 1
+
+
+@dataclass(frozen=True)
+class Written:
+    """A class of containers in text: its name, and its context as something that JSON has, and back."""
+
+    name: str
+    dump: Callable = json.dumps
+    load: Callable = json.loads
+
+
+def of_defaultdict(context):
+    factory, keys = context
+    return {"default_factory_module": factory.__module__, "default_factory_name": factory.__qualname__, "dict_context": keys}
+
+
+def to_defaultdict(text):
+    module = importlib.import_module(text["default_factory_module"])
+    return getattr(module, text["default_factory_name"]), text["dict_context"]
+
+
+WRITTEN = {list: Written("builtins.list"), tuple: Written("builtins.tuple"), dict: Written("builtins.dict"), OrderedDict: Written("collections.OrderedDict"),
+           defaultdict: Written("collections.defaultdict", of_defaultdict, to_defaultdict), deque: Written("collections.deque")}
+NAMEDTUPLES: dict[str, type] = {}  # name -> class
+
+
+def _register_namedtuple(cls, *, serialized_type_name: str) -> None:
+    """Gives a class of named tuples the name under which it is written."""
+    NAMEDTUPLES[serialized_type_name] = cls
+
+
+def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
+    """The nesting as text.  TypeError for anything but a spec, ValueError for an unknown format, NotImplementedError for a class without a name for it.
+
+    >>> from rushlight.utils._pytree import tree_structure, treespec_dumps
+    >>> treespec_dumps(tree_structure(3))
+    '[1, {"type": null, "context": null, "children_spec": []}]'
+    """
+    if not isinstance(treespec, TreeSpec):
+        raise TypeError(f"treespec_dumps(treespec, protocol): Expected `treespec` to be instance of TreeSpec but got item of type {type(treespec)}.")
+    if protocol not in (None, PROTOCOL):
+        raise ValueError(f"Unknown protocol {protocol}. Available protocols: [{PROTOCOL}]")
+    return json.dumps([PROTOCOL, written(treespec)])
+
+
+def written(spec: TreeSpec) -> dict:
+    if spec.is_leaf():
+        return {"type": None, "context": None, "children_spec": []}
+    name, context = named(spec)
+    return {"type": name, "context": context, "children_spec": [written(child) for child in spec.children_specs]}
+
+
+def named(spec: TreeSpec):
+    """The name of a container's class and its context as text."""
+    if spec.type is namedtuple:
+        name = next((name for name, kind in NAMEDTUPLES.items() if kind is spec.context), None)
+        if name is None:
+            raise NotImplementedError(f"Can't serialize TreeSpec of namedtuple class {spec.context}: give it a name with `_register_namedtuple`.")
+        return "collections.namedtuple", name
+    if spec.type not in WRITTEN:
+        raise NotImplementedError(f"No registered serialization name for {spec.type} found. Please pass `serialized_type_name` to register_pytree_node.")
+    form = WRITTEN[spec.type]
+    try:
+        return form.name, form.dump(spec.context)
+    except TypeError as error:
+        raise TypeError(f"Unable to serialize context. Please make the context json dump-able, or register a custom serializer with `to_dumpable_context`: {error}") from error
+
+
+def treespec_loads(serialized: str) -> TreeSpec:
+    """The spec that a text says.  ValueError for an unknown format, NotImplementedError for an unknown class."""
+    protocol, text = json.loads(serialized)
+    if protocol != PROTOCOL:
+        raise ValueError(f"Unknown protocol {protocol}. Available protocols: [{PROTOCOL}]")
+    return read(text)
+
+
+def read(text: dict) -> TreeSpec:
+    name, children = text["type"], [read(child) for child in text["children_spec"]]
+    if name is None:
+        return TreeSpec(None)
+    if name == "collections.namedtuple":
+        return TreeSpec(namedtuple, NAMEDTUPLES[text["context"]], children)
+    for kind, form in WRITTEN.items():
+        if form.name == name:
+            return TreeSpec(kind, form.load(text["context"]), children)
+    raise NotImplementedError(f"No registered type for {name} found: register it with `serialized_type_name`.")

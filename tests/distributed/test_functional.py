@@ -1,0 +1,63 @@
+"""Collectives with results, meshes and checkpointed modules in a group of one: as PyTorch's, where it runs alone."""
+import pytest
+import torch as judge
+
+import rushlight as torch
+
+
+@pytest.fixture(params=[torch, judge], ids=["rushlight", "torch"])
+def lib(request):
+    dist = __import__(f"{request.param.__name__}.distributed", fromlist=["x"])
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield request.param
+    dist.destroy_process_group()
+
+
+def of(lib, path):
+    return __import__(f"{lib.__name__}.distributed.{path}", fromlist=["x"])
+
+
+def test_results_carry_gradients(lib):
+    functional, x = of(lib, "nn.functional"), lib.arange(4.0, requires_grad=True)
+    y = functional.all_reduce(x * 2) + functional.all_gather(x)[0] + functional.all_to_all_single(lib.empty(4), x * 1) + functional.broadcast(x * 3, 0)
+    y.sum().backward()
+    assert y.tolist() == [0, 7, 14, 21] and x.grad.tolist() == [7] * 4
+
+
+def test_collectives_that_return(lib):
+    functional, x = of(lib, "_functional_collectives"), lib.arange(4.0)
+    group = lib.distributed.group.WORLD
+    for found in (functional.all_reduce(x, "sum", group), functional.all_gather_tensor(x, 0, group), functional.reduce_scatter_tensor(x, "sum", 0, group), functional.all_to_all_single(x, None, None, group)):
+        found = functional.wait_tensor(found)
+        assert found.tolist() == x.tolist() and found.data_ptr() != x.data_ptr()
+
+
+def test_meshes(lib):
+    tools = of(lib, "device_mesh")
+    mesh = tools.init_device_mesh("cpu", (1, 1), mesh_dim_names=("data", "model"))
+    assert (mesh.ndim, mesh.shape, mesh.size(), mesh.size(0), mesh.mesh_dim_names, mesh.mesh.tolist()) == (2, (1, 1), 1, 1, ("data", "model"), [[0]])
+    assert mesh["data"].shape == (1,) and mesh.get_local_rank("model") == 0 and list(mesh.get_coordinate()) == [0, 0] and mesh["data"].get_group().size() == 1 and mesh.get_rank() == 0
+    for use, error in ((lambda: mesh["none"], KeyError), (lambda: mesh.get_group(), RuntimeError), (lambda: tools.init_device_mesh("cpu", (1,), mesh_dim_names=("a", "b")), RuntimeError),
+                       (lambda: tools.init_device_mesh("cpu", (1, 1), mesh_dim_names=("a", "a")), RuntimeError)):
+        with pytest.raises(error):
+            use()
+
+
+def test_checkpointed_modules(lib):
+    tools = of(lib, "algorithms._checkpoint.checkpoint_wrapper")
+    lib.manual_seed(0)
+    model = lib.nn.Sequential(lib.nn.Linear(2, 3), lib.nn.Sequential(lib.nn.ReLU(), lib.nn.Linear(3, 1)))
+    names, x = list(model.state_dict()), lib.ones(4, 2)
+    expected = lib.autograd.grad(model(x).sum(), list(model.parameters()))
+    tools.apply_activation_checkpointing(model, check_fn=lambda m: isinstance(m, lib.nn.Linear))
+    assert isinstance(model[0], tools.CheckpointWrapper) and model[0].out_features == 3 and list(model.state_dict()) == names and not isinstance(model[1], tools.CheckpointWrapper)
+    for a, b in zip(lib.autograd.grad(model(x).sum(), list(model.parameters())), expected):
+        assert lib.equal(a, b)
+    model.load_state_dict(model.state_dict())
+    assert isinstance(tools.checkpoint_wrapper(model, tools.CheckpointImpl.REENTRANT), tools.ActivationWrapper)
+
+
+def test_more_processes_are_refused():
+    from rushlight.distributed.device_mesh import init_device_mesh
+    with pytest.raises(NotImplementedError, match="mesh of shape"):
+        init_device_mesh("cpu", (2,))
