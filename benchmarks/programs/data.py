@@ -1,4 +1,5 @@
 """Small inputs in the formats that programs read, the same at every time: ``python data.py KIND[@FOLDER] FOLDER``."""
+
 from __future__ import annotations
 
 import gzip
@@ -9,7 +10,8 @@ import sys
 
 import numpy as np
 
-WORDS = "the a tree river stone light small old bright runs falls sings under over near with and then while of to dark green slow bird house door".split()
+WORDS = """the a tree river stone light small old bright runs falls sings under over near with and then while of to
+dark green slow bird house door""".split()
 
 
 def text(count, seed=0):
@@ -32,7 +34,7 @@ def pictures(count, size, channels, classes, seed=0):
     labels = rng.integers(0, classes, count)
     images = rng.integers(0, 60, (count, channels, size, size))
     for image, label in zip(images, labels):
-        image[:, :, (label * size) // classes:(label * size) // classes + max(size // classes, 1)] += 150
+        image[:, :, (label * size) // classes : (label * size) // classes + max(size // classes, 1)] += 150
     return images.astype(np.uint8), labels.astype(np.uint8)
 
 
@@ -41,7 +43,10 @@ def mnist(folder, name="data/MNIST", count=1000):
     raw.mkdir(parents=True)
     for part, number, seed in (("train", count, 0), ("t10k", count // 5, 1)):
         images, labels = pictures(number, 28, 1, 10, seed)
-        for kind, header, body in (("images-idx3", struct.pack(">iiii", 2051, number, 28, 28), images), ("labels-idx1", struct.pack(">ii", 2049, number), labels)):
+        for kind, header, body in (
+            ("images-idx3", struct.pack(">iiii", 2051, number, 28, 28), images),
+            ("labels-idx1", struct.pack(">ii", 2049, number), labels),
+        ):
             data = header + body.tobytes()
             (raw / f"{part}-{kind}-ubyte").write_bytes(data)
             with gzip.open(raw / f"{part}-{kind}-ubyte.gz", "wb") as file:
@@ -54,7 +59,15 @@ def cifar(folder):
     for k, name in enumerate([*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]):
         images, labels = pictures(100, 32, 3, 10, k)
         with open(where / name, "wb") as file:
-            pickle.dump({"data": images.reshape(100, -1), "labels": labels.tolist(), "batch_label": name, "filenames": [""] * 100}, file)
+            pickle.dump(
+                {
+                    "data": images.reshape(100, -1),
+                    "labels": labels.tolist(),
+                    "batch_label": name,
+                    "filenames": [""] * 100,
+                },
+                file,
+            )
     with open(where / "batches.meta", "wb") as file:
         pickle.dump({"label_names": [str(i) for i in range(10)], "num_cases_per_batch": 100, "num_vis": 3072}, file)
 
@@ -62,6 +75,7 @@ def cifar(folder):
 def images(folder, classes=2, count=8, size=64):
     """data/images/{train,val}/<class>/<number>.png."""
     from PIL import Image
+
     for part, seed in (("train", 0), ("val", 1)):
         drawn, labels = pictures(count * classes, size, 3, classes, seed)
         for k, image in enumerate(drawn):
@@ -73,6 +87,7 @@ def images(folder, classes=2, count=8, size=64):
 def bsds(folder):
     """dataset/BSDS300/images/{train,test}/<number>.png of 256 x 256."""
     from PIL import Image
+
     for part, count, seed in (("train", 8, 0), ("test", 2, 1)):
         where = folder / "dataset" / "BSDS300" / "images" / part
         where.mkdir(parents=True)
@@ -106,7 +121,12 @@ def nerf(folder):
         c, s = np.cos(angle), np.sin(angle)
         pose[:3, :3] = [[c, 0, s], [0, 1, 0], [-s, 0, c]]
         pose[:3, 3] = [4 * s, 0, 4 * c]
-    np.savez(folder / "cache" / "tiny_nerf_data.npz", images=rng.random((102, 16, 16, 3), dtype=np.float32), poses=poses, focal=np.float64(20.0))
+    np.savez(
+        folder / "cache" / "tiny_nerf_data.npz",
+        images=rng.random((102, 16, 16, 3), dtype=np.float32),
+        poses=poses,
+        focal=np.float64(20.0),
+    )
 
 
 def cora(folder):
@@ -114,10 +134,21 @@ def cora(folder):
     rng = np.random.default_rng(0)
     where = folder / "cora"
     where.mkdir(parents=True)
-    names = ["Case_Based", "Genetic_Algorithms", "Neural_Networks", "Probabilistic_Methods", "Reinforcement_Learning", "Rule_Learning", "Theory"]
+    names = [
+        "Case_Based",
+        "Genetic_Algorithms",
+        "Neural_Networks",
+        "Probabilistic_Methods",
+        "Reinforcement_Learning",
+        "Rule_Learning",
+        "Theory",
+    ]
     kinds = rng.integers(0, 7, 2708)
     chances = rng.random((7, 100)) * 0.1
-    lines = (f"{1000 + k}\t" + "\t".join(map(str, (rng.random(100) < chances[kind]).astype(int))) + f"\t{names[kind]}" for k, kind in enumerate(kinds))
+    lines = (
+        f"{1000 + k}\t" + "\t".join(map(str, (rng.random(100) < chances[kind]).astype(int))) + f"\t{names[kind]}"
+        for k, kind in enumerate(kinds)
+    )
     (where / "cora.content").write_text("\n".join(lines) + "\n")
     cites = set()
     while len(cites) < 5000:
@@ -127,7 +158,20 @@ def cora(folder):
     (where / "cora.cites").write_text("".join(f"{a}\t{b}\n" for a, b in sorted(cites)))
 
 
-KINDS = {"mnist": mnist, "fashion": lambda folder: mnist(folder, "data/FashionMNIST"), "mnist_here": lambda folder: mnist(folder, "MNIST"), "mnist_gan": lambda folder: mnist(folder, "MNIST", 128), "ptb": ptb, "nerf": nerf, "cifar": cifar, "images": images, "bsds": bsds, "mnist_small": lambda folder: mnist(folder, count=128), "words": words, "cora": cora}
+KINDS = {
+    "mnist": mnist,
+    "fashion": lambda folder: mnist(folder, "data/FashionMNIST"),
+    "mnist_here": lambda folder: mnist(folder, "MNIST"),
+    "mnist_gan": lambda folder: mnist(folder, "MNIST", 128),
+    "ptb": ptb,
+    "nerf": nerf,
+    "cifar": cifar,
+    "images": images,
+    "bsds": bsds,
+    "mnist_small": lambda folder: mnist(folder, count=128),
+    "words": words,
+    "cora": cora,
+}
 
 if __name__ == "__main__":
     kind, _, below = sys.argv[1].partition("@")

@@ -2,9 +2,11 @@
 
     python process.py RECORD [--draw ROOT] [script.py | -m module | -c code] [arguments]
 
-The record (JSON) has the value of every tensor that ``backward`` began at, and of each optimizer's parameters, when the program ends, how many there are,
-their sum and their norm.  ``--draw``: PyTorch's random operators take their numbers from the Rushlight at ROOT (``streams.py``).
+The record (JSON) has the value of every tensor that ``backward`` began at and, of each optimizer's parameters when the
+program ends, how many there are, their sum and their norm.  ``--draw``: PyTorch's random operators take their numbers
+from the Rushlight at ROOT (``streams.py``).
 """
+
 from __future__ import annotations
 
 import json
@@ -22,9 +24,14 @@ class Record:
 
     def __init__(self, torch):
         from torch.optim import optimizer
+
         self.losses, self.optimizers, self.busy = [], [], False
         self.wrap(torch.Tensor, "backward", lambda tensor, *rest, **named: [tensor])
-        self.wrap(torch.autograd, "backward", lambda tensors, *rest, **named: [tensors] if isinstance(tensors, torch.Tensor) else list(tensors))
+        self.wrap(
+            torch.autograd,
+            "backward",
+            lambda tensors, *rest, **named: [tensors] if isinstance(tensors, torch.Tensor) else list(tensors),
+        )
         optimizer.register_optimizer_step_post_hook(self.stepped)
 
     def wrap(self, owner, name, tensors):
@@ -51,8 +58,13 @@ class Record:
         parameters = []
         for optimizer in self.optimizers:
             values = [p.detach().double() for group in optimizer.param_groups for p in group["params"]]
-            parameters.append({"count": sum(v.numel() for v in values), "sum": math.fsum(float(v.sum()) for v in values),
-                               "norm": math.sqrt(math.fsum(float(v.abs().pow(2).sum()) for v in values))})
+            parameters.append(
+                {
+                    "count": sum(v.numel() for v in values),
+                    "sum": math.fsum(float(v.sum()) for v in values),
+                    "norm": math.sqrt(math.fsum(float(v.abs().pow(2).sum()) for v in values)),
+                }
+            )
         with open(path, "w") as file:
             json.dump({"losses": self.losses, "parameters": parameters}, file)
 
@@ -64,15 +76,18 @@ def main():
         root, arguments = arguments[1], arguments[2:]
     here = os.path.dirname(os.path.abspath(__file__))
     import torch
+
     if root is not None:
         sys.path[0] = here
         import streams
+
         streams.share(root)
     kept = Record(torch)
     random.seed(SEED)
     torch.manual_seed(SEED)
     try:
         import numpy
+
         numpy.random.seed(SEED)
     except ImportError:
         pass

@@ -1,24 +1,28 @@
-"""Programs of public repositories, unmodified, under PyTorch and under Rushlight: what they train and print, and the processor time that they take.
+"""Programs of public repositories, unmodified, under PyTorch and under Rushlight: what they train, print and cost.
 
     python -m benchmarks.programs.run --list
-    python -m benchmarks.programs.run --judge PYTHON --ours PYTHON [--only mnist,gcn] [--again stops,differs] [--time] [--twice]
+    python -m benchmarks.programs.run --judge PYTHON --ours PYTHON [--only mnist,gat] [--again differs] [--time] [--twice]
     python -m benchmarks.programs.run --table [--json FILE]
 
-``--judge`` and ``--ours`` name interpreters with the programs' libraries: the first has PyTorch, the second Rushlight, started as RUSHLIGHT_AS_TORCH=1 starts it.
-No program is part of this project.  ``recipes/*.toml`` say where each is had, at which commit, and what is run of it:
+``--judge`` and ``--ours`` name interpreters with the programs' libraries: the first has PyTorch, the second Rushlight,
+started as RUSHLIGHT_AS_TORCH=1 starts it.  No program is part of this project.  ``recipes/*.toml`` say where each is
+had, at which commit, and what is run of it:
 
-    source = "owner/name"        a repository on GitHub, with commit and paths of what is needed of it; nothing where the program belongs to a package
+    source = "owner/name"        a repository on GitHub, with commit, and paths of what is needed of it
     folder = "mnist"             where it runs
     command = "main.py ..."      or "-m module ...", "-c code ..."; before = [...] are commands that come first
     data = ["mnist@.."]          what data.py makes, and where
     set = [[file, old, new]]     numbers in a file, such as steps, that have no argument
     needs = ["torchvision"]      packages
-    compare = ["losses", "parameters", "text"]; text: only lines with numbers that match this; ignore: what is taken out of them
+    compare = ["losses", "parameters", "text"]
+    text = "loss"                which lines have numbers to compare; ignore = [...] is taken out of them
     tolerance = 1e-3             relative; level = 0.1: further apart is "differs", between is "level"
 
-The judge's random numbers come from Rushlight's stream (``streams.py``), so that all of a run can be compared; for its time it runs once more without.
-Results stay in ``--folder`` until ``--again`` asks for them.  ``--mirror FOLDER`` has repositories as FOLDER/owner+name/repo; else they come from GitHub.
+The judge's random numbers come from Rushlight's stream (``streams.py``), so that all of a run can be compared; for its
+time it runs once more without.  Results stay in ``--folder`` until ``--again`` asks for them.  ``--mirror FOLDER`` has
+repositories as FOLDER/owner+name/repo; else they come from GitHub.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -42,8 +46,20 @@ from benchmarks import results
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?(?![\w])")
-QUIET = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "RUSHLIGHT_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1",
-         "TOKENIZERS_PARALLELISM": "false", "MPLBACKEND": "Agg", "WANDB_MODE": "disabled", "CUDA_VISIBLE_DEVICES": "", "PYTHONUNBUFFERED": "1", "COLUMNS": "100"}
+QUIET = {
+    "PYTHONHASHSEED": "0",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "RUSHLIGHT_NUM_THREADS": "1",
+    "HF_HUB_OFFLINE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "MPLBACKEND": "Agg",
+    "WANDB_MODE": "disabled",
+    "CUDA_VISIBLE_DEVICES": "",
+    "PYTHONUNBUFFERED": "1",
+    "COLUMNS": "100",
+}
 
 
 def recipes(only=None):
@@ -51,8 +67,21 @@ def recipes(only=None):
     found = {}
     for path in sorted((HERE / "recipes").glob("*.toml")):
         if only is None or path.stem in only:
-            found[path.stem] = {"folder": ".", "data": [], "set": [], "needs": [], "before": [], "compare": ["losses", "parameters"], "text": "", "ignore": [],
-                                "tolerance": 1e-3, "level": 0.0, "seconds": 300, "environment": {}, **tomllib.loads(path.read_text())}
+            found[path.stem] = {
+                "folder": ".",
+                "data": [],
+                "set": [],
+                "needs": [],
+                "before": [],
+                "compare": ["losses", "parameters"],
+                "text": "",
+                "ignore": [],
+                "tolerance": 1e-3,
+                "level": 0.0,
+                "seconds": 300,
+                "environment": {},
+                **tomllib.loads(path.read_text()),
+            }
     return found
 
 
@@ -64,7 +93,14 @@ def fetch(recipe, folder, mirror):
     place = folder / "sources" / f"{recipe['source'].replace('/', '+')}@{recipe['commit'][:12]}{part}"
     if place.exists():
         return place
-    git = mirror and next((p for p in (mirror / recipe["source"].replace("/", "+") / n for n in ("repo", "repo/.git")) if (p / "HEAD").exists()), None)
+    git = mirror and next(
+        (
+            p
+            for p in (mirror / recipe["source"].replace("/", "+") / n for n in ("repo", "repo/.git"))
+            if (p / "HEAD").exists()
+        ),
+        None,
+    )
     if not git:
         git = folder / "git" / recipe["source"].replace("/", "+")
         if not git.exists():
@@ -72,7 +108,11 @@ def fetch(recipe, folder, mirror):
     part = place.with_name(place.name + ".part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
-    archive = subprocess.run(["git", f"--git-dir={git}", "archive", recipe["commit"], *recipe.get("paths", [])], check=True, capture_output=True).stdout
+    archive = subprocess.run(
+        ["git", f"--git-dir={git}", "archive", recipe["commit"], *recipe.get("paths", [])],
+        check=True,
+        capture_output=True,
+    ).stdout
     subprocess.run(["tar", "x", "-C", str(part)], input=archive, check=True)
     part.rename(place)
     return place
@@ -101,7 +141,15 @@ def started(command, place, environment, seconds, output):
     """(exit status, processor seconds with children, wall seconds) of one process."""
     begun, before = time.time(), resource.getrusage(resource.RUSAGE_CHILDREN)
     with open(output, "w") as out:
-        process = subprocess.Popen(command, cwd=place, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
+        process = subprocess.Popen(
+            command,
+            cwd=place,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         try:
             status = process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -117,19 +165,44 @@ def run(name, recipe, kind, folder, options):
     try:
         place = prepared(name, recipe, kind, folder, options)
     except (OSError, subprocess.CalledProcessError) as error:
-        return {"status": "not prepared", "processor": 0, "wall": 0, "losses": [], "parameters": [], "text": f"{type(error).__name__}: {error}"}
+        return {
+            "status": "not prepared",
+            "processor": 0,
+            "wall": 0,
+            "losses": [],
+            "parameters": [],
+            "text": f"{type(error).__name__}: {error}",
+        }
     python = options.ours if kind == "ours" else options.judge
-    environment = {**os.environ, **QUIET, **recipe["environment"], "RUSHLIGHT_CACHE": str(folder / "cache"), "RUSHLIGHT_AS_TORCH": "1" if kind == "ours" else "0"}
+    environment = {
+        **os.environ,
+        **QUIET,
+        **recipe["environment"],
+        "RUSHLIGHT_CACHE": str(folder / "cache"),
+        "RUSHLIGHT_AS_TORCH": "1" if kind == "ours" else "0",
+    }
     environment["PYTHONPATH"] = os.pathsep.join(str((place / p).resolve()) for p in recipe.get("path", []))
     record, output = place / ".record.json", folder / "work" / name / f"{kind}.txt"
     draw = ["--draw", str(ROOT)] if kind == "judge" else []
     for number, command in enumerate([*recipe["before"], recipe["command"]]):
         words = shlex.split(command)
-        status, processor, wall = started([python, str(HERE / "process.py"), str(record), *draw, *words], place, environment, recipe["seconds"], output)
+        status, processor, wall = started(
+            [python, str(HERE / "process.py"), str(record), *draw, *words],
+            place,
+            environment,
+            recipe["seconds"],
+            output,
+        )
         if status:
             break
     found = json.loads(record.read_text()) if record.exists() else {"losses": [], "parameters": []}
-    return {"status": status, "processor": round(processor, 2), "wall": round(wall, 2), **found, "text": output.read_text(errors="replace")[-400_000:]}
+    return {
+        "status": status,
+        "processor": round(processor, 2),
+        "wall": round(wall, 2),
+        **found,
+        "text": output.read_text(errors="replace")[-400_000:],
+    }
 
 
 def numbers(recipe, text):
@@ -166,7 +239,11 @@ def judged(recipe, theirs, ours):
                 worst = max(worst, math.inf if math.isnan(gap) else gap)
     if not any(compared.values()):
         return "differs", math.inf, {"nothing": 0}
-    return "equal" if worst <= recipe["tolerance"] else "level" if worst <= recipe["level"] else "differs", worst, compared
+    return (
+        "equal" if worst <= recipe["tolerance"] else "level" if worst <= recipe["level"] else "differs",
+        worst,
+        compared,
+    )
 
 
 def outcome(name, recipe, folder):
@@ -176,18 +253,29 @@ def outcome(name, recipe, folder):
         return None
     line = {"name": name, "source": recipe.get("source", ", ".join(recipe["needs"])), "ours": runs["ours"]["processor"]}
     if runs["plain"]:
-        line.update(torch=runs["plain"]["processor"], ratio=round(runs["ours"]["processor"] / max(runs["plain"]["processor"], 1e-9), 2))
+        line.update(
+            torch=runs["plain"]["processor"],
+            ratio=round(runs["ours"]["processor"] / max(runs["plain"]["processor"], 1e-9), 2),
+        )
     if runs["judge"]["status"]:
         return {**line, "state": "judge stops", "why": complaint(runs["judge"]["text"])}
     if runs["ours"]["status"]:
         return {**line, "state": "stops", "why": complaint(runs["ours"]["text"])}
     state, worst, compared = judged(recipe, runs["judge"], runs["ours"])
-    return {**line, "state": state, "difference": float(f"{worst:.2g}") if math.isfinite(worst) else str(worst), "compared": compared}
+    return {
+        **line,
+        "state": state,
+        "difference": float(f"{worst:.2g}") if math.isfinite(worst) else str(worst),
+        "compared": compared,
+    }
 
 
 def complaint(text):
     lines = [line for line in text.splitlines() if line.strip()]
-    return next((line for line in reversed(lines) if re.match(r"[\w.]*(Error|Exception|Exit|Interrupt)\b", line)), lines[-1] if lines else "")[:200]
+    return next(
+        (line for line in reversed(lines) if re.match(r"[\w.]*(Error|Exception|Exit|Interrupt)\b", line)),
+        lines[-1] if lines else "",
+    )[:200]
 
 
 def identity(recipe, kind):
@@ -200,8 +288,11 @@ def saved(folder, name, kind):
 
 
 def show(line):
-    print(f"{line['name']:34}{line['state']:12}{line.get('ratio', ''):>6}  {line.get('ours', ''):>7}  "
-          f"{line.get('why') or str(line.get('difference')) + ' ' + json.dumps(line.get('compared'))}", flush=True)
+    print(
+        f"{line['name']:34}{line['state']:12}{line.get('ratio', ''):>6}  {line.get('ours', ''):>7}  "
+        f"{line.get('why') or str(line.get('difference')) + ' ' + json.dumps(line.get('compared'))}",
+        flush=True,
+    )
 
 
 def main():
@@ -211,7 +302,9 @@ def main():
     parser.add_argument("--only", type=lambda text: set(text.split(",")))
     parser.add_argument("--again", default="", help="states whose runs are repeated; all: every run of ours")
     parser.add_argument("--twice", action="store_true", help="ours runs twice: the second has kernels on disk")
-    parser.add_argument("--time", action="store_true", help="the judge runs once more, by itself, for its processor time")
+    parser.add_argument(
+        "--time", action="store_true", help="the judge runs once more, by itself, for its processor time"
+    )
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path.home() / ".cache" / "rushlight-programs")
     parser.add_argument("--mirror", type=pathlib.Path)
     parser.add_argument("--list", action="store_true")
@@ -246,7 +339,19 @@ def main():
     middle = round(math.exp(sum(map(math.log, ratios)) / len(ratios)), 3) if ratios else None
     print(f"{len(lines)} programs: {summary}; processor time over PyTorch's, geometric mean: {middle}")
     if options.json:
-        options.json.write_text(json.dumps({"processor": results.processor(), "date": time.strftime("%Y-%m-%d"), "mean ratio": middle, "states": summary, "programs": lines}, indent=1) + "\n")
+        options.json.write_text(
+            json.dumps(
+                {
+                    "processor": results.processor(),
+                    "date": time.strftime("%Y-%m-%d"),
+                    "mean ratio": middle,
+                    "states": summary,
+                    "programs": lines,
+                },
+                indent=1,
+            )
+            + "\n"
+        )
 
 
 if __name__ == "__main__":

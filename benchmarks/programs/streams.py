@@ -1,8 +1,9 @@
-"""PyTorch's random operators on the CPU with numbers from Rushlight's stream, so that one seed is the same parameters, noise and order in both.
+"""PyTorch's random operators on the CPU with numbers from Rushlight's stream: one seed means the same numbers in both.
 
-The place in the stream belongs to the state of PyTorch's generator: what is kept is which place each state stands for, so copies of a state, forks and seeds
-mean what they mean in the program.
+The place in the stream belongs to the state of PyTorch's generator: what is kept is which place each state stands for,
+so copies of a state, forks and seeds mean what they mean in the program.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -38,7 +39,9 @@ class Streams:
         return getattr(self.rushlight, name if name not in ("bfloat16", "float16") else "float32")
 
     def values(self, tensor):
-        return self.rushlight.from_numpy(tensor.detach().to(tensor.dtype if tensor.dtype.itemsize > 2 else self.torch.float32).contiguous().numpy())
+        return self.rushlight.from_numpy(
+            tensor.detach().to(tensor.dtype if tensor.dtype.itemsize > 2 else self.torch.float32).contiguous().numpy()
+        )
 
 
 def signed(seed):
@@ -48,8 +51,10 @@ def signed(seed):
 def share(root):
     """Replaces the random kernels of PyTorch in this process; Rushlight lies at ``root``."""
     import torch
+
     sys.path.append(root)
     import rushlight
+
     sys.path.remove(root)
     warnings.filterwarnings("ignore", message="Warning only once for all operators", category=UserWarning)
     streams = Streams(torch, rushlight)
@@ -62,16 +67,32 @@ def share(root):
     def inplace(name, method=None):
         def body(self, *arguments, generator=None):
             arguments = [streams.values(a) if isinstance(a, torch.Tensor) else a for a in arguments]
-            return self.copy_(streams(generator, lambda stream: getattr(streams.like(self), method)(*arguments, generator=stream)))
+            return self.copy_(
+                streams(generator, lambda stream: getattr(streams.like(self), method)(*arguments, generator=stream))
+            )
+
         method = method or name.partition(".")[0]
         kernel(name)(body)
 
-    for name in ("uniform_", "normal_", "random_", "random_.from", "random_.to", "exponential_", "cauchy_", "log_normal_", "bernoulli_.float", "bernoulli_.Tensor"):
+    for name in (
+        "uniform_",
+        "normal_",
+        "random_",
+        "random_.from",
+        "random_.to",
+        "exponential_",
+        "cauchy_",
+        "log_normal_",
+        "bernoulli_.float",
+        "bernoulli_.Tensor",
+    ):
         inplace(name)
 
     @kernel("bernoulli")
     def bernoulli(self, *, generator=None):
-        return streams(generator, lambda stream: rushlight.bernoulli(streams.values(self), generator=stream)).to(self.dtype)
+        return streams(generator, lambda stream: rushlight.bernoulli(streams.values(self), generator=stream)).to(
+            self.dtype
+        )
 
     @kernel("randperm.generator_out")
     def randperm(n, *, generator=None, out):
@@ -80,7 +101,10 @@ def share(root):
 
     @kernel("multinomial")
     def multinomial(self, num_samples, replacement=False, *, generator=None):
-        return streams(generator, lambda stream: rushlight.multinomial(streams.values(self), num_samples, replacement, generator=stream))
+        return streams(
+            generator,
+            lambda stream: rushlight.multinomial(streams.values(self), num_samples, replacement, generator=stream),
+        )
 
     def normal(mean, std, generator):
         like = mean if isinstance(mean, torch.Tensor) else std
@@ -91,11 +115,18 @@ def share(root):
     kernel("normal.Tensor_float")(lambda mean, std=1.0, *, generator=None: normal(mean, std, generator))
     kernel("normal.float_Tensor")(lambda mean, std, *, generator=None: normal(mean, std, generator))
     for name in ("poisson", "_standard_gamma", "_sample_dirichlet"):
+
         def drawn(self, generator=None, *, name=name):
-            return streams(generator, lambda stream: getattr(rushlight, name)(streams.values(self), generator=stream)).to(self.dtype)
+            return streams(
+                generator, lambda stream: getattr(rushlight, name)(streams.values(self), generator=stream)
+            ).to(self.dtype)
+
         kernel(name)(drawn)
-    kernel("binomial")(lambda count, prob, generator=None: streams(
-        generator, lambda stream: rushlight.binomial(streams.values(count), streams.values(prob), generator=stream)).to(count.dtype))
+    kernel("binomial")(
+        lambda count, prob, generator=None: streams(
+            generator, lambda stream: rushlight.binomial(streams.values(count), streams.values(prob), generator=stream)
+        ).to(count.dtype)
+    )
 
     def dropping(name):
         ours = getattr(rushlight.nn.functional, "dropout" if name == "dropout" else "dropout1d")
@@ -142,6 +173,7 @@ def share_attention(streams):
     """Attention with dropout: weights all equal, times rows of the identity, show what is kept."""
     import torch
     import torch.nn.functional as F
+
     plain, rushlight = F.scaled_dot_product_attention, streams.rushlight
 
     def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, **named):
@@ -154,7 +186,11 @@ def share_attention(streams):
             with borrowed(rushlight, stream):
                 zeros = rushlight.zeros(*lead, columns, width)
                 return rushlight.nn.functional.scaled_dot_product_attention(
-                    rushlight.zeros(*lead, rows, width), zeros, rushlight.eye(columns).expand(*lead, columns, columns), dropout_p=dropout_p)
+                    rushlight.zeros(*lead, rows, width),
+                    zeros,
+                    rushlight.eye(columns).expand(*lead, columns, columns),
+                    dropout_p=dropout_p,
+                )
 
         kept = streams(None, draw).mul_(columns).to(query.dtype)
         scores = query @ key.transpose(-1, -2) * (width**-0.5 if scale is None else scale)
@@ -168,38 +204,16 @@ def share_attention(streams):
 
 
 def share_habits():
-    """What the two draw in another order, or by another formula: PyTorch goes our way."""
-    import copy
-
+    """What the two draw by another formula: PyTorch goes our way."""
     import torch
-    from torch.utils.data import dataloader, sampler
-    ordered, begun = sampler.RandomSampler.__iter__, dataloader._BaseDataLoaderIter.__init__
-
-    def shuffled(self):  # no generator of its own between, and no order drawn beyond the last
-        if self.replacement:
-            self = copy.copy(self)
-            self.generator = self.generator or torch.default_generator
-            yield from ordered(self)
-            return
-        left, count = self.num_samples, len(self.data_source)
-        while left > 0 and count:
-            yield from torch.randperm(count, generator=self.generator).tolist()[:left]
-            left -= count
-
-    def begin(self, loader):  # no seed for workers that are not there
-        places = [g for g in (torch.default_generator, loader.generator) if g is not None]
-        states = [g.get_state() for g in places]
-        begun(self, loader)
-        if not self._num_workers:
-            for generator, state in zip(places, states):
-                generator.set_state(state)
 
     def truncated(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
         with torch.no_grad():
-            low, high = (0.5 * (1 + torch.erf(torch.tensor((x - mean) / std / 2**0.5, dtype=torch.float64))).item() for x in (a, b))
+            low, high = (
+                0.5 * (1 + torch.erf(torch.tensor((x - mean) / std / 2**0.5, dtype=torch.float64))).item()
+                for x in (a, b)
+            )
             tensor.uniform_(2 * low - 1, 2 * high - 1, generator=generator).erfinv_().mul_(std * 2**0.5).add_(mean)
             return tensor.clamp_(a, b)
 
-    sampler.RandomSampler.__iter__ = shuffled
-    dataloader._BaseDataLoaderIter.__init__ = begin
     torch.nn.init.trunc_normal_ = truncated

@@ -39,3 +39,11 @@ def test_clipped_sigmoid():
     from rushlight.distributions.transforms import _clipped_sigmoid as ours
     x = [-200.0, -1.0, 0.0, 200.0]
     assert ours(torch.tensor(x)).tolist() == judge.distributions.transforms._clipped_sigmoid(judge.tensor(x)).tolist()
+
+
+def test_what_loaders_and_privacy_libraries_import():
+    from rushlight.distributed._tensor.experimental import implicit_replication
+    from rushlight.distributed.tensor import experimental
+    from rushlight.utils.data.datapipes.datapipe import _IterDataPipeSerializationWrapper, _MapDataPipeSerializationWrapper
+    assert implicit_replication is experimental.implicit_replication
+    assert not isinstance([], (_IterDataPipeSerializationWrapper, _MapDataPipeSerializationWrapper))
