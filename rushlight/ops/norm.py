@@ -269,7 +269,7 @@ def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
 
 
 @op(composite=True, namespace=F)
-def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
+def local_response_norm(input, size, alpha=1e-4, beta=0.75, k: object = 1.0):
     """x / (k + alpha * mean of squares of neighbouring channels) ** beta (Krizhevsky et al. 2012)."""
     if input.dim() < 3:
         raise ValueError(f"Expected 3D or higher dimensionality                          input (got {input.dim()} dimensions)")

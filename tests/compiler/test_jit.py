@@ -285,3 +285,14 @@ def test_loops_stay_as_written_but_for_modules_of_many_streams(monkeypatch):
     module.function("nothing", []).ret()
     jit.compile_object(module.text())
     assert len(chosen) == 2
+
+
+def test_no_other_thread_is_waited_for_where_python_lets_none_import():
+    import _imp
+
+    assert apart(threading.current_thread) is not threading.main_thread()
+    _imp.acquire_lock()  # as while a finder is asked
+    try:
+        assert apart(threading.current_thread) is threading.main_thread()
+    finally:
+        _imp.release_lock()

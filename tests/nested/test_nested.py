@@ -159,7 +159,6 @@ def test_ways_to_make_one():
     (RuntimeError, "end at 9", lambda n: n.nested_tensor_from_jagged(rushlight.ones(3), rushlight.tensor([0, 9]))),
     (RuntimeError, "must rise", lambda n: n.nested_tensor_from_jagged(rushlight.ones(3), rushlight.tensor([0, 2, 1]))),
     (RuntimeError, "differ in length", lambda n: nested(rushlight, parts((1, 2))) + nested(rushlight, parts((2, 1)))),
-    (RuntimeError, "dim=0", lambda n: rushlight.cat([nested(rushlight)] * 2, 0)),
     (RuntimeError, "batch dimension but not the ragged", lambda n: nested(rushlight).sum(0)),
     (RuntimeError, "ragged dim", lambda n: nested(rushlight).flatten(1, 2)),
     (RuntimeError, "cannot view", lambda n: nested(rushlight).view(12, 6)),

@@ -7,6 +7,7 @@ an exception of a signal handler could leave locked for ever, so the main thread
 import sys
 import threading
 from collections import deque
+from _imp import lock_held
 
 from .generate import generate, wants_search
 
@@ -35,8 +36,11 @@ class Compilation:
 
 
 def apart(function, *given):
-    """What a function gives, called by a thread in which no signal handler runs: the caller waits for another one, if it is the main thread."""
-    if threading.current_thread() is not threading.main_thread():
+    """What a function gives, called by a thread in which no signal handler runs: the caller waits for another one, if it is the main thread.
+
+    Not where a finder is asked for a module: Python then lets no other thread import anything, and the one that is waited for might have to.
+    """
+    if threading.current_thread() is not threading.main_thread() or lock_held():
         return function(*given)
     call, done = Call(function, given), threading.Event()
     threading.Thread(target=call.run, args=(done,), name="rushlight code generation", daemon=True).start()

@@ -59,15 +59,19 @@ def compile_object(text, level=1, passes=None):
     Raises RuntimeError, with LLVM's words, for malformed IR.
     """
     with _lock:
-        return apart(_compiled, text, level, passes)
+        image, assembly = apart(_compiled, text, level, passes)
+    if assembly is not None:
+        assembly_log.debug("%s", assembly)  # by the thread whose program it is: tools ask for its line
+    return image
 
 
 def _compiled(text, level, passes):
+    """(object file, its assembly where that is logged)."""
     import llvmlite.binding as llvm
 
     context, machines = llvm.create_context(), {}
     if passes is None and not assembly_log.isEnabledFor(logging.DEBUG):
-        return generate(text, level, context, machines)
+        return generate(text, level, context, machines), None
     machine = machine_of(level, machines)
     module = llvm.parse_assembly(text, context)
     if passes is not None:
@@ -75,8 +79,8 @@ def _compiled(text, level, passes):
         builder = llvm.create_pass_builder(machine, tuning)
         builder.getModulePassManager().run(module, builder)
     module.verify()
-    assembly_log.debug("%s", machine.emit_assembly(module))
-    return machine.emit_object(module)
+    assembly = machine.emit_assembly(module) if assembly_log.isEnabledFor(logging.DEBUG) else None
+    return machine.emit_object(module), assembly
 
 
 def link(image, exports, imports=None):
