@@ -225,7 +225,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
         elif gradient is None and not allow_unused:
             raise RuntimeError("One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is "
                                "the desired behavior.")
-        out.append(gradient if like is tensor or gradient is None else like.around(gradient))
+        out.append(gradient if like is tensor or gradient is None else like.gradient(gradient))
     return tuple(out)
 
 

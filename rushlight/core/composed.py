@@ -28,11 +28,19 @@ class Composed(Tensor):
     def grad(self):
         """The gradient, a tensor of the same kind."""
         found = self.inner.grad
-        return None if found is None else self.around(found)
+        return None if found is None else self.gradient(found)
 
     @grad.setter
     def grad(self, value):
-        self.inner.grad = None if value is None else value.inner
+        self.inner.grad = None if value is None else self.inner_gradient(value)
+
+    def gradient(self, inner):
+        """The gradient, given that of the inner tensor."""
+        return self.around(inner)
+
+    def inner_gradient(self, value):
+        """The gradient of the inner tensor, given one as ``gradient`` makes them."""
+        return value.inner
 
     def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
         """Backward from the inner tensor; ``gradient`` is of the same kind, with elements at the same places."""

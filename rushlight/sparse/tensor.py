@@ -131,6 +131,19 @@ class Coo(Sparse):
     def with_elements(self, elements):
         return made(Coo, self.shape, elements, positions=self.positions, coalesced=self.coalesced)
 
+    def gradient(self, inner):
+        """One element a place: the gradient of the sum there, which each element there has."""
+        if self.coalesced or not self._nnz():
+            return self.with_elements(inner)
+        places, at = OPS["unique"](self.flat(), return_inverse=True)
+        elements = inner.new_zeros((places.size(0), *inner.shape[1:])).index_copy(0, at, inner)
+        return made(Coo, self.shape, elements, positions=unravelled(places, tuple(self.shape)[:self.sparse_dim()]), coalesced=True)
+
+    def inner_gradient(self, value):
+        if self.coalesced or not value.is_coalesced():
+            return value.inner
+        return value.inner[OPS["unique"](self.flat(), return_inverse=True)[1]]
+
     def parts(self):
         return ("indices", repr(self.positions)), ("values", repr(self.elements.detach()))
 

@@ -93,3 +93,17 @@ def test_errors_as_torch(name):
         ERRORS[name](torch)
     with pytest.raises(theirs.type if theirs.type is IndexError else RuntimeError):
         ERRORS[name](rushlight)
+
+
+@pytest.mark.parametrize("places", [[[0, 0, 1], [1, 1, 0]], [[1, 0, 0], [0, 1, 0]]])
+def test_the_gradient_of_an_uncoalesced_leaf_has_each_place_once(places):
+    def found(t):
+        leaf = t.sparse_coo_tensor(t.tensor(places), t.tensor([1.0, 2.0, 3.0]), (2, 2)).requires_grad_()
+        weight = t.arange(1.0, 5.0).view(2, 2)
+        (leaf.to_dense() * weight).sum().backward()
+        (leaf.to_dense() * weight).sum().backward()
+        direct, = t.autograd.grad((leaf.to_dense() ** 2 * weight).sum(), leaf)
+        leaf.grad = leaf.grad
+        return [(direct.to_dense() if direct.is_sparse else direct).tolist(), leaf.grad.coalesce().indices().tolist(), leaf.grad.coalesce().values().tolist()]
+
+    assert found(rushlight) == found(torch)
