@@ -1,7 +1,7 @@
 """Code generation on a second thread, while the first one goes on making a plan: LLVM lets go of the interpreter.  When the plan is made,
 a third one takes its share of what is left, in place of the first.
 
-The second thread lives from the first compilation to ``end``; it has a context and target machines of its own.  LLVM's bindings hold a lock that
+The second thread lives from the first compilation to ``end``, with a context and target machines of its own (``tools``).  LLVM's bindings hold a lock that
 an exception of a signal handler could leave locked for ever, so the main thread, which alone runs such handlers, lets others call them (``apart``).
 """
 import sys
@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from _imp import lock_held
 
-from .generate import generate, wants_search
+from .generate import generate, tools, wants_search
 
 SWITCH = 1e-4  # seconds after which the thread that plans lets the other one hand its next text to LLVM
 
@@ -89,13 +89,11 @@ class Line:
 
     def share(self):
         """Works on what is waiting, beside the second thread, until nothing is."""
-        import llvmlite.binding as llvm
-
         with self.changed:
             self.waiting = deque(sorted(self.waiting, key=lambda one: wants_search(one.text)))  # threads wait for each other where this changes
-        context, machines = llvm.create_context(), {}
-        while (one := self.next(wait=False)) is not None:
-            one.run(context, machines)
+        with tools() as (context, machines):
+            while (one := self.next(wait=False)) is not None:
+                one.run(context, machines)
 
     def next(self, wait):
         """The next compilation; None where there is none, or, for those that wait, will be none."""
@@ -105,8 +103,6 @@ class Line:
             return self.waiting.popleft() if self.waiting else None
 
     def run(self):
-        import llvmlite.binding as llvm
-
-        context, machines = llvm.create_context(), {}
-        while (one := self.next(wait=True)) is not None:
-            one.run(context, machines)
+        with tools() as (context, machines):
+            while (one := self.next(wait=True)) is not None:
+                one.run(context, machines)

@@ -1,6 +1,6 @@
 """Code generation alone: LLVM IR to an object file, on any number of threads at a time.
 
-Each thread has a context and target machines of its own.
+Each thread has a context and target machines of its own while it works (``tools``).
 """
 import contextlib
 import ctypes
@@ -14,6 +14,24 @@ from .builder import MANY_STREAMS
 from .features import host
 
 log = logging.getLogger("rushlight.timing")
+
+
+_idle = []  # contexts with their target machines that no thread uses now
+
+
+@contextlib.contextmanager
+def tools():
+    """A context, and the target machines made in it by level, for this thread alone."""
+    import llvmlite.binding as llvm
+
+    try:
+        own = _idle.pop()
+    except IndexError:
+        own = llvm.create_context(), {}
+    try:
+        yield own
+    finally:
+        _idle.append(own)
 
 
 def generate(text, level, context, machines):

@@ -21,7 +21,7 @@ from ...core.forking import guarded
 from . import jumps
 from .behind import Line, apart
 from .features import host
-from .generate import generate, machine_of, new_machine
+from .generate import generate, machine_of, new_machine, tools
 
 assembly_log = logging.getLogger("rushlight.asm")
 timing_log = logging.getLogger("rushlight.timing")
@@ -69,18 +69,18 @@ def _compiled(text, level, passes):
     """(object file, its assembly where that is logged)."""
     import llvmlite.binding as llvm
 
-    context, machines = llvm.create_context(), {}
-    if passes is None and not assembly_log.isEnabledFor(logging.DEBUG):
-        return generate(text, level, context, machines), None
-    machine = machine_of(level, machines)
-    module = llvm.parse_assembly(text, context)
-    if passes is not None:
-        tuning = llvm.create_pipeline_tuning_options(speed_level=passes)
-        builder = llvm.create_pass_builder(machine, tuning)
-        builder.getModulePassManager().run(module, builder)
-    module.verify()
-    assembly = machine.emit_assembly(module) if assembly_log.isEnabledFor(logging.DEBUG) else None
-    return machine.emit_object(module), assembly
+    with tools() as (context, machines):
+        if passes is None and not assembly_log.isEnabledFor(logging.DEBUG):
+            return generate(text, level, context, machines), None
+        machine = machine_of(level, machines)
+        with llvm.parse_assembly(text, context) as module:
+            if passes is not None:
+                tuning = llvm.create_pipeline_tuning_options(speed_level=passes)
+                builder = llvm.create_pass_builder(machine, tuning)
+                builder.getModulePassManager().run(module, builder)
+            module.verify()
+            assembly = machine.emit_assembly(module) if assembly_log.isEnabledFor(logging.DEBUG) else None
+            return machine.emit_object(module), assembly
 
 
 def link(image, exports, imports=None):
