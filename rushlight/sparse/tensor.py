@@ -135,14 +135,22 @@ class Coo(Sparse):
         """One element a place: the gradient of the sum there, which each element there has."""
         if self.coalesced or not self._nnz():
             return self.with_elements(inner)
-        places, at = OPS["unique"](self.flat(), return_inverse=True)
-        elements = inner.new_zeros((places.size(0), *inner.shape[1:])).index_copy(0, at, inner)
+        return self.at_places(inner, "index_copy")
+
+    def at_places(self, elements, put):
+        """Elements of these positions at each place once, in order; ``put``: the operator that puts several of one place there."""
+        places, at = self.places()
+        elements = OPS[put](elements.new_zeros((places.size(0), *elements.shape[1:])), 0, at, elements)
         return made(Coo, self.shape, elements, positions=unravelled(places, tuple(self.shape)[:self.sparse_dim()]), coalesced=True)
+
+    def places(self):
+        """(the places that occur, in order, as numbers; which of them each element has)."""
+        return OPS["unique"](self.flat(), return_inverse=True)
 
     def inner_gradient(self, value):
         if self.coalesced or not value.is_coalesced():
             return value.inner
-        return value.inner[OPS["unique"](self.flat(), return_inverse=True)[1]]
+        return value.inner[self.places()[1]]
 
     def parts(self):
         return ("indices", repr(self.positions)), ("values", repr(self.elements.detach()))
@@ -189,9 +197,7 @@ class Coo(Sparse):
         """Elements at one place added up, places in order."""
         if self.coalesced:
             return self
-        places, at = OPS["unique"](self.flat(), return_inverse=True)
-        elements = self.elements.new_zeros((places.size(0), *self.elements.shape[1:])).index_add(0, at, self.elements)
-        return made(Coo, self.shape, elements, positions=unravelled(places, tuple(self.shape)[:self.sparse_dim()]), coalesced=True)
+        return self.at_places(self.elements, "index_add")
 
     def to_sparse_csr(self, dense_dim=None):
         """A matrix in compressed rows."""
