@@ -5,6 +5,8 @@ The values of a program are its inputs, its fresh outputs, its temporaries, and 
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
+from dataclasses import replace
 
 from ..aot.block import dense
 from ..compiler.llvm import jit, pool
@@ -163,7 +165,8 @@ class Templated:
         return Templated(self.plan, self.problem, self.more, operands, self.label, self.name)
 
     def write(self, code: "Binding"):
-        plan = self.plan(code.known(self.problem), *map(code.known, self.more))
+        problem, uses = code.known(self.problem), code.uses.get(self.right(code), 1)
+        plan = self.plan(replace(problem, uses=uses) if uses > 1 else problem, *map(code.known, self.more))
         temporaries = {name: Temporary(size) for name, size in plan.temporaries.items()}
         fixed, unused = {}, set(temporaries.values())  # temporaries that are made once: their addresses; those that no step has used yet
         for step in plan.steps:
@@ -179,10 +182,22 @@ class Templated:
             slots = [(-1, fixed[value] + number) if value in fixed else (value, number) for value, number in slots]
             if code.outline.held and code.once(step, slots, fixed, unused):
                 continue
+            if step.fills and code.filled(step, slots, temporaries, unused):
+                continue
             unused.difference_update(value for value, _ in slots)
             code.step(step.kernel, step.extent, step.grain, slots, self.label)
         code.keep.append(plan)
         log.debug("%s: %s by template, %d steps", code.outline.name, self.name, len(plan.steps))
+
+    def right(self, code: "Binding"):
+        """What tells the right operand of a product apart from others; None of other templates, and where the program writes into the operand."""
+        p = self.problem
+        if type(p) is not Matmul or p.sums[0] != 1:
+            return None
+        places = [(name, place.value, code.known(place.offset)) for name, place in self.operands.items() if name[0] == "b"]
+        if any(value in code.outline.written for _, value, _ in places):
+            return None
+        return *places, code.known((p.columns, p.depth, p.batch, p.b, p.b_parts)), p.dtype, p.b_dtype, self.more[2:3]
 
 
 def settled_graph(graph: Graph, sizes: dict) -> Graph:
@@ -498,6 +513,7 @@ class Outline:
 
     def __init__(self, made: Assembler):
         self.name, self.items, self.work, self.outputs, self.stream, self.given, self.held = made.name, made.items, made.work, made.outputs, made.stream, made.given, made.held
+        self.written = {k for k, node in enumerate(made.given) if any(o.into is node for o in made.stores)}  # inputs that do not stay as they are
         self.spent, self.read = None, []  # the input that nobody reads afterwards, and the (offset, bytes) of what lies in it
         if made.spent is not None:
             self.spent = made.given.index(made.spent)
@@ -516,6 +532,8 @@ class Binding:
     def __init__(self, outline: Outline, sizes: dict):
         self.outline, self.sizes = outline, sizes
         self.replaceable, self.steps, self.labels, self.keep, self.callbacks = [], [], [], [], {}  # a step: (kernel, extent, grain, [(value, number)])
+        rights = [item.right(self) for item in outline.items if type(item) is Templated]
+        self.uses, self.fillings = Counter(right for right in rights if right is not None), {}
         for item in outline.items:
             item.write(self)
 
@@ -546,6 +564,15 @@ class Binding:
         jit.settle()
         pool.caller("program_run")(ctypes.addressof(code), ctypes.addressof(code))
         return True
+
+    def filled(self, step, slots, temporaries: dict, unused) -> bool:
+        """Whether an earlier step has filled a temporary as this one would: that is taken instead."""
+        own = temporaries[step.fills]
+        if any(value in unused and value is not own or value in self.outline.written for value, _ in slots):
+            return False
+        key = step.kernel, step.extent, tuple((None if value is own else value, number) for value, number in slots)
+        temporaries[step.fills] = self.fillings.setdefault(key, own)
+        return temporaries[step.fills] is not own
 
     def code(self, mixed: bool) -> Code:
         """The steps as words, temporaries in one arena."""

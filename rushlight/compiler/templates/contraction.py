@@ -163,12 +163,17 @@ def table(offsets, keep):
 
 @dataclass(frozen=True)
 class Step:
-    """One kernel call: `kernel(slots, begin, end, worker)` over `extent` units in chunks of `grain`."""
+    """One kernel call: `kernel(slots, begin, end, worker)` over `extent` units in chunks of `grain`.
+
+    `fills`: the temporary of which it writes all, as a function of its other slots alone, and which no other step writes.
+    A program does without it where an equal step has run already.
+    """
 
     kernel: int
     extent: int
     grain: int
     slots: tuple
+    fills: str = ""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ class Matmul:
     `batch` is a tuple of sizes; `a`, `b` and `c` are strides: one per batch dimension, then the two of the matrix. C has unit
     stride along its columns. `b_dtype` is B's dtype where bytes of another sign; sums of bytes are exact in 32 bits. `sums` = (count, stride of A, stride of B) adds up that many products: a batch dimension that C
     lacks. `a_parts` and `b_parts`: where A or B is computed by a Prologue, the strides of each of its parts; those of `sums` come last.
+    `uses`: how many products of a program have this B, as the steps of a recurrent layer: it is packed once for all of them.
     """
 
     batch: tuple
@@ -37,6 +38,7 @@ class Matmul:
     b_dtype: str = ""
     a_parts: tuple = ()
     b_parts: tuple = ()
+    uses: int = 1
 
 
 def plan_matmul(problem, epilogue=NO_EPILOGUE, a_from=None, b_from=None):
@@ -116,7 +118,7 @@ def _normalised(p):
     strides = [tuple(dim[k] for dim in merged) for k in range(1, 4 + first + len(b_parts))]
     parts = [own + tuple(part) for own, part in zip(strides[3:], (*a_parts, *b_parts))]
     return Matmul(batch, rows, p.columns, p.depth, strides[0] + tuple(a), strides[1] + tuple(b), strides[2] + tuple(c),
-                  p.dtype, p.out_dtype or p.dtype, p.sums, p.b_dtype, tuple(parts[:first]), tuple(parts[first:]))
+                  p.dtype, p.out_dtype or p.dtype, p.sums, p.b_dtype, tuple(parts[:first]), tuple(parts[first:]), p.uses)
 
 
 def _goes_on(dim, rows, a, c, a_parts):
@@ -170,7 +172,7 @@ def parts_plan(p, kind, epilogue, threads, computed=(None, None)):
     for problem, places in ((batched, {"c": ("temp", "parts", 0)}), (last, starts)):
         if problem.depth:
             plan = blocked_plan(problem, kind, NO_EPILOGUE, threads, computed=computed)
-            steps += [_moved(step, places) for step in plan.steps]
+            steps += [replace(_moved(step, places), fills="") for step in plan.steps]  # both parts have temporaries of one name
             temporaries.update({name: max(bytes_, temporaries.get(name, 0)) for name, bytes_ in plan.temporaries.items()})
     slots = {"parts": parts + (rest > 0), "part_bytes": part_bytes, "columns": p.columns, "c_row": p.c[-2] * out.bytes}
     sources = {"partial": ("temp", "parts", 0), "c": ("pointer", "c", 0)}
@@ -194,8 +196,14 @@ def _moved(step, places):
 
 def _wants_dots(p, kind):
     """Few rows or columns, both operands along k: memory sets the pace, and packing would double the traffic."""
+    if p.uses >= OFTEN and p.rows > FEW:
+        return False
     along = p.a[-1] == 1 and p.b[-2] == 1 and all(part[-3] in (0, 1) for part in p.b_parts) and (p.sums[0] == 1 or ELEMENTS[p.out_dtype] is kind.accumulator)
     return along and (p.rows <= 16 or p.columns <= 4) and p.depth >= 2 * kind.lanes
+
+
+OFTEN = 4  # products that share an operand, from which on dot products of more than FEW rows lose to packing it once
+FEW = 4
 
 
 def layout(across, along, across_size, along_size):
@@ -217,8 +225,12 @@ class Choice:
     shared: bool
 
 
-def register_tile(rows, columns, kind):
-    """The register tile for a count of rows: as many sums as the registers hold, few of them wasted."""
+def register_tile(rows, columns, kind, packed=False):
+    """The register tile for a count of rows: as many sums as the registers hold, few of them wasted.  `packed`: B lies there packed, so that few rows
+    wait for it, and read it once."""
+    if packed and FEW < rows <= host().registers - 4 and not kind.flips:
+        tile_rows = _round_up(rows, 2)
+        return tile_rows, min(3, (host().registers - 1) // (tile_rows + 1))
     vectors_there = -(-columns // kind.lanes)
     costs = [(-(-rows // tile[0]) * -(-vectors_there // tile[1]) * cycles, k, tile) for k, (tile, cycles) in enumerate(register_tiles(kind.flips))]
     return pick("tile", [tile for *_, tile in sorted(costs)[:3]])
@@ -241,7 +253,7 @@ def choose(p, kind, threads, gathered=False):
     """The Choice for a normalised Matmul; `gathered`: B is read through a table, so it cannot be packed beforehand."""
     if work(p) < ALONE:
         threads = 1
-    tile_rows, vectors = register_tile(p.rows, p.columns, kind)
+    tile_rows, vectors = register_tile(p.rows, p.columns, kind, p.uses > 1)
     width = vectors * kind.lanes
     word = kind.word.bytes
     batches = _product(p.batch)
@@ -255,7 +267,7 @@ def choose(p, kind, threads, gathered=False):
     # a block of A in half the second cache
     block_rows = max(tile_rows, min(448, (384 << 10) // (block_words * word)) // tile_rows * tile_rows)
     row_blocks = -(-p.rows // block_rows)
-    again = row_blocks * (batches if _same_b(p) else 1) > 1
+    again = row_blocks * (batches if _same_b(p) else 1) * p.uses > 1
     shared = p.sums[0] == 1 and not gathered and pick("B packed once", (again, not again))
     wanted = 1 if threads == 1 else pick("blocks a thread", (4, 2, 8, 1)) * threads
     column_panels = -(-p.columns // width)
@@ -472,7 +484,7 @@ def _pack_step(p, kind, b_layout, choice, slots, temporaries, computed, places):
     kernel = blocked.pack_kernel(kind, b_layout, choice.vectors, computed)
     sources = {"b": ("pointer", "b", 0)} | places | {"packed": ("temp", "packed", 0)}
     names = blocked.PACK_SLOTS + blocked.part_slots("b", computed)[0]
-    step = Step(kernel, batches * panels, max(1, 4096 // max(p.depth, 1)), written_slots(names, own, sources))
+    step = Step(kernel, batches * panels, max(1, 4096 // max(p.depth, 1)), written_slots(names, own, sources), fills="packed")
     temporaries["packed"] = batches * panels * panel_bytes + 4096
     matrix = 0 if shared_by_all else panels * panel_bytes
     slots.update(panel_bytes=panel_bytes, b_batch_2=matrix, b_batch_1=matrix * slots["batch_2"],
