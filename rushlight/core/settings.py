@@ -86,7 +86,7 @@ class Settings:
 
     native = Setting("RUSHLIGHT_NATIVE", True, switch, "Whether the hot path is compiled; read once, at import.")
     kernels = Setting("RUSHLIGHT_KERNELS", True, switch, "Whether operators run by generated kernels; if not, all but contractions run by their NumPy meaning.")
-    cpu = Setting("RUSHLIGHT_CPU", "native", one_of("generic", "avx2", "avx512", "native"), "Instructions that generated code may use; read once.")
+    cpu = Setting("RUSHLIGHT_CPU", "native", one_of("generic", "avx2", "avx512", "amx-model", "native"), "Instructions that generated code may use; read once.")
     cache = Setting("RUSHLIGHT_CACHE", None, str, "Folder of the disk cache, which has to be this user's alone (default: ~/.cache/rushlight); 0 disables it.")
     cache_mb = Setting("RUSHLIGHT_CACHE_MB", 1024, count, "Megabytes that the disk cache takes at most; beyond, entries go that were not used for longest.")
     force_weights_only = Setting("TORCH_FORCE_WEIGHTS_ONLY_LOAD", False, yes, "Whether load() reads weights only, whatever the program says.")

@@ -181,9 +181,9 @@ def test_refusals():
         plan_matmul(Matmul((), 2, 2, 2, (2, 1), (2, 1), (4, 2)))
 
 
-@pytest.mark.parametrize("cpu", ["generic", "avx2", "avx512"])
+@pytest.mark.parametrize("cpu", ["generic", "avx2", "avx512", "amx-model"])
 def test_other_cpus(cpu):
-    chosen = "test_layouts and (float32 or float16 or int8) or test_bias or test_bfloat or test_batches or bytes"
+    chosen = "test_bfloat or bytes" if cpu == "amx-model" else "test_layouts and (float32 or float16 or int8) or test_bias or test_bfloat or test_batches or bytes"
     command = [sys.executable, "-m", "pytest", "-q", "-x", __file__, "-k", chosen]
     done = subprocess.run(command, env={**os.environ, "RUSHLIGHT_CPU": cpu}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

@@ -9,8 +9,7 @@ import functools
 from ..llvm import jit
 from ..llvm.builder import Module, constant
 from ..llvm.types import i64
-from . import pack
-from .contraction import CHUNK
+from . import pack, tiled
 from .elements import Computed, Listed, Strided
 from .tile import FIRST, LAST, Store, write_tile
 from .units import KERNEL, Slots, Units  # noqa: F401
@@ -111,13 +110,16 @@ def _block_text(numbers, out, layouts, computed, rows, vectors, epilogue):
     parts = [part_slots(operand, one) for operand, one in zip("ab", computed)]
     slots, pointers = SLOTS + parts[0][0] + parts[1][0], ("a", "b", "c", "scratch", "b_offsets", *parts[0][1], *parts[1][1])
     word = numbers.word.bytes
-    a_row = word if layouts[0] == ACROSS else CHUNK * word
+    a_row = word if layouts[0] == ACROSS else numbers.chunk * word
     store = Store(numbers, out, epilogue, len(slots))
-    tile = write_tile(module, "tile", numbers, rows, vectors, a_row, rows * CHUNK * word, store)
+    if numbers.tiles:
+        tile = tiled.write_tile(module, "tile", numbers, rows, vectors, store)
+    else:
+        tile = write_tile(module, "tile", numbers, rows, vectors, a_row, rows * numbers.chunk * word, store)
     kernel = Units("block", slots, pointers, module)
     writer = _Block(kernel.f, kernel.s, kernel.args, numbers, out, layouts, computed, rows, vectors * numbers.lanes, tile)
     scratch = kernel.scratch()
-    return kernel.text(lambda unit: writer.unit(unit, scratch))
+    return kernel.text(lambda unit: writer.unit(unit, scratch), bool(numbers.tiles))
 
 
 class _Block:
@@ -153,7 +155,7 @@ class _Block:
         """One block along k of product n of those that are summed: pack, then run the tiles."""
         b, s, numbers = self.b, self.s, self.numbers
         count = b.minimum(b.sub(s.depth, k), s.block_depth)
-        per_chunk = CHUNK * numbers.per_word
+        per_chunk = numbers.chunk * numbers.per_word
         chunks = b.div(b.add(count, per_chunk - 1), per_chunk)
         self.pack_a(self.a.moved(0, k, n), count, chunks)
         first = b.compare("==", b.or_(n, k), 0)
@@ -169,10 +171,11 @@ class _Block:
     def pack_a(self, elements, count, chunks):
         """Packs the block's rows into scratch, as panels when rows are neighbours, else as quads."""
         b, numbers = self.b, self.numbers
-        if self.a_layout != ACROSS:
-            pack.write_quads(b, self.tile_rows, elements, self.scratch, self.block_rows, count)
+        if self.a_layout != ACROSS or numbers.tiles:
+            write = pack.write_turned_quads if self.a_layout == ACROSS else pack.write_quads
+            write(b, self.tile_rows, elements, self.scratch, self.block_rows, count)
             return
-        tile_bytes = b.mul(chunks, self.tile_rows * CHUNK * numbers.word.bytes)
+        tile_bytes = b.mul(chunks, self.tile_rows * numbers.chunk * numbers.word.bytes)
 
         def tile(r, _):
             target = b.offset(self.scratch, b.mul(b.div(r, self.tile_rows), tile_bytes))
@@ -193,7 +196,7 @@ class _Block:
     def one_tile(self, r, at, panel, chunks, stage):
         """One call of the tile function."""
         b, s, numbers = self.b, self.s, self.numbers
-        a = b.offset(self.scratch, b.mul(b.mul(r, CHUNK * numbers.word.bytes), chunks))
+        a = b.offset(self.scratch, b.mul(b.mul(r, numbers.chunk * numbers.word.bytes), chunks))
         c = b.offset(b.offset(self.c, b.mul(r, s.c_row)), at, self.out)
         if self.out is numbers.accumulator:
             partial, partial_stride = c, s.c_row

@@ -6,6 +6,7 @@ from typing import Callable
 
 import numpy as np
 
+from ..llvm import tiles
 from ..llvm.builder import constant
 from ..llvm.features import host
 from ..llvm.types import bf16, f16, f32, f64, i8, i16, i32, i64, vector
@@ -13,7 +14,7 @@ from ..llvm.types import bf16, f16, f32, f64, i8, i16, i32, i64, vector
 ELEMENTS = {"float32": f32, "float64": f64, "float16": f16, "bfloat16": bf16, "int8": i8, "uint8": i8,
             "int16": i16, "int32": i32, "int64": i64}
 
-CHUNK = 4  # words along K that a packed operand is padded to, and that the tile's loop takes at once
+CHUNK = 4  # words along K that a packed operand is padded to, and that the tile's loop takes at once; tile registers take more
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,8 @@ class Numbers:
 
     A word is one element, converted to the accumulator's type, or several elements for an instruction that adds up their
     products: each is converted to `part` first. `signed` tells of A's elements, `b_signed` of B's. `flips`: the instruction
-    wants A unsigned, so 128 is added to A's bytes and 128 times B's subtracted from the sums.
+    wants A unsigned, so 128 is added to A's bytes and 128 times B's subtracted from the sums. `tiles`: the kind of product that
+    tile registers compute (llvm/tiles.py), if they shall.
     """
 
     name: str
@@ -35,6 +37,12 @@ class Numbers:
     part: object = None
     b_signed: bool = True
     flips: bool = False
+    tiles: str = ""
+
+    @property
+    def chunk(self):
+        """Words along k that a packed operand is padded to, and that a step of the loop along k takes."""
+        return tiles.WORDS if self.tiles else CHUNK
 
     @property
     def vector(self):
@@ -98,6 +106,24 @@ def numbers(dtype, b_dtype=""):
         return _whole_numbers(dtype, b_dtype or dtype, element, features)
     # a vector holds a quad at least, be it in two registers
     return Numbers(dtype, element, element, 1, element, max(CHUNK, features.lanes(element.bytes)))
+
+
+@functools.cache
+def tile_numbers(dtype, b_dtype=""):
+    """The Numbers of products by tile registers; None where this CPU or the dtype has none.
+
+    Example:
+        >>> tile_numbers("float64") is None
+        True
+    """
+    element = ELEMENTS.get(dtype)
+    if not host().tiles or element not in (bf16, i8):
+        return None
+    if element is bf16:
+        return Numbers(dtype, bf16, i32, 2, f32, tiles.WORDS, part=i16, tiles="bf16ps")
+    signs = [(one or dtype) != "uint8" for one in (dtype, b_dtype)]
+    kind = "".join("s" if signed else "u" for signed in signs)
+    return Numbers(f"{dtype} {b_dtype or dtype}", i8, i32, 4, i32, tiles.WORDS, signs[0], i8, signs[1], tiles=f"b{kind}d")
 
 
 def _whole_numbers(dtype, b_dtype, element, features):

@@ -50,13 +50,13 @@ class Elements:
         self.b, self.numbers = b, numbers
 
     def across(self, lane, k, count, k_left):
-        """Words of neighbouring lanes.  A word of several elements takes as many of them as `k_left` elements along k allow."""
+        """Words of neighbouring lanes.  A word of several elements takes as many of them as `k_left` elements along k allow; all where that is None."""
         b, numbers = self.b, self.numbers
         pieces = [self.vector(lane, k, False, count, numbers.lanes)]
         if numbers.per_word == 1:
             return b.convert(pieces[0], numbers.word, numbers.signed)
         for j in range(1, numbers.per_word):
-            there = b.select(b.compare(">", k_left, j), constant(i64, numbers.lanes) if count is None else count, 0)
+            there = count if k_left is None else b.select(b.compare(">", k_left, j), constant(i64, numbers.lanes) if count is None else count, 0)
             pieces.append(self.vector(lane, b.add(k, j), False, there, numbers.lanes))
         return join(b, numbers, pieces)
 

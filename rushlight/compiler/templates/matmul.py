@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from ..llvm import pool
 from ..llvm.features import host
-from . import blocked, combine, dot
+from . import blocked, combine, dot, tiled
 from .tune import pick, planned
 from .blocked import ACROSS, ALONG, APART, BATCH_DIMS, PACKED, TABLE
-from .contraction import CHUNK, ELEMENTS, NO_EPILOGUE, Contraction, Step, Table, numbers, written_slots
+from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, Step, Table, numbers, tile_numbers, written_slots
 from .elements import Layout, Prologue, distance
 
 
@@ -141,9 +141,16 @@ def _plan(p, epilogue, threads, a_from=None, b_from=None):
     computed = a_from, b_from
     if a_from is None and _wants_dots(p, kind) and pick("dots", (True, False) if few else (True,)):
         return dot_plan(p, kind, epilogue, threads, computed=b_from)
+    kind = multiplied(p, kind)
     if threads > 1 and _wants_parts(p):
         return parts_plan(p, kind, epilogue, threads, computed)
     return blocked_plan(p, kind, epilogue, threads, computed=computed)
+
+
+def multiplied(p, kind):
+    """The Numbers of a blocked product: those of tile registers where there are some, and the product fills a good part of them."""
+    tiles = tile_numbers(p.dtype, p.b_dtype)
+    return pick("numbers", (tiles, kind)) if tiles and min(p.rows, p.columns) > 2 and p.depth >= 2 * kind.per_word else kind
 
 
 def _wants_parts(p):
@@ -232,7 +239,8 @@ def register_tile(rows, columns, kind, packed=False):
         tile_rows = _round_up(rows, 2)
         return tile_rows, min(3, (host().registers - 1) // (tile_rows + 1))
     vectors_there = -(-columns // kind.lanes)
-    costs = [(-(-rows // tile[0]) * -(-vectors_there // tile[1]) * cycles, k, tile) for k, (tile, cycles) in enumerate(register_tiles(kind.flips))]
+    tiles = [(tile, tiled.cycles(*tile)) for tile in tiled.SHAPES] if kind.tiles else register_tiles(kind.flips)
+    costs = [(-(-rows // tile[0]) * -(-vectors_there // tile[1]) * cycles, k, tile) for k, (tile, cycles) in enumerate(tiles)]
     return pick("tile", [tile for *_, tile in sorted(costs)[:3]])
 
 
@@ -259,7 +267,7 @@ def choose(p, kind, threads, gathered=False):
     batches = _product(p.batch)
     # A panel of B and a tile of A in the first cache
     words = -(-p.depth // kind.per_word) or 1
-    limit = pick("words along k", (512, 256, 1024))
+    limit = pick("words along k", (256, 512, 1024) if kind.tiles else (512, 256, 1024))
     blocks = -(-words // limit)
     block_words = _round_up(-(-words // blocks), kind.lanes)
     if ELEMENTS[p.out_dtype] is not kind.accumulator and blocks > 1 and words <= 2048:
@@ -305,6 +313,7 @@ def packings(problem):
     if _wants_dots(p, kind):
         tile_rows, tile_columns = _dot_tile(p.rows, p.columns, kind.lanes)
         return -(-p.columns // tile_columns), -(-p.rows // tile_rows)
+    kind = multiplied(p, kind)
     choice = choose(p, kind, pool.get_num_threads())
     shared_by_all = _product(p.batch) if _same_b(p) else 1
     return -(-p.columns // choice.block_columns), 1 if choice.shared else -(-p.rows // choice.block_rows) * shared_by_all
@@ -359,7 +368,7 @@ def blocked_plan(p, kind, epilogue, threads, b_offsets=None, computed=(None, Non
     }
     layouts = _layouts(p, computed)
     places = _place_parts(p, computed, slots)
-    depth_words = _round_up(-(-choice.block_depth // kind.per_word), CHUNK) + kind.lanes
+    depth_words = _round_up(-(-choice.block_depth // kind.per_word), kind.chunk) + kind.lanes
     a_bytes = _round_up(_round_up(choice.block_rows, choice.tile_rows) * depth_words * word + 64, 4096)
     panel_bytes = _round_up(depth_words * width * word + 64, 4096)
     partial_bytes = 0 if out is kind.accumulator else choice.block_rows * choice.block_columns * kind.accumulator.bytes

@@ -2,11 +2,10 @@
 
 Panels are `[panel][k][width]` words: the vectors of B, or the rows of A when neighbouring rows are neighbours in memory.
 Quads are `[tile][k / 4][row][4]` words: the rows of A when neighbouring k are neighbours. Both are padded with zeros along
-k to a multiple of 4. Elements are converted to words on the way; `elements` says where they come from (elements.py).
+k to a multiple of 4. Where tile registers multiply there are 16 words in place of 4 (`Numbers.chunk`). Elements are converted to words on the way; `elements` says where they come from (elements.py).
 """
 
 from ..llvm.builder import zero
-from .contraction import CHUNK
 
 
 def transpose(b, rows):
@@ -63,7 +62,7 @@ def write_panel(b, width, elements, target, lanes_left, k_count):
     """Packs one panel of `width` words from elements that are neighbours across lanes, or apart.
 
     `lanes_left` and `k_count` (elements, i64) say how much there is; the panel is filled with zeros up to its width and a
-    multiple of four words along k. Stores may spill a vector past the last row.
+    whole chunk along k. Stores may spill a vector past the last row.
     """
     numbers = elements.numbers
     vectors, step, word_bytes = -(-width // numbers.lanes), numbers.per_word, numbers.word.bytes
@@ -79,7 +78,7 @@ def write_panel(b, width, elements, target, lanes_left, k_count):
 
     b.when(b.compare(">=", lanes_left, vectors * numbers.lanes), lambda: rows(True), lambda: rows(False))
     words = b.div(b.add(k_count, step - 1), step)
-    padded = _padded(b, words)
+    padded = b.mul(b.div(b.add(words, numbers.chunk - 1), numbers.chunk), numbers.chunk)
 
     def blank(k, _):
         to = b.offset(target, b.mul(k, width * word_bytes))
@@ -87,10 +86,6 @@ def write_panel(b, width, elements, target, lanes_left, k_count):
             b.store(zero(numbers.words), b.offset(to, j * numbers.lanes * word_bytes), align=4)
 
     b.loop(words, padded, 1, [], blank)
-
-
-def _padded(b, words):
-    return b.mul(b.div(b.add(words, CHUNK - 1), CHUNK), CHUNK)
 
 
 def write_transposed_panel(b, width, elements, target, lanes_left, k_count):
@@ -134,27 +129,27 @@ def write_quads(b, rows_per_tile, elements, target, rows, k_count):
     The rows that the last tile lacks are left as they are: their sums are thrown away.
     """
     numbers = elements.numbers
-    word_bytes, run = numbers.word.bytes, numbers.lanes * numbers.per_word
-    chunk_bytes = CHUNK * word_bytes
-    quads = b.div(b.add(k_count, CHUNK * numbers.per_word - 1), CHUNK * numbers.per_word)
+    word_bytes, run, chunk = numbers.word.bytes, numbers.lanes * numbers.per_word, numbers.chunk
+    chunk_bytes = chunk * word_bytes
+    quads = b.div(b.add(k_count, chunk * numbers.per_word - 1), chunk * numbers.per_word)
     tile_bytes = b.mul(quads, rows_per_tile * chunk_bytes)
 
     def split(words, to, count):
-        for q in range(numbers.lanes // CHUNK):
+        for q in range(numbers.lanes // chunk):
             def store(q=q):
-                part = b.shuffle(words, None, range(q * CHUNK, (q + 1) * CHUNK))
+                part = b.shuffle(words, None, range(q * chunk, (q + 1) * chunk))
                 b.store(part, b.offset(to, q * rows_per_tile * chunk_bytes), align=4)
             if count is None:
                 store()
             else:
-                b.when(b.compare(">", count, q * CHUNK * numbers.per_word), store)
+                b.when(b.compare(">", count, q * chunk * numbers.per_word), store)
 
     def row(r, _):
         tile = b.div(r, rows_per_tile)
         to = b.offset(target, b.add(b.mul(tile, tile_bytes), b.mul(b.sub(r, b.mul(tile, rows_per_tile)), chunk_bytes)))
 
         def place(k):
-            return b.offset(to, b.mul(b.div(k, CHUNK * numbers.per_word), rows_per_tile * chunk_bytes))
+            return b.offset(to, b.mul(b.div(k, chunk * numbers.per_word), rows_per_tile * chunk_bytes))
 
         whole = b.mul(b.div(k_count, run), run)
 
@@ -172,3 +167,38 @@ def write_quads(b, rows_per_tile, elements, target, rows, k_count):
         b.when(b.compare("<", whole, k_count), tail)
 
     b.loop(0, rows, 1, [], row)
+
+
+def write_turned_quads(b, rows_per_tile, elements, target, rows, k_count):
+    """Packs rows, which are the lanes and neighbours in memory or apart, into quads of a whole vector of words: squares are transposed.
+
+    Rows up to the next vector's and words up to the next chunk are filled with zeros.
+    """
+    numbers = elements.numbers
+    lanes, row_bytes = numbers.lanes, numbers.chunk * numbers.word.bytes
+    run = lanes * numbers.per_word
+    tile_bytes = b.mul(b.div(b.add(k_count, run - 1), run), rows_per_tile * row_bytes)
+
+    def group(r, _):
+        tile = b.div(r, rows_per_tile)
+        to = b.offset(target, b.add(b.mul(tile, tile_bytes), b.mul(b.sub(r, b.mul(tile, rows_per_tile)), row_bytes)))
+        there = b.sub(rows, r)
+
+        def squares(full):
+            def square(k, _):
+                words = []
+                for u in range(lanes):
+                    place = b.add(k, u * numbers.per_word)
+                    left = None if full else b.sub(k_count, place)
+                    count = None if full else b.select(b.compare(">", left, 0), there, 0)
+                    words.append(elements.across(r, place, count, left))
+                at = b.offset(to, b.mul(b.div(k, run), rows_per_tile * row_bytes))
+                for lane, row in enumerate(transpose(b, words)):
+                    b.store(row, b.offset(at, lane * row_bytes), align=4)
+            return square
+
+        whole = b.select(b.compare(">=", there, lanes), b.mul(b.div(k_count, run), run), 0)
+        b.loop(0, whole, run, [], squares(True))
+        b.loop(whole, k_count, run, [], squares(False))
+
+    b.loop(0, rows, lanes, [], group)

@@ -1,6 +1,7 @@
 """Kernels that do units of work one by one: what comes before and after a unit is the same for all of them."""
 
 from ..llvm.builder import Module
+from ..llvm.tiles import configured
 from ..llvm.types import i64, ptr
 
 KERNEL = [("args", ptr), ("begin", i64), ("end", i64), ("worker", i64)]
@@ -39,8 +40,11 @@ class Units:
         """Where the memory of the thread that runs it begins."""
         return self.f.offset(self.s.scratch, self.f.mul(self.worker, self.s.scratch_bytes))
 
-    def text(self, unit):
-        """The text of the module; `unit(number)` writes a unit of work."""
-        self.f.loop(self.begin, self.end, 1, [], lambda number, _: unit(number))
+    def text(self, unit, tiles=False):
+        """The text of the module; `unit(number)` writes a unit of work, with tile registers if `tiles`."""
+        def units():
+            self.f.loop(self.begin, self.end, 1, [], lambda number, _: unit(number))
+
+        configured(self.f, units) if tiles else units()
         self.f.ret()
         return self.module.text()

@@ -1,0 +1,156 @@
+"""Tile registers: eight of 16 rows of 64 bytes each, and the instructions that multiply them (Intel AMX).
+
+A tile holds 16 x 16 sums of 32 bits, 16 rows of an operand with 16 words along k, or 16 words along k of 16 columns.  A word
+is two bfloats or four bytes, as in vector dot products.
+
+Seven instructions are all that templates use of them.  Where the processor lacks them and `RUSHLIGHT_CPU=amx-model` asks for it,
+the same templates run on a model in plain vectors: a tile is a kilobyte of memory, and results agree bit for bit.
+"""
+
+from .builder import constant, zero
+from .types import f32, i32, i64, ptr, vector, void
+
+ROWS = 16       # of a tile
+ROW_BYTES = 64
+WORDS = 16      # of 32 bits in a row
+TILE_BYTES = ROWS * ROW_BYTES
+COUNT = 8       # tile registers
+_ROW = vector(i32, WORDS)
+_LEAST = 2.0 ** -126  # below it floats count as zero, in operands and in results
+
+
+def tiles_of(b):
+    """The tile registers of a function that is being written, as its features want them."""
+    return Tiles(b) if b.features.tiles == "amx" else Model(b)
+
+
+def configured(b, body):
+    """Writes `body()` between the configuration of the tiles and their release; functions called there may use tiles."""
+    if b.features.tiles != "amx":
+        body()
+        return
+    shape = [1, *[0] * 15, *[ROW_BYTES, 0] * COUNT, *[0] * 16, *[ROWS] * COUNT, *[0] * 8]
+    text = "".join(f"\\{byte:02X}" for byte in shape)
+    where = b.module.data("tile_shapes", f"[{len(shape)} x i8]", f'c"{text}"', constant=True)
+    b.call("llvm.x86.ldtilecfg", [where])
+    body()
+    b.call("llvm.x86.tilerelease", [])
+
+
+class Tiles:
+    """The processor's tile registers, by number."""
+
+    def __init__(self, b):
+        self.b = b
+
+    def zero(self, tile):
+        """All its bits to zero."""
+        self._call("tilezero", [], tile)
+
+    def load(self, tile, pointer, stride):
+        """Its rows from memory, `stride` bytes (i64) apart."""
+        self._call("tileloadd64", [pointer, constant(i64, stride) if isinstance(stride, int) else stride], tile)
+
+    def store(self, tile, pointer, stride):
+        """Its rows to memory, `stride` bytes (i64) apart."""
+        self._call("tilestored64", [pointer, constant(i64, stride) if isinstance(stride, int) else stride], tile)
+
+    def multiply_add(self, kind, total, rows, columns):
+        """Adds the products of two tiles of operands to a tile of sums.  `kind`: "bf16ps", or "bssd" and so on: s or u, the sign of either's bytes."""
+        self._call(f"tdp{kind}", [], total, rows, columns)
+
+    def _call(self, name, arguments, *tiles):
+        b = self.b
+        types = ["i8 immarg"] * len(tiles) + [str(a.type) for a in arguments]
+        b.module.declare(f"llvm.x86.{name}", void, types)
+        written = [f"i8 {tile}" for tile in tiles] + [f"{a.type} {a.text}" for a in arguments]
+        b.emit(f"call void @llvm.x86.{name}({', '.join(written)})")
+
+
+class Model:
+    """The same registers in memory."""
+
+    def __init__(self, b):
+        self.b = b
+        self.memory = b.alloca(_ROW, COUNT * ROWS)
+
+    def zero(self, tile):
+        """All its bits to zero."""
+        self._rows(lambda row: self.b.store(zero(_ROW), self.b.offset(self.at(tile), row)))
+
+    def load(self, tile, pointer, stride):
+        """Its rows from memory, `stride` bytes (i64) apart."""
+        self._move(self.at(tile), ROW_BYTES, pointer, stride)
+
+    def store(self, tile, pointer, stride):
+        """Its rows to memory, `stride` bytes (i64) apart."""
+        self._move(pointer, stride, self.at(tile), ROW_BYTES)
+
+    def multiply_add(self, kind, total, rows, columns):
+        """Adds the products of two tiles of operands to a tile of sums."""
+        name, module = f"tile_{kind}", self.b.module
+        if name not in module.functions:
+            _write_multiply_add(module.function(name, [("total", ptr), ("rows", ptr), ("columns", ptr)], internal=True), kind)
+        self.b.call(module.functions[name], [self.at(total), self.at(rows), self.at(columns)])
+
+    def at(self, tile):
+        """Where a tile is."""
+        return self.b.offset(self.memory, tile * TILE_BYTES)
+
+    def _rows(self, body):
+        self.b.loop(0, TILE_BYTES, ROW_BYTES, [], lambda at, _: body(at))
+
+    def _move(self, target, target_stride, source, source_stride):
+        b = self.b
+
+        def row(r, _):
+            words = b.load(_ROW, b.offset(source, b.mul(r, source_stride)), align=1)
+            b.store(words, b.offset(target, b.mul(r, target_stride)), align=1)
+
+        b.loop(0, ROWS, 1, [], row)
+
+
+def _write_multiply_add(b, kind):
+    """The function that does to three tiles in memory what the instruction of this kind does to registers."""
+    total, rows, columns = b.parameters
+
+    def row(r, _):
+        place, own = b.offset(total, b.mul(r, ROW_BYTES)), b.offset(rows, b.mul(r, ROW_BYTES))
+        products = _pairs if kind == "bf16ps" else _bytes
+
+        def step(k, sums):
+            word = b.splat(b.load(i32, b.offset(own, b.mul(k, 4))), WORDS)
+            return products(b, kind, word, b.load(_ROW, b.offset(columns, b.mul(k, ROW_BYTES))), sums)
+
+        if kind == "bf16ps":
+            floats = vector(f32, WORDS)
+            even, odd = b.loop(0, WORDS, 1, [zero(floats)] * 2, step)
+            b.store(_flushed(b, b.add(b.load(floats, place), _flushed(b, b.add(even, odd)))), place)
+        else:
+            b.store(b.loop(0, WORDS, 1, [b.load(_ROW, place)], step)[0], place)
+
+    b.loop(0, ROWS, 1, [], row)
+    b.ret()
+
+
+def _pairs(b, kind, x, y, sums):
+    """Sums of products of the even and of the odd bfloats of words."""
+    floats = vector(f32, WORDS)
+    halves = [[_flushed(b, b.bitcast(bits, floats)) for bits in (b.shl(words, 16), b.and_(words, -1 << 16))] for words in (x, y)]
+    return [_flushed(b, b.fma(left, right, sum)) for left, right, sum in zip(*halves, sums)]
+
+
+def _bytes(b, kind, x, y, sums):
+    """Sums of products of the four bytes of words, of the kind's signs."""
+    total, = sums
+    for shift in (24, 16, 8, 0):
+        left, right = (b.ashr(b.shl(words, shift), 24) if sign == "s" else b.lshr(b.shl(words, shift), 24)
+                       for words, sign in ((x, kind[1]), (y, kind[2])))
+        total = b.add(total, b.mul(left, right))
+    return [total]
+
+
+def _flushed(b, x):
+    """The floats with zeros, of the same sign, in place of the denormal ones."""
+    bits = b.bitcast(x, _ROW)
+    return b.select(b.compare("<", b.abs(x), _LEAST), b.bitcast(b.and_(bits, -1 << 31), x.type), x)
