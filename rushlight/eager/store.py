@@ -50,7 +50,7 @@ def sources() -> str:
 def surroundings() -> str:
     """What decides how a plan comes out, apart from the call."""
     chosen = settings.kernels, settings.max_autotune, settings.regions
-    return f"{sources()} {host().fingerprint} {pool.get_num_threads()} {chosen} {dtypes.Defaults.floating} {devices.preferred()} {attention.kernels.allowed}"
+    return f"{sources()} {host().fingerprint} {host().second_cache} {pool.get_num_threads()} {chosen} {dtypes.Defaults.floating} {devices.preferred()} {attention.kernels.allowed}"
 
 
 def entry(op: Op, key):

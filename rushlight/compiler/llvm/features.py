@@ -7,6 +7,7 @@
 import ctypes
 import functools
 import hashlib
+import pathlib
 import platform
 import sys
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ class Features:
     bf16: bool          # avx512_bf16: dot products of bfloat pairs
     vnni: bool
     tiles: str = ""     # tile registers and their products (tiles.py): "amx", "model", or none
+    second_cache: int = 1 << 20  # bytes of a core's second cache
 
     def lanes(self, itemsize):
         """Lanes of the widest vector with elements of `itemsize` bytes.
@@ -72,7 +74,7 @@ def _x86(level, found):
         width=512 if wide else 256 if "avx2" in have and "fma" in have else 128,
         registers=32 if wide else 16, is_x86=True,
         fma="fma" in have, f16c="f16c" in have,
-        bf16="avx512bf16" in have, vnni="avx512vnni" in have, tiles=tiles)
+        bf16="avx512bf16" in have, vnni="avx512vnni" in have, tiles=tiles, second_cache=_second_cache())
 
 
 @functools.cache
@@ -84,6 +86,15 @@ def tiles_allowed():
     return ctypes.CDLL(None).syscall(system_call, request, tile_data) == 0
 
 
+def _second_cache(path="/sys/devices/system/cpu/cpu0/cache/index2/size"):
+    """Bytes of a core's second cache, from half a MB to 2; 1 MB where the system does not tell."""
+    try:
+        size = int(pathlib.Path(path).read_text().strip().removesuffix("K")) << 10
+    except (OSError, ValueError):
+        return 1 << 20
+    return min(max(size, 1 << 19), 1 << 21)
+
+
 @functools.lru_cache(maxsize=None)
 def host():
     """The features of this machine, restricted by `RUSHLIGHT_CPU` as it was at the first call."""
@@ -93,4 +104,4 @@ def host():
         return _x86(level, found)
     text = ",".join(("+" if on else "-") + name for name, on in sorted(found.items())) if level in ("native", "amx-model") else ""
     return Features(level, cpu if level in ("native", "amx-model") else "", text, width=128, registers=32, is_x86=False, fma=True, f16c=False,
-                    bf16=False, vnni=False, tiles="model" if level == "amx-model" else "")
+                    bf16=False, vnni=False, tiles="model" if level == "amx-model" else "", second_cache=_second_cache())

@@ -235,7 +235,7 @@ class Choice:
 def register_tile(rows, columns, kind, packed=False):
     """The register tile for a count of rows: as many sums as the registers hold, few of them wasted.  `packed`: B lies there packed, so that few rows
     wait for it, and read it once."""
-    if packed and FEW < rows <= host().registers - 4 and not kind.flips:
+    if packed and FEW < rows <= host().registers - 4 and not kind.flips and not kind.tiles:
         tile_rows = _round_up(rows, 2)
         return tile_rows, min(3, (host().registers - 1) // (tile_rows + 1))
     vectors_there = -(-columns // kind.lanes)
@@ -253,8 +253,10 @@ def register_tiles(flips):
         options = ((14, 2), (12, 2), (8, 3), (6, 4), (4, 4), (2, 6), (1, 8))
         if flips:  # registers for what is subtracted
             options = options[1:2] + options[4:]
-    # multiply-adds of a step along k run two a cycle, loads two a cycle, and a sum takes four cycles to come back
-    return [((rows, vectors), max((rows + flips) * vectors / 2, 4, (rows + vectors) / 2 + 1)) for rows, vectors in options]
+    # multiply-adds of a step along k run two a cycle, loads two a cycle, and a sum takes four cycles to come back; as measured, loads take
+    # longer on Intel's processors with tiles, where lines on their way into the first cache get in their way
+    loads = 1.1 if host().tiles == "amx" else 2
+    return [((rows, vectors), max((rows + flips) * vectors / 2, 4, (rows + vectors) / loads + 1)) for rows, vectors in options]
 
 
 def choose(p, kind, threads, gathered=False):
@@ -267,13 +269,15 @@ def choose(p, kind, threads, gathered=False):
     batches = _product(p.batch)
     # A panel of B and a tile of A in the first cache
     words = -(-p.depth // kind.per_word) or 1
-    limit = pick("words along k", (256, 512, 1024) if kind.tiles else (512, 256, 1024))
+    second = host().second_cache
+    limit = pick("words along k", (256, 512, 1024) if kind.tiles else (min(768, second >> 11), 256, 1024))
     blocks = -(-words // limit)
     block_words = _round_up(-(-words // blocks), kind.lanes)
     if ELEMENTS[p.out_dtype] is not kind.accumulator and blocks > 1 and words <= 2048:
         block_words = _round_up(words, kind.lanes)
-    # a block of A in half the second cache
-    block_rows = max(tile_rows, min(448, (384 << 10) // (block_words * word)) // tile_rows * tile_rows)
+    # a block of A in the second cache: three eighths of it, or all but 1 MB
+    block_bytes = max(3 * second >> 3, second - (1 << 20))
+    block_rows = max(tile_rows, min(448 * second >> 20, block_bytes // (block_words * word)) // tile_rows * tile_rows)
     row_blocks = -(-p.rows // block_rows)
     again = row_blocks * (batches if _same_b(p) else 1) * p.uses > 1
     shared = p.sums[0] == 1 and not gathered and pick("B packed once", (again, not again))
