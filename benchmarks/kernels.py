@@ -1,6 +1,9 @@
 """Generated kernels beside torch's eager operators, interleaved in one process: ratios of median times (below 1: ours is faster).
 
     python -m benchmarks.kernels [part of a name] [--write]
+    python -m benchmarks.kernels [part of a name] --convolutions forward [--dtype bfloat16] [--last] [--batch 8] [--write]
+
+The second form compares convolutions or their gradients on one thread, by processor time; `--last` gives images with channels last.
 """
 
 import math
@@ -10,8 +13,11 @@ import time
 import numpy as np
 import torch
 
+from rushlight.compiler.llvm import pool
+from rushlight.compiler.templates.conv import Convolution, plan_conv, plan_conv_input_grad, plan_conv_weight_grad
 from rushlight.core import dtypes
 from rushlight.graph.graph import Store
+from tests.compiler.contractions import Runner
 from tests.compiler.programs import Program
 
 from .results import keep, parser
@@ -88,18 +94,83 @@ CASES = {
                            [I, G], lambda: torch.zeros(50257, 128).index_add_(0, t["I"], t["G"])),
     "adamw": (adamw, [floats(10_000_000), floats(10_000_000), floats(10_000_000), np.abs(floats(10_000_000))], torch_adamw()),
 }
+# in, out, size, kernel, stride, pad, dilation, groups
+CONVOLUTIONS = {
+    "resnet stem": (3, 64, 224, 7, 2, 3, 1, 1),
+    **{f"resnet {size} {kernel}x{kernel}/{stride} {i}-{o}": (i, o, size, kernel, stride, kernel // 2, 1, 1) for size, kernel, stride, i, o in (
+        (56, 1, 1, 64, 64), (56, 3, 1, 64, 64), (56, 1, 1, 64, 256), (56, 1, 1, 256, 64), (56, 1, 1, 256, 128), (56, 3, 2, 128, 128), (56, 1, 2, 256, 512),
+        (28, 1, 1, 128, 512), (28, 1, 1, 512, 128), (28, 3, 1, 128, 128), (28, 1, 1, 512, 256), (28, 3, 2, 256, 256), (28, 1, 2, 512, 1024),
+        (14, 1, 1, 256, 1024), (14, 1, 1, 1024, 256), (14, 3, 1, 256, 256), (14, 1, 1, 1024, 512), (14, 3, 2, 512, 512), (14, 1, 2, 1024, 2048),
+        (7, 1, 1, 512, 2048), (7, 1, 1, 2048, 512), (7, 3, 1, 512, 512))},
+    "convnext stem": (3, 96, 224, 4, 4, 0, 1, 1), "convnext 1x1": (96, 384, 56, 1, 1, 0, 1, 1), "convnext down": (96, 192, 56, 2, 2, 0, 1, 1),
+    "vgg 1": (3, 64, 224, 3, 1, 1, 1, 1), "vgg 2": (64, 64, 224, 3, 1, 1, 1, 1), "vgg 3": (64, 128, 112, 3, 1, 1, 1, 1),
+    "u-net 1": (1, 64, 128, 3, 1, 1, 1, 1), "u-net 2": (128, 64, 128, 3, 1, 1, 1, 1), "u-net 3": (256, 512, 32, 3, 1, 1, 1, 1), "u-net 4": (64, 2, 128, 1, 1, 0, 1, 1),
+    "groups": (128, 128, 56, 3, 1, 1, 1, 4), "resnext": (128, 128, 56, 3, 1, 1, 1, 32), "dilation": (64, 64, 56, 3, 1, 2, 2, 1), "odd": (40, 72, 30, 3, 1, 1, 1, 1),
+    "depthwise": (96, 96, 56, 7, 1, 3, 1, 96), "5x5": (32, 64, 28, 5, 1, 2, 1, 1),
+}
 
 
-def seconds(run):
-    start = time.perf_counter()
+def convolution(direction, case, dtype, batch, last):
+    """(ours, torch's) as calls of no arguments."""
+    channels, out, size, kernel, stride, pad, dilation, groups = case
+    form = {"memory_format": torch.channels_last if last else torch.contiguous_format}
+    kind = getattr(torch, dtype)
+    x = torch.randn(batch, channels, size, size).to(kind).contiguous(**form)
+    weight = torch.randn(out, channels // groups, kernel, kernel).to(kind).contiguous(**form)
+    arguments = [stride] * 2, [pad] * 2, [dilation] * 2
+    y = F.conv2d(x, weight, None, *arguments, groups).contiguous(**form)
+    made = {"x": x, "weight": weight.contiguous(), "y": y}
+    target = {"forward": "y", "input": "x", "weight": "weight"}[direction]
+    made[target] = torch.empty(made[target].shape, dtype=kind)  # results lie row by row
+    problem = Convolution(batch, channels, out, (size,) * 2, (kernel,) * 2, *map(tuple, arguments), groups, dtype, made["x"].stride(), made["y"].stride())
+    plan = {"forward": plan_conv, "input": plan_conv_input_grad, "weight": plan_conv_weight_grad}[direction](problem)
+    ours = Runner(plan, **{name: one.data_ptr() for name, one in made.items()})
+    ours.held = made
+    if direction == "forward":
+        return ours, lambda: F.conv2d(x, weight, None, *arguments, groups), made[target]
+    mask = [direction == "input", direction == "weight", False]
+    return (ours, lambda: torch.ops.aten.convolution_backward(y, x, weight, None, *arguments, False, [0, 0], groups, mask)[mask.index(True)],
+            made[target])
+
+
+def compare_convolutions(options):
+    """Prints and returns ratios of the least processor times."""
+    torch.set_num_threads(1)
+    pool.set_num_threads(1)
+    ratios = {}
+    for name, case in CONVOLUTIONS.items():
+        if options.part not in name:
+            continue
+        ours, theirs, got = convolution(options.convolutions, case, options.dtype, options.batch, options.last)
+        ours()
+        error = float((got.double() - theirs().double()).norm() / theirs().double().norm())
+        least, started = [math.inf] * 2, time.perf_counter()
+        while time.perf_counter() - started < 0.3:
+            for k, run in enumerate((ours, theirs)):
+                least[k] = min(least[k], seconds(run, time.thread_time))
+        ratios[name] = round(least[0] / least[1], 3)
+        print(f"{name:28s} {least[0] * 1e3:8.3f} ms   torch {least[1] * 1e3:8.3f} ms   ratio {ratios[name]:6.2f}   difference {error:.1e}", flush=True)
+    return ratios
+
+
+def seconds(run, clock=time.perf_counter):
+    start = clock()
     run()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def main():
     command = parser(__doc__)
     command.add_argument("part", nargs="?", default="", metavar="part of a name")
+    command.add_argument("--convolutions", choices=("forward", "input", "weight"), help="compares convolutions, or their gradients")
+    command.add_argument("--dtype", default="bfloat16")
+    command.add_argument("--batch", type=int, default=1)
+    command.add_argument("--last", action="store_true", help="images have channels last")
     options = command.parse_args()
+    if options.convolutions:
+        ratios = compare_convolutions(options)
+        print(f"geometric mean {math.exp(statistics.mean(map(math.log, ratios.values()))):.2f}, most {max(ratios.values())}")
+        return keep(f"convolutions {options.convolutions} {options.dtype} {options.batch} {'last' if options.last else ''}".strip(), ratios, options)
     torch.set_num_threads(2)
     ratios = {}
     for name, (build, arrays, theirs) in CASES.items():

@@ -14,7 +14,7 @@ import numpy as np
 from ..llvm import pool
 from .channels_plan import ChannelPlan
 from .channels_weight import ChannelWeights
-from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, numbers
+from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, numbers, tile_numbers
 from .depthwise_plan import Depthwise
 from .elements import Prologue
 from .image import Geometry, is_contiguous
@@ -334,7 +334,7 @@ def _weight_plan(c, epilogue, threads):
         return other.plan()
     geometry = Geometry(c.size, c.out, c.pad, c.stride, taps, columns=not narrow and equidistant(taps[2]))
     # images hold elements, which the product pairs along the numbers
-    own = numbers(c.dtype)
+    own = tile_numbers(c.dtype) or numbers(c.dtype)
     kind = own if own.per_word == 2 and not narrow else numbers(wide_dtype(own))
     held = replace(kind, word=kind.element, per_word=1)
     builder = Builder(c, threads, geometry, "x", c.x, c.in_channels, whole=True, kind=held)
