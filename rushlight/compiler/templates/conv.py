@@ -19,6 +19,7 @@ from .depthwise_plan import Depthwise
 from .elements import Prologue
 from .image import Geometry, is_contiguous
 from .implicit_plan import Builder, Product, equidistant, wide_dtype
+from .implicit_tiled_plan import TiledBuilder
 from .matmul import Matmul, beside, blocked_plan, dot_plan, extent, packings, plan_matmul, rounding_step
 from .tune import pick, planned
 
@@ -158,7 +159,7 @@ def packs(direction, convolution):
         return (1, 1) if other.suits and max(c.kernel) > 1 else (0, 0)
     geometry, image, products = (_forward_products if direction == "forward" else _input_products)(c)
     other = ChannelPlan(c, threads, geometry, *image[:2], image[2] // c.groups, products)
-    found = other.suits and other.cycles() <= Builder(c, threads, geometry, *image).cycles(products)
+    found = other.suits and other.cycles() <= _builder(c, threads, geometry, image, products).cycles(products)
     return (int(found), 0) if direction == "forward" else (0, int(found))
 
 
@@ -261,12 +262,22 @@ def _forward_products(c):
 def _products_plan(c, epilogue, threads, geometry, image, products):
     """The cheaper plan of products over an image: (its operand, strides and channels)."""
     operand, strides, channels = image
-    builder = Builder(c, threads, geometry, operand, strides, channels)
+    builder = _builder(c, threads, geometry, image, products)
     other = ChannelPlan(c, threads, geometry, operand, strides, channels // c.groups, products)
     if other.suits and pick("lanes", sorted((True, False), key=lambda it: other.cycles() if it else builder.cycles(products))):
         return other.plan(epilogue)
     builder.multiply(products, epilogue)
     return builder.plan()
+
+
+def _builder(c, threads, geometry, image, products):
+    """The cheaper Builder, of those with vector and with tile registers."""
+    builder = Builder(c, threads, geometry, *image)
+    if tile_numbers(c.dtype) is None:
+        return builder
+    tiled = TiledBuilder(c, threads, geometry, *image)
+    options = (tiled, builder) if tiled.suits(products) and tiled.cycles(products) <= builder.cycles(products) else (builder,)
+    return pick("registers", options)
 
 
 def _input_plan(c, epilogue, threads):

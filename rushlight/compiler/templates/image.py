@@ -175,8 +175,8 @@ def _pad_text(element, numbers, step):
         channel = f.add(f.mul(group, s.channels), within)
         x = f.offset(s.x, f.add(f.mul(batch, s.x_batch), f.mul(channel, s.x_channel)))
         image = f.offset(s.image, f.add(f.mul(batch, s.image_batch), f.mul(number, s.image_channel)))
-        # a group's last word may lack parts
-        widths = [width] + [f.select(f.compare("<", f.add(within, part), s.channels), width, 0) for part in range(1, parts)]
+        # a group's last words may lack parts
+        widths = [f.select(f.compare("<", f.add(within, part), s.channels), width, 0) for part in range(parts)]
 
         def phase(number, _):
             of_width = f.rem(number, s.phases_width)
@@ -208,9 +208,9 @@ def _pad_text(element, numbers, step):
     return kernel.text(plane)
 
 
-def pad_slots(geometry, strides, channels, groups, itemsize, numbers):
-    """The numbers of PAD_SLOTS for groups of `channels`; `strides` (batch, channel and three spatial ones) are in elements."""
-    word_bytes, group_planes = numbers.word.bytes, -(-channels // numbers.per_word)
+def pad_slots(geometry, strides, channels, group_planes, groups, itemsize, numbers):
+    """The numbers of PAD_SLOTS for groups of `channels` in so many planes; `strides` (batch, channel and three spatial ones) are in elements."""
+    word_bytes = numbers.word.bytes
     names = ("depth", "height", "width")
     plane = geometry.plane_elements
     batch = geometry.rows[2] if geometry.images > 1 else plane * groups * group_planes

@@ -17,7 +17,7 @@ WEIGHT_SLOTS = ("weights", "packed", "offsets", "rows", "depth", "row_stride", "
                 "blocks", "run", "elements", "second", "pairs")
 SLOTS = ("weights", "image", "out", "scratch", "k_offsets", "out_offsets", "rows", "depth", "block_tiles", "row_blocks",
          "block_panels", "panel_blocks", "block_depth", "panels_per_image", "panels", "group_tiles", "tile_bytes",
-         "image_bytes", "image_group_bytes", "out_batch", "out_group", "out_row", "scratch_bytes", "partial_bytes")
+         "image_bytes", "image_group_bytes", "out_batch", "out_group", "out_row", "scratch_bytes", "partial_bytes", "panel_at")
 
 
 def weight_kernel(numbers, rows, contiguous):
@@ -85,20 +85,20 @@ def _write_block_along_k(f, s, numbers, rows, unit):
     f.loop(0, s.group_tiles, 1, [], tile)
 
 
-def conv_kernel(numbers, out, rows, vectors, dense_out, packed_out, epilogue):
-    """The kernel that computes blocks of a convolution; returns its address.
+def conv_kernel(numbers, out, rows, vectors, dense_out, packed_out, epilogue, tile=None):
+    """The kernel that computes blocks of a convolution; returns its address.  `tile`: what writes its register tile, if not Tile.
 
     `dense_out`: the outputs of an image lie side by side, so most vectors are stored as they are. `packed_out`: the others
     are compressed and stored at once, else scattered.
     """
     key = f"conv {numbers} {out} {rows} {vectors} {dense_out} {packed_out} {epilogue.key}"
-    return jit.build(key, lambda: _conv_text(numbers, out, rows, vectors, dense_out, packed_out, epilogue), ["conv"])["conv"]
+    return jit.build(key, lambda: _conv_text(tile or Tile, numbers, out, rows, vectors, dense_out, packed_out, epilogue), ["conv"])["conv"]
 
 
-def _conv_text(numbers, out, rows, vectors, dense_out, packed_out, epilogue):
+def _conv_text(writer, numbers, out, rows, vectors, dense_out, packed_out, epilogue):
     kernel = Units("conv", SLOTS, ("weights", "image", "out", "scratch", "k_offsets", "out_offsets"), Module(many_streams=True))
     f, s = kernel.f, kernel.s
-    tile = _Tile(kernel.module, numbers, out, rows, vectors, dense_out, packed_out, epilogue)
+    tile = writer(kernel.module, numbers, out, rows, vectors, dense_out, packed_out, epilogue)
     scratch = kernel.scratch()
     word, width = numbers.word.bytes, vectors * numbers.lanes
 
@@ -123,13 +123,14 @@ def _conv_text(numbers, out, rows, vectors, dense_out, packed_out, epilogue):
                 image = f.offset(image, number, numbers.word)
                 out_at = f.offset(s.out, f.add(f.mul(n, s.out_batch), f.mul(group, s.out_group)))
                 offsets = f.offset(s.k_offsets, k, i64)
+                columns, steps = tile.columns(f, image, offsets, count, f.offset(scratch, s.panel_at))
 
                 def one(t, _):
                     weights = f.offset(f.offset(group_weights, f.mul(t, s.tile_bytes)), f.mul(k, rows * word))
                     row = f.mul(t, rows)
                     waiting = f.add(f.mul(f.sub(p, panel_first), s.block_tiles), f.sub(t, tile_first))
                     partial = f.offset(scratch, f.mul(waiting, s.partial_bytes))
-                    f.call(tile.function, [kernel.args, weights, image, offsets, count, partial,
+                    f.call(tile.function, [kernel.args, weights, columns, offsets, steps, partial,
                                            f.cast("zext", first, i64), f.cast("zext", last, i64),
                                            f.offset(out_at, f.mul(row, s.out_row)), f.sub(s.rows, row), number,
                                            f.add(f.mul(group, s.rows), row)])
@@ -141,10 +142,10 @@ def _conv_text(numbers, out, rows, vectors, dense_out, packed_out, epilogue):
         # at least once: an output that no tap reaches is zero
         f.loop(0, f.maximum(s.depth, 1), s.block_depth, [], depth_block)
 
-    return kernel.text(unit)
+    return kernel.text(unit, bool(numbers.tiles))
 
 
-class _Tile:
+class Tile:
     """Writes the function that computes one register tile of a convolution and stores it."""
 
     def __init__(self, module, numbers, out, rows, vectors, dense_out, packed_out, epilogue):
@@ -155,19 +156,25 @@ class _Tile:
         self.function = f = module.function("tile", parameters, internal=True)
         (args, weights, image, offsets, depth, partial, first, last, target, rows_left, number, channel) = f.parameters
         f.when(f.compare("!=", last, 0), lambda: self.fetch(f, args, target, rows_left, number))
+        self.compute(f, weights, image, offsets, depth, f.compare("!=", first, 0), partial)
+        f.when(f.compare("!=", last, 0), lambda: self.store(f, args, partial, target, rows_left, number, channel))
+        f.ret()
+
+    def columns(self, f, image, offsets, depth, panel):
+        """What tiles read of the image for so many words along k, and their steps; memory for a panel is there."""
+        return image, depth
+
+    def compute(self, f, weights, image, offsets, depth, first, partial):
+        """Adds the products to the sums that wait in memory, or begins them: so the store code is written once, not once a row."""
+        numbers, bytes_ = self.numbers, self.numbers.accumulator.bytes * self.numbers.lanes
         tile = self.sums(f, weights, image, offsets, depth)
-        bytes_ = numbers.accumulator.bytes * numbers.lanes
 
         def place(k):
             return f.offset(partial, k * bytes_)
 
-        tile = f.when(f.compare("!=", first, 0), lambda: tile,
-                      lambda: [f.add(value, f.load(numbers.vector, place(k))) for k, value in enumerate(tile)])
-        # finished sums pass through memory, so that the store code is written once, not once a row
+        tile = f.when(first, lambda: tile, lambda: [f.add(value, f.load(numbers.vector, place(k))) for k, value in enumerate(tile)])
         for k, value in enumerate(tile):
             f.store(value, place(k))
-        f.when(f.compare("!=", last, 0), lambda: self.store(f, args, partial, target, rows_left, number, channel))
-        f.ret()
 
     def fetch(self, f, args, target, rows_left, number):
         """Asks for the memory of a tile before its sums are known."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..llvm.features import host
 from . import image, implicit
-from .contraction import CHUNK, ELEMENTS, Contraction, Step, numbers, table, written_slots
+from .contraction import ELEMENTS, Contraction, Step, numbers, table, written_slots
 from .image import SLACK, is_contiguous
 from .matmul import register_tile
 from .tune import pick
@@ -63,6 +63,8 @@ class _Blocks:
 class Builder:
     """Collects the steps of a convolution whose images come from one operand."""
 
+    tile = None  # what writes its register tile, if not implicit.Tile
+
     def __init__(self, c, threads, geometry, operand, strides, channels, whole=False, kind=None):
         self.c, self.threads, self.geometry = c, threads, geometry
         self.operand, self.strides = operand, strides
@@ -105,11 +107,17 @@ class Builder:
         for product in products:
             count = geometry.count(product.out)
             tile_rows, vectors = register_tile(product.rows, count, self.kind)
-            tiles = -(-product.rows // tile_rows) * -(-count // (vectors * lanes)) * self.images // geometry.images
+            panels = -(-count // (vectors * lanes)) * self.images // geometry.images
             depth = self._words(product.channels) * math.prod(len(taps) for taps in product.taps)
             apart = geometry.images > 1 or not is_contiguous(product.strides, product.out)
-            total += self.c.groups * tiles * tile_rows * vectors * (depth / 2 + (_SCATTER_CYCLES if apart else 0))
+            tiles = -(-product.rows // tile_rows)
+            stored = tiles * tile_rows * vectors * (_SCATTER_CYCLES if apart else 0)
+            total += self.c.groups * panels * (stored + self._sum_cycles(tiles, tile_rows, vectors, depth))
         return total
+
+    def _sum_cycles(self, tiles, rows, vectors, depth):
+        """Cycles of the sums of so many tiles that share a panel."""
+        return tiles * rows * vectors * depth / 2
 
     def _add(self, kernel, extent, grain, names, slots, sources, extra=()):
         self.steps += (Step(kernel, extent, grain, written_slots(names, slots, sources) + extra),)
@@ -120,7 +128,7 @@ class Builder:
         contiguous = strides[4] == 1 or geometry.size[2] == 1
         step = geometry.step[2] if contiguous and geometry.step[2] <= 2 else 0
         kernel = image.pad_kernel(self.element, self.kind, step)
-        slots = image.pad_slots(geometry, strides, self.group_channels, self.c.groups, self.size, self.kind)
+        slots = image.pad_slots(geometry, strides, self.group_channels, self._words(self.group_channels), self.c.groups, self.size, self.kind)
         name = f"{self.operand} image"
         sources = {"x": ("pointer", self.operand, start * strides[0] * self.size), "image": ("temp", name, 0)}
         planes = self.planes * (1 if geometry.images > 1 else self.images)
@@ -131,27 +139,32 @@ class Builder:
 
     def multiply(self, products, epilogue):
         """The steps that pack the weights of some products once, and compute them for all images."""
-        self.geometry = self._best_geometry(products)
+        self._choose(products)
         prepared = [self._prepare(number, product) for number, product in enumerate(products)]
         for start in range(0, self.c.batch, self.images):
             self.add_image(start)
             for product, blocks, slots, packed in prepared:
                 self._add_product(product, blocks, slots, packed, start, epilogue)
 
+    def _choose(self, products):
+        """Chooses what all products share."""
+        self.geometry = self._best_geometry(products)
+
     def _prepare(self, number, product):
         """Packs the weights of a product and gathers what its steps share: (product, blocks, slots, packed weights)."""
         out_offsets = self._out_offsets(product)
         blocks = self._blocks(product, len(out_offsets))
         slots = {**self._weight_slots(product, blocks), **self._product_slots(product, blocks, out_offsets)}
-        packed = f"weights {number}"
-        self.temporaries[packed] = self.c.groups * blocks.tiles * slots["tile_bytes"]
+        name = f"weights {number}"
+        packed = "temp", name, 0
+        self.temporaries[name] = self.c.groups * blocks.tiles * slots["tile_bytes"]
         kind = replace(self.kind, element=self.element, name=self.c.dtype)
         contiguous = product.weight_offsets is None and (kind.per_word == 1 or blocks.depth == self._words(product.channels))
         kernel = implicit.weight_kernel(kind, blocks.tile_rows, contiguous)
         units = self.c.groups * (blocks.tiles if contiguous else slots["blocks"])
         words = blocks.tile_rows * blocks.depth if contiguous else product.rows * slots["run"]
         grain = max(1, 8192 // max(words, 1))
-        sources = {"weights": ("pointer", "weight", 0), "packed": ("temp", packed, 0)}
+        sources = {"weights": ("pointer", "weight", 0), "packed": packed}
         self._add(kernel, units, grain, implicit.WEIGHT_SLOTS, slots, sources)
         return product, blocks, slots, packed
 
@@ -175,21 +188,21 @@ class Builder:
             "run": run, "blocks": -(-blocks.depth // max(run, 1)),
             "rows": product.rows, "depth": blocks.depth, "row_stride": product.row_weights * self.size,
             "group_tiles": blocks.tiles, "group_stride": product.group_weights * self.size,
-            "tile_bytes": -(-blocks.depth // CHUNK) * CHUNK * blocks.tile_rows * word_bytes + 64,
+            "tile_bytes": -(-blocks.depth // self.kind.chunk) * self.kind.chunk * blocks.tile_rows * word_bytes + 64,
             "offsets": table(offsets[::self.kind.per_word].reshape(-1), self._keep)}
 
     def _product_slots(self, product, blocks, out_offsets):
         word_bytes, strides = self.word.bytes, product.strides
         plane = self.geometry.plane_elements
         planes = self._words(product.channels)
-        k_offsets = np.add.outer(np.arange(planes) * plane, self.geometry.tap_offsets(product.taps)).reshape(-1) * word_bytes
         width = blocks.vectors * self.kind.lanes
         partial = blocks.tile_rows * width * self.kind.accumulator.bytes
         waiting = blocks.block_tiles * blocks.block_panels if blocks.split else 1
         scratch = -(-partial * waiting // 4096) * 4096
+        panel_at, scratch = scratch, scratch + self._panel_bytes(blocks)
         self.temporaries["scratch"] = max(self.temporaries.get("scratch", 0), scratch * self.threads)
         return {
-            "k_offsets": table(k_offsets, self._keep),
+            "k_offsets": table(self._k_offsets(product) * word_bytes, self._keep), "panel_at": panel_at,
             "out_offsets": table(np.pad(out_offsets, (0, width), constant_values=-1), self._keep),
             "block_tiles": blocks.block_tiles, "row_blocks": -(-blocks.tiles // blocks.block_tiles),
             "block_panels": blocks.block_panels, "panel_blocks": -(-blocks.panels // blocks.block_panels),
@@ -199,30 +212,47 @@ class Builder:
             "out_batch": strides[0] * self.size, "out_group": product.rows * strides[1] * self.size,
             "out_row": strides[1] * self.size, "scratch_bytes": scratch, "partial_bytes": partial if blocks.split else 0}
 
+    def _k_offsets(self, product):
+        """The place of each word along k in an image, in words."""
+        planes = np.arange(self._words(product.channels)) * self.geometry.plane_elements
+        return np.add.outer(planes, self.geometry.tap_offsets(product.taps)).reshape(-1)
+
+    def _panel_bytes(self, blocks):
+        """What a panel takes of scratch."""
+        return 0
+
     def _add_product(self, product, blocks, slots, packed, start, epilogue):
         """The step that multiplies, for the images that were padded last."""
         # only AVX-512 compresses a vector in one instruction
         dense = is_contiguous(product.strides, product.out)
         compressed = host().width == 512 and dense and self.geometry.images == 1
-        kernel = implicit.conv_kernel(self.kind, self.element, blocks.tile_rows, blocks.vectors, dense, compressed, epilogue)
+        kernel = implicit.conv_kernel(self.kind, self.element, blocks.tile_rows, blocks.vectors, dense, compressed, epilogue, self.tile)
         place = (product.first + start * product.strides[0]) * self.size
-        sources = {"weights": ("temp", packed, 0), "image": ("temp", f"{self.operand} image", 0),
+        sources = {"weights": packed, "image": ("temp", f"{self.operand} image", 0),
                    "scratch": ("temp", "scratch", 0), "out": ("pointer", product.operand, place)}
         units = self.c.groups * slots["row_blocks"] * slots["panel_blocks"]
         grain = 1 if self.c.groups == 1 else max(1, units // (8 * self.threads))
         self._add(kernel, units, grain, implicit.SLOTS, slots, sources, epilogue.slots)
 
+    def _tile(self, product, count):
+        """(rows, vectors) of a product's register tile."""
+        return register_tile(product.rows, count, self.kind)
+
+    def _depths(self):
+        """(words along k that need not be cut, words of a block where they are), best guess first."""
+        # taps of several phases touch several times the memory, so less depth fits the caches
+        return ((1536, 768), (768, 768)) if max(self.geometry.step) == 1 and not self.geometry.columns else ((512, 384), (1536, 768))
+
     def _blocks(self, product, count):
         """The _Blocks of a product with `count` output numbers in a run."""
-        tile_rows, vectors = register_tile(product.rows, count, self.kind)
+        tile_rows, vectors = self._tile(product, count)
         width = vectors * self.kind.lanes
         tiles, panels_per_image = -(-product.rows // tile_rows), -(-count // width)
         panels = panels_per_image * (1 if self.geometry.images > 1 else self.images)
         depth = self._words(product.channels) * int(np.prod([len(taps) for taps in product.taps]))
-        # taps of several phases touch several times the memory, so less depth fits the caches
-        depths = ((1536, 768), (768, 768)) if max(self.geometry.step) == 1 and not self.geometry.columns else ((512, 384), (1536, 768))
-        most, block = pick("words along k", depths)
-        block_depth = max(CHUNK, depth if depth <= most else -(-depth // -(-depth // block) // CHUNK) * CHUNK)
+        most, block = pick("words along k", self._depths())
+        chunk = self.kind.chunk
+        block_depth = max(chunk, depth if depth <= most else -(-depth // -(-depth // block) // chunk) * chunk)
         block_tiles = max(1, min(tiles, _WEIGHT_BYTES // (tile_rows * block_depth * self.word.bytes)))
         block_tiles = -(-tiles // -(-tiles // block_tiles))
         row_blocks = -(-tiles // block_tiles)
