@@ -21,6 +21,7 @@ SLOTS = ("a", "b", "c", "scratch", "rows", "columns", "depth", "a_row", "a_k", "
          "block_rows", "block_columns", "block_depth", "row_blocks", "column_blocks",
          "batch_1", "batch_2", "a_batch_0", "a_batch_1", "a_batch_2", "b_batch_0", "b_batch_1", "b_batch_2",
          "c_batch_0", "c_batch_1", "c_batch_2", "scratch_bytes", "panel_at", "partial_at", "panel_bytes",
+         "inner_depth", "inner_columns", "partial_columns",
          "sums", "a_sum", "b_sum", "b_offsets")
 # The slots of the kernel that packs all of B.
 PACK_SLOTS = ("b", "packed", "columns", "depth", "b_k", "b_column", "panels", "batch_1", "batch_2",
@@ -112,18 +113,23 @@ def _block_text(numbers, out, layouts, computed, rows, vectors, epilogue):
     word = numbers.word.bytes
     a_row = word if layouts[0] == ACROSS else numbers.chunk * word
     store = Store(numbers, out, epilogue, len(slots))
+    kernel = Units("block", slots, pointers, module)
+    common = kernel.f, kernel.s, kernel.args, numbers, out, layouts, computed, rows, vectors * numbers.lanes
     if numbers.tiles:
-        tile = tiled.write_tile(module, "tile", numbers, rows, vectors, store)
+        rest = tiled.write_rest(module, "rest", numbers, rows, vectors, store)
+        tile = tiled.write_tile(module, "tile", numbers, rows, vectors, store, rest)
+        writer = _TiledBlock(*common, tile, rest, tiled.Waiting.allocated(kernel.f, numbers, rows, vectors))
     else:
         tile = write_tile(module, "tile", numbers, rows, vectors, a_row, rows * numbers.chunk * word, store)
-    kernel = Units("block", slots, pointers, module)
-    writer = _Block(kernel.f, kernel.s, kernel.args, numbers, out, layouts, computed, rows, vectors * numbers.lanes, tile)
+        writer = _Block(*common, tile)
     scratch = kernel.scratch()
     return kernel.text(lambda unit: writer.unit(unit, scratch), bool(numbers.tiles))
 
 
 class _Block:
     """Writes the loops of the block kernel, from the outside in."""
+
+    further = []  # arguments of the tile function
 
     def __init__(self, b, s, args, numbers, out, layouts, computed, tile_rows, width, tile):
         self.b, self.s, self.args, self.numbers, self.out = b, s, args, numbers, out
@@ -152,28 +158,45 @@ class _Block:
         b.loop(0, s.sums, 1, [], lambda n, _: b.loop(0, depth, s.block_depth, [], lambda k, _: self.depth_block(n, k)))
 
     def depth_block(self, n, k):
-        """One block along k of product n of those that are summed: pack, then run the tiles."""
-        b, s, numbers = self.b, self.s, self.numbers
+        """One block along k of product n of those that are summed: pack A, then go by inner blocks, whose panels stay in the first cache."""
+        b, s = self.b, self.s
         count = b.minimum(b.sub(s.depth, k), s.block_depth)
-        per_chunk = numbers.chunk * numbers.per_word
-        chunks = b.div(b.add(count, per_chunk - 1), per_chunk)
+        chunks = self.chunks(count)
         self.pack_a(self.a.moved(0, k, n), count, chunks)
-        first = b.compare("==", b.or_(n, k), 0)
-        final = b.and_(b.compare("==", b.add(k, count), s.depth), b.compare("==", b.add(n, 1), s.sums))
+
+        def columns(at, _):
+            stop = b.minimum(self.block_columns, b.add(at, s.inner_columns))
+            b.loop(0, b.maximum(count, 1), s.inner_depth, [], lambda inner, _: self.inner_block(n, k, inner, count, chunks, at, stop))
+
+        b.loop(0, self.block_columns, s.inner_columns, [], columns)
+
+    def chunks(self, count):
+        """Steps of the tile's loop for so many elements along k."""
+        per_chunk = self.numbers.chunk * self.numbers.per_word
+        return self.b.div(self.b.add(count, per_chunk - 1), per_chunk)
+
+    def inner_block(self, n, k, inner, count, chunks, begin, stop):
+        """Columns from `begin` to `stop` and what lies `inner` elements inside a block along k of `count` elements, or `chunks` steps: every tile."""
+        b, s, numbers = self.b, self.s, self.numbers
+        place = b.add(k, inner)
+        own = b.minimum(b.sub(count, inner), s.inner_depth)
+        first = b.compare("==", b.or_(n, place), 0)
+        final = b.and_(b.compare("==", b.add(place, own), s.depth), b.compare("==", b.add(n, 1), s.sums))
         stage = b.or_(b.select(first, constant(i64, FIRST), 0), b.select(final, constant(i64, LAST), 0))
+        rows = b.offset(self.scratch, b.mul(b.div(inner, numbers.per_word), self.tile_rows * numbers.word.bytes))
 
         def panel(at, _):
-            panel = self.b_panel(at, n, k, count)
-            b.loop(0, self.block_rows, self.tile_rows, [], lambda r, _: self.one_tile(r, at, panel, chunks, stage))
+            panel = self.b_panel(at, n, place, own)
+            b.loop(0, self.block_rows, self.tile_rows, [], lambda r, _: self.one_tile(
+                r, at, b.offset(rows, b.mul(b.mul(r, numbers.chunk * numbers.word.bytes), chunks)), panel, self.chunks(own), stage))
 
-        b.loop(0, self.block_columns, self.width, [], panel)
+        b.loop(begin, stop, self.width, [], panel)
 
     def pack_a(self, elements, count, chunks):
         """Packs the block's rows into scratch, as panels when rows are neighbours, else as quads."""
         b, numbers = self.b, self.numbers
-        if self.a_layout != ACROSS or numbers.tiles:
-            write = pack.write_turned_quads if self.a_layout == ACROSS else pack.write_quads
-            write(b, self.tile_rows, elements, self.scratch, self.block_rows, count)
+        if self.a_layout != ACROSS:
+            pack.write_quads(b, self.tile_rows, elements, self.scratch, self.block_rows, count)
             return
         tile_bytes = b.mul(chunks, self.tile_rows * numbers.chunk * numbers.word.bytes)
 
@@ -193,17 +216,43 @@ class _Block:
         write_b_panel(b, self.b_layout, self.width, self.columns.moved(at, k, n), target, b.sub(self.block_columns, at), count)
         return target
 
-    def one_tile(self, r, at, panel, chunks, stage):
-        """One call of the tile function."""
-        b, s, numbers = self.b, self.s, self.numbers
-        a = b.offset(self.scratch, b.mul(b.mul(r, numbers.chunk * numbers.word.bytes), chunks))
+    def one_tile(self, r, at, a, panel, chunks, stage):
+        """One call of the tile function, for the row r and the column `at` of the block."""
+        b, s = self.b, self.s
         c = b.offset(b.offset(self.c, b.mul(r, s.c_row)), at, self.out)
-        if self.out is numbers.accumulator:
-            partial, partial_stride = c, s.c_row
-        else:
-            partial_stride = b.mul(s.block_columns, numbers.accumulator.bytes)
-            base = b.offset(self.scratch, s.partial_at)
-            partial = b.offset(b.offset(base, b.mul(r, partial_stride)), at, numbers.accumulator)
-        b.call(self.tile, [self.args, a, panel, chunks, c, s.c_row, partial, partial_stride, stage,
+        b.call(self.tile, [self.args, a, panel, chunks, c, s.c_row, *self.partial(r, at, c), stage,
                            b.sub(self.block_rows, r), b.sub(self.block_columns, at), self.batch,
-                           b.add(self.row, r), b.add(self.column, at)])
+                           b.add(self.row, r), b.add(self.column, at), *self.further])
+
+    def partial(self, r, at, c):
+        """Where the sums of a tile wait between blocks along k, and bytes between its rows."""
+        b, s, numbers = self.b, self.s, self.numbers
+        if self.out is numbers.accumulator:
+            return c, s.c_row
+        stride = b.mul(s.partial_columns, numbers.accumulator.bytes)
+        base = b.offset(self.scratch, s.partial_at)
+        return b.offset(b.offset(base, b.mul(r, stride)), at, numbers.accumulator), stride
+
+
+class _TiledBlock(_Block):
+    """The same for tile registers: sums that wait lie tile after tile, and the last tile's epilogue is left for the next, or the unit's end."""
+
+    def __init__(self, *common_and_tile):
+        *common, rest, waiting = common_and_tile
+        super().__init__(*common)
+        self.rest, self.waiting, self.further = rest, waiting, [waiting.memory]
+
+    def unit(self, unit, scratch):
+        self.waiting.clear()
+        super().unit(unit, scratch)
+        self.b.call(self.rest, [self.args, self.waiting.memory, constant(i64, 0)])
+
+    def pack_a(self, elements, count, chunks):
+        write = pack.write_turned_quads if self.a_layout == ACROSS else pack.write_quads
+        write(self.b, self.tile_rows, elements, self.scratch, self.block_rows, count)
+
+    def partial(self, r, at, c):
+        b, s, numbers = self.b, self.s, self.numbers
+        base, size = b.offset(self.scratch, s.partial_at), numbers.accumulator.bytes
+        panel = b.mul(b.rem(at, s.partial_columns), b.mul(s.block_rows, size))
+        return b.offset(b.offset(base, panel), b.mul(r, self.width * size)), constant(i64, self.width * size)

@@ -206,7 +206,8 @@ def _wants_dots(p, kind):
     if p.uses >= OFTEN and p.rows > FEW:
         return False
     along = p.a[-1] == 1 and p.b[-2] == 1 and all(part[-3] in (0, 1) for part in p.b_parts) and (p.sums[0] == 1 or ELEMENTS[p.out_dtype] is kind.accumulator)
-    return along and (p.rows <= 16 or p.columns <= 4) and p.depth >= 2 * kind.lanes
+    few_rows = 4 if tile_numbers(p.dtype, p.b_dtype) else 16
+    return along and (p.rows <= few_rows or p.columns <= 4) and p.depth >= 2 * kind.lanes
 
 
 OFTEN = 4  # products that share an operand, from which on dot products of more than FEW rows lose to packing it once
@@ -222,7 +223,8 @@ def layout(across, along, across_size, along_size):
 
 @dataclass(frozen=True)
 class Choice:
-    """A register tile and the blocks that go with it; `shared` packs all of B in a step of its own."""
+    """A register tile and the blocks that go with it; `shared` packs all of B in a step of its own.  The inner blocks, of columns and of depth,
+    are what a block of A that has been packed is multiplied with at a time."""
 
     tile_rows: int
     vectors: int
@@ -230,6 +232,8 @@ class Choice:
     block_columns: int
     block_depth: int
     shared: bool
+    inner_columns: int
+    inner_depth: int
 
 
 def register_tile(rows, columns, kind, packed=False):
@@ -267,17 +271,20 @@ def choose(p, kind, threads, gathered=False):
     width = vectors * kind.lanes
     word = kind.word.bytes
     batches = _product(p.batch)
-    # A panel of B and a tile of A in the first cache
     words = -(-p.depth // kind.per_word) or 1
     second = host().second_cache
-    limit = pick("words along k", (256, 512, 1024) if kind.tiles else (min(768, second >> 11), 256, 1024))
-    blocks = -(-words // limit)
-    block_words = _round_up(-(-words // blocks), kind.lanes)
-    if ELEMENTS[p.out_dtype] is not kind.accumulator and blocks > 1 and words <= 2048:
-        block_words = _round_up(words, kind.lanes)
-    # a block of A in the second cache: three eighths of it, or all but 1 MB
-    block_bytes = max(3 * second >> 3, second - (1 << 20))
-    block_rows = max(tile_rows, min(448 * second >> 20, block_bytes // (block_words * word)) // tile_rows * tile_rows)
+    if kind.tiles:
+        block_words, inner_words = _parts(words, 1024, kind.lanes), _parts(words, pick("words along k", (128, 256, 512)), kind.lanes)
+        block_rows = max(tile_rows, min(pick("rows of a block", (256, 512)), (second >> 1) // (block_words * word)) // tile_rows * tile_rows)
+        inner_columns = max(1, pick("columns of an inner block", (512, 256, 1024)) // width) * width
+    else:
+        block_words = _parts(words, pick("words along k", (min(768, second >> 11), 256, 1024)), kind.lanes)
+        if ELEMENTS[p.out_dtype] is not kind.accumulator and block_words < words <= 2048:
+            block_words = _round_up(words, kind.lanes)
+        # a block of A in the second cache: three eighths of it, or all but 1 MB
+        block_bytes = max(3 * second >> 3, second - (1 << 20))
+        block_rows = max(tile_rows, min(448 * second >> 20, block_bytes // (block_words * word)) // tile_rows * tile_rows)
+        inner_words, inner_columns = block_words, 1 << 40
     row_blocks = -(-p.rows // block_rows)
     again = row_blocks * (batches if _same_b(p) else 1) * p.uses > 1
     shared = p.sums[0] == 1 and not gathered and pick("B packed once", (again, not again))
@@ -290,13 +297,21 @@ def choose(p, kind, threads, gathered=False):
             row_blocks = -(-p.rows // block_rows)
     block_rows = _round_up(-(-p.rows // row_blocks), tile_rows)
     column_blocks = min(column_panels, max(1, -(-wanted // (row_blocks * batches))))
+    if kind.tiles and block_words < words:  # sums of all columns wait
+        column_blocks = max(column_blocks, -(-p.columns // 2048))
     units = row_blocks * column_blocks * batches
     if units < 4 * threads and units % threads and not shared:
         # better to pack B several times than to leave a thread idle
         row_blocks = min(-(-p.rows // tile_rows), row_blocks * max(2, -(-threads // units)))
         block_rows = _round_up(-(-p.rows // row_blocks), tile_rows)
     block_columns = -(-column_panels // column_blocks) * width
-    return Choice(tile_rows, vectors, block_rows, block_columns, block_words * kind.per_word, shared)
+    return Choice(tile_rows, vectors, block_rows, block_columns, block_words * kind.per_word, shared,
+                  min(inner_columns, block_columns), inner_words * kind.per_word)
+
+
+def _parts(count, most, multiple):
+    """The size of the parts that a count is divided into: alike, at most so large, and multiples."""
+    return _round_up(-(-count // -(-count // most)), multiple)
 
 
 def _same_b(p):
@@ -361,11 +376,14 @@ def blocked_plan(p, kind, epilogue, threads, b_offsets=None, computed=(None, Non
     a_layout = layout(p.a[-2], p.a[-1], p.rows, p.depth)
     b_layout = layout(p.b[-1], p.b[-2], p.columns, p.depth) if b_offsets is None else TABLE
     row_blocks, column_blocks = -(-p.rows // choice.block_rows), -(-p.columns // choice.block_columns)
+    # sums of an inner block wait until its next part along k; if A is packed in parts, those of all columns do
+    partial_columns = choice.inner_columns if p.depth <= choice.block_depth and p.sums[0] == 1 else choice.block_columns
     slots = {
         "rows": p.rows, "columns": p.columns, "depth": p.depth,
         "a_row": p.a[-2] * size, "a_k": p.a[-1] * size, "b_k": p.b[-2] * size, "b_column": p.b[-1] * size,
         "c_row": p.c[-2] * out.bytes, "block_rows": choice.block_rows, "block_columns": choice.block_columns,
-        "block_depth": choice.block_depth, "row_blocks": row_blocks, "column_blocks": column_blocks,
+        "block_depth": choice.block_depth, "inner_depth": choice.inner_depth, "inner_columns": choice.inner_columns, "partial_columns": partial_columns,
+        "row_blocks": row_blocks, "column_blocks": column_blocks,
         "sums": p.sums[0], "a_sum": p.sums[1] * size, "b_sum": p.sums[2] * size,
         "b_offsets": 0 if b_offsets is None else Table(b_offsets),
         **_batch_slots(p, {"a": size, "b": size, "c": out.bytes}),
@@ -375,7 +393,7 @@ def blocked_plan(p, kind, epilogue, threads, b_offsets=None, computed=(None, Non
     depth_words = _round_up(-(-choice.block_depth // kind.per_word), kind.chunk) + kind.lanes
     a_bytes = _round_up(_round_up(choice.block_rows, choice.tile_rows) * depth_words * word + 64, 4096)
     panel_bytes = _round_up(depth_words * width * word + 64, 4096)
-    partial_bytes = 0 if out is kind.accumulator else choice.block_rows * choice.block_columns * kind.accumulator.bytes
+    partial_bytes = 0 if out is kind.accumulator and not kind.tiles else choice.block_rows * partial_columns * kind.accumulator.bytes
     scratch = a_bytes + panel_bytes + _round_up(partial_bytes, 4096)
     slots.update(scratch_bytes=scratch, panel_at=a_bytes, partial_at=a_bytes + panel_bytes, panel_bytes=panel_bytes)
     temporaries = {"scratch": scratch * threads}

@@ -6,7 +6,7 @@ tile of B every vector of a panel.  Sums leave through memory, where the epilogu
 
 from ..llvm import tiles
 from ..llvm.builder import constant
-from ..llvm.types import i64
+from ..llvm.types import i64, ptr
 from .tile import FIRST, LAST, PARAMETERS
 
 SHAPES = ((32, 2), (16, 4), (64, 1), (16, 3), (48, 1), (16, 2), (32, 1), (16, 1))  # (rows, vectors)
@@ -19,8 +19,8 @@ def cycles(rows, vectors):
     return max(PRODUCT * down * vectors, LOAD * (down + vectors))
 
 
-def write_sums(b, registers, numbers, rows, vectors, a, panel, chunks):
-    """Adds the products of `chunks` (i64) steps along k to the sums in registers 0 and on, row by row."""
+def write_sums(b, registers, numbers, rows, vectors, a, panel, chunks, beside=None):
+    """Adds the products of `chunks` (i64) steps along k to the sums in registers 0 and on, row by row; `beside(step)` is done in each step."""
     down, word = rows // tiles.ROWS, numbers.word.bytes
     width = vectors * numbers.lanes
     held, passing = ("a", "b") if down <= vectors else ("b", "a")
@@ -28,7 +28,7 @@ def write_sums(b, registers, numbers, rows, vectors, a, panel, chunks):
     first = {held: down * vectors, passing: down * vectors + counts[held]}
     free = {held: counts[held], passing: tiles.COUNT - first[passing]}
 
-    def step(_, at):
+    def step(number, at):
         places, strides = dict(zip("ab", at)), {"a": tiles.ROW_BYTES, "b": width * word}
         jumps = {"a": tiles.TILE_BYTES, "b": tiles.ROW_BYTES}
 
@@ -45,59 +45,146 @@ def write_sums(b, registers, numbers, rows, vectors, a, panel, chunks):
                     kept.append(load(held, m))
                 pair = {passing: (n, one), held: (m, kept[m])}
                 registers.multiply_add(numbers.tiles, pair["a"][0] * vectors + pair["b"][0], pair["a"][1], pair["b"][1])
+        if beside is not None:
+            beside(number)
         return [b.offset(places["a"], rows * tiles.ROW_BYTES), b.offset(places["b"], tiles.WORDS * width * word)]
 
     b.loop(0, chunks, 1, [a, panel], step)
 
 
-def write_tile(module, name, numbers, rows, vectors, store):
-    """A function that computes one tile and stores it; its parameters are PARAMETERS, strides in bytes.
+FIELDS = ("rows", "sums", "out", "out_stride", "batch", "row", "column")  # of what waits, in words; the sums of two tiles follow
+_BEGIN = tiles.ROW_BYTES  # where they do
+assert 8 * len(FIELDS) <= _BEGIN
 
-    `partial` is where sums in the accumulator's type wait between blocks of k.
-    """
-    f = module.function(name, PARAMETERS, internal=True)
-    (args, a, panel, chunks, out, out_stride, partial, partial_stride, stage, rows_left, columns_left,
-     batch, row, column) = f.parameters
-    lanes, size = numbers.lanes, numbers.accumulator.bytes
-    width = vectors * lanes
-    registers = tiles.tiles_of(f)
-    grid = [(r * vectors + j, r * tiles.ROWS, j * lanes) for r in range(rows // tiles.ROWS) for j in range(vectors)]
-    first, last = (f.compare("!=", f.and_(stage, bit), 0) for bit in (FIRST, LAST))
-    full = f.and_(f.compare(">=", rows_left, rows), f.compare(">=", columns_left, width))
-    goes_on = f.and_(full, f.compare("==", first, 0))
 
-    def place(base, stride, r, j, bytes_):
-        return f.offset(base, f.add(f.mul(stride, r), j * bytes_))
+class Waiting:
+    """Finished sums of a tile that wait for their epilogue: it is computed while the next tile is multiplied, which takes other units of the
+    processor, and sums that have just left tile registers are slow to read.  The memory belongs to the kernel, for one thread."""
 
-    def move(act, base, stride):
-        for register, r, j in grid:
-            act(register, place(base, stride, r, j, size), stride)
+    def __init__(self, b, memory, numbers, rows, vectors):
+        self.b, self.memory, self.numbers, self.rows, self.vectors = b, memory, numbers, rows, vectors
+        self.size = rows * vectors * tiles.ROW_BYTES
 
-    def finish(masked):
-        buffer = f.alloca(numbers.vector, rows * vectors)
-        move(registers.store, buffer, constant(i64, width * size))
+    @classmethod
+    def allocated(cls, b, numbers, rows, vectors):
+        """In the frame of the kernel `b`."""
+        return cls(b, b.alloca(numbers.vector, _BEGIN // tiles.ROW_BYTES + 2 * rows * vectors), numbers, rows, vectors)
 
-        def vector(r, j):
-            mask = f.lane_mask(f.sub(columns_left, j), lanes) if masked else None
-            total = f.load(numbers.vector, place(buffer, constant(i64, width * size), r, j, size))
-            waiting = place(partial, partial_stride, r, j, size)
-            if masked:  # else the registers began with what waited
-                total, = f.when(first, lambda: [total], lambda: [f.add(total, f.load(numbers.vector, waiting, mask=mask))])
-            final = lambda: store.finish(f, args, total, place(out, out_stride, r, j, store.out.bytes), batch, f.add(row, r), f.add(column, j), mask)
-            f.when(last, final, lambda: f.store(total, waiting, mask=mask)) if masked else final()
+    def clear(self):
+        """Nothing waits."""
+        self._put("rows", constant(i64, 0))
+
+    def buffer(self):
+        """Where the next sums go: not where the sums that wait are."""
+        b = self.b
+        first = b.offset(self.memory, _BEGIN)
+        there = b.and_(b.compare("!=", self.get("rows"), 0), b.compare("==", self.get("sums", ptr), first))
+        return b.select(there, b.offset(first, self.size), first)
+
+    def put(self, sums, out, out_stride, batch, row, column):
+        """These sums wait, all of a tile."""
+        for name, value in zip(FIELDS, (constant(i64, self.rows), sums, out, out_stride, batch, row, column)):
+            self._put(name, value)
+
+    def get(self, name, kind=i64):
+        """One of the fields."""
+        return self.b.load(kind, self.b.offset(self.memory, 8 * FIELDS.index(name)))
+
+    def _put(self, name, value):
+        self.b.store(value, self.b.offset(self.memory, 8 * FIELDS.index(name)))
+
+    def finisher(self, args, store):
+        """A function that writes the epilogue of rows of the sums that wait, from one to another."""
+        b, lanes = self.b, self.numbers.lanes
+        sums, out = self.get("sums", ptr), self.get("out", ptr)
+        out_stride, batch, row, column = (self.get(name) for name in FIELDS[3:])
 
         def one_row(r, _):
-            for j in range(0, width, lanes):
-                f.when(f.compare(">", columns_left, j), lambda j=j: vector(r, j)) if masked else vector(r, j)
+            for j in range(self.vectors):
+                at = b.add(b.mul(r, self.vectors * tiles.ROW_BYTES), j * tiles.ROW_BYTES)
+                total = b.load(self.numbers.vector, b.offset(sums, at))
+                place = b.offset(out, b.add(b.mul(out_stride, r), j * lanes * store.out.bytes))
+                store.finish(b, args, total, place, batch, b.add(row, r), b.add(column, j * lanes), None)
 
-        f.loop(0, f.minimum(rows_left, rows) if masked else rows, 1, [], one_row)
+        return lambda begin, end: b.loop(begin, end, 1, [], one_row)
 
-    f.when(last, lambda: store.fetch(f, args, out, out_stride, f.minimum(rows_left, rows), vectors))
-    f.when(goes_on, lambda: move(registers.load, partial, partial_stride),
-           lambda: [registers.zero(register) for register, *_ in grid] and None)
-    write_sums(f, registers, numbers, rows, vectors, a, panel, chunks)
-    plain = store.epilogue.emit is None and store.out is numbers.accumulator
-    waits = full if plain else f.and_(full, f.compare("==", last, 0))
-    f.when(waits, lambda: move(registers.store, partial, partial_stride), lambda: f.when(full, lambda: finish(False), lambda: finish(True)))
+
+def write_rest(module, name, numbers, rows, vectors, store):
+    """A function of (slots, what waits, row) that finishes what waits from a row on."""
+    f = module.function(name, [("args", ptr), ("waiting", ptr), ("begin", i64)], internal=True)
+    args, memory, begin = f.parameters
+    waiting = Waiting(f, memory, numbers, rows, vectors)
+    finish = waiting.finisher(args, store)
+    finish(begin, waiting.get("rows"))
+    waiting.clear()
     f.ret()
     return f
+
+
+def write_tile(module, name, numbers, rows, vectors, store, rest):
+    """A function that computes one tile; its parameters are PARAMETERS, strides in bytes, and the memory of what waits.
+
+    `partial` is where sums wait between blocks of k, a whole tile in one piece.  Sums that are complete wait for the next tile, but at the
+    matrix's edges.
+    """
+    f = module.function(name, [*PARAMETERS, ("waiting", ptr)], internal=True)
+    (args, a, panel, chunks, out, out_stride, partial, _, stage, rows_left, columns_left, batch, row, column, memory) = f.parameters
+    lanes, width = numbers.lanes, vectors * numbers.lanes
+    registers, waiting = tiles.tiles_of(f), Waiting(f, memory, numbers, rows, vectors)
+    first, last = (f.compare("!=", f.and_(stage, bit), 0) for bit in (FIRST, LAST))
+    full = f.and_(f.compare(">=", rows_left, rows), f.compare(">=", columns_left, width))
+    packed = constant(i64, vectors * tiles.ROW_BYTES)
+
+    def move(act, base, stride):
+        for r in range(rows // tiles.ROWS):
+            for j in range(vectors):
+                act(r * vectors + j, f.offset(base, f.add(f.mul(stride, r * tiles.ROWS), j * tiles.ROW_BYTES)), stride)
+
+    def clear():
+        for register in range(rows // tiles.ROWS * vectors):
+            registers.zero(register)
+
+    def complete():
+        sums = waiting.buffer()
+        move(registers.store, sums, packed)
+        f.when(full, lambda: waiting.put(sums, out, out_stride, batch, row, column), lambda: edge(sums))
+
+    def edge(sums):
+        def one_row(r, _):
+            for j in range(vectors):
+                f.when(f.compare(">", columns_left, j * lanes), lambda j=j: one_vector(r, j))
+
+        def one_vector(r, j):
+            total = f.load(numbers.vector, f.offset(sums, f.add(f.mul(r, packed), j * tiles.ROW_BYTES)))
+            place = f.offset(out, f.add(f.mul(out_stride, r), j * lanes * store.out.bytes))
+            mask = f.lane_mask(f.sub(columns_left, j * lanes), lanes)
+            store.finish(f, args, total, place, batch, f.add(row, r), f.add(column, j * lanes), mask)
+
+        f.call(rest, [args, memory, constant(i64, 0)])
+        f.loop(0, f.minimum(rows_left, rows), 1, [], one_row)
+
+    f.when(last, lambda: store.fetch(f, args, out, out_stride, f.minimum(rows_left, rows), vectors))
+    f.when(first, clear, lambda: move(registers.load, partial, packed))
+    multiply(f, registers, numbers, rows, vectors, a, panel, chunks, waiting, args, store, rest)
+    if store.epilogue.emit is None and store.out is numbers.accumulator:
+        now = f.and_(full, last)
+        f.when(now, lambda: move(registers.store, out, out_stride), lambda: f.when(last, complete, lambda: move(registers.store, partial, packed)))
+    else:
+        f.when(last, complete, lambda: move(registers.store, partial, packed))
+    f.ret()
+    return f
+
+
+def multiply(f, registers, numbers, rows, vectors, a, panel, chunks, waiting, args, store, rest):
+    """Writes the loop along k, with the epilogue of what waits in between if something does."""
+    def finishing():
+        finish, per_step = waiting.finisher(args, store), f.div(f.add(f.maximum(chunks, 1), rows - 1), f.maximum(chunks, 1))
+
+        def rows_of(step):
+            begin = f.mul(step, per_step)
+            finish(f.minimum(begin, rows), f.minimum(f.add(begin, per_step), rows))
+
+        write_sums(f, registers, numbers, rows, vectors, a, panel, chunks, rows_of)
+        f.call(rest, [args, waiting.memory, f.minimum(f.mul(chunks, per_step), rows)])
+
+    f.when(f.compare("!=", waiting.get("rows"), 0), finishing, lambda: write_sums(f, registers, numbers, rows, vectors, a, panel, chunks))
