@@ -194,13 +194,24 @@ def bound(dtype, highest):
     return limits.max if highest else limits.min
 
 
-def check_range(least, most, dtype):
-    """RuntimeError where numbers between two are beyond what an integer dtype holds; whole ones below 0 wrap around in an unsigned dtype.
+def limits_of(dtype):
+    """The least and the greatest number of a dtype that is finite."""
+    limits = finfo(dtype) if dtype.is_inexact else iinfo(dtype)
+    return limits.min, limits.max
 
-    >>> check_range(-1, 255, uint8), check_range(0.0, 1e9, int32)
-    (None, None)
+
+def check_range(least, most, dtype):
+    """RuntimeError where numbers between two are beyond what a dtype holds; whole ones below 0 wrap around in an unsigned dtype, infinities and NaN are floats.
+
+    >>> check_range(-1, 255, uint8), check_range(0.0, 1e9, int32), check_range(-3e38, float("inf"), float32)
+    (None, None, None)
     """
-    if dtype.category != INTEGER:
+    if dtype is bool_:
+        return
+    if dtype.is_inexact:
+        limit = finfo(dtype).max
+        if most > limit and most != float("inf") or least < -limit and least != -float("inf"):
+            raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow: {most if most > limit else least} is not between {-limit} and {limit}; choose a wider dtype")
         return
     limits = iinfo(dtype)
     whole = isinstance(least, int) or getattr(least, "dtype", None) is int64

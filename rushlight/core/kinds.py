@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 
-from .errors import IndexRangeError
+from .errors import IndexRangeError, JoinError
 from .expr import Facts, lt
 from .meta import Meta, broadcast, channels_last_strides, dense_strides, is_channels_last, is_one, nested_strides, row_major, same, same_sizes
 
@@ -252,6 +252,8 @@ class Join(Kind):
         first = tensors[0]
         total = 0
         for t in tensors:
+            if t.dtype is not first.dtype or len(t.shape) != len(first.shape):
+                raise JoinError(f"tensors of {first.dtype} in {len(first.shape)} dimensions and of {t.dtype} in {len(t.shape)} are joined")
             total = t.shape[dim] + total
         shape = tuple(first.shape[:dim]) + (total,) + tuple(first.shape[dim + 1:])
         images = len(shape) in (4, 5) and all([is_channels_last(t) and is_one(t.strides[1]) and t.strides != row_major(t.shape) for t in tensors])

@@ -61,7 +61,8 @@ def narrow(array, dtype) -> np.ndarray:
     """Computed elements as they are stored, rounded to nearest even."""
     array = np.asarray(array)
     if dtype is bfloat16:
-        bits = np.ascontiguousarray(array, dtype=np.float32).view(np.uint32)
+        with np.errstate(over="ignore"):
+            bits = np.ascontiguousarray(array, dtype=np.float32).view(np.uint32)
         rounded = ((bits.astype(np.uint64) + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
         return np.where(np.isnan(array), np.uint16(0x7FC0), rounded)
     if dtype.name in FORMATS:

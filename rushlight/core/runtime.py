@@ -38,14 +38,9 @@ class Conditions:
 
 def holds(text: str):
     """A function of a call's arguments that tells whether the conditions hold; ``text`` was written by ``Conditions``."""
-    test = eval(f"lambda a: {text}", {"alike": alike})
-
-    def check(args) -> bool:
-        try:
-            return test(args)
-        except (ArithmeticError, ValueError):
-            return False
-    return check
+    scope = {"alike": alike}
+    exec(f"def check(a):\n try:\n  return {text}\n except (ArithmeticError, ValueError):\n  return False", scope)
+    return scope["check"]
 
 
 class Known:
@@ -149,6 +144,11 @@ class RunTime:
     __mod__, __rmod__ = fixing(operator.mod), fixing(lambda a, b: b % a)
     item = fixing(lambda value: value)
     is_integer = fixing(lambda value: float(value).is_integer())
+
+    def within(self, least, most) -> bool:
+        """Whether the number lies between two, as one condition."""
+        mine = self.node.number
+        return mine.decide(f"({literal(least)} <= {mine.text} <= {literal(most)})", least <= mine.value <= most)
 
     def __hash__(self):
         return hash(self.node.number.fix())

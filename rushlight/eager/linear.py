@@ -163,7 +163,8 @@ def plan_row_order(assembler, node, targets):
     from ..compiler.templates.linear import Order, plan_order
 
     pivots = node.args[0]
-    return plan_order, Order(product(pivots.shape[:-1]), node.params["size"], pivots.shape[-1]), {"pivots": assembler.operand(pivots, in_rows), "order": targets[0]}
+    problem = Order(product(pivots.shape[:-1]), node.params["size"], pivots.shape[-1], factor.NO_PIVOT + BATCHED * (len(pivots.shape) > 1))
+    return plan_order, problem, {"pivots": assembler.operand(pivots, in_rows), "order": targets[0], "flag": flag()}
 
 
 def has_exchanges(node) -> bool:

@@ -122,10 +122,12 @@ class Alternatives:
 
     def find(self, args):
         """The plan for a call, or None."""
-        for k, found in enumerate(self.known):
-            if found[0](args):
-                if k:
-                    self.known = (found, *(other for other in self.known if other is not found))
+        known = self.known
+        if known and known[0][0](args):
+            return known[0][1]
+        for k, found in enumerate(known):
+            if k and found[0](args):
+                self.known = (found, *(other for other in known if other is not found))
                 return found[1]
         return None
 

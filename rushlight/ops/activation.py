@@ -4,12 +4,12 @@ from __future__ import annotations
 import math
 
 from ..core.advice import warn
-from ..core.dtypes import float32
+from ..core.dtypes import FLOATING, bool_, float32
 from ..core.interpret import is_recording
 from ..core.kinds import P
 from ..core.op import OPS, Scalar, op, rule, sample
 from ..core.tensor import wrapped
-from .promotion import as_dtype, floating, real, wide
+from .promotion import as_dtype, floating, held, needs, real, wide
 from .random import draw, uniform_at
 
 ONE = (sample((3, 4)), sample((2, 0)))
@@ -68,6 +68,7 @@ def gelu(input, approximate="none"):
 @op(samples=ONE, namespace=F, name="_silu")
 def silu_(input):
     """x * sigmoid(x)."""
+    needs(FLOATING, "silu", input)
     x = wide(input)
     return back(P.mul(x, P.sigmoid(x)), input)
 
@@ -75,6 +76,7 @@ def silu_(input):
 @op(samples=ONE, namespace=F, name="_mish")
 def mish_(input):
     """x * tanh(softplus(x))."""
+    needs(FLOATING, "mish", input, FLOATING)
     x = wide(input)
     return back(P.mul(x, P.tanh(soft(x))), input)
 
@@ -92,7 +94,8 @@ def soft(x):
 @op(samples=ONE, namespace=F)
 def softplus(input, beta=1.0, threshold=20.0):
     """log(1 + exp(beta x)) / beta, x itself where beta x is above the threshold."""
-    x = wide(input)
+    needs(FLOATING, "softplus", input, FLOATING)
+    x, beta, threshold = wide(input), held(beta, input.dtype, True), held(threshold, input.dtype, True)
     scaled = P.mul(x, real(beta))
     return back(P.where(P.gt(scaled, real(threshold)), x, P.div(soft(P.where(P.gt(scaled, real(threshold)), 0.0, scaled)), real(beta))), input)
 
@@ -100,6 +103,7 @@ def softplus(input, beta=1.0, threshold=20.0):
 @op(samples=ONE, namespace=F)
 def logsigmoid(input):
     """log(sigmoid(x)), without overflow."""
+    needs(FLOATING, "logsigmoid", input, FLOATING)
     x = wide(input)
     return back(P.sub(P.where(P.lt(x, 0), x, 0.0), P.log1p(P.exp(below_zero(x)))), input)
 
@@ -107,13 +111,15 @@ def logsigmoid(input):
 @op(samples=ONE, namespace=F, name="_leaky_relu")
 def leaky_(input, negative_slope=0.01):
     """x where positive, else negative_slope * x."""
-    return P.where(P.gt(input, 0), input, P.mul(input, real(negative_slope)))
+    needs(FLOATING, "leaky_relu", input, FLOATING)
+    return P.where(P.gt(input, 0), input, P.mul(input, held(negative_slope, input.dtype, True)))
 
 
 @op(samples=ONE, namespace=F, name="_elu")
 def elu_(input, alpha=1.0, scale=1.0):
     """scale * x where positive, else scale * alpha * (exp(x) - 1)."""
-    x = wide(input)
+    needs(FLOATING, "elu", input, FLOATING)
+    x, alpha = wide(input), held(alpha, input.dtype, True)
     low = P.mul(P.expm1(P.where(P.gt(x, 0), 0.0, x)), real(alpha) * scale)
     return back(P.where(P.gt(x, 0), P.mul(x, real(scale)), low), input)
 
@@ -123,7 +129,8 @@ def celu_(input, alpha=1.0):
     """x where positive, else alpha * (exp(x / alpha) - 1)."""
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    x = wide(input)
+    needs(FLOATING, "celu", input, FLOATING)
+    x, alpha = wide(input), held(alpha, input.dtype, True)
     low = P.mul(P.expm1(P.div(P.where(P.gt(x, 0), 0.0, x), real(alpha))), real(alpha))
     return back(P.where(P.gt(x, 0), x, low), input)
 
@@ -142,7 +149,11 @@ def hardtanh_(input, min_val=-1.0, max_val=1.0):
     """x limited to [min_val, max_val]; no gradient at the limits."""
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
-    low, high = (min_val, max_val) if input.dtype.is_floating_point else (int(min_val), int(max_val))
+    if input.dtype.is_complex:
+        complex_error("hardtanh")
+    if input.dtype is bool_ or not input.dtype.is_signed and min_val < 0:
+        raise RuntimeError(f"Cannot do hardtanh with a negative limit on {input.dtype}" if input.dtype is not bool_ else "Bool inputs not supported for hardtanh")
+    low, high = held(min_val, input.dtype), held(max_val, input.dtype)
     return P.where(P.le(input, low), low, P.where(P.ge(input, high), high, input))
 
 
@@ -155,6 +166,7 @@ def relu6_(input):
 @op(samples=ONE, namespace=F, name="_hardsigmoid")
 def hardsigmoid_(input):
     """min(max(x + 3, 0), 6) / 6."""
+    needs(FLOATING, "hardsigmoid", input, FLOATING)
     x = wide(input)
     line = P.div(P.add(x, 3.0), 6.0)
     return back(P.where(P.le(x, -3.0), 0.0, P.where(P.ge(x, 3.0), 1.0, line)), input)
@@ -163,6 +175,7 @@ def hardsigmoid_(input):
 @op(samples=ONE, namespace=F, name="_hardswish")
 def hardswish_(input):
     """x * hardsigmoid(x)."""
+    needs(FLOATING, "hardswish", input, FLOATING)
     x = wide(input)
     return back(P.where(P.le(x, -3.0), 0.0, P.where(P.ge(x, 3.0), x, P.div(P.mul(x, P.add(x, 3.0)), 6.0))), input)
 
@@ -170,7 +183,9 @@ def hardswish_(input):
 @op(samples=ONE, namespace=F, name="_threshold")
 def threshold_(input, threshold, value):
     """x where above the threshold, else value."""
-    return P.where(P.le(input, threshold), value, input)
+    if input.dtype.is_complex or input.dtype is bool_:
+        raise NotImplementedError(f"threshold is not implemented for {input.dtype}: convert it first")
+    return P.where(P.le(input, held(threshold, input.dtype, True)), held(value, input.dtype), input)
 
 
 for _operator, _name in ((silu_, "silu"), (mish_, "mish"), (leaky_, "leaky_relu"), (elu_, "elu"), (celu_, "celu"), (selu_, "selu"), (hardtanh_, "hardtanh"),
@@ -193,13 +208,16 @@ for _operator, _name in ((leaky_, "leaky_relu"), (elu_, "elu"), (celu_, "celu"),
 @op(samples=ONE, namespace=F)
 def hardshrink(input, lambd=0.5):
     """x where |x| > lambd, else 0."""
-    return P.where(P.le(P.abs(input), lambd), 0.0, input)
+    needs(FLOATING, "hardshrink", input, FLOATING)
+    return P.where(P.le(P.abs(input), held(lambd, input.dtype)), 0.0, input)
 
 
 @op(samples=ONE, namespace=F)
 def softshrink(input, lambd=0.5):
     """x moved towards 0 by lambd."""
-    if lambd < 0:
+    needs(FLOATING, "softshrink", input, FLOATING)
+    lambd = held(lambd, input.dtype)
+    if not 0 <= lambd < math.inf:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
     return P.where(P.gt(input, lambd), P.sub(input, lambd), P.where(P.lt(input, -lambd), P.add(input, lambd), P.mul(input, 0)))
 

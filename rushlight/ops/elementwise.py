@@ -14,7 +14,7 @@ from ..core.op import OPS, Scalar, op, sample
 from ..core.results import named
 from ..core.tensor import Tensor
 from .prims import binary, primitive
-from .promotion import as_dtype, check_number, floating, held, is_number, promoted, real as real_number, result_dtype
+from .promotion import as_dtype, check_factor, check_number, floating, held, is_number, needs, promoted, real as real_number, result_dtype
 
 PAIR = (sample((3, 4), (3, 4)), sample((3, 4), (4,)), sample((2, 1, 3), (4, 1)), sample((3,), 2.5), sample((), (2, 3)))
 ONE = (sample((3, 4)), sample(()), sample((2, 0)))
@@ -26,17 +26,12 @@ def refuse_bool(name, *values):
         raise RuntimeError(f"{name} with bool operands is not supported; use logical operators such as ^ or ~, or convert first")
 
 
-def needs(lowest, name, x):
-    """NotImplementedError for a dtype below a category: what PyTorch has no kernel for."""
-    if x.dtype.category < lowest:
-        raise NotImplementedError(f"{name} is not implemented for {x.dtype}: convert it first")
-
-
 @op(samples=PAIR, inplace_too=True, operator="add", number_first=True, numbers=True)
 def add(input, other: Scalar, *, alpha: Scalar = 1):
     """input + alpha * other.  [*], [*] -> [*] broadcast and promoted."""
     x, y = promoted(input, other)
     if isinstance(alpha, Tensor) or alpha != 1:
+        check_factor(alpha, result_dtype(x, y))
         y = P.mul(y, as_dtype(alpha, result_dtype(x, y))) if isinstance(y, Tensor) or isinstance(alpha, Tensor) else y * alpha
     return P.logical_or(x, y) if result_dtype(x, y) is bool_ else P.add(x, y)
 
@@ -47,6 +42,7 @@ def sub(input, other: Scalar, *, alpha: Scalar = 1):
     refuse_bool("subtraction", input, other)
     x, y = promoted(input, other)
     if isinstance(alpha, Tensor) or alpha != 1:
+        check_factor(alpha, result_dtype(x, y))
         y = P.mul(y, as_dtype(alpha, result_dtype(x, y))) if isinstance(y, Tensor) or isinstance(alpha, Tensor) else y * alpha
     return P.sub(x, y)
 
@@ -57,6 +53,7 @@ def rsub(input, other: Scalar, *, alpha: Scalar = 1):
     refuse_bool("subtraction", input, other)
     x, y = promoted(input, other)
     if isinstance(alpha, Tensor) or alpha != 1:
+        check_factor(alpha, x.dtype)
         x = P.mul(x, as_dtype(alpha, x.dtype))
     return P.sub(y, x)
 
@@ -137,6 +134,8 @@ def pow(input, exponent):
         for special, root in ROOTS if x.dtype.is_inexact else ():
             if exponent == special:
                 return root(x)
+        if x.dtype.category == INTEGER or x.dtype.is_half:
+            check_number(exponent, x.dtype)
         if x.dtype.category == INTEGER and exponent < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
     return P.pow(x, y)
@@ -517,6 +516,8 @@ def clamp(input, min=None, max=None):
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     dtype = result_dtype(*[v for v in (input, min, max) if v is not None])
+    if dtype.is_complex:
+        raise NotImplementedError("clamp is not implemented for complex numbers, which have no order")
     x = as_dtype(input, dtype)
     check_number(min, dtype)
     check_number(max, dtype)
@@ -552,7 +553,8 @@ def lerp(input, end, weight: Scalar):
     """input + weight * (end - input)."""
     if input.dtype is not end.dtype:
         raise RuntimeError(f"expected dtype {input.dtype} for `end` but got dtype {end.dtype}")
-    weight = as_dtype(weight, input.dtype)
+    needs(FLOATING, "lerp", input)
+    weight = held(weight, input.dtype, True)
     difference = P.sub(end, input)
     low = P.add(input, P.mul(difference, weight))
     if not isinstance(weight, Tensor):
@@ -565,8 +567,10 @@ def lerp(input, end, weight: Scalar):
 def addcmul(input, tensor1, tensor2, *, value: Scalar = 1):
     """input + value * tensor1 * tensor2."""
     x, a, b = promoted(input, tensor1, tensor2)
+    if x.dtype is bool_:
+        raise NotImplementedError("addcmul is not implemented for bools: convert them first")
     product = P.mul(a, b)
-    return P.add(x, product if not isinstance(value, Tensor) and value == 1 else P.mul(product, held(value, product.dtype)))
+    return P.add(x, product if not isinstance(value, Tensor) and value == 1 else P.mul(product, held(value, product.dtype, True)))
 
 
 @op(samples=(sample((2, 3), (2, 3), (3,)),), inplace_too=True)
@@ -577,7 +581,7 @@ def addcdiv(input, tensor1, tensor2, *, value: Scalar = 1):
         raise RuntimeError("Integer division with addcdiv is no longer supported; convert to a floating dtype first")
     if not isinstance(value, Tensor) and value == 1:
         return P.add(x, P.div(a, b))
-    return P.add(x, P.mul(P.div(a, b), as_dtype(value, x.dtype)))
+    return P.add(x, P.mul(P.div(a, b), held(value, x.dtype, True)))
 
 
 def places(input=None, *rest):
@@ -597,7 +601,8 @@ def where_(condition, input=None, other=None):
         raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {type_name(condition.dtype)}: compare it, as in condition != 0")
     x, y = promoted(input, other)
     for number in (input, other):
-        check_number(number, result_dtype(x, y))
+        if not result_dtype(x, y).is_half:  # into which PyTorch rounds, to infinity also
+            check_number(number, result_dtype(x, y))
     if condition.dtype is uint8:
         warn("where received a uint8 condition tensor, which is deprecated: write condition.bool().")
     c = condition if condition.dtype is bool_ else P.ne(condition, 0)

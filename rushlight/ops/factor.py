@@ -55,6 +55,7 @@ NOT_POSITIVE = failures.declare(4, LinAlgError, "linalg.cholesky: {where}The fac
                                 "(the leading minor of order {at} is not positive-definite).")
 NOT_CONVERGENT = failures.declare(5, LinAlgError, "linalg.eigh: {where}The algorithm did not converge. The input may hold NaN or infinity.")
 
+NO_PIVOT = failures.declare(7, RuntimeError, "{where}pivots must lie between 1 and the number of rows, LU.size(-2): did you properly pass the result of lu_factor?")
 NO_SINGULAR_VALUES = failures.declare(6, LinAlgError, "linalg.svd: {where}The algorithm did not converge. The input may hold NaN or infinity.")
 
 

@@ -11,6 +11,7 @@ from ..core.errors import IndexCountError, StorageBoundsError
 from ..core.exchange import as_tensor, tensor as make
 from ..core.kinds import P
 from ..core.meta import Meta, broadcast, product, span
+from ..core.narrow import as_held
 from ..core.native import chosen, part, places, state
 from ..core.op import OPS, Scalar, op, rule
 from ..core.targets import is_expanded
@@ -291,6 +292,8 @@ def index_put_(input, indices, values, accumulate=False):
 
 @attach
 def __setitem__(self, key, value):
+    if self.dtype.is_half and type(value) in (int, float):
+        value = as_held(value, self.dtype)  # rounded, to infinity also
     check_number(value, self.dtype)
     target = part(self, key)
     if target is not None and type(value) in (int, float, bool):
@@ -424,11 +427,13 @@ def scatter_arguments(name, input, dim, index, src):
                 raise RuntimeError(f"Expected index {list(index.shape)} to be no larger than src {list(src.shape)}")
     if input.shape and index.shape and len(index.shape) != len(input.shape) and product(index.shape) != 0:
         raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
+    if input.shape and type(input.shape[at]) is int and input.shape[at] == 0 and product(index.shape) != 0:
+        raise RuntimeError(f"{name}(): an index is out of bounds for dimension {at} with size 0")
     for k, (a, b) in enumerate(zip(input.shape, index.shape)):
         if k != at and b > a:
             raise RuntimeError(f"Expected index {list(index.shape)} to be no larger than self {list(input.shape)} apart from dimension {at}")
     if not isinstance(src, Tensor) or is_number(src):
-        value = as_dtype(src, input.dtype)
+        value = held(src, input.dtype)
         src = P.expand(value, shape=tuple(index.shape)) if isinstance(value, Tensor) else P.full(shape=tuple(index.shape), value=value, dtype=input.dtype)
     elif tuple(src.shape) != tuple(index.shape):
         src = P.slice(src, starts=(0,) * len(index.shape), steps=(1,) * len(index.shape), shape=tuple(index.shape))
@@ -495,7 +500,7 @@ def along(name, combine):
         if len(index.shape) > 1:
             raise IndexError(f"{name}(): Index should have dimension 1 or 0 (got {len(index.shape)})")
         if isinstance(alpha, Tensor) or alpha != 1:
-            source = P.mul(source, as_dtype(alpha, source.dtype))
+            source = P.mul(source, held(alpha, source.dtype))
         if source.dtype is not input.dtype:
             raise RuntimeError(f"{name}(): self ({input.dtype}) and source ({source.dtype}) must have the same scalar type")
         index = index if index.shape else P.reshape(index, shape=(1,))

@@ -9,7 +9,7 @@ from ..core.interpret import is_recording
 from ..core.native import Tensor, wrap
 from ..core.op import OPS, Scalar, declare, declared_scalars, op
 from ..core.tensor import empty_of
-from .promotion import as_dtype, is_number
+from .promotion import as_dtype, held, is_number
 
 
 def derive():
@@ -56,7 +56,7 @@ def fill_(input, value: Scalar):
     if isinstance(value, Tensor) and not is_number(value):
         if value.shape:
             raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {len(value.shape)} dimensions.")
-    return instead(input, as_dtype(value, input.dtype))
+    return instead(input, held(value, input.dtype))
 
 
 @op(method=False)
@@ -99,7 +99,7 @@ def masked_fill(input, mask, value: Scalar):
         raise RuntimeError(f"masked_fill only supports a 0-dimensional value tensor, but got tensor with {len(value.shape)} dimension(s).")
     if isinstance(value, Tensor) and value.dtype.category > max(input.dtype.category, FLOATING):
         raise RuntimeError(f"masked_fill: a value of {value.dtype} cannot be converted to type {input.dtype} without overflow")
-    return P.where(mask, as_dtype(value, input.dtype), input)
+    return P.where(mask, held(value, input.dtype), input)
 
 
 @op(composite=True, inplace=True)

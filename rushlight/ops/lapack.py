@@ -76,6 +76,8 @@ def lu_by_blocks(a, k):
 
 def permutation(pivots, size):
     """The order of rows that a sequence of 1-based exchanges makes: [*, k] -> [*, size]."""
+    if pivots.size and not (1 <= pivots.min() and pivots.max() <= size):
+        raise RuntimeError(f"pivots must lie between 1 and {size}, the number of rows: did you properly pass the result of lu_factor?")
     flat = pivots.reshape(math.prod(pivots.shape[:-1]), pivots.shape[-1])
     order = np.tile(np.arange(size), (len(flat), 1))
     each = np.arange(len(flat))

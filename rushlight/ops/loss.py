@@ -4,14 +4,14 @@ from __future__ import annotations
 import math
 
 from ..core.advice import warn
-from ..core.dtypes import int32, int64, type_name, uint8
+from ..core.dtypes import FLOATING, int32, int64, type_name, uint8
 from ..core.errors import CastError
 from ..core.kinds import P
 from ..core.meta import broadcast, product
 from ..core.op import OPS, op, rule
 from ..core.tensor import Tensor, refuse_where
 from .activation import log_softmax, soft
-from .promotion import promoted, real, wide
+from .promotion import needs, promoted, real, wide
 
 AUTOCAST = "float32"  # sensitive to rounding
 
@@ -64,6 +64,7 @@ l1_core = pairwise("l1_loss", lambda x, y: P.abs(P.sub(x, y)), "|x - y|")
 
 
 def smooth(x, y, beta):
+    needs(FLOATING, "smooth_l1_loss", x, FLOATING)
     away = P.abs(P.sub(x, y))
     if beta == 0:
         return away
@@ -71,6 +72,7 @@ def smooth(x, y, beta):
 
 
 def huber(x, y, delta):
+    needs(FLOATING, "huber_loss", x, FLOATING)
     away = P.abs(P.sub(x, y))
     return P.where(P.le(away, delta), P.mul(P.mul(away, away), 0.5), P.mul(P.sub(away, 0.5 * delta), real(delta)))
 
@@ -93,7 +95,7 @@ mse_loss, l1_loss, soft_margin_loss = with_target(mse_core, "mse_loss"), with_ta
 @op(composite=True, namespace=F)
 def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
     """Squared below beta, absolute above (Girshick 2015)."""
-    if beta < 0:
+    if not beta >= 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     warn_of_broadcast(input, target)
     return smooth_core(input, target, None, chosen(reduction, size_average, reduce), real(beta))
@@ -102,7 +104,7 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
 @op(composite=True, namespace=F)
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     """Squared below delta, linear above (Huber 1964)."""
-    if delta <= 0:
+    if not delta > 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     warn_of_broadcast(input, target)
     return huber_core(input, target, weight, chosen(reduction), real(delta))

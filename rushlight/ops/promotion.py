@@ -45,15 +45,39 @@ def real(value):
     return value if isinstance(value, Tensor) or hasattr(type(value), "category") else float(value)
 
 
-def check_number(value, dtype):
-    """RuntimeError for a Python number that a tensor is to hold and cannot."""
-    if type(value) in (int, float) or isinstance(value, RunTime) and value.dtype is not dtype:
+def check_number(value, dtype, computed=False):
+    """RuntimeError for a Python number that a tensor is to hold and cannot; where it is computed with, halves are float32."""
+    dtype = dtypes.float32 if computed and dtype.is_half else dtype
+    if isinstance(value, RunTime):
+        if value.dtype is dtype or dtype is dtypes.bool_ or not value.dtype.is_inexact and dtype.is_inexact and dtype is not dtypes.float16:
+            return
+        if value.dtype.is_inexact is dtype.is_inexact and value.within(*dtypes.limits_of(dtype)):
+            return
         dtypes.check_range(value, value, dtype)
+    elif type(value) in (int, float):
+        dtypes.check_range(value, value, dtype)
+    elif type(value) is complex and value.imag and not dtype.is_complex:
+        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow: {value} has an imaginary part")
 
 
-def held(value, dtype: dtypes.dtype):
+def needs(lowest, name, x, highest=dtypes.COMPLEX):
+    """NotImplementedError for a dtype below a category or above another: what PyTorch has no kernel for."""
+    if not lowest <= x.dtype.category <= highest:
+        raise NotImplementedError(f"{name} is not implemented for {x.dtype}: convert it first")
+
+
+def check_factor(value, dtype):
+    """RuntimeError for ``alpha`` in a sum of this dtype: a float among whole numbers, a number that cannot be held."""
+    if not isinstance(value, Tensor) or isinstance(value, RunTime):
+        category = number_category(value)
+        if category == dtypes.FLOATING and not dtype.is_inexact:
+            raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+        check_number(value, dtype)
+
+
+def held(value, dtype: dtypes.dtype, computed=False):
     """``as_dtype`` of what a tensor of that dtype is to hold, or is multiplied with: RuntimeError for a number that it cannot hold."""
-    check_number(value, dtype)
+    check_number(value, dtype, computed)
     return as_dtype(value, dtype)
 
 

@@ -10,7 +10,7 @@ from ..core.kinds import Foreign, P, Scan
 from ..core.op import op, sample
 from ..core.tensor import wrapped
 from .prims import adjoint, primitive
-from .promotion import wide
+from .promotion import promoted, wide
 
 
 def same_meta(x, dim):
@@ -182,8 +182,15 @@ def diff(input, n=1, dim=-1, prepend=None, append=None):
         raise RuntimeError("diff expects input to be at least one-dimensional")
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
-    parts = [p for p in (prepend, input, append) if p is not None]
-    x = P.cat(tuple(parts), dim=at) if len(parts) > 1 and n else input
+    for part in (prepend, append):
+        if part is not None and len(part.shape) != len(input.shape):
+            raise RuntimeError("diff expects prepend or append to be the same dimension as input")
+        for d in range(len(input.shape)) if part is not None else ():
+            if d != at and part.shape[d] != input.shape[d]:
+                raise RuntimeError("diff expects the shape of tensor to prepend or append to match that of input except along the differencing dimension; "
+                                   f"input.size({d}) = {input.shape[d]}, but got tensor.size({d}) = {part.shape[d]}")
+    parts = promoted(*(p for p in (prepend, input, append) if p is not None)) if n else (input,)
+    x = P.cat(tuple(parts), dim=at) if len(parts) > 1 else parts[0]
     rank = len(x.shape)
     for _ in range(min(n, x.shape[at])):
         shape = tuple(s - 1 if d == at else s for d, s in enumerate(x.shape))

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ..core.advice import warn
 from ..core.dtypes import INTEGER, bool_, dtype as dtype_class, int64
-from ..core.errors import ExpandError, IndexRangeError, JoinError, NegativeSizeError, ReshapeError, StorageBoundsError, ViewError
+from ..core.errors import ExpandError, IndexRangeError, JoinError, NegativeSizeError, OutOfMemoryError, ReshapeError, StorageBoundsError, ViewError
 from ..core.expr import Expr
 from ..core.kinds import P
 from ..core.meta import broadcast, is_channels_last, is_one, product, reshaped_strides, same, span
@@ -746,6 +746,7 @@ def chunk(input, chunks, dim=0):
     return split(input, size, dim)
 
 
+MOST_PARTS = 1 << 31  # of a tensor: no memory holds more
 CUTS = dict.fromkeys(("indices", "sections", "tensor_indices_or_sections"), "indices_or_sections")
 
 
@@ -762,6 +763,8 @@ def tensor_split(input, indices_or_sections, dim=0):
     if isinstance(cuts, int):
         if cuts <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {cuts}")
+        if cuts > MOST_PARTS:
+            raise OutOfMemoryError(f"tensor_split: {cuts} parts are more than memory holds", f"at most {MOST_PARTS}")
         base, more = total // cuts, total % cuts
         cuts = [k * base + min(k, more) for k in range(1, cuts)]
     spans = [bounds(a, b, None, total)[:2] for a, b in zip([None, *cuts], [*cuts, None])]

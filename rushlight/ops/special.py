@@ -5,6 +5,8 @@ import math
 
 import numpy as np
 
+from ..core.dtypes import int64
+from ..core.errors import OutOfMemoryError
 from ..core.kinds import P
 from ..core.op import Scalar, op
 from .elementwise import ONE
@@ -100,11 +102,13 @@ def multigammaln(input, p):
     """log of the multivariate gamma function: log(pi) p (p - 1) / 4 + sum_j lgamma(x - j / 2), j below p."""
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
+    if p > 1 << 31:
+        raise OutOfMemoryError(f"mvlgamma: a sum of {p} terms for each element", "p of at most 2**31")
     x = floating(input)
-    total = math.log(math.pi) * p * (p - 1) / 4
-    for j in range(p):
-        total = P.add(P.lgamma(P.sub(x, j / 2)), total)
-    return total
+    steps = P.mul(P.convert(P.iota(size=p, dtype=int64), dtype=x.dtype), 0.5)
+    terms = P.lgamma(P.sub(P.reshape(x, shape=(*x.shape, 1)), steps))
+    rank = len(x.shape)
+    return P.add(P.reshape(P.sum(terms, (rank,)), shape=tuple(x.shape)), math.log(math.pi) * p * (p - 1) / 4)
 
 
 # --- orthogonal polynomials ------------------------------------------------------------------------------------------------------

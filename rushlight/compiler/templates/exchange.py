@@ -4,7 +4,7 @@ from ..llvm import jit
 from ..llvm.builder import constant
 from ..llvm.scalars import STORED
 from ..llvm.types import i32, i64
-from .rows import Rows, number_at
+from .rows import Rows, number_at, report
 from .units import Units
 
 SLOTS = ("source", "target", "pivots", "rows", "columns", "count", "row", "matrix", "pivot_bytes")
@@ -42,7 +42,7 @@ def _text(dtype, identity, step):
     return kernel.text(matrix)
 
 
-ORDER_SLOTS = ("pivots", "order", "rows", "count")
+ORDER_SLOTS = ("pivots", "order", "flag", "rows", "count", "failure")
 
 
 def order_kernel():
@@ -51,16 +51,18 @@ def order_kernel():
 
 
 def _order_text():
-    kernel = Units("order", ORDER_SLOTS, ("pivots", "order"))
+    kernel = Units("order", ORDER_SLOTS, ("pivots", "order", "flag"))
     f = kernel.f
-    pivots, order, size, count = kernel.loaded().values()
+    pivots, order, flag, size, count, failure = kernel.loaded().values()
 
     def matrix(unit):
         own, places = f.offset(pivots, f.mul(unit, count), i32), f.offset(order, f.mul(unit, size), i64)
         f.loop(0, size, 1, [], lambda i, _: f.store(i, f.offset(places, i, i64)))
 
         def exchanged(j, _):
-            other = f.minimum(f.maximum(f.sub(number_at(f, own, j), 1), 0), f.sub(size, 1))  # a user's own pivots may be anything
+            given = f.sub(number_at(f, own, j), 1)
+            other = f.minimum(f.maximum(given, 0), f.sub(size, 1))  # a user's own pivots may be anything
+            report(f, flag, failure, unit, f.cast("zext", f.compare("!=", given, other), i64))
             one, two = f.offset(places, j, i64), f.offset(places, other, i64)
             values = f.load(i64, one), f.load(i64, two)
             f.store(values[1], one)

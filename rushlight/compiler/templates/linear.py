@@ -101,6 +101,7 @@ class Order:
     count: int
     size: int
     steps: int
+    failure: int
 
 
 def plan_factors(problem):
@@ -120,10 +121,10 @@ def plan_system(problem):
 
 @functools.lru_cache(maxsize=256)
 def plan_order(problem):
-    """Plans an order of rows; operands are "pivots" and "order"."""
+    """Plans an order of rows; operands are "pivots", "order" and "flag"."""
     made = Sequence(problem.count, "int64", 8)
-    made.kernel(exchange.order_kernel(), problem.count, exchange.ORDER_SLOTS, {"rows": problem.size, "count": problem.steps},
-                {name: ("pointer", name, 0) for name in ("pivots", "order")}, max(1, 4096 // problem.size))
+    made.kernel(exchange.order_kernel(), problem.count, exchange.ORDER_SLOTS, {"rows": problem.size, "count": problem.steps, "failure": problem.failure},
+                {name: ("pointer", name, 0) for name in ("pivots", "order", "flag")}, max(1, 4096 // problem.size))
     return made.contraction()
 
 
