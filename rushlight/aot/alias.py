@@ -161,7 +161,7 @@ def put_back(step: Node, before: Traced, value: Traced, written):
     view = step.op.kind
     if picks(step):
         return put_at(step, before, value), put_at(step, zeros(before.shape), ones(value.shape) if written is None else written)
-    if view.name == "recast":
+    if view.name in ("recast", "bytes"):
         return view.put(before, value), None if written is None else recast_places(step, before, written)
     if shows_again(step, before):
         return put_places(step, before, value, written)
@@ -194,6 +194,12 @@ def recast_places(step: Node, before: Traced, written: Traced) -> Traced:
     """Which elements of ``before`` are written where some are, of those that consist of them or that they consist of."""
     if tuple(step.meta.shape) == tuple(before.shape):
         return written
+    if step.op.kind.name == "bytes":
+        few, many = step.meta.shape[-1], before.shape[-1]
+        if many > few:
+            return P.reshape(P.expand(P.reshape(written, shape=(*written.shape, 1)), shape=(*written.shape, many // few)), shape=tuple(before.shape))
+        grouped = P.reshape(written, shape=(*before.shape, few // many))
+        return P.reshape(P.amax(grouped, (len(before.shape),)), shape=tuple(before.shape))
     if step.dtype.is_complex:
         return P.expand(P.reshape(written, shape=(*written.shape, 1)), shape=tuple(before.shape))
     return P.reshape(P.amax(written, (len(written.shape) - 1,)), shape=tuple(before.shape))

@@ -239,6 +239,34 @@ class Recast(Kind):
         return [self.transpose(g)]
 
 
+class Bytes(Kind):
+    """The same bytes as numbers of another dtype, ``old`` before: the last dimension is longer or shorter where items differ in size.  Without a gradient."""
+
+    name = "bytes"
+    arity, shares = 1, True
+
+    def __init__(self, numpy):
+        self.numpy = numpy
+
+    def meta(self, op, x, old, dtype):
+        return (self.strided(op, x, old, dtype) or self.strided(op, Meta.of(x.shape, old, x.device), old, dtype))[0]
+
+    def strided(self, op, x, old, dtype):
+        before, after = old.itemsize, dtype.itemsize
+        shape, strides = list(x.shape), list(x.strides)
+        if before != after:
+            if strides[-1] != 1 or any(s * before % after for s in (*strides[:-1], shape[-1])):
+                return None
+            shape[-1], strides[:-1] = shape[-1] * before // after, [s * before // after for s in strides[:-1]]
+        return Meta(tuple(shape), tuple(strides), dtype, x.device), 0
+
+    def put(self, before, value):
+        return P.bytes_as(value, old=value.dtype, dtype=before.dtype)
+
+    def vjp(self, op, g, y, x, old, dtype):
+        return [None]
+
+
 class Join(Kind):
     """Several tensors side by side along ``dim``, row by row; images with channels last stay so."""
 

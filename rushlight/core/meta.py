@@ -245,6 +245,18 @@ def is_channels_last(meta: Meta) -> bool:
     return in_order([meta.shape[k] for k in order], [meta.strides[k] for k in order])
 
 
+def suggests_channels_last(meta: Meta) -> bool:
+    """Whether the strides of images, which may have gaps, grow from the second dimension over the last ones to the first: results for them have channels last."""
+    shape, strides, least = meta.shape, meta.strides, 0
+    if len(shape) not in (4, 5) or not all(type(n) is int for n in (*shape, *strides)):
+        return len(shape) in (4, 5) and not meta.contiguous and is_channels_last(meta)
+    for d in (1, *reversed(range(2, len(shape))), 0):
+        if not shape[d] or not strides[d] or strides[d] < least or d == 0 and least == strides[1]:
+            return False
+        least = strides[d] * shape[d]
+    return True
+
+
 def channels_last_strides(shape) -> tuple:
     """Strides of memory in which the second dimension lies innermost and the rest in order."""
     return tuple(nested_strides(shape, (1, *reversed(range(2, len(shape))), 0)))

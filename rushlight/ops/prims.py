@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.dtypes import INTEGER, bool_, int32, int64, uint64
 from ..core.errors import ZeroDivisorError
-from ..core.kinds import (Contract, Convert, Create, Elementwise, Foreign, Gather, Join, P, Recast, Reduce, Scatter, View, is_tensor, sum_to)
+from ..core.kinds import (Bytes, Contract, Convert, Create, Elementwise, Foreign, Gather, Join, P, Recast, Reduce, Scatter, View, is_tensor, sum_to)
 from ..core.meta import Meta, is_one, product, reshaped_strides, row_major, span
 from ..core.narrow import narrow, widen
 from ..core.op import declare
@@ -249,6 +249,8 @@ view_as_real = primitive("view_as_real", Recast(
     lambda x: np.stack((x.real, x.imag), -1), pairs_alias, lambda x, value: P.view_as_complex(value), lambda g: P.view_as_complex(g)), lambda x: 0)
 view_as_complex = primitive("view_as_complex", Recast(
     lambda x: x[..., 0] + x.dtype.type(1) * 1j * x[..., 1], unpaired_alias, lambda x, value: P.view_as_real(value), lambda g: P.view_as_real(g)), lambda x: 0)
+bytes_as = primitive("bytes_as", Bytes(
+    lambda x, old, dtype: widen(np.ascontiguousarray(narrow(x, old)).view(dtype.numpy), dtype)), lambda x, old, dtype: 0)
 conj = unary("conj", np.conj)
 angle = unary("angle", np.angle, lambda y, x: P.mul(x, 0) if not x.dtype.is_complex else None, real_result)
 make_complex = primitive("complex", Elementwise(

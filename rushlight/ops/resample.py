@@ -9,7 +9,7 @@ from ..core.convert import channels_last, channels_last_3d
 from ..core.dtypes import float32, float64, int64, uint8
 from ..core.expr import Expr, estimated
 from ..core.kinds import P
-from ..core.meta import is_channels_last
+from ..core.meta import suggests_channels_last
 from ..core.op import OPS, op, sample
 from .activation import back
 from .conv import spread
@@ -145,11 +145,9 @@ def scaled(size, factor):
 def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None, antialias=False):
     """Resampled to a size or by a factor: nearest, nearest-exact, linear, bilinear, bicubic, trilinear or area.  Images with channels last stay so."""
     out = of_another_size(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
-    if input.dim() in (4, 5) and not input._meta.contiguous and is_channels_last(input._meta):
+    if suggests_channels_last(input._meta):
         return out.contiguous(memory_format=channels_last if input.dim() == 4 else channels_last_3d)
-    if antialias and input._meta.contiguous:  # a product of matrices may leave rows and columns in another order
-        return out.contiguous()
-    return out
+    return out.contiguous()  # a product of matrices may leave rows and columns in another order
 
 
 def of_another_size(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias):

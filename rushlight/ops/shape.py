@@ -5,6 +5,7 @@ from ..core.advice import warn
 from ..core.dtypes import INTEGER, bool_, dtype as dtype_class, int64
 from ..core.errors import ExpandError, IndexRangeError, JoinError, NegativeSizeError, OutOfMemoryError, ReshapeError, StorageBoundsError, ViewError
 from ..core.expr import Expr
+from ..core.interpret import top
 from ..core.kinds import P
 from ..core.meta import broadcast, is_channels_last, is_one, product, reshaped_strides, same, span
 from ..core.op import OPS, op, sample
@@ -51,10 +52,16 @@ def as_other_dtype(*shape):
     return (lambda x: view_bytes(x, shape[0])) if len(shape) == 1 and isinstance(shape[0], dtype_class) else None
 
 
+@op(view=True, method=False, name="_bytes_as")
+def bytes_as(input, dtype):
+    """The same memory as numbers of another dtype, within programs."""
+    return P.bytes_as(input, old=input.dtype, dtype=dtype)
+
+
 def view_bytes(x, dtype):
-    from ..core.tensor import alias as alias_memory
     old, new = x.itemsize, dtype.itemsize
-    shape, strides, offset = list(x.shape), list(x.stride()), x.storage_offset()
+    placed = x._storage is not None and top() is None
+    shape, strides, offset = list(x.shape), list(x._meta.strides), x.storage_offset() if placed else 0
     if old != new:
         told = f"to view {x.dtype} as {dtype} (different element sizes), but got"
         if not shape:
@@ -66,14 +73,24 @@ def view_bytes(x, dtype):
             if count * old % new:
                 raise RuntimeError(f"{what} must be divisible by {new // old} {told} {count}")
         shape[-1], strides[:-1], offset = shape[-1] * old // new, [s * old // new for s in strides[:-1]], offset * old // new
-    made = alias_memory(x, x._meta.like(tuple(shape), tuple(strides), dtype), offset)
-    made._base = x if dtype.is_inexact else None  # what has no gradient is no part of a history
+    if not placed:
+        return bytes_as(x, dtype)
+    return reread(x, x._meta.like(tuple(shape), tuple(strides), dtype), offset)
+
+
+def reread(x, meta, offset):
+    """The memory of a tensor as numbers of another dtype."""
+    from ..core.tensor import alias as alias_memory
+    made = alias_memory(x, meta, offset)
+    made._base = x if meta.dtype.is_inexact else None  # what has no gradient is no part of a history
     return made
 
 
 @op(view=True, samples=(sample((2, 6), 3, 4),), otherwise=as_other_dtype)
 def view(input, *shape):
     """A view in another shape (or, given a dtype, of the same bytes as that dtype).  RuntimeError where only a copy would do."""
+    if len(shape) == 1 and isinstance(shape[0], dtype_class):
+        return view_bytes(input, shape[0])
     shape = inferred(sizes_of(shape), input.numel())
     if reshaped_strides(input._meta.shape, input._meta.strides, shape) is None:
         raise ViewError(f"view size is not compatible with input tensor's size and stride: {list(input.shape)} with strides {list(input._meta.strides)} seen as "
@@ -385,10 +402,12 @@ def strided(input, size, stride, start):
 
 
 def region(tensor, meta, start):
-    """A view of what lies ``start`` elements (of its dtype) behind a tensor's first one, of its dtype or of the complex or real numbers that share its memory."""
+    """A view of what lies ``start`` elements (of its dtype) behind a tensor's first one, of its dtype or of the numbers that share its memory."""
     shape, strides = tuple(meta.shape), tuple(meta.strides)
-    if meta.dtype.is_complex == tensor.dtype.is_complex:
+    if meta.dtype is tensor.dtype:
         return strided(tensor, shape, strides, start)
+    if not (tensor.dtype.is_inexact and meta.dtype.is_inexact and meta.dtype.to_real() is tensor.dtype.to_real()):
+        return reread(tensor, meta, tensor.storage_offset() * tensor.itemsize // meta.itemsize + start)
     if tensor.dtype.is_complex:
         return strided(OPS["view_as_real"](tensor), shape, strides, start)
     return OPS["view_as_complex"](strided(tensor, (*shape, 2), (*(2 * s for s in strides), 1), 2 * start))

@@ -382,8 +382,8 @@ def stack(values):
 
 
 def recast(level, op, args, params):
-    return op(args[0].value)
+    return op(args[0].value, **params)
 
 
-RULES = {"elementwise": elementwise, "view": views, "recast": recast, "join": join, "reduce": reduce, "gather": gather, "scatter": scatter, "create": create,
+RULES = {"bytes": recast, "elementwise": elementwise, "view": views, "recast": recast, "join": join, "reduce": reduce, "gather": gather, "scatter": scatter, "create": create,
          "contract": contract, "foreign": foreign, "scan": scan}

@@ -197,7 +197,7 @@ def contract(op, y, args, tangents, params):
     return total
 
 
-RULES = {"elementwise": elementwise, "view": view, "recast": view, "join": join, "reduce": reduce, "gather": gather, "contract": contract}
+RULES = {"bytes": lambda op, y, args, tangents, params: None, "elementwise": elementwise, "view": view, "recast": view, "join": join, "reduce": reduce, "gather": gather, "contract": contract}
 
 
 # --- transposition -----------------------------------------------------------------------------------------------------------------

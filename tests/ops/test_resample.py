@@ -47,3 +47,18 @@ def test_antialiased_results_lie_as_their_inputs(mode, channels_last):
     form = rushlight.channels_last if channels_last else rushlight.contiguous_format
     out = rushlight.nn.functional.interpolate(x.contiguous(memory_format=form), size=(4, 11), mode=mode, antialias=True)
     assert out.is_contiguous(memory_format=form)
+
+
+@pytest.mark.parametrize("mode, antialias", [("bilinear", False), ("bilinear", True), ("bicubic", False), ("bicubic", True), ("nearest", False)])
+def test_results_lie_as_images_do(mode, antialias):
+    """Images with channels last, with gaps or one alone: where PyTorch's results have channels last, so have ours."""
+    cuts = (lambda x: x, lambda x: x[:, :, 2:-2, 2:-2], lambda x: x[:, :, ::2, ::2], lambda x: x[0][None], lambda x: x[:1])
+    for dtype in ("uint8", "float32"):
+        for memory_format in ("contiguous_format", "channels_last"):
+            for cut in cuts:
+                seen = []
+                for lib in (torch, rushlight):
+                    x = cut(lib.ones((2, 3, 16, 16), dtype=getattr(lib, dtype)).contiguous(memory_format=getattr(lib, memory_format)))
+                    y = lib.nn.functional.interpolate(x, size=(6, 6), mode=mode, antialias=antialias)
+                    seen.append((y.is_contiguous(), y.is_contiguous(memory_format=lib.channels_last)))
+                assert seen[0] == seen[1], (dtype, memory_format)
