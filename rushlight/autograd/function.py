@@ -10,7 +10,7 @@ from ..core.native import Step, Tensor, calls, mine, state
 from ..core.native.objects import FUNCTION
 from ..core.tensor import alias, unsaveable
 from ._functions import DelayedError
-from .mutation import refuse_leaves
+from .mutation import refuse_leaves, written as written_into
 from .node import FunctionNode, GraphNode, NodeType, node_of
 from .steps import freed, full_of
 from ..core.later import later
@@ -208,6 +208,8 @@ class Function:
         outputs = list(results) if several else [results]
         for written in ctx._dirty:
             refuse_leaves(written)
+            if written._base is not None and sum(isinstance(o, Tensor) for o in outputs) > 1:
+                raise RuntimeError(f"{cls.__name__} writes into an argument that is a view, and returns more than one Tensor: clone() the view first, or split the function in two")
         step = Step()
         step.kind, step.extra = FUNCTION, cls.__name__ + "Backward"
         wanted = [k for k, a in enumerate(args) if isinstance(a, Tensor)]
@@ -223,6 +225,9 @@ class Function:
             if any(out is a for a in args) and not any(out is d for d in ctx._dirty):
                 out = outputs[k] = alias(out)
             out._step, out._output, out._needs_grad = step, k, 1
+            if any(out is d for d in ctx._dirty):
+                out._seen = out._storage.version
+                written_into(out)
         metas = step.outputs = tuple(o._meta if isinstance(o, Tensor) else None for o in outputs)
         inputs = [args[k]._meta for k in wanted]
         backward = cls.rule()

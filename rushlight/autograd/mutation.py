@@ -41,13 +41,19 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
         shadow._step = constant_step(target)
     target._step, target._output, target._needs_grad = shadow._step, shadow._output, int(shadow._step is not None)
     target._seen = target._storage.version
-    if base is not None:
-        rebase(base, target, shadow._step)
-        target._seen = -1  # regenerated from the base when next asked for
-    for written in (target, base):
-        if written is not None and written.gradient_hook is not None and written._step is not None:
-            retained(written)
+    written(target)
     return target
+
+
+def written(target: Tensor):
+    """What follows when a tensor that was written has its new step: the history of its base, and hooks on retained gradients."""
+    base = target._base
+    if base is not None:
+        rebase(base, target, target._step)
+        target._seen = -1  # regenerated from the base when next asked for
+    for changed in (target, base):
+        if changed is not None and changed.gradient_hook is not None and changed._step is not None:
+            retained(changed)
 
 
 def copy_before(target: Tensor) -> Tensor:
@@ -104,7 +110,7 @@ def rebase(base: Tensor, view: Tensor, step):
     made = Step()
     made.kind, made.outputs, made.extra = FUNCTION, (base._meta,), True
     edges = [old, step]
-    made.edges, made.slots = tuple(edges), (base._output, 0)
+    made.edges, made.slots = tuple(edges), (base._output, view._output if step is not None else 0)
     state.sequence += 1
     made.number = state.sequence
 
