@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from ...ops import dropping
 from ..llvm import pool
 from . import dropout, few, flash, flash_backward
-from .contraction import CHUNK, Contraction, Step, numbers
-from .flash import KEYS, ROWS
-from .matmul import register_tile
+from .contraction import Contraction, Step, numbers
+from .scores import numbers_of, tile_of
 from .softmax import LOG2E
 
 DTYPES = ("float32", "bfloat16", "float16")
 _CHUNK_ROWS = 480  # queries that share a packed block of keys: their sums fit the second cache
 
-_FEW_ROWS = (4, 8, 12)  # a decoder's few queries want tiles of few rows; those for 4 rows and more divide ROWS and KEYS
+_FEW_ROWS = (4, 8, 12)  # a decoder's few queries want tiles of few rows; those for 4 rows and more divide a block's
 
 
 @dataclass(frozen=True)
@@ -101,25 +100,26 @@ def _check(p):
 def _forward(p, threads):
     if not p.batch * p.heads * p.queries * p.value_size:
         return Contraction((), {})
-    kind = numbers(p.dtype)
     most = p.most[0]
-    rows = next((rows for rows in _FEW_ROWS if rows >= most), ROWS)
-    score_tile, value_tile = register_tile(rows, KEYS, kind), register_tile(rows, p.value_size, kind)
+    kind = numbers_of(p.dtype, most <= few.MOST)
+    block = flash.block_of(kind)
+    rows = next((rows for rows in _FEW_ROWS if rows >= most), min(most, block.queries) if kind.tiles else block.queries)
+    score_tile, value_tile = tile_of(kind, rows, block.keys), tile_of(kind, rows, p.value_size)
     if most <= few.MOST:
         value_tile = 1, few.VECTORS
     kernel = flash.flash_kernel(kind, variant(p), score_tile, value_tile)
-    chunk_rows = _chunk_rows(p, threads)
+    chunk_rows = _chunk_rows(p, threads, block.queries)
     layout = Scratch()
     layout.add("queries_at", quad_bytes(kind, chunk_rows, score_tile[0], p.size))
     key_width, value_width = score_tile[1] * kind.lanes, value_tile[1] * kind.lanes
-    key_panel, value_panel = panel_bytes(kind, p.size, key_width), panel_bytes(kind, KEYS, value_width)
+    key_panel, value_panel = panel_bytes(kind, p.size, key_width), panel_bytes(kind, block.keys, value_width)
     value_panels = -(-p.value_size // value_width)
-    layout.add("keys_at", KEYS // key_width * key_panel)
+    layout.add("keys_at", block.keys // key_width * key_panel)
     layout.add("values_at", value_panels * value_panel)
-    layout.add("scores_at", ROWS * KEYS * 4)
+    layout.add("scores_at", block.queries * block.keys * 4)
     layout.add("sums_at", chunk_rows * value_panels * value_width * 4)
-    layout.add("state_at", (2 * chunk_rows + ROWS) * 4 + 256)
-    layout.add("kept_at", ROWS * dropout.row_bytes(KEYS))
+    layout.add("state_at", (2 * chunk_rows + block.queries) * 4 + 256)
+    layout.add("kept_at", block.queries * dropout.row_bytes(block.keys))
     chunks = -(-most // chunk_rows)
     size = kind.element.bytes
     slots = {
@@ -138,18 +138,20 @@ def _backward(p, threads):
     shared_heads = p.heads // p.sharing
     if not p.batch * shared_heads * (p.queries + p.keys) * (p.size + p.value_size):
         return Contraction((), {})
-    kind = numbers(p.dtype)
-    score_tile, size_tile, value_tile = (register_tile(*sizes, kind) for sizes in (
-        (ROWS, KEYS), (KEYS, p.size), (KEYS, p.value_size)))
+    kind = numbers_of(p.dtype, False)
+    block = flash_backward.block_of(kind)
+    score_tile, size_tile, value_tile = (tile_of(kind, *sizes) for sizes in (
+        (block.queries, block.keys), (block.keys, p.size), (block.keys, p.value_size)))
     kernel = flash_backward.flash_backward_kernel(kind, variant(p), score_tile, size_tile, value_tile)
     score_width, size_width, value_width = (vectors * kind.lanes for _, vectors in (score_tile, size_tile, value_tile))
     size_panels, value_panels = -(-p.size // size_width), -(-p.value_size // value_width)
     most = p.most[0]
-    padded = -(-most // ROWS) * ROWS
+    padded = -(-most // block.queries) * block.queries
+    across = [quad_bytes(kind, width, width, most) if kind.tiles else panel_bytes(kind, most, width) for width in (size_width, value_width)]
     sizes = {
-        "q_quads": quad_bytes(kind, padded, score_tile[0], p.size), "q_panel": panel_bytes(kind, most, size_width),
-        "grad_quads": quad_bytes(kind, padded, score_tile[0], p.value_size), "grad_panel": panel_bytes(kind, most, value_width),
-        "q_sums": padded * size_panels * size_width * 4, "k_panel": panel_bytes(kind, KEYS, size_width),
+        "q_quads": quad_bytes(kind, padded, score_tile[0], p.size), "q_panel": across[0],
+        "grad_quads": quad_bytes(kind, padded, score_tile[0], p.value_size), "grad_panel": across[1],
+        "q_sums": padded * size_panels * size_width * 4, "k_panel": panel_bytes(kind, block.keys, size_width),
         "k_across": panel_bytes(kind, p.size, score_width), "v_across": panel_bytes(kind, p.value_size, score_width)}
     layout = Scratch()
     for name in ("q_quads", "grad_quads", "q_sums"):
@@ -157,14 +159,14 @@ def _backward(p, threads):
     layout.add("q_panels_at", p.sharing * size_panels * sizes["q_panel"])
     layout.add("grad_panels_at", p.sharing * value_panels * sizes["grad_panel"])
     layout.add("rows_at", p.sharing * padded * 8)
-    layout.add("k_across_at", KEYS // score_width * sizes["k_across"])
-    layout.add("v_across_at", KEYS // score_width * sizes["v_across"])
+    layout.add("k_across_at", block.keys // score_width * sizes["k_across"])
+    layout.add("v_across_at", block.keys // score_width * sizes["v_across"])
     layout.add("k_panels_at", size_panels * sizes["k_panel"])
     for name in ("scores_at", "products_at", "pairs_at"):
-        layout.add(name, ROWS * KEYS * 4)
-    layout.add("kept_at", ROWS * dropout.row_bytes(KEYS))
-    layout.add("k_sums_at", KEYS * size_panels * size_width * 4)
-    layout.add("v_sums_at", KEYS * value_panels * value_width * 4)
+        layout.add(name, block.queries * block.keys * 4)
+    layout.add("kept_at", block.queries * dropout.row_bytes(block.keys))
+    layout.add("k_sums_at", block.keys * size_panels * size_width * 4)
+    layout.add("v_sums_at", block.keys * value_panels * value_width * 4)
     slots = {
         "heads": p.heads, "sharing": p.sharing, "queries": p.queries, "keys": p.keys, "size": p.size, "value_size": p.value_size,
         "scale": float_bits(p.scale), "log_scale": float_bits(p.scale * score_unit(p)), "padded_queries": padded,
@@ -210,12 +212,12 @@ def filled(names, sources, values, p):
     return tuple(sources.get(name) or ("const", values[name]) for name in names)
 
 
-def _chunk_rows(p, threads):
+def _chunk_rows(p, threads, rows):
     """Queries of a unit: many, so that packing keys costs little, but enough units for all threads."""
     wanted = 1 if threads == 1 else 4 * threads
     queries = p.most[0]
-    chunks = max(-(-queries // _CHUNK_ROWS), min(-(-queries // ROWS), -(-wanted // (p.batch * p.heads))))
-    return -(-(-(-queries // chunks)) // ROWS) * ROWS
+    chunks = max(-(-queries // _CHUNK_ROWS), min(-(-queries // rows), -(-wanted // (p.batch * p.heads))))
+    return -(-(-(-queries // chunks)) // rows) * rows
 
 
 class Scratch:
@@ -231,7 +233,7 @@ class Scratch:
 
 def words(kind, count):
     """Words along k of so many elements, padded to a chunk."""
-    return -(-count // (CHUNK * kind.per_word)) * CHUNK
+    return -(-count // (kind.chunk * kind.per_word)) * kind.chunk
 
 
 def quad_bytes(kind, rows, tile_rows, depth):

@@ -11,16 +11,16 @@ VECTORS = 4  # of a block of values' columns
 
 
 def write_scores(module, numbers):
-    """A function (query, keys, bytes from key to key, how many keys, their size, target, scale): scaled products of one query."""
-    f = module.function("scores", [("query", ptr), ("keys", ptr), ("step", i64), ("count", i64), ("size", i64), ("out", ptr), ("scale", f32)], internal=True)
-    query, keys, step, count, size, out, scale = f.parameters
+    """A function (query, keys, bytes from key to key, how many keys, their size, target): products of one query."""
+    f = module.function("scores", [("query", ptr), ("keys", ptr), ("step", i64), ("count", i64), ("size", i64), ("out", ptr)], internal=True)
+    query, keys, step, count, size, out = f.parameters
     last = f.sub(count, 1)
 
     def some(at, _):
         # places past the end repeat the last key; what becomes of them lies behind the row's end
         rows = [Strided(f, numbers, f.offset(keys, f.mul(f.minimum(f.add(at, k), last), step))) for k in range(KEYS)]
         for k, total in enumerate(sums_along(f, numbers, [Strided(f, numbers, query)], rows, size)):
-            f.store(f.mul(f.reduce("add", total), scale), f.offset(out, f.add(at, k), f32))
+            f.store(f.reduce("add", total), f.offset(out, f.add(at, k), f32))
 
     f.loop(0, count, KEYS, [], some)
     f.ret()

@@ -8,17 +8,20 @@ from dataclasses import dataclass
 
 from ..llvm import jit
 from ..llvm.builder import Module, constant, zero
-from ..llvm.types import f32, i32, i64, ptr, vector
+from ..llvm.tiles import configured
+from ..llvm.types import f32, i32, i64, vector
 from . import dropout, few, pack
 from .blocked import KERNEL
-from .contraction import CHUNK
 from .elements import Strided
 from .modify import block_states, choose, has_blocks, slots_of, uses, where_of
+from .scores import Block, write_scores, write_values
 from .softmax import LN2, MINUS_INFINITY, any_allowed, logarithm, mask_of, write_row
-from .tile import sums
 
-ROWS = 48   # queries of a block: a multiple of every tile's rows
-KEYS = 192  # keys of a block: a multiple of every tile's width
+
+def block_of(numbers):
+    """The Block of the forward pass."""
+    return Block(32, 352) if numbers.tiles else Block(48, 192)
+
 
 RAGGED = ("q_starts", "k_starts")  # where each sequence begins, and the last one ends, of sequences that lie end to end
 
@@ -54,7 +57,7 @@ class Variant:
 
 def flash_kernel(numbers, variant, score_tile, value_tile):
     """The kernel of attention for chunks of queries; returns its address. The tiles are (rows, vectors)."""
-    key = f"flash {numbers} {variant.key} {score_tile} {value_tile} {ROWS} {KEYS}"
+    key = f"flash {numbers} {variant.key} {score_tile} {value_tile} {block_of(numbers)}"
     return jit.build(key, lambda: _text(numbers, variant, score_tile, value_tile), ["flash"])["flash"]
 
 
@@ -62,17 +65,19 @@ def _text(numbers, variant, score_tile, value_tile):
     module = Module()
     modification = variant.modification
     rows = [write_row(module, numbers, variant, use, f"row{k}") for k, use in enumerate(uses(modification))]
-    keep = dropout.write_keep(module, KEYS) if variant.drops else None
+    keys = block_of(numbers).keys
+    keep = dropout.write_keep(module, keys) if variant.drops else None
     if variant.few:
         functions = few.write_scores(module, numbers), rows, few.write_values(module, numbers), keep
     else:
-        functions = write_scores(module, numbers, score_tile, KEYS), rows, write_values(module, numbers, value_tile), keep
+        functions = write_scores(module, numbers, score_tile, keys), rows, write_values(module, numbers, value_tile, keys * 4), keep
     f = module.function("flash", KERNEL)
     args, begin, end, worker = f.parameters
     s = slots_of(f, args, SLOTS, POINTERS, modification)
     writer = _Flash(f, s, numbers, variant, score_tile, value_tile, functions)
     scratch = f.offset(s.scratch, f.mul(worker, s.scratch_bytes))
-    f.loop(begin, end, 1, [], lambda unit, _: writer.unit(unit, scratch))
+    units = lambda: f.loop(begin, end, 1, [], lambda unit, _: writer.unit(unit, scratch))
+    configured(f, units) if numbers.tiles else units()
     f.ret()
     return module.text()
 
@@ -86,51 +91,6 @@ def sequence(b, s, variant, name, batch, size):
     return first, b.sub(b.load(i64, b.offset(starts, 8)), first), first
 
 
-def write_scores(module, numbers, tile, row_floats, name="scores"):
-    """A function (rows as quads, panel, chunks, target, scale): a tile of scaled products into rows of `row_floats`."""
-    rows, vectors = tile
-    f = module.function(name, [("a", ptr), ("panel", ptr), ("chunks", i64), ("out", ptr), ("scale", f32)], internal=True)
-    a, panel, chunks, out, scale = f.parameters
-    word = numbers.word.bytes
-    totals = sums(f, numbers, rows, vectors, a, CHUNK * word, rows * CHUNK * word, panel, chunks)
-    factor = f.splat(scale, numbers.lanes)
-    for r in range(rows):
-        for j in range(vectors):
-            f.store(f.mul(totals[r * vectors + j], factor), f.offset(out, (r * row_floats + j * numbers.lanes) * 4))
-    f.ret()
-    return f
-
-
-def write_products(module, numbers, tile, a_row, a_step, name):
-    """A function (a, panel, chunks, sums): adds a tile of products to sums, whose rows are as long as the tile."""
-    rows, vectors = tile
-    f = module.function(name, [("a", ptr), ("panel", ptr), ("chunks", i64), ("out", ptr)], internal=True)
-    a, panel, chunks, out = f.parameters
-    places = [f.offset(out, k * numbers.vector.bytes) for k in range(rows * vectors)]
-    totals = sums(f, numbers, rows, vectors, a, a_row, a_step, panel, chunks, [f.load(numbers.vector, at) for at in places])
-    for total, at in zip(totals, places):
-        f.store(total, at)
-    f.ret()
-    return f
-
-
-def write_values(module, numbers, tile):
-    """A function (probabilities, panel, chunks, sums, corrections): sums times their row's correction plus the products."""
-    rows, vectors = tile
-    f = module.function("values", [("a", ptr), ("panel", ptr), ("chunks", i64), ("out", ptr), ("corrections", ptr)], internal=True)
-    a, panel, chunks, out, corrections = f.parameters
-    lanes, width = numbers.lanes, vectors * numbers.lanes
-    start = []
-    for r in range(rows):
-        factor = f.splat(f.load(f32, f.offset(corrections, r * 4)), lanes)
-        start += [f.mul(f.load(numbers.vector, f.offset(out, (r * width + j * lanes) * 4)), factor) for j in range(vectors)]
-    totals = sums(f, numbers, rows, vectors, a, KEYS * 4, CHUNK * numbers.word.bytes, panel, chunks, start)
-    for k, total in enumerate(totals):
-        f.store(total, f.offset(out, (k // vectors * width + k % vectors * lanes) * 4))
-    f.ret()
-    return f
-
-
 class _Flash:
     """Writes the loops of the kernel, from the outside in."""
 
@@ -140,6 +100,8 @@ class _Flash:
         self.score_tile, self.value_tile = score_tile, value_tile
         self.scores_of, self.rows_of, self.values_of, self.keep_of = functions
         self.key_width, self.value_width = score_tile[1] * numbers.lanes, value_tile[1] * numbers.lanes
+        self.block_queries, self.block_keys = block_of(numbers).queries, block_of(numbers).keys
+        self.per_chunk = numbers.chunk * numbers.per_word  # elements along k
 
     def unit(self, unit, scratch):
         """A chunk of the queries of one head, if its sequence is that long."""
@@ -171,11 +133,10 @@ class _Flash:
         self.queries_at = scratch
         self.keys_at, self.values_at, self.scores_at, self.sums_at, self.state_at, self.kept_at = (
             b.offset(scratch, getattr(s, name)) for name in ("keys_at", "values_at", "scores_at", "sums_at", "state_at", "kept_at"))
-        per_chunk = CHUNK * self.numbers.per_word
-        self.chunks = b.div(b.add(s.size, per_chunk - 1), per_chunk)
+        self.chunks = b.div(b.add(s.size, self.per_chunk - 1), self.per_chunk)
         self.start()
         stop = b.minimum(self.keys, b.add(self.first, self.rows)) if self.causal else self.keys
-        b.loop(0, stop, KEYS, [], lambda key, _: self.key_block(key))
+        b.loop(0, stop, self.block_keys, [], lambda key, _: self.key_block(key))
         self.finish()
 
     def start(self):
@@ -197,7 +158,7 @@ class _Flash:
     def key_block(self, key):
         """A block of keys, unless nobody may look there."""
         b, s = self.b, self.s
-        count = b.minimum(b.sub(self.keys, key), KEYS)
+        count = b.minimum(b.sub(self.keys, key), self.block_keys)
         if has_blocks(self.modification):
             some, _ = block_states(b, s, self.batch, self.head, self.first, self.rows, key, count)
             b.when(some, lambda: self.visit(key, count))
@@ -211,8 +172,8 @@ class _Flash:
         b = self.b
         begin = constant(i64, 0)
         if self.causal:
-            begin = b.mul(b.div(b.maximum(b.sub(key, self.first), 0), ROWS), ROWS)
-        b.loop(begin, self.rows, ROWS, [], lambda row, _: self.block(row, key, count))
+            begin = b.mul(b.div(b.maximum(b.sub(key, self.first), 0), self.block_queries), self.block_queries)
+        b.loop(begin, self.rows, self.block_queries, [], lambda row, _: self.block(row, key, count))
 
     def pack(self, key, count):
         """Packs a block of keys and values."""
@@ -238,7 +199,7 @@ class _Flash:
     def block(self, row, key, count):
         """One block of queries against one block of keys, unless the mask allows nothing there."""
         b, s = self.b, self.s
-        rows = b.minimum(b.sub(self.rows, row), ROWS)
+        rows = b.minimum(b.sub(self.rows, row), self.block_queries)
         if self.causal:
             count = b.minimum(count, b.sub(b.add(b.add(self.first, row), rows), key))
         if has_blocks(self.modification):
@@ -266,9 +227,9 @@ class _Flash:
     def multiply_few(self, row, rows, key, count):
         """Scores of each query, straight from the keys."""
         b, s = self.b, self.s
-        keys, step, scale = b.offset(self.k, b.mul(key, s.k_row)), s.k_row, self.scale()
+        keys, step = b.offset(self.k, b.mul(key, s.k_row)), s.k_row
         b.loop(0, rows, 1, [], lambda r, _: b.call(self.scores_of, [
-            b.offset(self.q, b.mul(b.add(row, r), s.q_row)), keys, step, count, s.size, b.offset(self.scores_at, b.mul(r, KEYS), f32), scale]))
+            b.offset(self.q, b.mul(b.add(row, r), s.q_row)), keys, step, count, s.size, self.scores_row(r)]))
 
     def add_few(self, row, rows, key, count):
         """Products of each query's probabilities, straight with the values."""
@@ -279,21 +240,20 @@ class _Flash:
             at = b.mul(number, self.value_width)
             sums = self.sums_of(row, number)
             b.loop(0, rows, 1, [], lambda r, _: b.call(self.values_of, [
-                b.offset(self.scores_at, b.mul(r, KEYS), f32), b.offset(values, at, self.numbers.element), step, count, b.sub(s.value_size, at),
+                self.scores_row(r), b.offset(values, at, self.numbers.element), step, count, b.sub(s.value_size, at),
                 b.offset(sums, b.mul(r, self.value_width), f32), b.offset(self.corrections, r, f32)]))
 
         b.loop(0, s.value_panels, 1, [], columns)
 
-    def scale(self):
-        """What products are multiplied by, as a float."""
-        return self.b.bitcast(self.b.cast("trunc", self.s.scale, i32), f32)
+    def scores_row(self, r):
+        """Where a row of the block's scores is."""
+        return self.b.offset(self.scores_at, self.b.mul(r, self.block_keys), f32)
 
     def multiply(self, row, rows, count):
         """Scores of a block, tile by tile."""
         b, s, numbers = self.b, self.s, self.numbers
         tile_rows = self.score_tile[0]
-        scale = self.scale()
-        tile_bytes = b.mul(self.chunks, tile_rows * CHUNK * numbers.word.bytes)
+        tile_bytes = b.mul(self.chunks, tile_rows * numbers.chunk * numbers.word.bytes)
         quads = b.offset(self.queries_at, b.mul(b.div(row, tile_rows), tile_bytes))
 
         def score_panel(at, _):
@@ -301,8 +261,8 @@ class _Flash:
 
             def tile(r, _):
                 a = b.offset(quads, b.mul(b.div(r, tile_rows), tile_bytes))
-                target = b.offset(self.scores_at, b.add(b.mul(r, KEYS), at), f32)
-                b.call(self.scores_of, [a, panel, self.chunks, target, scale])
+                target = b.offset(self.scores_row(r), at, f32)
+                b.call(self.scores_of, [a, panel, self.chunks, target])
 
             b.loop(0, rows, tile_rows, [], tile)
 
@@ -310,8 +270,10 @@ class _Flash:
 
     def weigh(self, row, rows, key, count, everybody):
         """Scores become probabilities, and the rows' states follow."""
-        b, s, lanes = self.b, self.s, self.numbers.lanes
-        padded = b.mul(b.div(b.add(count, lanes - 1), lanes), lanes)
+        b, s = self.b, self.s
+        run = max(self.per_chunk, self.numbers.lanes)
+        padded = b.mul(b.div(b.add(count, run - 1), run), run)
+        scale = b.bitcast(b.cast("trunc", s.scale, i32), f32)
         if self.variant.drops:
             dropout.decide(b, s, self.keep_of, self.kept_at, self.head_number, b.add(self.first, row), rows, key, count)
 
@@ -325,8 +287,8 @@ class _Flash:
                 mask = b.offset(b.offset(mask, b.mul(at, s.mask_row)), key, self.mask.element)
             where = where_of(s, self.modification, self.batch, self.head, b.add(self.first, at), key)
             if self.variant.drops:
-                where = [b.offset(self.kept_at, b.mul(r, dropout.row_bytes(KEYS))), *where]
-            b.call(function, [b.offset(self.scores_at, b.mul(r, KEYS), f32), limit, padded, mask, b.offset(self.highest, at, f32),
+                where = [b.offset(self.kept_at, b.mul(r, dropout.row_bytes(self.block_keys))), *where]
+            b.call(function, [self.scores_row(r), limit, padded, scale, mask, b.offset(self.highest, at, f32),
                               b.offset(self.totals, at, f32), b.offset(self.corrections, r, f32), *where])
 
         def all_rows(function):
@@ -336,9 +298,8 @@ class _Flash:
 
     def add(self, row, rows, count):
         """Products of probabilities and values, tile by tile."""
-        b, s, numbers = self.b, self.s, self.numbers
-        per_chunk = CHUNK * numbers.per_word
-        chunks = b.div(b.add(count, per_chunk - 1), per_chunk)
+        b, s = self.b, self.s
+        chunks = b.div(b.add(count, self.per_chunk - 1), self.per_chunk)
         value_rows = self.value_tile[0]
 
         def value_panel(number, _):
@@ -346,7 +307,7 @@ class _Flash:
             target = self.sums_of(row, number)
 
             def tile(r, _):
-                b.call(self.values_of, [b.offset(self.scores_at, b.mul(r, KEYS), f32), panel, chunks,
+                b.call(self.values_of, [self.scores_row(r), panel, chunks,
                                         b.offset(target, b.mul(r, self.value_width), f32), b.offset(self.corrections, r, f32)])
 
             b.loop(0, rows, value_rows, [], tile)
@@ -356,8 +317,8 @@ class _Flash:
     def sums_of(self, row, panel):
         """Where the sums of a block of queries wait, for one panel of values."""
         b, s = self.b, self.s
-        number = b.add(b.mul(b.div(row, ROWS), s.value_panels), panel)
-        return b.offset(self.sums_at, b.mul(number, ROWS * self.value_width * 4))
+        number = b.add(b.mul(b.div(row, self.block_queries), s.value_panels), panel)
+        return b.offset(self.sums_at, b.mul(number, self.block_queries * self.value_width * 4))
 
     def finish(self):
         """Divides by the totals and stores; the logarithm of each total, or infinity for rows that looked nowhere."""
@@ -369,7 +330,7 @@ class _Flash:
             total = b.splat(b.load(f32, b.offset(self.totals, r, f32)), lanes)
             inverse = b.select(b.compare("==", total, 0.0), zero(kind), b.div(whole, total))
             out = b.offset(self.out, b.mul(r, s.out_row))
-            within = b.mul(b.rem(r, ROWS), self.value_width)
+            within = b.mul(b.rem(r, self.block_queries), self.value_width)
 
             def columns(at, _):
                 number = b.div(at, self.value_width)

@@ -6,14 +6,15 @@ outside, blocks of queries inside. The gradients of keys and values wait for one
 
 from ..llvm import jit
 from ..llvm.builder import Module, constant, zero
+from ..llvm.tiles import ROW_BYTES, configured
 from ..llvm.types import f32, i16, i32, i64, ptr, vector
 from . import dropout, pack
 from .blocked import KERNEL
-from .contraction import CHUNK
-from .elements import Strided
-from .flash import KEYS, RAGGED, ROWS, sequence, write_products, write_scores
-from .modify import block_states, choose, has_blocks, slots_of, uses, where_of
 from .dropout import kept_lanes
+from .elements import Strided
+from .flash import RAGGED, sequence
+from .modify import block_states, choose, has_blocks, slots_of, uses, where_of
+from .scores import Block, write_products, write_scores, write_turned_products
 from .softmax import LOG2E, any_allowed, mask_of, power_of_two
 
 # Strides are in bytes; "scale" and "log_scale" are floats' bits: the scale of scores, plain and in units of log 2.
@@ -30,35 +31,44 @@ SLOTS = ("q", "k", "v", "mask", "out", "lse", "grad", "grad_q", "grad_k", "grad_
 POINTERS = ("q", "k", "v", "mask", "out", "lse", "grad", "grad_q", "grad_k", "grad_v", "scratch", *RAGGED)
 
 
+def block_of(numbers):
+    """The Block of the gradients."""
+    return Block(64, 192) if numbers.tiles else Block(48, 192)
+
+
 def flash_backward_kernel(numbers, variant, score_tile, size_tile, value_tile):
     """The kernel of attention's gradients, a head of keys a unit; returns its address. Arguments are as in `flash_kernel`."""
-    key = f"flash backward {numbers} {variant.key} {score_tile} {size_tile} {value_tile} {ROWS} {KEYS}"
+    key = f"flash backward {numbers} {variant.key} {score_tile} {size_tile} {value_tile} {block_of(numbers)}"
     return jit.build(key, lambda: _text(numbers, variant, score_tile, size_tile, value_tile), ["flash_backward"])["flash_backward"]
 
 
 def _text(numbers, variant, score_tile, size_tile, value_tile):
     module = Module()
-    word, row = numbers.word.bytes, KEYS * 4
+    word, step, keys = numbers.word.bytes, numbers.chunk * numbers.word.bytes, block_of(numbers).keys
+    row = keys * 4
     functions = {
-        "scores": write_scores(module, numbers, score_tile, KEYS),
+        "scores": write_scores(module, numbers, score_tile, keys),
         "rows": [write_rows(module, numbers, variant, use, f"rows{k}") for k, use in enumerate(uses(variant.modification))],
-        "keep": dropout.write_keep(module, KEYS) if variant.drops else None,
-        # a row of the block is a row of A, then it is one step along k
-        "queries": write_products(module, numbers, size_tile, row, CHUNK * word, "queries"),
-        "keys": write_products(module, numbers, size_tile, word, CHUNK * row, "keys"),
-        "values": write_products(module, numbers, value_tile, word, CHUNK * row, "values")}
+        "keep": dropout.write_keep(module, keys) if variant.drops else None,
+        "queries": write_products(module, numbers, size_tile, row, step, "queries")}
+    for name, tile in (("keys", size_tile), ("values", value_tile)):
+        # a row of the block is one step along k
+        functions[name] = (write_turned_products(module, numbers, tile, row, name) if numbers.tiles
+                           else write_products(module, numbers, tile, word, numbers.chunk * row, name))
     f = module.function("flash_backward", KERNEL)
     args, begin, end, worker = f.parameters
     s = slots_of(f, args, SLOTS, POINTERS, variant.modification)
-    writer = _Backward(f, s, numbers, variant, (score_tile, size_tile, value_tile), functions)
+    writer = (_TiledBackward if numbers.tiles else _Backward)(f, s, numbers, variant, (score_tile, size_tile, value_tile), functions)
     scratch = f.offset(s.scratch, f.mul(worker, s.scratch_bytes))
-    f.loop(begin, end, 1, [], lambda unit, _: writer.unit(unit, scratch))
+    units = lambda: f.loop(begin, end, 1, [], lambda unit, _: writer.unit(unit, scratch))
+    configured(f, units) if numbers.tiles else units()
     f.ret()
     return module.text()
 
 
 def write_rows(module, numbers, variant, modify=None, name="rows"):
-    """A function that turns rows of scores and of products (gradient x values) into probabilities and gradients of scores.
+    """A function that turns rows of products, of queries x keys (scores but for the factor `log_scale`) and of gradients x values,
+    into probabilities and gradients of scores.
 
     It takes as many rows as `numbers` multiplies at once. Single floats are written over what was read. Pairs of halves: the
     gradients over the products, and into `pairs` words of two rows, for probabilities and then for gradients. `variant` and `modify` are as in
@@ -66,31 +76,38 @@ def write_rows(module, numbers, variant, modify=None, name="rows"):
     """
     count, dtype, mask = numbers.per_word, variant.dtype, mask_of(variant.mask)
     parameters = [("scores", ptr), ("products", ptr), ("pairs", ptr), ("totals", ptr), ("deltas", ptr), ("padded", i64),
-                  ("scale", f32)]
+                  ("scale", f32), ("log_scale", f32)]
     parameters += [(f"{name}{r}", kind) for r in range(count) for name, kind in (("limit", i64), ("mask", ptr))]
     parameters += [("kept", ptr), ("larger", f32)] if variant.drops else []
     f = module.function(name, parameters + (modify.parameters if modify else []), internal=True)
-    scores, products, pairs, totals, deltas, padded, scale, *each = f.parameters
+    scores, products, pairs, totals, deltas, padded, scale, log_scale, *each = f.parameters
     each, where = each[:2 * count], each[2 * count:]
     kept, larger = (where.pop(0), f.splat(where.pop(0), numbers.lanes)) if variant.drops else (None, None)
     modified = [modify.within(f, [*where[:2], f.add(where[2], r), *where[3:]]) for r in range(count)] if modify else None
     limits, masks = each[::2], each[1::2]
     lanes, kind = numbers.lanes, numbers.vector
-    factor = f.splat(scale, lanes)
+    factor, log_factor = f.splat(scale, lanes), f.splat(log_scale, lanes)
+    block = block_of(numbers)
+    row = block.keys * 4
     total, delta = ([f.splat(f.load(f32, f.offset(at, 4 * r)), lanes) for r in range(count)] for at in (totals, deltas))
 
     def one(k, r, tail):
         left = f.sub(limits[r], k) if tail else None
-        plain = score = f.load(kind, f.offset(f.offset(scores, r * KEYS * 4), k, f32))
-        if modify:
-            score = modified[r].scores(plain, k, left)
-        if mask.name:
-            score = mask.apply(f, score, f.offset(masks[r], k, mask.element), left)
-        probability = power_of_two(f, f.sub(score, total[r]), dtype)
-        product = f.load(kind, f.offset(f.offset(products, r * KEYS * 4), k, f32))
+        raw = f.load(kind, f.offset(f.offset(scores, r * row), k, f32))
+        if modify or mask.name:
+            plain = score = f.mul(raw, log_factor)
+            if modify:
+                score = modified[r].scores(plain, k, left)
+            if mask.name:
+                score = mask.apply(f, score, f.offset(masks[r], k, mask.element), left)
+            score = f.sub(score, total[r])
+        else:
+            score = f.fma(raw, log_factor, f.neg(total[r]))
+        probability = power_of_two(f, score, dtype)
+        product = f.load(kind, f.offset(f.offset(products, r * row), k, f32))
         weight = probability
         if variant.drops:
-            there = kept_lanes(f, f.offset(kept, r * dropout.row_bytes(KEYS)), k, lanes)
+            there = kept_lanes(f, f.offset(kept, r * dropout.row_bytes(block.keys)), k, lanes)
             weight, product = (f.select(there, f.mul(x, larger), zero(kind)) for x in (weight, product))
         gradient = f.mul(probability, f.mul(f.sub(product, delta[r]), factor))
         if modify:
@@ -108,8 +125,8 @@ def write_rows(module, numbers, variant, modify=None, name="rows"):
             return
         element = numbers.element
         for r, (_, gradient) in enumerate(found):
-            f.store(f.convert(gradient, element), f.offset(f.offset(products, r * KEYS * 4), k, element))
-        for values, place in zip(zip(*found), (0, ROWS * KEYS * 2)):
+            f.store(f.convert(gradient, element), f.offset(f.offset(products, r * row), k, element))
+        for values, place in zip(zip(*found), (0, block.queries * block.keys * 2)):
             low, high = (f.cast("zext", f.bitcast(f.convert(v, element), vector(i16, lanes)), numbers.words) for v in values)
             f.store(f.or_(low, f.shl(high, 16)), f.offset(f.offset(pairs, place), k, i32))
 
@@ -129,6 +146,8 @@ class _Backward:
         self.mask, self.causal, self.modification = mask_of(variant.mask), variant.causal, variant.modification
         self.score_tile, self.size_tile, self.value_tile = tiles
         self.score_width, self.size_width, self.value_width = (vectors * numbers.lanes for _, vectors in tiles)
+        self.queries_at_once, self.keys_at_once = block_of(numbers).queries, block_of(numbers).keys
+        self.per_chunk = numbers.chunk * numbers.per_word  # elements along k
 
     def unit(self, unit, scratch):
         """A head of keys with the heads of queries that share it."""
@@ -142,9 +161,9 @@ class _Backward:
         self.firsts = {"k": k_first, "v": k_first, "grad_k": k_first, "grad_v": k_first, "q": q_first, "grad_q": q_first, "out": q_first,
                        "grad": q_first, "mask": q_first}
         b.loop(0, s.sharing, 1, [], lambda member, _: self.pack_queries(member))
-        b.loop(0, self.keys, KEYS, [], lambda key, _: self.key_block(key))
+        b.loop(0, self.keys, self.keys_at_once, [], lambda key, _: self.key_block(key))
         b.loop(0, s.sharing, 1, [], lambda member, _: self.store(
-            "grad_q", self.place("grad_q", self.head(member)), self.at("q_sums", member), self.queries, s.size, self.size_width, ROWS))
+            "grad_q", self.place("grad_q", self.head(member)), self.at("q_sums", member), self.queries, s.size, self.size_width, self.queries_at_once))
 
     def at(self, name, member=None):
         """The address of a buffer in scratch, or a head's part of it."""
@@ -193,8 +212,8 @@ class _Backward:
         """Packs a head of queries and of gradients both ways; totals and deltas of its rows; clears their gradients' sums."""
         b, s, numbers = self.b, self.s, self.numbers
         head = self.head(member)
-        blocks = b.div(b.add(self.queries, ROWS - 1), ROWS)
-        b.fill_bytes(self.at("q_sums", member), 0, b.mul(blocks, b.mul(s.size_panels, ROWS * self.size_width * 4)))
+        blocks = b.div(b.add(self.queries, self.queries_at_once - 1), self.queries_at_once)
+        b.fill_bytes(self.at("q_sums", member), 0, b.mul(blocks, b.mul(s.size_panels, self.queries_at_once * self.size_width * 4)))
         for name, size, width, panels, panel_bytes in (
                 ("q", s.size, self.size_width, s.size_panels, s.q_panel_bytes),
                 ("grad", s.value_size, self.value_width, s.value_panels, s.grad_panel_bytes)):
@@ -202,8 +221,12 @@ class _Backward:
             quads = self.at(f"{name}_quads", member)
             pack.write_quads(b, self.score_tile[0], Strided(b, numbers, source, lane=row_bytes), quads, self.queries, size)
             target = b.offset(self.at(f"{name}_panels"), b.mul(member, b.mul(panels, panel_bytes)))
-            self.panels(width, source, row_bytes, size, self.queries, target, panel_bytes)
+            self.pack_across(width, source, row_bytes, size, target, panel_bytes)
         self.pack_rows(member, head)
+
+    def pack_across(self, width, source, row_bytes, size, target, panel_bytes):
+        """Packs a head of queries or of gradients for the gradients of keys or values."""
+        self.panels(width, source, row_bytes, size, self.queries, target, panel_bytes)
 
     def pack_rows(self, member, head):
         """delta = sum of gradient x output over a row: what the softmax's derivative subtracts."""
@@ -233,25 +256,29 @@ class _Backward:
     def key_block(self, key):
         """A block of keys against every block of queries that may see it; then its gradients are final."""
         b, s = self.b, self.s
-        count = b.minimum(b.sub(self.keys, key), KEYS)
+        count = b.minimum(b.sub(self.keys, key), self.keys_at_once)
         k, v = (b.offset(self.place(name, self.shared), b.mul(key, getattr(s, f"{name}_row"))) for name in "kv")
         self.across(k, s.k_row, count, s.size, self.at("k_across"), s.k_across_bytes)
         self.across(v, s.v_row, count, s.value_size, self.at("v_across"), s.v_across_bytes)
         self.panels(self.size_width, k, s.k_row, s.size, count, self.at("k_panels"), s.k_panel_bytes)
-        b.fill_bytes(self.at("k_sums"), 0, b.mul(s.size_panels, KEYS * self.size_width * 4))
-        b.fill_bytes(self.at("v_sums"), 0, b.mul(s.value_panels, KEYS * self.value_width * 4))
-        begin = b.mul(b.div(key, ROWS), ROWS) if self.causal else 0
+        b.fill_bytes(self.at("k_sums"), 0, b.mul(s.size_panels, self.keys_at_once * self.size_width * 4))
+        b.fill_bytes(self.at("v_sums"), 0, b.mul(s.value_panels, self.keys_at_once * self.value_width * 4))
+        begin = b.mul(b.div(key, self.queries_at_once), self.queries_at_once) if self.causal else 0
         b.loop(0, s.sharing, 1, [], lambda member, _: b.loop(
-            begin, self.queries, ROWS, [], lambda row, _: self.block(member, row, key, count)))
+            begin, self.queries, self.queries_at_once, [], lambda row, _: self.block(member, row, key, count)))
         for name, size, width in (("k", s.size, self.size_width), ("v", s.value_size, self.value_width)):
             target = self.place(f"grad_{name}", self.shared)
             target = b.offset(target, b.mul(key, getattr(s, f"grad_{name}_row")))
-            self.store(f"grad_{name}", target, self.at(f"{name}_sums"), count, size, width, KEYS)
+            self.store_keys(f"grad_{name}", target, self.at(f"{name}_sums"), count, size, width)
+
+    def store_keys(self, name, target, sums, count, size, width):
+        """Writes the finished sums of a block of keys into a gradient."""
+        self.store(name, target, sums, count, size, width, self.keys_at_once)
 
     def block(self, member, row, key, count):
         """One block of queries against one block of keys, unless the mask allows nothing there."""
         b, s = self.b, self.s
-        rows = b.minimum(b.sub(self.queries, row), ROWS)
+        rows = b.minimum(b.sub(self.queries, row), self.queries_at_once)
         if self.causal:
             count = b.minimum(count, b.sub(b.add(row, rows), key))
         if has_blocks(self.modification):
@@ -269,50 +296,53 @@ class _Backward:
     def look(self, member, row, rows, key, count, mask_at, everybody=None):
         """Probabilities and gradients of scores, and what they add to the gradients of queries, keys and values."""
         b, s, numbers = self.b, self.s, self.numbers
-        scale, log_scale = (b.bitcast(b.cast("trunc", value, i32), f32) for value in (s.scale, s.log_scale))
         scores, products = self.at("scores"), self.at("products")
-        self.multiply_scores(self.at("q_quads", member), "k_across", s.size, row, rows, count, scores, log_scale)
-        self.multiply_scores(self.at("grad_quads", member), "v_across", s.value_size, row, rows, count, products, constant(f32, 1.0))
-        choose(b, everybody, self.functions["rows"], lambda function: self.differentiate(function, member, row, rows, key, count, mask_at, scale))
-        per_chunk = CHUNK * numbers.per_word
-        chunks, depth = (b.div(b.add(n, per_chunk - 1), per_chunk) for n in (count, rows))
-        sums = b.offset(self.at("q_sums", member), b.mul(b.div(row, ROWS), b.mul(s.size_panels, ROWS * self.size_width * 4)))
-        self.add("queries", self.size_tile[0], products, KEYS * 4, self.at("k_panels"), s.k_panel_bytes, chunks, sums, ROWS,
-                 self.size_width, rows, s.size_panels)
+        self.multiply_scores(self.at("q_quads", member), "k_across", s.size, row, rows, count, scores)
+        self.multiply_scores(self.at("grad_quads", member), "v_across", s.value_size, row, rows, count, products)
+        choose(b, everybody, self.functions["rows"], lambda function: self.differentiate(function, member, row, rows, key, count, mask_at))
+        chunks, depth = (b.div(b.add(n, self.per_chunk - 1), self.per_chunk) for n in (count, rows))
+        block_bytes = b.mul(s.size_panels, self.queries_at_once * self.size_width * 4)
+        sums = b.offset(self.at("q_sums", member), b.mul(b.div(row, self.queries_at_once), block_bytes))
+        self.add("queries", self.size_tile[0], products, self.keys_at_once * 4, self.at("k_panels"), s.k_panel_bytes, chunks, sums,
+                 self.queries_at_once, self.size_width, rows, s.size_panels)
         pairs = self.at("pairs")
-        weights, gradients = (scores, products) if numbers.per_word == 1 else (pairs, b.offset(pairs, ROWS * KEYS * 2))
-        for name, tile, left, panels, sums, width in (
-                ("values", self.value_tile, weights, "grad", "v_sums", self.value_width),
-                ("keys", self.size_tile, gradients, "q", "k_sums", self.size_width)):
-            number = s.value_panels if name == "values" else s.size_panels
-            panel_bytes = getattr(s, f"{panels}_panel_bytes")
-            source = b.offset(self.at(f"{panels}_panels"), b.mul(member, b.mul(number, panel_bytes)))
-            source = b.offset(source, b.mul(b.div(row, numbers.per_word), width * numbers.word.bytes))
-            self.add(name, tile[0], left, numbers.word.bytes, source, panel_bytes, depth, self.at(sums), KEYS, width, count, number)
+        weights, gradients = (scores, products) if numbers.per_word == 1 else (
+            pairs, b.offset(pairs, self.queries_at_once * self.keys_at_once * 2))
+        self.add_turned("values", self.value_tile, weights, "grad", s.value_panels, "v_sums", member, row, depth, count)
+        self.add_turned("keys", self.size_tile, gradients, "q", s.size_panels, "k_sums", member, row, depth, count)
 
-    def multiply_scores(self, quads, panels, size, row, rows, count, target, scale):
+    def add_turned(self, name, tile, left, operand, number, sums, member, row, depth, count):
+        """Adds what a block of weights, or of gradients of scores, gives for the gradients of values or keys."""
+        b, s, numbers = self.b, self.s, self.numbers
+        width, panel_bytes = tile[1] * numbers.lanes, getattr(s, f"{operand}_panel_bytes")
+        source = b.offset(self.at(f"{operand}_panels"), b.mul(member, b.mul(number, panel_bytes)))
+        source = b.offset(source, b.mul(b.div(row, numbers.per_word), width * numbers.word.bytes))
+        self.add(name, tile[0], left, numbers.word.bytes, source, panel_bytes, depth, self.at(sums), self.keys_at_once, width, count, number)
+
+    def multiply_scores(self, quads, panels, size, row, rows, count, target):
         """A block of products of packed rows with packed keys or values."""
         b, s, numbers = self.b, self.s, self.numbers
         tile_rows = self.score_tile[0]
-        per_chunk = CHUNK * numbers.per_word
-        chunks = b.div(b.add(size, per_chunk - 1), per_chunk)
-        tile_bytes = b.mul(chunks, tile_rows * CHUNK * numbers.word.bytes)
+        chunks = b.div(b.add(size, self.per_chunk - 1), self.per_chunk)
+        tile_bytes = b.mul(chunks, tile_rows * numbers.chunk * numbers.word.bytes)
         quads = b.offset(quads, b.mul(b.div(row, tile_rows), tile_bytes))
 
         def panel(at, _):
             source = b.offset(self.at(panels), b.mul(b.div(at, self.score_width), getattr(s, f"{panels}_bytes")))
             b.loop(0, rows, tile_rows, [], lambda r, _: b.call(self.functions["scores"], [
                 b.offset(quads, b.mul(b.div(r, tile_rows), tile_bytes)), source, chunks,
-                b.offset(target, b.add(b.mul(r, KEYS), at), f32), scale]))
+                b.offset(target, b.add(b.mul(r, self.keys_at_once), at), f32)]))
 
         b.loop(0, count, self.score_width, [], panel)
 
-    def differentiate(self, function, member, row, rows, key, count, mask_at, scale):
+    def differentiate(self, function, member, row, rows, key, count, mask_at):
         """Runs the row function over the block, and over missing rows that the products' loop along k would read."""
         b, s, numbers = self.b, self.s, self.numbers
         step = numbers.per_word
+        scale, log_scale = (b.bitcast(b.cast("trunc", value, i32), f32) for value in (s.scale, s.log_scale))
         # up to the end of a tile of keys
-        padded = b.mul(b.div(b.add(count, ROWS - 1), ROWS), ROWS)
+        run = self.per_chunk if numbers.tiles else self.queries_at_once
+        padded = b.mul(b.div(b.add(count, run - 1), run), run)
         totals, deltas = self.row_values(member)
         mask_row = s.mask_row
         if self.variant.drops:
@@ -321,9 +351,9 @@ class _Backward:
             dropout.decide(b, s, self.functions["keep"], kept, number, row, rows, key, count)
 
         def some(r, _):
-            arguments = [b.offset(self.at("scores"), b.mul(r, KEYS), f32), b.offset(self.at("products"), b.mul(r, KEYS), f32),
-                         b.offset(self.at("pairs"), b.mul(b.div(r, step), KEYS), i32),
-                         b.offset(totals, b.add(row, r), f32), b.offset(deltas, b.add(row, r), f32), padded, scale]
+            arguments = [b.offset(self.at("scores"), b.mul(r, self.keys_at_once), f32), b.offset(self.at("products"), b.mul(r, self.keys_at_once), f32),
+                         b.offset(self.at("pairs"), b.mul(b.div(r, step), self.keys_at_once), i32),
+                         b.offset(totals, b.add(row, r), f32), b.offset(deltas, b.add(row, r), f32), padded, scale, log_scale]
             for k in range(step):
                 number = b.add(r, k)
                 limit = count
@@ -332,11 +362,10 @@ class _Backward:
                 limit = b.select(b.compare("<", number, rows), limit, 0)
                 arguments += [limit, b.offset(mask_at, b.mul(number, mask_row))]
             if self.variant.drops:
-                arguments += [b.offset(kept, b.mul(r, dropout.row_bytes(KEYS))), larger]
+                arguments += [b.offset(kept, b.mul(r, dropout.row_bytes(self.keys_at_once))), larger]
             b.call(function, arguments + where_of(s, self.modification, self.batch, self.head(member), b.add(row, r), key))
 
-        per_chunk = CHUNK * step
-        b.loop(0, b.mul(b.div(b.add(rows, per_chunk - 1), per_chunk), per_chunk), step, [], some)
+        b.loop(0, b.mul(b.div(b.add(rows, self.per_chunk - 1), self.per_chunk), self.per_chunk), step, [], some)
 
     def add(self, name, tile_rows, left, left_row, source, panel_bytes, chunks, sums, rows_there, width, rows, panels):
         """Adds products to sums, panel after panel, tile after tile."""
@@ -370,3 +399,40 @@ class _Backward:
             b.loop(0, size, lanes, [], columns)
 
         b.loop(0, rows, 1, [], row)
+
+
+class _TiledBackward(_Backward):
+    """With tile registers the gradients of keys and values are computed as their transposes: the words that a block of weights becomes,
+    two rows in one, are an operand as it stands, and only the sums of a block of keys are transposed in the end."""
+
+    def pack_across(self, width, source, row_bytes, size, target, panel_bytes):
+        elements = Strided(self.b, self.numbers, source, k=row_bytes)
+        pack.write_turned_quads(self.b, width, elements, target, size, self.queries)
+
+    def add_turned(self, name, tile, left, operand, number, sums, member, row, depth, count):
+        b, s = self.b, self.s
+        rows, width = tile[0], tile[1] * self.numbers.lanes
+        steps = b.div(b.add(self.queries, self.per_chunk - 1), self.per_chunk)
+        source = b.offset(self.at(f"{operand}_panels"), b.mul(member, b.mul(number, getattr(s, f"{operand}_panel_bytes"))))
+        source = b.offset(source, b.mul(b.div(row, self.per_chunk), rows * ROW_BYTES))
+
+        def tile_rows(r, _):
+            quads = b.offset(source, b.mul(r, b.mul(steps, rows * ROW_BYTES)))
+            to = b.offset(self.at(sums), b.mul(r, rows * self.keys_at_once * 4))
+            b.loop(0, count, width, [], lambda at, _: b.call(self.functions[name], [quads, b.offset(left, at, f32), depth, b.offset(to, at, f32)]))
+
+        b.loop(0, number, 1, [], tile_rows)
+
+    def store_keys(self, name, target, sums, count, size, width):
+        b, lanes, element = self.b, self.numbers.lanes, self.numbers.element
+        row_bytes = getattr(self.s, f"{name}_row")
+
+        def square(key, at):
+            source = b.offset(b.offset(sums, b.mul(at, self.keys_at_once), f32), key, f32)
+            rows = [b.load(self.numbers.vector, b.offset(source, r * self.keys_at_once * 4)) for r in range(lanes)]
+            to = b.offset(b.offset(target, b.mul(key, row_bytes)), at, element)
+            for lane, row in enumerate(pack.transpose(b, rows)):
+                left = b.select(b.compare("<", b.add(key, lane), count), b.sub(size, at), 0)
+                b.store(b.convert(row, element), b.offset(to, b.mul(row_bytes, lane)), mask=b.lane_mask(left, lanes))
+
+        b.loop(0, count, lanes, [], lambda key, _: b.loop(0, size, lanes, [], lambda at, _: square(key, at)))

@@ -4,6 +4,7 @@ Scores are kept in units of log 2, so that an exponential is a power of two. The
 Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018).
 """
 
+import functools
 import math
 
 from ..llvm.builder import constant, zero
@@ -111,11 +112,13 @@ def mask_of(name):
     return Mask(name, i8 if name in ("", "bool") else ELEMENTS[name])
 
 
-ROW = [("scores", ptr), ("limit", i64), ("padded", i64), ("mask", ptr), ("highest", ptr), ("total", ptr), ("correction", ptr)]
+ROW = [("scores", ptr), ("limit", i64), ("padded", i64), ("scale", f32), ("mask", ptr), ("highest", ptr), ("total", ptr), ("correction", ptr)]
+_SLACK = 8.0  # how far, in units of log 2, scores may exceed what a row's sums are relative to: sums are corrected seldom
+_AT_ONCE = 2  # vectors of a row
 
 
 def write_row(module, numbers, variant, modify=None, name="row"):
-    """A function that turns one row of scores of a block into probabilities, relative to the row's highest score so far.
+    """A function that turns one row of products of a block, times `scale`, into probabilities relative to about the row's highest score so far.
 
     The first `limit` scores count; up to `padded` the probabilities become 0. They are written over the scores, as pairs of
     halves where `numbers` multiplies pairs. `highest` and `total` are the row's state; `correction` gets the factor for
@@ -124,45 +127,56 @@ def write_row(module, numbers, variant, modify=None, name="row"):
     """
     dtype, mask = variant.dtype, mask_of(variant.mask)
     f = module.function(name, ROW + ([("kept", ptr)] if variant.drops else []) + (modify.parameters if modify else []), internal=True)
-    scores, limit, padded, mask_at, highest, total, correction, *where = f.parameters
+    scores, limit, padded, scale, mask_at, highest, total, correction, *where = f.parameters
     kept = where.pop(0) if variant.drops else None
     modify = modify and modify.within(f, where)
-    lanes = numbers.lanes
-    kind = vector(f32, lanes)
-    whole = f.mul(f.div(limit, lanes), lanes)
+    lanes, kind = numbers.lanes, numbers.vector
+    step = _AT_ONCE * lanes
+    whole = f.mul(f.div(limit, step), step)
+    factor = f.splat(scale, lanes)
+    changed = bool(modify or mask.name)  # then scores with everything applied are kept for the second pass
 
     def seen(k, count):
-        """Scores at k with everything applied, kept for the second pass where that changed them."""
         place = f.offset(scores, k, f32)
-        value = f.load(kind, place)
+        value = f.mul(f.load(kind, place), factor)
         if modify:
             value = modify.scores(value, k, count)
         if mask.name:
             value = mask.apply(f, value, f.offset(mask_at, k, mask.element), count)
-        if count is not None:
-            value = f.select(f.lane_mask(count, lanes), value, constant(kind, MINUS_INFINITY))
-        if modify or mask.name or count is not None:
+        if changed:
             f.store(value, place)
-        return value
+        return value if count is None else f.select(f.lane_mask(count, lanes), value, constant(kind, MINUS_INFINITY))
 
-    best = f.loop(0, whole, lanes, [constant(kind, MINUS_INFINITY)], lambda k, best: [larger(f, best[0], seen(k, None))])
-    best, = f.loop(whole, padded, lanes, best, lambda k, best: [larger(f, best[0], seen(k, f.sub(limit, k)))])
-    before = f.splat(f.load(f32, highest), lanes)
-    now = larger(f, before, f.splat(largest(f, best), lanes))
+    best = f.loop(0, whole, step, [constant(kind, MINUS_INFINITY)] * _AT_ONCE,
+                  lambda k, best: [larger(f, one, seen(f.add(k, n * lanes), None)) for n, one in enumerate(best)])
+    best, = f.loop(whole, padded, lanes, [functools.reduce(lambda x, y: larger(f, x, y), best)],
+                   lambda k, best: [larger(f, best[0], seen(k, f.sub(limit, k)))])
+    before, now = f.splat(f.load(f32, highest), lanes), f.splat(largest(f, best), lanes)
+    grew = f.compare(">", now, f.add(before, _SLACK))
+    now = f.select(grew, now, before)
     # a row that may not look anywhere yet
     base = f.select(f.compare("==", now, MINUS_INFINITY), zero(kind), now)
-    factor = f.extract(power_of_two(f, f.sub(before, base), dtype), 0)
+    again = f.extract(f.select(grew, power_of_two(f, f.sub(before, base), dtype), constant(kind, 1.0)), 0)
+    minus, element = f.neg(base), numbers.element if numbers.per_word == 2 else f32
 
-    def exponentials(k, sums):
-        value = power_of_two(f, f.sub(f.load(kind, f.offset(scores, k, f32)), base), dtype)
-        element = numbers.element if numbers.per_word == 2 else f32
+    def exponential(k, count):
+        value = f.load(kind, f.offset(scores, k, f32))
+        value = power_of_two(f, f.add(value, minus) if changed else f.fma(value, factor, minus), dtype)
+        if count is not None:
+            value = f.select(f.lane_mask(count, lanes), value, zero(kind))
         left = f.select(kept_lanes(f, kept, k, lanes), value, zero(kind)) if variant.drops else value
-        f.store(f.convert(left, element), f.offset(scores, k, element))
-        return [f.add(sums[0], value)]
+        return value, f.convert(left, element)
 
-    sums, = f.loop(0, padded, lanes, [zero(kind)], exponentials)
+    def exponentials(k, sums, count=None):
+        found = [exponential(f.add(k, n * lanes), count) for n in range(len(sums))]
+        for n, (_, stored) in enumerate(found):
+            f.store(stored, f.offset(f.offset(scores, k, element), n * lanes * element.bytes))
+        return [f.add(sum, value) for sum, (value, _) in zip(sums, found)]
+
+    sums = f.loop(0, whole, step, [zero(kind)] * _AT_ONCE, exponentials)
+    sums = f.loop(whole, padded, lanes, [functools.reduce(f.add, sums)], lambda k, sums: exponentials(k, sums, f.sub(limit, k)))
     f.store(f.extract(now, 0), highest)
-    f.store(f.add(f.mul(f.load(f32, total), factor), f.reduce("add", sums)), total)
-    f.store(factor, correction)
+    f.store(f.add(f.mul(f.load(f32, total), again), f.reduce("add", sums[0])), total)
+    f.store(again, correction)
     f.ret()
     return f

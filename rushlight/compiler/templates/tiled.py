@@ -19,18 +19,22 @@ def cycles(rows, vectors):
     return max(PRODUCT * down * vectors, LOAD * (down + vectors))
 
 
-def write_sums(b, registers, numbers, rows, vectors, a, panel, chunks, beside=None):
-    """Adds the products of `chunks` (i64) steps along k to the sums in registers 0 and on, row by row; `beside(step)` is done in each step."""
-    down, word = rows // tiles.ROWS, numbers.word.bytes
-    width = vectors * numbers.lanes
+def write_sums(b, registers, numbers, rows, vectors, a, panel, chunks, beside=None, a_row=tiles.ROW_BYTES, a_step=None, b_row=None):
+    """Adds the products of `chunks` (i64) steps along k to the sums in registers 0 and on, row by row; `beside(step)` is done in each step.
+
+    A is in quads and B in a panel, unless rows of A are `a_row` bytes apart and a step takes `a_step`, or words of B along k are `b_row` bytes apart.
+    """
+    down = rows // tiles.ROWS
+    a_step = rows * tiles.ROW_BYTES if a_step is None else a_step
+    b_row = vectors * numbers.lanes * numbers.word.bytes if b_row is None else b_row
     held, passing = ("a", "b") if down <= vectors else ("b", "a")
     counts = {"a": down, "b": vectors}
     first = {held: down * vectors, passing: down * vectors + counts[held]}
     free = {held: counts[held], passing: tiles.COUNT - first[passing]}
 
     def step(number, at):
-        places, strides = dict(zip("ab", at)), {"a": tiles.ROW_BYTES, "b": width * word}
-        jumps = {"a": tiles.TILE_BYTES, "b": tiles.ROW_BYTES}
+        places, strides = dict(zip("ab", at)), {"a": a_row, "b": b_row}
+        jumps = {"a": tiles.ROWS * a_row, "b": tiles.ROW_BYTES}
 
         def load(operand, number):
             register = first[operand] + number % free[operand]
@@ -47,7 +51,7 @@ def write_sums(b, registers, numbers, rows, vectors, a, panel, chunks, beside=No
                 registers.multiply_add(numbers.tiles, pair["a"][0] * vectors + pair["b"][0], pair["a"][1], pair["b"][1])
         if beside is not None:
             beside(number)
-        return [b.offset(places["a"], rows * tiles.ROW_BYTES), b.offset(places["b"], tiles.WORDS * width * word)]
+        return [b.offset(places["a"], a_step), b.offset(places["b"], tiles.WORDS * b_row)]
 
     b.loop(0, chunks, 1, [a, panel], step)
 
