@@ -9,7 +9,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from rushlight.compiler.templates import flash, flash_backward  # noqa: E402
 from rushlight.compiler.templates.attention import Attention, plan_attention, plan_attention_backward  # noqa: E402
+from rushlight.compiler.templates.scores import numbers_of, tile_of  # noqa: E402
 
 from .contractions import Runner  # noqa: E402
 
@@ -130,6 +132,18 @@ def test_infinities_and_nans_spread_as_in_the_formula():
     assert out[0, 0, 5].isnan().all()
     assert not out[0, 0, :5].isnan().any()
     assert out[0, 1].isnan().any()
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_tiles_divide_blocks(dtype):
+    for few in (False, True):
+        kind = numbers_of(dtype, few)
+        for module in (flash, flash_backward):
+            block = module.block_of(kind)
+            for rows in (1, 3, 14, 28, 48):
+                for columns in (1, 16, 40, 64, 96, 112, 192):
+                    tile_rows, vectors = tile_of(kind, rows, columns, block)
+                    assert block.queries % tile_rows == block.keys % tile_rows == block.keys % (vectors * kind.lanes) == 0
 
 
 def test_refusals():

@@ -104,7 +104,7 @@ def _forward(p, threads):
     kind = numbers_of(p.dtype, most <= few.MOST)
     block = flash.block_of(kind)
     rows = next((rows for rows in _FEW_ROWS if rows >= most), min(most, block.queries) if kind.tiles else block.queries)
-    score_tile, value_tile = tile_of(kind, rows, block.keys), tile_of(kind, rows, p.value_size)
+    score_tile, value_tile = (tile_of(kind, rows, columns, block) for columns in (block.keys, p.value_size))
     if most <= few.MOST:
         value_tile = 1, few.VECTORS
     kernel = flash.flash_kernel(kind, variant(p), score_tile, value_tile)
@@ -140,7 +140,7 @@ def _backward(p, threads):
         return Contraction((), {})
     kind = numbers_of(p.dtype, False)
     block = flash_backward.block_of(kind)
-    score_tile, size_tile, value_tile = (tile_of(kind, *sizes) for sizes in (
+    score_tile, size_tile, value_tile = (tile_of(kind, *sizes, block) for sizes in (
         (block.queries, block.keys), (block.keys, p.size), (block.keys, p.value_size)))
     kernel = flash_backward.flash_backward_kernel(kind, variant(p), score_tile, size_tile, value_tile)
     score_width, size_width, value_width = (vectors * kind.lanes for _, vectors in (score_tile, size_tile, value_tile))

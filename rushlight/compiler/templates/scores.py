@@ -6,8 +6,9 @@ from ..llvm import tiles
 from ..llvm.types import f32, i64, ptr
 from . import tiled
 from .contraction import CHUNK, numbers, tile_numbers
-from .matmul import register_tile
+from .matmul import register_tiles
 from .tile import sums
+from .tune import pick
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,14 @@ def numbers_of(dtype, few):
     return numbers(dtype) if few else tile_numbers(dtype) or numbers(dtype)
 
 
-def tile_of(kind, rows, columns):
-    """The (rows, vectors) of a tile of products."""
-    if not kind.tiles:
-        return register_tile(rows, columns, kind)
-    return (tiles.ROWS if rows <= tiles.ROWS else TILE[0]), TILE[1]
+def tile_of(kind, rows, columns, block):
+    """The (rows, vectors) of a tile of products: one that divides the block, and wastes little of so many rows and columns."""
+    if kind.tiles:
+        return (tiles.ROWS if rows <= tiles.ROWS else TILE[0]), TILE[1]
+    there = -(-columns // kind.lanes)
+    costs = [(-(-rows // tile[0]) * -(-there // tile[1]) * cycles, k, tile) for k, (tile, cycles) in enumerate(register_tiles(kind.flips))
+             if not (block.queries % tile[0] or block.keys % tile[0] or block.keys % (tile[1] * kind.lanes))]
+    return pick("tile", [tile for *_, tile in sorted(costs)[:3]])
 
 
 def write_scores(module, numbers, tile, row_floats, name="scores"):
