@@ -39,13 +39,13 @@ def is_complex(input) -> bool:
 
 
 def is_conj(input) -> bool:
-    """Whether a tensor is a view that conjugates: never, ``conj`` computes."""
-    return False
+    """Whether a tensor's elements are the conjugates of the numbers in memory."""
+    return input.is_conj()
 
 
 def is_neg(input) -> bool:
-    """Whether a tensor is a view that negates: never, ``neg`` computes."""
-    return False
+    """Whether a tensor's elements are the negatives of the numbers in memory."""
+    return input.is_neg()
 
 
 newaxis = None  # an index that inserts a dimension

@@ -4,28 +4,33 @@ from __future__ import annotations
 import copyreg
 
 from .core.convert import OWN, layout, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
+from .core.dtypes import bool_
 from .core.errors import CorruptFileError
-from .core.meta import Meta
+from .core.meta import CONJUGATED, NEGATED, Meta
 from .core.native import Tensor, wrap
 from .core.op import OPS
 from .nn.parameter import Parameter
 
 LAYOUTS = strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc
 REMEDY = "copy or write the file again"
+TURNED = {"conj": CONJUGATED, "neg": NEGATED}  # what files call the bits of ``Meta.turned``
 
 
 def rebuild_tensor(storage, offset, size, stride, requires_grad=False, hooks=None, metadata=None):
     """A tensor over a storage that was read.  CorruptFileError for one that would reach beyond it."""
-    return rebuild_as(storage, offset, size, stride, requires_grad, hooks, storage.dtype)
+    return rebuild_as(storage, offset, size, stride, requires_grad, hooks, storage.dtype, metadata)
 
 
 def rebuild_as(storage, offset, size, stride, requires_grad, hooks, dtype, metadata=None):
-    """A tensor of this dtype over the bytes of a storage."""
+    """A tensor of this dtype over the bytes of a storage; ``metadata`` names the bits of ``Meta.turned`` that are set."""
     memory = storage.elements
     numbers = (offset, *size, *stride)
     if len(size) != len(stride) or not all(type(n) is int and n >= 0 for n in numbers):
         raise CorruptFileError(f"a tensor with sizes {size}, strides {stride} and start {offset}", "one stride for each size, none below 0")
-    meta, nbytes = Meta(tuple(size), tuple(stride), dtype, memory.device), memory.numel() * memory.itemsize
+    turned = sum(bit for name, bit in TURNED.items() if type(metadata) is dict and metadata.get(name))
+    if turned & CONJUGATED and not dtype.is_complex or turned and dtype is bool_:
+        raise CorruptFileError(f"a tensor of {dtype} whose numbers are {' and '.join(metadata)}", "complex numbers where they are conjugated", REMEDY)
+    meta, nbytes = Meta(tuple(size), tuple(stride), dtype, memory.device, turned), memory.numel() * memory.itemsize
     if offset * dtype.itemsize + meta.nbytes > nbytes and meta.numel:
         raise CorruptFileError(f"a tensor with sizes {list(size)}, strides {list(stride)} and start {offset} of {dtype} does not fit into its storage "
                                f"of {nbytes} bytes", "a storage that holds it all", REMEDY)

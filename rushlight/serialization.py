@@ -25,7 +25,7 @@ from .core.native import Tensor, wrap
 from .core.tensor import empty
 from .core.settings import settings
 from .nn.parameter import Parameter
-from .restored import BUILDERS, LAYOUTS, REMEDY, attributes, layout_named, rebuild_from_type, sparse_parts
+from .restored import BUILDERS, LAYOUTS, REMEDY, TURNED, attributes, layout_named, rebuild_from_type, sparse_parts
 from .weights import PLAIN, WeightsUnpickler, add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals, unsafe_names  # noqa: F401 - offered here
 from .core.later import later
 
@@ -115,9 +115,10 @@ class Pickler(pickle._Pickler):
         if obj.device.type == "meta":
             return GlobalName("torch._utils", "_rebuild_meta_tensor_no_storage"), (obj.dtype, tuple(obj.shape), tuple(obj.stride()), bool(obj._needs_grad))
         parts = self.reference(obj), obj._offset, tuple(obj.shape), tuple(obj.stride()), bool(obj._needs_grad), collections.OrderedDict()
+        turned = ({name: True for name, bit in TURNED.items() if obj._turned & bit},) if obj._turned else ()
         if obj.dtype in UNTYPED:
-            return GlobalName("torch._utils", "_rebuild_tensor_v3"), (*parts, obj.dtype)
-        return GlobalName("torch._utils", "_rebuild_tensor_v2"), parts
+            return GlobalName("torch._utils", "_rebuild_tensor_v3"), (*parts, obj.dtype, *turned)
+        return GlobalName("torch._utils", "_rebuild_tensor_v2"), (*parts, *turned)
 
     def reference(self, tensor, typed=True):
         """The reference to the storage under a tensor.  RuntimeError where another tensor sees it as another dtype: a file names one for each storage."""

@@ -9,7 +9,7 @@ from ..core.native.memory import store_i64
 from ..core.native.objects import FUNCTION
 from ..core.op import OPS
 from ..core.tensor import alias, empty_of
-from ..ops.shape import region
+from ..ops.shape import region, turning
 from .hooks import retained
 from .steps import full_of
 
@@ -117,8 +117,9 @@ def rebase(base: Tensor, view: Tensor, step):
     def function(gradient):
         if gradient is None:
             return None, None
-        whole = gradient.contiguous() if not base._meta.contiguous or gradient._meta is not base._meta else gradient
-        dense = OPS["clone"](whole) if base._meta.contiguous else laid_out(whole, base._meta)
+        whole = gradient.contiguous() if not base._meta.contiguous or gradient._meta is not base._meta.plain else gradient
+        turned = turning(whole, base._turned)  # its memory is to the gradient what that of the base is to the base
+        dense = turning(OPS["clone"](turned) if base._meta.contiguous else laid_out(turned, base._meta), base._turned)
         part = region(dense, meta, start)
         inner = OPS["clone"](part) if step is not None else None
         if old is not None:

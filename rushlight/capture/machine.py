@@ -282,7 +282,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
         """The metadata with a symbol for each size that varies."""
         if not free:
             return meta
-        return Meta.of([self.free_size(size, f"{source}.shape[{k}]", promises.get(k)) if k in free else size for k, size in enumerate(meta.shape)], meta.dtype, meta.device)
+        return meta.like([self.free_size(size, f"{source}.shape[{k}]", promises.get(k)) if k in free else size for k, size in enumerate(meta.shape)])
 
     def free_size(self, size, text, promise):
         """A symbol for a size, within the bounds that were promised for it."""

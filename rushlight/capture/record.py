@@ -215,11 +215,12 @@ def inference(op, args, kwargs, conditions=None) -> Inference:
     same = [position(result, entered, nodes) for result in results]
     if into is not None:
         same = [into]
-    base = None
+    base, metas = None, [r._meta for r in results]
     if op.facts.get("view") and not several and same == [None]:
-        root, _ = alias_of(results[0].node, nodes)
+        root, meta, _ = alias_of(results[0].node, nodes) or (None, metas[0], 0)
         base = nodes.index(root) if root is not None else 0 if op.name == "_pick" else None
-    return Inference([r._meta for r in results], several, same, base, writes)
+        metas = [metas[0].turning(meta.turned)]
+    return Inference(metas, several, same, base, writes)
 
 
 def run_time_number(value, conditions):

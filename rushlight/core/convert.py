@@ -228,7 +228,7 @@ def __reversed__(self):
 def copied_memory(tensor: Tensor, memo: dict):
     """(storage, offset, Meta) of a deep copy: tensors that share memory share that of their copies, too."""
     storage = tensor._storage
-    if storage is None or tensor._meta.device.type == "meta" or tensor._offset + span(tensor._meta.shape, tensor._meta.strides) > storage.nbytes // tensor.itemsize:
+    if storage is None or tensor._meta.turned or tensor._meta.device.type == "meta" or tensor._offset + span(tensor._meta.shape, tensor._meta.strides) > storage.nbytes // tensor.itemsize:
         with recording(False):
             copied = OPS["clone"](tensor)
         return copied._storage, copied._offset, copied._meta
@@ -263,13 +263,14 @@ def __deepcopy__(self, memo):
     return out
 
 
-def rebuild(kind, array, dtype, requires_grad, attributes):
+def rebuild(kind, array, dtype, requires_grad, attributes, turned=0):
     """A tensor from what pickling kept of it."""
     from .exchange import view_memory
     from .tensor import empty
     made = empty(array.shape, dtype)
     if array.size:
         view_memory(made, dtype.numpy)[...] = array
+    made = alias(made, made._meta.turning(turned))
     out = made if kind is Tensor else blank(kind)
     if out is not made:
         out._storage, out._offset, out._meta, out.itemsize = made._storage, made._offset, made._meta, made.itemsize
@@ -297,7 +298,7 @@ def __delitem__(self, key):
 @attach
 def __reduce_ex__(self, protocol):
     from .exchange import view_memory
-    return rebuild, (self.__class__, view_memory(self, self.dtype.numpy).copy(), self.dtype, self._needs_grad, dict(self.__dict__))
+    return rebuild, (self.__class__, view_memory(self, self.dtype.numpy).copy(), self.dtype, self._needs_grad, dict(self.__dict__), self._meta.turned)
 
 
 class InProcess:
@@ -448,5 +449,3 @@ Tensor.mT = property(lambda self: OPS["transpose"](self, -2, -1))
 Tensor.mH = property(lambda self: OPS["adjoint"](self))
 Tensor.real = property(lambda self: OPS["real"](self), lambda self, value: write_part(self.real, value))
 Tensor.imag = property(lambda self: OPS["imag"](self), lambda self, value: write_part(self.imag, value))
-Tensor.is_conj = lambda self: False
-Tensor.is_neg = lambda self: False

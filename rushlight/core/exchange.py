@@ -15,7 +15,7 @@ from .meta import Meta, Size
 from .narrow import narrow, widen
 from .native import Tensor, wrap
 from .overriding import observed
-from .tensor import address, attach, blank, borrowed, empty
+from .tensor import address, attach, blank, borrowed, empty, resolved
 
 
 class Memory:
@@ -47,8 +47,11 @@ def from_numpy(array: np.ndarray) -> Tensor:
 
 
 def to_numpy(tensor: Tensor) -> np.ndarray:
-    """An array that shares memory with a tensor."""
+    """An array that shares memory with a tensor.  RuntimeError where the elements are not the numbers in memory."""
     meta = tensor._meta
+    if meta.turned:
+        bit, remedy = ("conjugate", "conj") if tensor.is_conj() else ("negative", "neg")
+        raise RuntimeError(f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.resolve_{remedy}().numpy() instead.")
     if not meta.dtype.in_numpy:
         raise TypeError(f"Got unsupported ScalarType {dtypes.type_name(meta.dtype)}: NumPy has no such type; use .float() or .view({meta.dtype.numpy.name}) first")
     if meta.device.type == "meta":
@@ -71,7 +74,7 @@ def numpy(self, *, force=False) -> np.ndarray:
     """The elements as an array that shares memory."""
     if not force and self.requires_grad and is_recording():
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-    return to_numpy(self)
+    return to_numpy(resolved(self) if force else self)
 
 
 @attach
@@ -86,7 +89,7 @@ def values_of(tensor: Tensor) -> np.ndarray:
     """The elements as Python-convertible NumPy values (bfloat16 and floats of a byte widened)."""
     if tensor._storage is None:
         tensor = tensor.concrete()
-    dtype = tensor._meta.dtype
+    tensor, dtype = resolved(tensor), tensor._meta.dtype
     return to_numpy(tensor) if dtype.in_numpy else widen(view_memory(tensor, dtype.numpy), dtype)
 
 
@@ -101,7 +104,7 @@ def item(self):
     if self._meta.device.type == "meta":
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
     cell = CELLS.get(self._meta.dtype)
-    if cell is not None and self._storage is not None:
+    if cell is not None and self._storage is not None and not self._meta.turned:
         return cell.from_address(address(self)).value
     return values_of(self).reshape(-1)[0].item()
 
@@ -392,6 +395,8 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False) -> Ten
 def __dlpack__(self, stream=None, **kwargs):
     if self._needs_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if self._meta.turned:
+        raise BufferError(f"Can't export tensors with the {'conjugate' if self.is_conj() else 'negative'} bit set: give a clone()")
     return to_numpy(self).__dlpack__()
 
 

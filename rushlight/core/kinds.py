@@ -252,6 +252,8 @@ class Bytes(Kind):
         return (self.strided(op, x, old, dtype) or self.strided(op, Meta.of(x.shape, old, x.device), old, dtype))[0]
 
     def strided(self, op, x, old, dtype):
+        if x.turned:
+            return None
         before, after = old.itemsize, dtype.itemsize
         shape, strides = list(x.shape), list(x.strides)
         if before != after:
@@ -265,6 +267,20 @@ class Bytes(Kind):
 
     def vjp(self, op, g, y, x, old, dtype):
         return [None]
+
+
+class Turn(Recast):
+    """The same memory, of which every element is read as another number, and written so that it is read as the value: conjugated, or negated.
+
+    Facts: ``numpy``; ``bit``, that of ``Meta.turned``; ``compute(x)``: the same in memory of its own, its own inverse and transpose.
+    """
+
+    def __init__(self, numpy, bit, compute):
+        super().__init__(numpy, lambda meta: (meta.turning(bit), 0), lambda x, value: compute(value), compute)
+        self.bit, self.compute = bit, compute
+
+    def meta(self, op, x):
+        return x
 
 
 class Join(Kind):

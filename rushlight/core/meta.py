@@ -71,6 +71,7 @@ def nested_strides(shape, order) -> list:
 
 UNSTORED = frozenset(NAMED)
 LEAST_KNOWN = 4096  # metas that are always kept
+CONJUGATED, NEGATED = 1, 2  # bits of ``Meta.turned``
 
 
 def held(table: dict, key) -> int:
@@ -89,15 +90,18 @@ def dropped(table: dict):
 
 
 class Meta:
-    """Shape, strides (in elements), dtype and device of a tensor.  Equal metas are one object."""
+    """Shape, strides (in elements), dtype and device of a tensor.  Equal metas are one object.
 
-    __slots__ = ("shape", "strides", "dtype", "device", "numel", "nbytes", "contiguous", "itemsize", "pattern")
+    ``turned``: how elements differ from the numbers in memory, as the bits CONJUGATED and NEGATED tell (0: they are those numbers).
+    """
+
+    __slots__ = ("shape", "strides", "dtype", "device", "numel", "nbytes", "contiguous", "itemsize", "pattern", "turned")
     known: dict = {}
     most = LEAST_KNOWN
     lock = guarded("metas", threading.RLock())
 
-    def __new__(cls, shape, strides, dtype: dtype, device: device = cpu):
-        key = (shape, strides, dtype, device)
+    def __new__(cls, shape, strides, dtype: dtype, device: device = cpu, turned=0):
+        key = (shape, strides, dtype, device, turned) if turned else (shape, strides, dtype, device)
         return cls.known.get(key) or cls.entered(key, cls.made(*key))  # seen by other threads once it is whole
 
     @classmethod
@@ -110,12 +114,12 @@ class Meta:
             return cls.known.setdefault(key, made)
 
     @classmethod
-    def made(cls, shape, strides, dtype, device):
+    def made(cls, shape, strides, dtype, device, turned=0):
         """A meta that is not yet known.  Sizes and strides are ints of no other kind, or Exprs: ``True == 1``."""
         if dtype in UNSTORED:
             raise NotImplementedError(f"{dtype} exists here only as a name: no tensor can have it. Use one of {', '.join(d.name for d in ALL)}.")
         found = object.__new__(cls)
-        found.dtype, found.device, found.itemsize, found.pattern = dtype, device, dtype.itemsize, None
+        found.dtype, found.device, found.itemsize, found.pattern, found.turned = dtype, device, dtype.itemsize, None, turned
         extent = extent_of(shape, strides)
         if extent is not None:
             found.shape, found.strides, (found.numel, count, found.contiguous) = Size(shape), strides, extent
@@ -140,16 +144,25 @@ class Meta:
     def like(self, shape=None, strides=None, dtype=None) -> "Meta":
         """This meta with some fields replaced; new shapes are contiguous unless strides are given."""
         if shape is None:
-            return Meta(tuple(self.shape), strides or self.strides, dtype or self.dtype, self.device)
+            return Meta(tuple(self.shape), strides or self.strides, dtype or self.dtype, self.device, self.turned)
         shape = tuple(shape)
-        return Meta(shape, row_major(shape) if strides is None else tuple(strides), dtype or self.dtype, self.device)
+        return Meta(shape, row_major(shape) if strides is None else tuple(strides), dtype or self.dtype, self.device, self.turned)
+
+    def turning(self, bits: int) -> "Meta":
+        """The same memory, of which these bits of ``turned`` are the others."""
+        return Meta(tuple(self.shape), self.strides, self.dtype, self.device, self.turned ^ bits) if bits else self
+
+    plain = property(lambda self: self.turning(self.turned), doc="The same memory as it is.")
 
     def __repr__(self):
         layout = "" if self.contiguous else f" strides {list(self.strides)}"
-        return f"{self.dtype.name}[{', '.join(map(str, self.shape))}]{layout}"
+        return f"{self.dtype.name}[{', '.join(map(str, self.shape))}]{layout}{TURNED[self.turned]}"
 
     def __reduce__(self):
-        return Meta, (tuple(self.shape), self.strides, self.dtype, self.device)
+        return Meta, (tuple(self.shape), self.strides, self.dtype, self.device, self.turned)
+
+
+TURNED = ("", " conjugated", " negated", " conjugated negated")
 
 
 def whole(size):
@@ -175,7 +188,7 @@ def settled(value, sizes: dict):
     if kind is Expr:
         return evaluate(value, sizes)
     if kind is Meta:
-        return Meta(settled(tuple(value.shape), sizes), settled(value.strides, sizes), value.dtype, value.device)
+        return value.like(settled(tuple(value.shape), sizes), settled(value.strides, sizes))
     if kind in (tuple, list, Size):
         return kind([settled(v, sizes) for v in value])
     if kind is dict:

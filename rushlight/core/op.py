@@ -131,7 +131,7 @@ def op(body=None, *, samples=(), namespace="", method=None, view=False, **facts)
 
     ``namespace``: where users find it ("" for the top level, "nn.functional", "special", "linalg", "fft").
     ``method``: whether it is a Tensor method too (default: when the first parameter is ``input`` at the top level).
-    ``view``: its result shares memory with its input where strides allow.
+    ``view``: its result shares memory with its input where strides allow; one that ``turns`` shows each element as another number.
     """
     if body is None:
         return lambda function: op(function, samples=samples, namespace=namespace, method=method, view=view, **facts)

@@ -7,7 +7,7 @@ from .devices import device as Device
 from .epoch import Epoch
 from .errors import DimensionError, InferenceTensorError, NegativeSizeError, OutOfMemoryError
 from .interpret import is_idle, is_inference_mode_enabled, top
-from .meta import Meta, Size, is_channels_last
+from .meta import CONJUGATED, NEGATED, Meta, Size, is_channels_last
 from .native import UNCOUNTED, Storage, Tensor, allocate, calls, heap, mine, state, wrap
 
 blank = Tensor.__new__  # makes an instance of Tensor or a subclass with empty fields
@@ -54,6 +54,8 @@ def empty_of(meta: Meta) -> Tensor:
         return made
     if meta.device.type != "meta":
         check_size(meta)
+    if meta.turned:
+        meta = meta.plain
     storage = allocate(0 if meta.device.type == "meta" else meta.nbytes)
     if meta.device.type == "meta":
         storage.nbytes = meta.nbytes
@@ -75,6 +77,11 @@ def alias(tensor: Tensor, meta: Meta | None = None, offset: int | None = None) -
     """Another tensor over the same memory, without history."""
     meta = meta or tensor._meta
     return wrap(tensor._storage, tensor._offset if offset is None else offset, meta, meta.itemsize)
+
+
+def resolved(tensor: Tensor) -> Tensor:
+    """A tensor whose elements are the numbers in memory: a copy of what is conjugated or negated, any other one itself."""
+    return tensor.clone() if tensor._meta.turned else tensor
 
 
 def address(tensor: Tensor) -> int:
@@ -212,6 +219,21 @@ def is_complex(self) -> bool:
 @attach
 def is_signed(self) -> bool:
     return self._meta.dtype.is_signed
+
+
+Tensor._turned = property(lambda self: self._meta.turned)
+
+
+@attach
+def is_conj(self) -> bool:
+    """Whether the elements are the conjugates of the numbers in memory."""
+    return bool(self._turned & CONJUGATED)
+
+
+@attach
+def is_neg(self) -> bool:
+    """Whether the elements are the negatives of the numbers in memory."""
+    return bool(self._turned & NEGATED)
 
 
 @attach

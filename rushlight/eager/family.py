@@ -68,7 +68,7 @@ def form(value, numbers: list):
         found = value.pattern
         if found is None:
             own = []
-            found = value.pattern = (Meta, form(tuple(value.shape), own), form(value.strides, own), value.dtype, value.device), own
+            found = value.pattern = (Meta, form(tuple(value.shape), own), form(value.strides, own), value.dtype, value.device, value.turned), own
         numbers += found[1]
         return found[0]
     if kind in (tuple, Size):
@@ -212,7 +212,7 @@ class Told(Symbols):
         rows = row_major(shape) if meta.contiguous else stepping(shape, strides, meta)
         strides = tuple(s if evaluate(s, hints) == n else n for s, n in zip(rows, meta.strides))  # those of single elements may be any
         self.exprs += [s for s, n in zip((*shape, *strides), (*meta.shape, *meta.strides)) if n >= LEAST]
-        return Meta(shape, strides, meta.dtype, meta.device)
+        return meta.like(shape, strides)
 
 
 def stepping(shape, strides, meta: Meta) -> tuple:
@@ -240,7 +240,7 @@ class Compared(Symbols):
         kind = type(now)
         if kind is Meta:
             shape = tuple(map(self.part, now.shape, before.shape))
-            return Meta(shape, self.strides(shape, now, before), now.dtype, now.device)
+            return now.like(shape, self.strides(shape, now, before))
         if kind in (tuple, Size):
             return kind(list(map(self.part, now, before)))
         if kind is not int or now < LEAST:

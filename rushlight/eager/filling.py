@@ -108,7 +108,7 @@ class Writer:
         if not has_symbols(value):
             return self.constant(value)
         if kind is Meta:
-            return self.line(f"Meta({self.display(value.shape)}, {self.display(value.strides)}, {self.constant(value.dtype)}, {self.constant(value.device)})")
+            return self.line(f"Meta({self.display(value.shape)}, {self.display(value.strides)}, {self.constant(value.dtype)}, {self.constant(value.device)}, {value.turned})")
         if kind is dict:
             return "{" + ", ".join(f"{k!r}: {self.spell(v)}" for k, v in value.items()) + "}"
         if dataclasses.is_dataclass(value):

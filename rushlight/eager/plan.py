@@ -39,10 +39,10 @@ from ..core.runtime import Conditions, Known, holds
 from ..core.settings import settings
 from ..core.overriding import DISPATCH, FUNCTION, NOBODY, answered, overriding
 from ..core.targets import check_cast, check_distinct, check_shape, is_expanded
-from ..core.tensor import check_size, empty_of
+from ..core.tensor import alias, check_size, empty_of
 from ..graph.graph import Graph, Node, Store, splice
 from ..graph.regions import Lengthened, shortened
-from ..graph.views import shown, step_of
+from ..graph.views import shown, view_of_input
 from ..ops.expanded import write_changes
 from ..ops.shape import region
 from ..transforms.trace import Trace, Traced, ValueNeeded, traced
@@ -409,9 +409,9 @@ def planned(op: Op, args, names, mask, trace, arguments) -> Draft:
         if not several and outputs[0] in arguments.tensors:
             return same_plan(op, arguments, outputs[0])
         if op.facts.get("view") and not several:
-            source, offset = alias_of(outputs[0], arguments.tensors)
-            if source is not None:
-                return view_plan(op, trace, arguments, outputs[0], source, offset, mask)
+            found = alias_of(outputs[0], arguments.tensors)
+            if found is not None:
+                return view_plan(op, trace, arguments, outputs[0], *found, mask)
         if op.facts.get("derived") and not mask:
             return passing_plan(op, trace, arguments, outputs, several)
         outputs = [own(node) for node in outputs]
@@ -420,10 +420,11 @@ def planned(op: Op, args, names, mask, trace, arguments) -> Draft:
 
 def passes(op: Op, result: Traced, trace, arguments, mask) -> bool:
     """Whether a result of a program shows an argument in a way that passing_plan does not make."""
-    source, _ = shown_argument(result, trace, arguments)
-    if source is None or not op.facts.get("derived"):
-        return source is not None
-    return bool(op.facts.get("captured")) and (mask or source.dtype is not result.dtype)
+    found = shown_argument(result, trace, arguments)
+    if found is None or not op.facts.get("derived"):
+        return found is not None
+    source, meta, _ = found
+    return bool(op.facts.get("captured")) and (mask or source.dtype is not result.dtype or meta.turned != source.turned)
 
 
 # --- programs that repeat a stretch -----------------------------------------------------------------------------------------------
@@ -442,7 +443,7 @@ def region_of(op: Op):
 def regional_plan(op: Op, args, names, mask) -> Draft | None:
     """The plan of a program that repeats a stretch, by that of one with few of them; None for all others."""
     region = region_of(op) if settings.regions and not names else None
-    if region is None or any(isinstance(a, family.Stand) for a in args):
+    if region is None or any(isinstance(a, family.Stand) or isinstance(a, Tensor) and a._meta.turned for a in args):
         return None
     try:
         places = [k for k, node in enumerate(op.facts["inputs"]) if node is not None]
@@ -537,31 +538,28 @@ def same_plan(op, arguments, node) -> Draft:
 def meta_plan(op, arguments, results, several) -> Draft:
     from ..core.devices import meta as meta_device
 
+    turned = [r._turned if op.facts.get("view") else 0 for r in results]
     metas = [Meta(tuple(r._meta.shape), dense(r._meta).strides, r._meta.dtype, meta_device) for r in results]
     if op.facts.get("into") is not None:
         return python_plan(op, lambda args, names: args[0])
 
     def run(args, names):
-        made = tuple(empty_of(m) for m in metas)
+        made = tuple(alias(empty_of(m), m.turning(bits)) for m, bits in zip(metas, turned))
         return made if several else made[0]
 
     return python_plan(op, run)
 
 
 def alias_of(node: Node, tensors):
-    """The input that a chain of views starts from, and the element offset; (None, 0) where a copy is needed."""
-    steps = []
-    while step_of(node):
-        steps.append(node)
-        node = node.args[0]
-    found = shown(node.meta, reversed(steps)) if node in tensors else None
-    return (None, 0) if found is None else (node, found[1])
+    """What a chain of views from one of these inputs shows, as ``view_of_input`` does; None where a copy is needed."""
+    found = view_of_input(node)
+    return found if found and found[0] in tensors else None
 
 
-def view_plan(op, trace, arguments, node, source, offset, mask) -> Draft:
+def view_plan(op, trace, arguments, node, source, meta, offset, mask) -> Draft:
     plan = Draft(op, VIEW)
     plan.source, plan.offset = arguments.tensors.index(source), offset
-    plan.outputs, plan.itemsizes = (node.meta,), (node.meta.itemsize,)
+    plan.outputs, plan.itemsizes = (node.meta.turning(meta.turned),), (node.meta.itemsize,)
     plan.apart = int(bool(op.facts.get("detaches")))
     if mask and not op.facts.get("detaches"):
         attach_backward(plan, op, trace, arguments, [node], mask)
@@ -572,11 +570,11 @@ def passing_plan(op, trace, arguments, outputs, several) -> Draft:
     """A backward whose results may be parts of what it was given: no copies of gradients that only pass through."""
     fresh, passed, views = {}, [], []
     for node in outputs:
-        source, offset = alias_of(node, arguments.tensors)
-        if source is None or source.dtype is not node.dtype:
+        source, meta, offset = alias_of(node, arguments.tensors) or (None, None, 0)
+        if source is None or source.dtype is not node.dtype or source.turned != meta.turned:
             passed.append(fresh.setdefault(node, len(fresh)))
         else:
-            views.append((arguments.tensors.index(source), offset, node.meta, node.meta.itemsize))
+            views.append((arguments.tensors.index(source), offset, node.meta.turning(meta.turned), node.meta.itemsize))
             passed.append(-len(views))
     plan = run_plan(op, trace, arguments, list(fresh), several, 0)
     if views or len(fresh) < len(outputs):
@@ -620,13 +618,13 @@ def way_to(result: Traced, trace, source: Node):
 
 
 def shown_argument(result: Traced, trace, arguments):
-    """The argument that a result is, or shows a part of, and the element offset; (None, 0) for results of their own."""
+    """The argument that a result is, or shows a part of, the Meta it is seen through and the element offset; None for results of their own."""
     owner = result if result._base is None else result._base
     given = next((node for node, value in trace.given.items() if value is owner), None)
     if given is None:
         return alias_of(result.node, arguments.tensors)
-    found = shown(given.meta, getattr(result, "path", ()))
-    return (None, 0) if found is None else (given, found[1])
+    found = shown(given.meta.turning(given.turned), getattr(result, "path", ()))
+    return found and (given, *found)
 
 
 def program_plan(op, trace, arguments, results, several, mask, stores) -> Draft:
@@ -640,11 +638,11 @@ def program_plan(op, trace, arguments, results, several, mask, stores) -> Draft:
         return python_plan(op, body)
     fresh, shown = {}, []  # for each result: (fresh result, None, 0, "") or (argument, Meta, offset, way)
     for result in results:
-        source, offset = shown_argument(result, trace, arguments)
+        source, meta, offset = shown_argument(result, trace, arguments) or (None, None, 0)
         if source is None:
             shown.append((fresh.setdefault(own(result.node), len(fresh)), None, 0, ""))
         else:
-            shown.append((arguments.tensors.index(source), result._meta, offset, way_to(result, trace, source)))
+            shown.append((arguments.tensors.index(source), result._meta.turning(meta.turned), offset, way_to(result, trace, source)))
     inner = run_plan(op, trace, arguments, list(fresh), True, mask, stores)
     written = [arguments.tensors.index(store.into) for store in stores]
     if not mask and all(way in ("", "itself") for *_, way in shown):

@@ -17,6 +17,7 @@ from ..compiler.pipeline import compile_once, fingerprint
 from ..compiler.pairs import in_pairs
 from ..compiler.schedule import Schedule
 from ..compiler.tail import Tail, Tails
+from ..compiler.turned import resolved
 from ..compiler.templates.contraction import NO_EPILOGUE, Table
 from ..compiler.templates.conv import Convolution, packs, plan_conv, plan_conv_input_grad, plan_conv_weight_grad
 from ..compiler.templates.matmul import Matmul, packings, plan_matmul
@@ -88,7 +89,7 @@ def assemble(graph: Graph, name: str, outputs: list[Meta], stream=(), block=(), 
     The last outputs lie at the byte offsets ``block`` of one output.  ``spent`` is an input that nobody reads afterwards; ``held`` are the
     addresses of inputs that are always the same: {node: address}.
     """
-    return Assembler(in_pairs(graph), name, outputs, stream, block, spent, held).assemble()
+    return Assembler(in_pairs(resolved(graph)), name, outputs, stream, block, spent, held).assemble()
 
 
 # --- what steps are made of ------------------------------------------------------------------------------------------------------

@@ -24,8 +24,8 @@ from .convert import module_of
 class Shown:
     """A result that is an input, or a view of one: made anew from the input."""
 
-    def __init__(self, node, inputs, source, offset):
-        self.place, self.meta, self.offset, self.same = inputs.index(source), node.meta, offset, node is source
+    def __init__(self, node, inputs, source, meta, offset):
+        self.place, self.meta, self.offset, self.same = inputs.index(source), node.meta.turning(meta.turned), offset, node is source
 
     def __call__(self, inputs):
         source = inputs[self.place]
@@ -46,7 +46,7 @@ class Derived:
         with trace:
             every = [r.node for r in body(*given)]
             self.stores = [house.Store(own(value), node) for node, value in trace.written()]
-            self.shown = {k: Shown(node, nodes, *found) for k, node in enumerate(every) if (found := alias_of(node, nodes))[0] is not None}
+            self.shown = {k: Shown(node, nodes, *found) for k, node in enumerate(every) if (found := alias_of(node, nodes)) is not None}
             self.outputs = [node for k, node in enumerate(every) if k not in self.shown]
             self.differentiated(nodes, [k for k in wanted if carries_gradient(nodes[k].meta)])
         self.drawn = trace.drawn

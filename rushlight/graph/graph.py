@@ -15,13 +15,14 @@ class Node:
     Metas where the operator returns several tensors (``item`` nodes then name the parts).  ``inside`` is the Graph of the
     operator's own body where that was traced.  No gradient flows through a ``constant`` (detached, or made under no_grad).
     ``number``: what is known of a run-time number while its program is being written (``core/runtime.py``).
+    ``turned``: of an input, how the value differs from the numbers in memory, as Metas tell; its own meta is that of the value.
     """
 
-    __slots__ = ("name", "op", "args", "params", "meta", "inside", "where", "weak", "constant", "number", "_used")
+    __slots__ = ("name", "op", "args", "params", "meta", "inside", "where", "weak", "constant", "number", "turned", "_used")
 
     def __init__(self, name, op, args=(), params=None, meta=None, inside=None, where=None, weak=False, constant=False):
         self.name, self.op, self.args, self.params, self.meta = name, op, args, params or {}, meta
-        self.inside, self.where, self.weak, self.constant, self.number = inside, where, weak, constant, None
+        self.inside, self.where, self.weak, self.constant, self.number, self.turned = inside, where, weak, constant, None, 0
 
     shape = property(lambda self: self.meta.shape)
     dtype = property(lambda self: self.meta.dtype)

@@ -10,7 +10,7 @@ from ..core.devices import device
 from ..core.dtypes import BY_NAME, dtype
 from ..core.encoding import Unsaveable, decode, encode, register
 from ..core.expr import Expr
-from ..core.meta import Meta, Size
+from ..core.meta import TURNED, Meta, Size
 from ..core.native import Op
 from ..core.op import OPS
 from .graph import Graph, Node, Store
@@ -28,7 +28,7 @@ def text_of(value, numbers=None) -> str:
     """
     kind = type(value)
     if kind is Meta:
-        return f"<{tuple(value.shape)} {value.strides} {value.dtype.name} {value.device}>"
+        return f"<{tuple(value.shape)} {value.strides} {value.dtype.name} {value.device}{TURNED[value.turned]}>"
     if kind is Node and numbers is not None:
         return f"%{numbers[value]}"
     if kind in PLAIN:
@@ -117,7 +117,7 @@ def array_of(name, shape, data):
     return np.frombuffer(data, np.dtype(name)).reshape(shape).copy()
 
 
-register(Meta, b"M", lambda meta: (tuple(meta.shape), meta.strides, meta.dtype, meta.device), Meta)
+register(Meta, b"M", lambda meta: (tuple(meta.shape), meta.strides, meta.dtype, meta.device, meta.turned), Meta)
 register(Size, b"z", lambda size: (tuple(size),), Size)
 register(Reference, b"R", lambda number: (int(number),), Reference)
 register(dtype, b"D", lambda one: (one.name,), BY_NAME.__getitem__)

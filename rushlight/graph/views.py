@@ -40,6 +40,18 @@ def shown(meta: Meta, steps):
     return meta, offset
 
 
+def view_of_input(node: Node):
+    """(input, the Meta seen through, offset in elements) of a value that views alone lead to from an input; None for others, and where a copy is needed."""
+    steps = []
+    while step_of(node):
+        steps.append(node)
+        node = node.args[0]
+    if node.op is not None:
+        return None
+    found = shown(node.meta.turning(node.turned), reversed(steps))
+    return found and (node, *found)
+
+
 def operands(nodes) -> set:
     """What contractions and library calls among these nodes read from memory."""
     readers = [node for node in nodes if node.op.kind.name in ("contract", "foreign") and not is_part(node)]

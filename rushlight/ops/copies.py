@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..core.kinds import P
 from ..core.op import OPS, declare, declared_scalars
 
-COPIES = ("alias", "as_strided", "detach", "diagonal", "expand", "narrow", "permute", "select", "squeeze", "t", "transpose", "unfold", "unsqueeze", "view", "view_as_real", "view_as_complex")
+COPIES = ("alias", "as_strided", "detach", "diagonal", "expand", "narrow", "permute", "select", "squeeze", "t", "transpose", "unfold", "unsqueeze", "view", "view_as_real", "view_as_complex", "_conj", "_neg_view")
 
 
 def copied(view):

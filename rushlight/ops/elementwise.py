@@ -10,7 +10,7 @@ import numpy as np
 from ..core.advice import warn
 from ..core.dtypes import FLOATING, INTEGER, bool_, float64, int32, int64, type_name, uint8
 from ..core.kinds import Foreign, P
-from ..core.op import OPS, Scalar, op, sample
+from ..core.op import OPS, Scalar, declare, op, sample
 from ..core.results import named
 from ..core.tensor import Tensor
 from .prims import binary, primitive
@@ -631,16 +631,37 @@ def imag(input):
     return P.imag(input)
 
 
-@op
+@op(view=True, turns=True)
 def conj(input):
-    """The complex conjugate; a real tensor itself."""
-    return P.conj(input) if input.dtype.is_complex else input
+    """The complex conjugate, a view: what is written there reaches ``input``, conjugated.  A real tensor itself.
+
+    >>> import rushlight as rl
+    >>> z = rl.zeros(1, dtype=rl.complex64)
+    >>> _ = z.conj().fill_(1 + 2j)
+    >>> z.tolist(), z.conj().is_conj()
+    ([(1-2j)], True)
+    """
+    return P.conjugated(input) if input.dtype.is_complex else input
+
+
+declare("_conj", conj.body, None, conj.signature, 0, samples=(), namespace="", method=True, view=True, turns=True, doc="``conj`` by its inner name.")
+
+
+@op(view=True, turns=True, name="_neg_view")
+def negative_view(input):
+    """The negatives of all elements, a view: what is written there reaches ``input``, negated."""
+    if input.dtype is bool_:
+        raise RuntimeError("_neg_view: bool has no negative numbers.")
+    return P.negated(input)
 
 
 @op(inplace_too=True)
 def conj_physical(input):
     """The complex conjugate, in memory of its own."""
     return P.conj(input) if input.dtype.is_complex else P.mul(input, 1)
+
+
+declare("_conj_physical", conj_physical.body, None, conj_physical.signature, 0, samples=(), namespace="", method=True, doc="``conj_physical`` by its inner name.")
 
 
 @op(method=False, view=True)
@@ -655,6 +676,8 @@ def view_as_real(input):
     """
     if not input.dtype.is_complex:
         raise RuntimeError(f"view_as_real is only supported for complex tensors, got {input.dtype}")
+    if input.is_conj():
+        raise RuntimeError("view_as_real doesn't work on unresolved conjugated tensors: their imaginary parts are not in memory. resolve_conj() gives a copy that can be viewed.")
     return P.view_as_real(input)
 
 
@@ -699,16 +722,16 @@ def frexp(input):
     return named("frexp", mantissa=mantissa, exponent=exponent)
 
 
-@op
+@op(composite=True)
 def resolve_conj(input):
-    """x itself: conjugation is never left pending."""
-    return input
+    """A copy of what is a conjugated view (``is_conj()``), any other tensor itself."""
+    return input.clone() if input.is_conj() else input
 
 
-@op
+@op(composite=True)
 def resolve_neg(input):
-    """x itself: negation is never left pending."""
-    return input
+    """A copy of what is a negated view (``is_neg()``), any other tensor itself."""
+    return input.clone() if input.is_neg() else input
 
 
 @op

@@ -15,7 +15,7 @@ from ..core.narrow import as_held
 from ..core.native import chosen, part, places, state
 from ..core.op import OPS, Scalar, op, rule
 from ..core.targets import is_expanded
-from ..core.tensor import Tensor, attach, wrapped
+from ..core.tensor import Tensor, attach, resolved, wrapped
 from .expanded import write_changes
 from .promotion import as_dtype, check_number, held, is_number
 from .shape import index_basic
@@ -122,7 +122,7 @@ def __getitem__(self, key):
         if key.dtype is int64:
             return index_rows(self, (key,) + (None,) * (self.dim() - 1))
         if key.dtype is bool_ and key.dim() and not self.requires_grad and self.shape[:key.dim()] == key.shape and not (key.is_meta or self.is_meta):
-            return chosen(self.contiguous(), key.contiguous())
+            return chosen(resolved(self.contiguous()), key.contiguous())
     entries = parse(self, key)
     if any(isinstance(k, bool) for k in entries):
         entries = [make(k) if isinstance(k, bool) else k for k in entries]

@@ -156,5 +156,6 @@ def set_(input, source=None, storage_offset=0, size=None, stride=None):
             raise RuntimeError(f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {storage_offset}, and itemsize {input.itemsize} are out of bounds for "
                                f"storage of size {nbytes}")
         source = wrap(source._storage, storage_offset, meta, input.itemsize)
-    input._storage, input._offset, input._meta, input.itemsize = source._storage, source._offset, source._meta, source.itemsize
+    meta = source._meta.plain.turning(input._meta.turned)
+    input._storage, input._offset, input._meta, input.itemsize = source._storage, source._offset, meta, source.itemsize
     return input

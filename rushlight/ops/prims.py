@@ -9,8 +9,8 @@ import numpy as np
 
 from ..core.dtypes import INTEGER, bool_, int32, int64, uint64
 from ..core.errors import ZeroDivisorError
-from ..core.kinds import (Bytes, Contract, Convert, Create, Elementwise, Foreign, Gather, Join, P, Recast, Reduce, Scatter, View, is_tensor, sum_to)
-from ..core.meta import Meta, is_one, product, reshaped_strides, row_major, span
+from ..core.kinds import (Bytes, Contract, Convert, Create, Elementwise, Foreign, Gather, Join, P, Recast, Reduce, Scatter, Turn, View, is_tensor, sum_to)
+from ..core.meta import CONJUGATED, NEGATED, Meta, is_one, product, reshaped_strides, row_major, span
 from ..core.narrow import narrow, widen
 from ..core.op import declare
 from .scalar.arrays import meaning
@@ -230,17 +230,22 @@ after = primitive("after", After(lambda x, mark: x), lambda x, mark: 0)
 
 # --- elementwise: complex ------------------------------------------------------------------------------------------------
 def halves(which):
-    return lambda m: (Meta(tuple(m.shape), tuple(2 * s for s in m.strides), m.dtype.to_real(), m.device), which)
+    def alias(m):
+        turned = m.turned & NEGATED ^ (NEGATED if which and m.turned & CONJUGATED else 0)
+        return Meta(tuple(m.shape), tuple(2 * s for s in m.strides), m.dtype.to_real(), m.device, turned), which
+    return alias
 
 
 def pairs_alias(m):
-    return Meta((*m.shape, 2), (*(2 * s for s in m.strides), 1), m.dtype.to_real(), m.device), 0
+    if m.turned & CONJUGATED:
+        return None
+    return Meta((*m.shape, 2), (*(2 * s for s in m.strides), 1), m.dtype.to_real(), m.device, m.turned), 0
 
 
 def unpaired_alias(m):
     if m.strides[-1] != 1 or builtins.any(s % 2 for s in m.strides[:-1]):
         return None
-    return Meta(tuple(m.shape[:-1]), tuple(s // 2 for s in m.strides[:-1]), m.dtype.to_complex(), m.device), 0
+    return Meta(tuple(m.shape[:-1]), tuple(s // 2 for s in m.strides[:-1]), m.dtype.to_complex(), m.device, m.turned), 0
 
 
 real = primitive("real", Recast(np.real, halves(0), lambda x, value: P.complex(value, P.imag(x)), lambda g: P.complex(g, P.mul(g, 0))), lambda x: 0)
@@ -256,6 +261,8 @@ angle = unary("angle", np.angle, lambda y, x: P.mul(x, 0) if not x.dtype.is_comp
 make_complex = primitive("complex", Elementwise(
     lambda a, b: (a + 1j * b).astype(np.complex64 if a.dtype == np.float32 else np.complex128),
     None, lambda a, b: a.dtype.to_complex()), lambda x, y: 0)
+conjugated = primitive("conjugated", Turn(np.conj, CONJUGATED, lambda x: P.conj(x)), lambda x: 0)
+negated = primitive("negated", Turn(np.negative, NEGATED, lambda x: P.neg(x)), lambda x: 0)
 conj.rules["vjp"] = lambda g, y, x: [P.conj(g)]
 make_complex.rules["vjp"] = lambda g, y, a, b: [sum_to(P.real(g), a.shape), sum_to(P.imag(g), b.shape)]
 abs.rules["vjp"] = lambda g, y, x: [P.mul(P.convert(g, dtype=x.dtype), P.sgn(x)) if x.dtype.is_complex else P.mul(g, P.sign(x))]

@@ -7,7 +7,7 @@ from ..core.errors import ExpandError, IndexRangeError, JoinError, NegativeSizeE
 from ..core.expr import Expr
 from ..core.interpret import top
 from ..core.kinds import P
-from ..core.meta import broadcast, is_channels_last, is_one, product, reshaped_strides, same, span
+from ..core.meta import CONJUGATED, NEGATED, broadcast, is_channels_last, is_one, product, reshaped_strides, same, span
 from ..core.op import OPS, op, sample
 from ..core.tensor import Tensor, wrapped
 from .promotion import as_dtype, check_number, promoted
@@ -59,6 +59,8 @@ def bytes_as(input, dtype):
 
 
 def view_bytes(x, dtype):
+    if x._turned and dtype is not x.dtype:
+        raise RuntimeError(f"torch.Tensor.view is not supported for {'conjugate view tensors' if x.is_conj() else 'tensors with negative bit set'} when converting to a different dtype.")
     old, new = x.itemsize, dtype.itemsize
     placed = x._storage is not None and top() is None
     shape, strides, offset = list(x.shape), list(x._meta.strides), x.storage_offset() if placed else 0
@@ -146,7 +148,7 @@ def t(input):
 def adjoint(input):
     """The last two dimensions exchanged, conjugated."""
     out = transpose.body(input, -2, -1)
-    return P.conj(out) if input.dtype.is_complex else out
+    return P.conjugated(out) if input.dtype.is_complex else out
 
 
 @op(view=True)
@@ -403,11 +405,23 @@ def strided(input, size, stride, start):
 
 def region(tensor, meta, start):
     """A view of what lies ``start`` elements (of its dtype) behind a tensor's first one, of its dtype or of the numbers that share its memory."""
+    return turning(memory_region(turning(tensor, tensor._turned), meta, start), meta.turned)
+
+
+def turning(tensor, bits: int):
+    """A view of a tensor through these bits of ``Meta.turned``; the tensor itself where there are none."""
+    for bit, name in ((CONJUGATED, "conj"), (NEGATED, "_neg_view")):
+        tensor = OPS[name](tensor) if bits & bit else tensor
+    return tensor
+
+
+def memory_region(tensor, meta, start):
+    """``region`` of numbers as they are in memory."""
     shape, strides = tuple(meta.shape), tuple(meta.strides)
     if meta.dtype is tensor.dtype:
         return strided(tensor, shape, strides, start)
     if not (tensor.dtype.is_inexact and meta.dtype.is_inexact and meta.dtype.to_real() is tensor.dtype.to_real()):
-        return reread(tensor, meta, tensor.storage_offset() * tensor.itemsize // meta.itemsize + start)
+        return reread(tensor, meta.plain, tensor.storage_offset() * tensor.itemsize // meta.itemsize + start)
     if tensor.dtype.is_complex:
         return strided(OPS["view_as_real"](tensor), shape, strides, start)
     return OPS["view_as_complex"](strided(tensor, (*shape, 2), (*(2 * s for s in strides), 1), 2 * start))

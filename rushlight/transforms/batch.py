@@ -23,7 +23,7 @@ class Batched(Wrapped):
 
     def __new__(cls, level, value):
         meta = value._meta
-        return super().__new__(cls, level, value, Meta(tuple(meta.shape[1:]), tuple(meta.strides[1:]), meta.dtype, meta.device))
+        return super().__new__(cls, level, value, meta.like(meta.shape[1:], meta.strides[1:]))
 
     @property
     def requires_grad(self):

@@ -11,7 +11,7 @@ known: dict = {}
 
 def is_elementwise(operator: Op, args, kwargs, opened=False) -> bool:
     """Whether a call with such arguments is elementwise in all tensors among them.  ``opened``: composites are looked into, too."""
-    if operator.facts.get("composite") and (not opened or operator.facts.get("fresh")) or operator.facts.get("view"):
+    if operator.facts.get("composite") and (not opened or operator.facts.get("fresh")) or operator.facts.get("view") and not operator.facts.get("turns"):
         return False
     key = operator, tuple(map(kind_of, args)), tuple((name, kind_of(value)) for name, value in kwargs.items())
     if key not in known:

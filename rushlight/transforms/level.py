@@ -12,6 +12,7 @@ from ..core.native import Op
 from ..core.op import OPS, bind, declared_scalars, make
 from ..core.tensor import Tensor, blank
 from ..ops.promotion import as_dtype
+from ..ops.shape import turning
 
 
 ENDED = -2  # the number shown of a level that has ended
@@ -41,6 +42,10 @@ class Wrapped(Tensor):
 
     def __init__(self, *_):
         pass
+
+    @property
+    def _turned(self) -> int:
+        return self.current().value._turned
 
     @property
     def weak(self):
@@ -122,6 +127,9 @@ def written_through(parent: Wrapped, view: Wrapped, new: Wrapped):
     """The parent with the elements that a view of it shows replaced."""
     count = product(parent.shape)
     at = view.replay(OPS["arange"](count).reshape(tuple(parent.shape)))
+    bits = parent._turned ^ view._turned
+    if bits:
+        at, new = OPS["abs"](at), turning(new, bits)
     size = (product(view.shape),)
     flat = P.put(parent.reshape((count,)), at.reshape(size), new.reshape(size), dim=0, combine="set")
     return flat.reshape(tuple(parent.shape))

@@ -11,6 +11,7 @@ from ..core.native import Op, mine
 from ..core.op import OPS, bind
 from ..core.tensor import Tensor, blank
 from ..graph.graph import Graph, Node, map_nodes
+from ..graph.views import view_of_input
 from ..core.runtime import Known, RunTime
 
 
@@ -41,6 +42,11 @@ class Traced(Tensor):
     def weak(self):
         """Whether this stands for a run-time Python number."""
         return self.node.weak
+
+    @property
+    def _turned(self) -> int:
+        found = view_of_input(self.node)
+        return found[1].turned if found else 0
 
     def __bool__(self):
         raise ValueNeeded("the value of a traced tensor is not known while its program is written down")
@@ -81,8 +87,8 @@ class Trace(Interpreter):
         return f"{stem}{count}"
 
     def input(self, meta: Meta, stem="x", weak=False, number=None) -> Traced:
-        node = Node(self.fresh(stem), None, meta=meta, weak=weak)
-        node.number = number
+        node = Node(self.fresh(stem), None, meta=meta.plain, weak=weak)
+        node.number, node.turned = number, meta.turned
         self.inputs.append(node)
         return traced(node)
 

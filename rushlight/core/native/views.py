@@ -89,7 +89,10 @@ def stepped(tensor: Tensor, entries: tuple, rest: i64, shape: tuple, strides: tu
                 tuple_set(shape, made, count if count > 0 else 0)
                 tuple_set(strides, made, step * every)
                 made += 1
-    key = (filled(shape), filled(strides), meta.dtype, meta.device)
+    turned: i64 = meta.turned
+    key: object = (filled(shape), filled(strides), meta.dtype, meta.device)
+    if turned != 0:
+        key = (filled(shape), filled(strides), meta.dtype, meta.device, turned)
     known = state.metas.get(key)
     if known is None:
         known = state.meta(key)

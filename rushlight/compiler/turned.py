@@ -1,0 +1,43 @@
+"""Inputs whose elements differ from the numbers in memory (``Meta.turned``): programs that say so step by step, for compilers that know memory only."""
+from __future__ import annotations
+
+from ..core.kinds import P
+from ..core.meta import CONJUGATED, NEGATED
+from ..graph.graph import Graph, Node, Store, map_nodes
+from ..ops import prims  # noqa: F401 - declares the primitives named below
+
+TURNS = {P.conjugated: P.conj, P.negated: P.neg}  # views, and what computes the same
+
+
+def resolved(graph: Graph) -> Graph:
+    """An equal program in which inputs are the numbers in memory: what reads a conjugated one conjugates, and what writes one conjugates first."""
+    if not any(n.turned for n in graph.inputs) and not any(n.op in TURNS for n in graph.nodes):
+        return graph
+    return Resolving(graph).run()
+
+
+class Resolving:
+    """One program being written anew.  ``made``: what became of each node."""
+
+    def __init__(self, graph: Graph):
+        self.graph, self.nodes = graph, []
+        self.made = {n: self.turning(n, n.turned) for n in graph.inputs}
+
+    def turning(self, node: Node, bits: int) -> Node:
+        """A value as it is read through ``bits`` of ``Meta.turned``, or as it is stored through them."""
+        for bit, op in ((CONJUGATED, P.conj), (NEGATED, P.neg)):
+            if bits & bit:
+                node = self.enter(Node(f"{node.name}_turned", op, (node,), {}, node.meta))
+        return node
+
+    def enter(self, node: Node) -> Node:
+        self.nodes.append(node)
+        return node
+
+    def run(self) -> Graph:
+        for node in self.graph.nodes:
+            args = map_nodes(node.args, self.made.__getitem__)
+            op = TURNS.get(node.op, node.op)
+            self.made[node] = self.enter(Node(node.name, op, args, node.params, node.meta, node.inside, node.where, node.weak, node.constant))
+        outputs = [Store(self.turning(self.made[o.node], o.into.turned), o.into) if isinstance(o, Store) else self.made[o] for o in self.graph.outputs]
+        return Graph(self.graph.inputs, self.nodes, outputs).prune()
