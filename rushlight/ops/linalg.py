@@ -253,7 +253,7 @@ def cholesky_ex(A, *, upper=False, check_errors=False):
     """``cholesky``, and for each matrix 0 or the order of its first minor that is not positive-definite."""
     square("cholesky_ex", A)
     low, info = P.cholesky(other_triangle(A) if upper else A, check=check_errors)
-    return named("linalg_cholesky_ex", L=low.mH if upper else low, info=info)
+    return named("linalg_cholesky_ex", L=low.mH.resolve_conj() if upper else low, info=info)
 
 
 @op(name="cholesky")
@@ -443,7 +443,7 @@ def ormqr(input, tau, other, left=True, transpose=False):
     floating("ormqr", input)
     if left:
         return reflected(input, tau, other, transpose)
-    return reflected(input, tau, other.mH, not transpose).mH
+    return reflected(input, tau, other.mH, not transpose).mH.resolve_conj()
 
 
 # --- eigenvalues and singular values ----------------------------------------------------------------------------------------

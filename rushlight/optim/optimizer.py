@@ -327,10 +327,10 @@ def check_flags(settings):
 
 def update_pairs(optimizer, parameter, gradient, state, group, numbers):
     """The update of a complex parameter, carried out on pairs of real numbers."""
-    pairs = {k: view_as_real(v).clone() if isinstance(v, Tensor) and v.is_complex() else v for k, v in state.items()}
-    values = view_as_real(parameter).clone()
+    pairs = {k: view_as_real(v.clone()) if isinstance(v, Tensor) and v.is_complex() else v for k, v in state.items()}
+    values = view_as_real(parameter.clone())
     optimizer.standing_for(parameter, values)
-    optimizer.update(values, view_as_real(gradient), pairs, group, *numbers)
+    optimizer.update(values, view_as_real(gradient.resolve_conj()), pairs, group, *numbers)
     parameter.copy_(view_as_complex(values))
     for key, value in pairs.items():
         if isinstance(value, Tensor) and value.dim() and value.shape == values.shape:
