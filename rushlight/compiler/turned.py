@@ -1,4 +1,5 @@
-"""Inputs whose elements differ from the numbers in memory (``Meta.turned``): programs that say so step by step, for compilers that know memory only."""
+"""Inputs whose elements differ from the numbers in memory (``Meta.turned``): programs that say so step by step, for a compiler that
+knows memory only."""
 from __future__ import annotations
 
 from ..core.kinds import P
@@ -10,7 +11,7 @@ TURNS = {P.conjugated: P.conj, P.negated: P.neg}  # views, and what computes the
 
 
 def resolved(graph: Graph) -> Graph:
-    """An equal program in which inputs are the numbers in memory: what reads a conjugated one conjugates, and what writes one conjugates first."""
+    """An equal program in which inputs are the numbers in memory: what reads a conjugated one conjugates, what writes one conjugates first."""
     if not any(n.turned for n in graph.inputs) and not any(n.op in TURNS for n in graph.nodes):
         return graph
     return Resolving(graph).run()
@@ -38,6 +39,11 @@ class Resolving:
         for node in self.graph.nodes:
             args = map_nodes(node.args, self.made.__getitem__)
             op = TURNS.get(node.op, node.op)
-            self.made[node] = self.enter(Node(node.name, op, args, node.params, node.meta, node.inside, node.where, node.weak, node.constant))
-        outputs = [Store(self.turning(self.made[o.node], o.into.turned), o.into) if isinstance(o, Store) else self.made[o] for o in self.graph.outputs]
-        return Graph(self.graph.inputs, self.nodes, outputs).prune()
+            made = Node(node.name, op, args, node.params, node.meta, node.inside, node.where, node.weak, node.constant)
+            self.made[node] = self.enter(made)
+        return Graph(self.graph.inputs, self.nodes, [self.output(o) for o in self.graph.outputs]).prune()
+
+    def output(self, output):
+        if isinstance(output, Store):
+            return Store(self.turning(self.made[output.node], output.into.turned), output.into)
+        return self.made[output]
