@@ -544,7 +544,7 @@ def meta_plan(op, arguments, results, several) -> Draft:
         return python_plan(op, lambda args, names: args[0])
 
     def run(args, names):
-        made = tuple(alias(empty_of(m), m.turning(bits)) for m, bits in zip(metas, turned))
+        made = tuple(alias(empty_of(m), m.turning(bits)) if bits else empty_of(m) for m, bits in zip(metas, turned))
         return made if several else made[0]
 
     return python_plan(op, run)

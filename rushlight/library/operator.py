@@ -12,7 +12,7 @@ from ..core.kinds import Foreign, P
 from ..core.meta import Meta
 from ..core.native import Tensor, calls
 from ..core.op import make
-from ..core.tensor import empty_of
+from ..core.tensor import empty_of, resolved
 from ..transforms.level import Level
 from .schema import Schema
 
@@ -370,4 +370,4 @@ def tensor_over(array, dtype) -> Tensor:
 
 
 def array_of(tensor):
-    return to_numpy(tensor.detach().float() if tensor.dtype.is_half else tensor.detach())
+    return to_numpy(resolved(tensor.detach().float() if tensor.dtype.is_half else tensor.detach()))

@@ -16,7 +16,7 @@ from ..core.exchange import from_numpy, view_memory
 from ..core.files import replaced
 from ..core.meta import Meta, product
 from ..core.native import Tensor, wrap
-from ..core.tensor import borrowed
+from ..core.tensor import borrowed, resolved
 
 CODES = {"BOOL": "bool", "U8": "uint8", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64", "F16": "float16", "BF16": "bfloat16", "F32": "float32",
          "F64": "float64", "C64": "complex64", "U16": "uint16", "U32": "uint32", "U64": "uint64",
@@ -59,7 +59,7 @@ def describe(tensors, metadata):
             raise TypeError(f"save_file wants str -> Tensor, but {name!r} is a {type(tensor).__name__}")
         if tensor.dtype not in codes:
             raise NotImplementedError(f"{name!r} is of {tensor.dtype}, which the safetensors format does not have: convert it first")
-        data = view_memory(tensor.detach().contiguous(), tensor.dtype.numpy or np.dtype(np.uint16)).reshape(-1).view(np.uint8)
+        data = view_memory(resolved(tensor.detach().contiguous()), tensor.dtype.numpy or np.dtype(np.uint16)).reshape(-1).view(np.uint8)
         header[name] = {"dtype": codes[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [at, at + data.nbytes]}
         arrays.append(data)
         at += data.nbytes

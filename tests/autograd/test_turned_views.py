@@ -9,6 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import rushlight as rl  # noqa: E402
+from rushlight.utils.safetensors import load_file, save_file  # noqa: E402
 
 START = (np.arange(9).reshape(3, 3) * 0.3 + 1) + 1j * np.arange(9, 0, -1).reshape(3, 3) * 0.2
 VIEWS = {
@@ -176,7 +177,7 @@ def test_what_reads_memory():
     assert z.real.clone().conj().is_conj() is False and (r := z.real.clone()).conj() is r and z.resolve_conj() is z and z.resolve_neg() is z
 
 
-def test_files_and_copies():
+def test_files_and_copies(tmp_path):
     z = tensor(rl, START)
     c, n = z.conj(), rl._neg_view(z).conj()
     for written_by, read_by in ((rl, rl), (rl, torch), (torch, rl)):
@@ -188,6 +189,8 @@ def test_files_and_copies():
         assert [(y.is_conj(), y.is_neg()) for y in found] == [(True, False), (True, False), (True, True)] and found[0].tolist() == START.conj().tolist()
         found[1].fill_(2j)
         assert found[0][0].tolist() == [2j] * 3
+    save_file({"n": z.conj().imag}, tmp_path / "n.safetensors")
+    assert load_file(tmp_path / "n.safetensors")["n"].tolist() == START.conj().imag.tolist()
     again = pickle.loads(pickle.dumps(n))
     assert again.is_conj() and again.is_neg() and again.tolist() == n.tolist()
     assert not copy.deepcopy(c).is_conj() and copy.deepcopy(c).tolist() == c.tolist() and copy.copy(c).is_conj()
