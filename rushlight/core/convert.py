@@ -445,7 +445,17 @@ def _adjoint(self):
 
 
 Tensor.T, Tensor.H = property(_transposed), property(_adjoint)
-Tensor.mT = property(lambda self: OPS["transpose"](self, -2, -1))
-Tensor.mH = property(lambda self: OPS["adjoint"](self))
+
+
+def turned(name, operator):
+    """The property that exchanges the last two dimensions; without dimensions, the tensor."""
+    def of(self):
+        if self.dim() == 1:
+            raise RuntimeError(f"tensor.{name} is only supported on matrices or batches of matrices. Got 1-D tensor.")
+        return operator(self) if self.dim() else self
+    return property(of)
+
+
+Tensor.mT, Tensor.mH = turned("mT", lambda x: OPS["transpose"](x, -2, -1)), turned("mH", lambda x: OPS["adjoint"](x))
 Tensor.real = property(lambda self: OPS["real"](self), lambda self, value: write_part(self.real, value))
 Tensor.imag = property(lambda self: OPS["imag"](self), lambda self, value: write_part(self.imag, value))

@@ -123,6 +123,8 @@ def call_node(node: Node, args):
     """Calls a node's operator; an ``item`` of several results that are known is one of them."""
     if node.op.name == "prims.item" and isinstance(args[0], tuple):
         return args[0][node.params["index"]]
+    if node.op.name == "prims.convert" and type(args[0]) in (bool, int, float):  # a number of the call, which stays one
+        return (float if node.params["dtype"].is_inexact else int)(args[0])
     return node.op(*args, **node.params)
 
 

@@ -32,7 +32,7 @@ class Ragged:
 
         RuntimeError for sequences of negative length, or that overlap.
         """
-        version = self.starts._version, None if self.lengths is None else self.lengths._version
+        version = self.starts._storage.version, None if self.lengths is None else self.lengths._storage.version
         if self.seen != version:
             starts = self.starts.numpy()
             lengths = np.diff(starts) if self.lengths is None else self.lengths.numpy()

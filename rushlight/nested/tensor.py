@@ -24,6 +24,7 @@ class Nested(Composed):
     _ragged_idx = property(lambda self: self.at)
     _max_seqlen = property(lambda self: self.ragged.longest)
     _min_seqlen = property(lambda self: self.ragged.shortest)
+    _max_seqlen_tensor = _min_seqlen_tensor = None  # what the maker told of the longest and the shortest is not kept: offsets tell it
     T = property(lambda self: self.t())
     mT = property(lambda self: OPS["transpose"](self, -2, -1))
 
@@ -69,19 +70,19 @@ class Nested(Composed):
         """The rows of all examples, end to end."""
         return self.rows
 
-    _values = values
+    _values = property(values)
 
     def offsets(self):
         """Where each example begins among the rows, and where the last one ends: [examples + 1]."""
         return self.ragged.starts
 
-    _offsets = offsets
+    _offsets = property(offsets)
 
     def lengths(self):
         """How many rows each example has, if offsets do not tell; else None."""
         return self.ragged.lengths
 
-    _lengths = lengths
+    _lengths = property(lengths)
 
     def unbind(self, dim=0):
         """The examples, each a view of its rows."""

@@ -189,8 +189,8 @@ def diff(input, n=1, dim=-1, prepend=None, append=None):
             if d != at and part.shape[d] != input.shape[d]:
                 raise RuntimeError("diff expects the shape of tensor to prepend or append to match that of input except along the differencing dimension; "
                                    f"input.size({d}) = {input.shape[d]}, but got tensor.size({d}) = {part.shape[d]}")
-    parts = promoted(*(p for p in (prepend, input, append) if p is not None)) if n else (input,)
-    x = P.cat(tuple(parts), dim=at) if len(parts) > 1 else parts[0]
+    parts = [p for p in (prepend, input, append) if p is not None]
+    x = P.cat(tuple(promoted(*parts)), dim=at) if len(parts) > 1 and n else input
     rank = len(x.shape)
     for _ in range(min(n, x.shape[at])):
         shape = tuple(s - 1 if d == at else s for d, s in enumerate(x.shape))

@@ -84,7 +84,7 @@ def reread(x, meta, offset):
     """The memory of a tensor as numbers of another dtype."""
     from ..core.tensor import alias as alias_memory
     made = alias_memory(x, meta, offset)
-    made._base = x if meta.dtype.is_inexact else None  # what has no gradient is no part of a history
+    made._base = x if meta.dtype.is_inexact and not x._needs_grad else None  # what has no gradient is no part of a history
     return made
 
 
@@ -147,6 +147,10 @@ def t(input):
 @op(view=True)
 def adjoint(input):
     """The last two dimensions exchanged, conjugated."""
+    if len(input.shape) == 1:
+        raise RuntimeError("tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor.")
+    if not input.shape:
+        return P.conj(P.permute(input, dims=())) if input.dtype.is_complex else P.permute(input, dims=())
     out = transpose.body(input, -2, -1)
     return P.conjugated(out) if input.dtype.is_complex else out
 

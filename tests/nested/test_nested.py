@@ -299,3 +299,10 @@ def test_examples_of_several_one_after_another():
         assert part.equal(leaf) and rushlight.allclose(leaf.grad, 2 * leaf)
     x = nested(rushlight)
     assert rushlight.cat([x, x], -1).shape[-1] == 12 and rushlight.cat([x, x]).layout is rushlight.jagged
+
+
+def test_in_inference_mode():
+    with rushlight.inference_mode():
+        made = rushlight.nested.nested_tensor([rushlight.ones(2, 3), rushlight.zeros(1, 3)], layout=rushlight.jagged)
+        assert [part.shape[0] for part in made.unbind()] == [2, 1] and (made * 2).to_padded_tensor(0.0).sum() == 12
+        assert made._values.shape == (3, 3) and made._offsets.tolist() == [0, 2, 3]

@@ -37,6 +37,13 @@ def test_differences_meet_in_one_dtype(of, with_):
     assert str(seen.dtype) == str(wanted.dtype) and seen.tolist() == wanted.tolist()
 
 
+def test_differences_alone():
+    for shape, dim in (((5,), 0), ((3, 4), 0), ((3, 4), 1), ((1, 4), -1)):
+        for n in (0, 1, 2):
+            seen, wanted = (library.arange(12).float()[:shape[0] * (shape[1:] or (1,))[0]].square().reshape(shape).diff(n, dim).tolist() for library in (rushlight, torch))
+            assert seen == wanted
+
+
 def test_many_terms():
     x = rushlight.tensor([3e4, 1e5], dtype=rushlight.float64)
     began = time.process_time()
