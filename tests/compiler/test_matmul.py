@@ -174,6 +174,27 @@ def test_bfloat(layouts):
         assert (c.double() - wanted).abs().max() <= 8e-3 * wanted.abs().max()
 
 
+@pytest.mark.parametrize("rows,columns,depth", [(3, 64, 64), (16, 100, 128), (33, 130, 64), (50, 65, 192), (64, 200, 64), (130, 70, 128), (200, 129, 64)])
+@pytest.mark.parametrize("layout", ["n", "t"])
+def test_few_rows(rows, columns, depth, layout):
+    torch = pytest.importorskip("torch")
+    a, b = operand((), rows, depth, layout, "float32"), operand((), depth, columns, "t", "float32")
+    bias = random((columns,), "float32")
+    ta, tb = torch.from_numpy(a).bfloat16(), torch.from_numpy(b).bfloat16()
+    c = torch.empty(rows, columns, dtype=torch.bfloat16)
+    problem = Matmul((), rows, columns, depth, ta.stride(), tb.stride(), c.stride(), "bfloat16")
+    plan = plan_matmul(problem, epilogue=bias_epilogue("float32", "column", "c"))
+    Runner(plan, a=ta.data_ptr(), b=tb.data_ptr(), c=c.data_ptr(), bias=bias)()
+    wanted = ta.double() @ tb.double() + torch.from_numpy(bias)
+    assert (c.double() - wanted).abs().max() <= 8e-3 * wanted.abs().max()
+    for signs in (("uint8", "int8"), ("int8", "uint8")):
+        wa, wb = (np.clip(x * 60 + 20, *((0, 255) if s == "uint8" else (-128, 127))).astype(s) for x, s in zip((a, b), signs))
+        wc = np.full((rows, columns), 77, np.int32)
+        problem = Matmul((), rows, columns, depth, strides(wa), strides(wb), strides(wc), signs[0], "int32", b_dtype=signs[1])
+        Runner(plan_matmul(problem), a=wa, b=wb, c=wc)()
+        assert (wc == wa.astype(np.int64) @ wb.astype(np.int64)).all()
+
+
 def test_refusals():
     with pytest.raises(ValueError, match="complex64"):
         plan_matmul(Matmul((), 2, 2, 2, (2, 1), (2, 1), (2, 1), "complex64"))
@@ -183,7 +204,7 @@ def test_refusals():
 
 @pytest.mark.parametrize("cpu", ["generic", "avx2", "avx512", "amx-model"])
 def test_other_cpus(cpu):
-    chosen = "test_bfloat or bytes" if cpu == "amx-model" else "test_layouts and (float32 or float16 or int8) or test_bias or test_bfloat or test_batches or bytes"
+    chosen = "test_bfloat or bytes or few_rows" if cpu == "amx-model" else "test_layouts and (float32 or float16 or int8) or test_bias or test_bfloat or test_batches or bytes"
     command = [sys.executable, "-m", "pytest", "-q", "-x", __file__, "-k", chosen]
     done = subprocess.run(command, env={**os.environ, "RUSHLIGHT_CPU": cpu}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

@@ -6,9 +6,9 @@ Kernels know dtypes, layouts and register tiles but no sizes, so a new shape cos
 import functools
 from dataclasses import dataclass, replace
 
-from ..llvm import pool
+from ..llvm import pool, tiles
 from ..llvm.features import host
-from . import blocked, combine, dot, tiled
+from . import blocked, combine, dot, streamed, tiled
 from .tune import pick, planned
 from .blocked import ACROSS, ALONG, APART, BATCH_DIMS, PACKED, TABLE
 from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, Step, Table, numbers, tile_numbers, written_slots
@@ -142,6 +142,8 @@ def _plan(p, epilogue, threads, a_from=None, b_from=None):
     if a_from is None and _wants_dots(p, kind) and pick("dots", (True, False) if few else (True,)):
         return dot_plan(p, kind, epilogue, threads, computed=b_from)
     kind = multiplied(p, kind)
+    if a_from is b_from is None and _wants_stream(p, kind) and pick("B streamed", (True, False)):
+        return stream_plan(p, epilogue, threads)
     if threads > 1 and _wants_parts(p):
         return parts_plan(p, kind, epilogue, threads, computed)
     return blocked_plan(p, kind, epilogue, threads, computed=computed)
@@ -151,6 +153,30 @@ def multiplied(p, kind):
     """The Numbers of a blocked product: those of tile registers where there are some, and the product fills a good part of them."""
     tiles = tile_numbers(p.dtype, p.b_dtype)
     return pick("numbers", (tiles, kind)) if tiles and min(p.rows, p.columns) > 2 and p.depth >= 2 * kind.per_word else kind
+
+
+def _wants_stream(p, kind):
+    """Few rows by a B whose columns lie along k in whole rows of tiles: it is read once, and packing would take longer than multiplying."""
+    return kind.tiles and not p.batch and p.sums[0] == 1 and p.rows <= streamed.MOST <= p.columns and p.b[-2] == 1 and p.depth % (kind.chunk * kind.per_word) == 0
+
+
+def stream_plan(p, epilogue, threads):
+    """The plan of a product whose B goes from memory to tiles: A packed as panels, then all columns."""
+    kind, out = tile_numbers(p.b_dtype or p.dtype, p.dtype), ELEMENTS[p.out_dtype]
+    size, (vectors, down) = kind.element.bytes, streamed.grid(p.rows)
+    chunks, panels = p.depth // (kind.chunk * kind.per_word), -(-p.rows // (vectors * kind.lanes))
+    panel_bytes = chunks * vectors * tiles.TILE_BYTES + 64  # a store may spill
+    own = {"columns": p.rows, "depth": p.depth, "b_k": p.a[-1] * size, "b_column": p.a[-2] * size, "panels": panels, "panel_bytes": panel_bytes, "b_sum": 0, **NO_BATCH}
+    places = {"b": ("pointer", "a", 0), "packed": ("temp", "packed", 0)}
+    pack = blocked.pack_kernel(kind, layout(p.a[-2], p.a[-1], p.rows, p.depth), vectors, None)
+    slots = {"rows": p.rows, "columns": p.columns, "chunks": chunks, "b_column": p.b[-1] * size, "c_row": p.c[-2] * out.bytes,
+             "scratch_bytes": down * p.depth * size, "panel_bytes": panel_bytes}
+    sources = {"b": ("pointer", "b", 0), "packed": ("temp", "packed", 0), "c": ("pointer", "c", 0), "scratch": ("temp", "scratch", 0)}
+    units = -(-p.columns // down)
+    steps = (Step(pack, panels, 1, written_slots(blocked.PACK_SLOTS, own, places)),
+             Step(streamed.stream_kernel(kind, out, vectors, down, epilogue), units, _grain(p, units, threads),
+                  written_slots(streamed.SLOTS, slots, sources) + epilogue.slots))
+    return Contraction(steps, {"packed": panels * panel_bytes + 4096, "scratch": slots["scratch_bytes"] * threads})
 
 
 def _wants_parts(p):
@@ -276,6 +302,8 @@ def choose(p, kind, threads, gathered=False):
     if kind.tiles:
         block_words, inner_words = _parts(words, 1024, kind.lanes), _parts(words, pick("words along k", (128, 256, 512)), kind.lanes)
         block_rows = max(tile_rows, min(pick("rows of a block", (256, 512)), (second >> 1) // (block_words * word)) // tile_rows * tile_rows)
+        if p.rows <= 2 * tile_rows:  # panels serve too few tiles to stay in a cache for
+            inner_words = block_words
         inner_columns = max(1, pick("columns of an inner block", (512, 256, 1024)) // width) * width
     else:
         block_words = _parts(words, pick("words along k", (min(768, second >> 11), 256, 1024)), kind.lanes)

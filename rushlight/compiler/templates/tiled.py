@@ -5,7 +5,7 @@ tile of B every vector of a panel.  Sums leave through memory, where the epilogu
 """
 
 from ..llvm import tiles
-from ..llvm.builder import constant
+from ..llvm.builder import Value, constant
 from ..llvm.types import i64, ptr
 from .tile import FIRST, LAST, PARAMETERS
 
@@ -25,7 +25,7 @@ def write_sums(b, registers, numbers, rows, vectors, a, panel, chunks, beside=No
     A is in quads and B in a panel, unless rows of A are `a_row` bytes apart and a step takes `a_step`, or words of B along k are `b_row` bytes apart.
     """
     down = rows // tiles.ROWS
-    a_step = rows * tiles.ROW_BYTES if a_step is None else a_step
+    a_row, a_step = (step if isinstance(step, Value) else constant(i64, step) for step in (a_row, rows * tiles.ROW_BYTES if a_step is None else a_step))
     b_row = vectors * numbers.lanes * numbers.word.bytes if b_row is None else b_row
     held, passing = ("a", "b") if down <= vectors else ("b", "a")
     counts = {"a": down, "b": vectors}
@@ -34,11 +34,11 @@ def write_sums(b, registers, numbers, rows, vectors, a, panel, chunks, beside=No
 
     def step(number, at):
         places, strides = dict(zip("ab", at)), {"a": a_row, "b": b_row}
-        jumps = {"a": tiles.ROWS * a_row, "b": tiles.ROW_BYTES}
+        jumps = {"a": b.mul(a_row, tiles.ROWS), "b": constant(i64, tiles.ROW_BYTES)}
 
         def load(operand, number):
             register = first[operand] + number % free[operand]
-            registers.load(register, b.offset(places[operand], number * jumps[operand]), strides[operand])
+            registers.load(register, b.offset(places[operand], b.mul(jumps[operand], number)), strides[operand])
             return register
 
         kept = []
