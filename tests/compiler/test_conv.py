@@ -85,19 +85,28 @@ def test_forward_and_gradients(name, dtype):
     close(got_weight, grad_weight, dtype)
 
 
-@pytest.mark.parametrize("name", ["3x3", "strided", "pixels", "depthwise", "3d", "small images", "channels in lanes", "channels in lanes, strided"])
-def test_channels_last(name):
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", ["3x3", "strided", "pixels", "many pixels", "depthwise", "grouped", "3d", "small images", "stem", "deep", "channels in lanes",
+                                  "channels in lanes, strided", "channels in lanes, groups", "channels in lanes, far pixels"])
+def test_channels_last(name, dtype):
     case = CASES[name]
-    x, weight, bias, grad, y, grad_x, _ = reference(case, "float32")
+    x, weight, bias, grad, y, grad_x, grad_weight = reference(case, dtype)
     form = torch.channels_last_3d if x.dim() == 5 else torch.channels_last
-    x, grad = x.contiguous(memory_format=form), grad.contiguous(memory_format=form)
-    got_y, got_x = torch.full_like(grad, float("nan")), torch.full_like(x, float("nan"))
-    problem = Convolution(*case, "float32", x.stride(), grad.stride())
-    pointers = {"weight": weight.data_ptr(), "x": x.data_ptr(), "y": got_y.data_ptr(), "bias": bias.data_ptr()}
-    Runner(plan_conv(problem, bias_epilogue("float32", "row", "y")), **pointers)()
-    close(got_y, y, "float32")
-    Runner(plan_conv_input_grad(problem), x=got_x.data_ptr(), weight=weight.data_ptr(), y=grad.data_ptr())()
-    close(got_x, grad_x, "float32")
+    # what is computed lies row by row, or with channels last
+    for result in (torch.contiguous_format, form):
+        x, grad = x.contiguous(memory_format=form), grad.contiguous(memory_format=form)
+        got_y, got_x = (torch.full(t.shape, float("nan"), dtype=t.dtype).contiguous(memory_format=result) for t in (grad, x))
+        problem = Convolution(*case, dtype, x.stride(), got_y.stride())
+        pointers = {"weight": weight.data_ptr(), "x": x.data_ptr(), "y": got_y.data_ptr(), "bias": bias.data_ptr()}
+        Runner(plan_conv(problem, bias_epilogue(dtype, "row", "y")), **pointers)()
+        close(got_y, y, dtype)
+        Runner(plan_conv_input_grad(Convolution(*case, dtype, got_x.stride(), grad.stride())),
+               x=got_x.data_ptr(), weight=weight.data_ptr(), y=grad.data_ptr())()
+        close(got_x, grad_x, dtype)
+    got_weight = torch.full(weight.shape, float("nan"), dtype=weight.dtype)
+    Runner(plan_conv_weight_grad(Convolution(*case, dtype, x.stride(), grad.stride())),
+           x=x.data_ptr(), weight=got_weight.data_ptr(), y=grad.data_ptr())()
+    close(got_weight, grad_weight, dtype)
 
 
 def test_refusals():

@@ -17,7 +17,7 @@ from .channels_weight import ChannelWeights
 from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, numbers, tile_numbers
 from .depthwise_plan import Depthwise
 from .elements import Prologue
-from .image import Geometry, is_contiguous
+from .image import Geometry, is_contiguous, spacing
 from .implicit_plan import Builder, Product, equidistant, wide_dtype
 from .implicit_tiled_plan import TiledBuilder
 from .matmul import Matmul, beside, blocked_plan, dot_plan, extent, packings, plan_matmul, rounding_step
@@ -181,26 +181,22 @@ def _computed_plan(direction, c, epilogue, threads, x_from, y_from):
 
 
 def _is_pixelwise(c):
-    """Whether every output looks at one input in the same place, all in memory order."""
+    """Whether every output looks at one input in the same place, and pixels of each operand lie evenly."""
     return (set(c.kernel) == {1} and set(c.stride) == {1} and set(c.pad) == {0} and c.groups == 1
-            and all(is_contiguous(strides, c.size) or not any(strides[2:]) for strides in (c.x, *c.x_parts, c.y, *c.y_parts)))
-
-
-def _of_pixels(strides):
-    """The stride from pixel to pixel where spatial dimensions lie without gaps, or do not count."""
-    return int(any(strides[2:]))
+            and all(spacing(strides, c.size) is not None for strides in (c.x, *c.x_parts, c.y, *c.y_parts)))
 
 
 def _is_product(direction, c):
     """Whether a convolution that looks at single pixels is a matrix product as it is."""
-    return _is_pixelwise(c) and (direction == "weight" or int(np.prod(c.size)) >= 256 or c.batch == 1)
+    written = {"forward": c.y, "input": c.x}.get(direction)
+    return _is_pixelwise(c) and (written is None or spacing(written, c.size) == 1 and (int(np.prod(c.size)) >= 256 or c.batch == 1))
 
 
 def _in_rows(c):
     """The same convolution; small images that are looked at pixel by pixel go through packed weights, which all of them share, each as one row."""
     if not _is_pixelwise(c):
         return c
-    x, y, *parts = (tuple((*strides[:2], 0, 0, _of_pixels(strides)) for strides in given) for given in ((c.x,), (c.y,), c.x_parts, c.y_parts))
+    x, y, *parts = (tuple((*strides[:2], 0, 0, spacing(strides, c.size)) for strides in given) for given in ((c.x,), (c.y,), c.x_parts, c.y_parts))
     return replace(c, size=(1, 1, int(np.prod(c.size))), x=x[0], y=y[0], x_parts=parts[0], y_parts=parts[1])
 
 
@@ -213,11 +209,10 @@ def _pixelwise_plan(direction, c, epilogue, x_from, y_from):
 def _product_of(direction, c):
     """(the Matmul, which of its operands is which) of a convolution that looks at single pixels."""
     pixels = int(np.prod(c.size))
-    x, y = (c.x[0], c.x[1], 1), (c.y[0], c.y[1], 1)
-    x_parts, y_parts = (tuple((*part[:2], _of_pixels(part)) for part in parts) for parts in (c.x_parts, c.y_parts))
+    (x,), (y,), x_parts, y_parts = (tuple((*strides[:2], spacing(strides, c.size)) for strides in given) for given in ((c.x,), (c.y,), c.x_parts, c.y_parts))
     if direction == "weight":
         a_parts, b_parts = tuple((y[1], y[2], y[0]) for y in y_parts), tuple((x[2], x[1], x[0]) for x in x_parts)
-        return Matmul((), c.out_channels, c.in_channels, pixels, y[1:], (1, x[1]), (c.in_channels, 1), c.dtype,
+        return Matmul((), c.out_channels, c.in_channels, pixels, y[1:], (x[2], x[1]), (c.in_channels, 1), c.dtype,
                       sums=(c.batch, y[0], x[0]), a_parts=a_parts, b_parts=b_parts), {"a": "y", "b": "x", "c": "weight"}
     b_parts = tuple((*part, 0) for part in x_parts or y_parts)
     if direction == "forward":

@@ -100,14 +100,26 @@ class Geometry:
         return table.reshape(-1)[:self.count(out)]
 
 
+def spacing(strides, size):
+    """How far apart pixels lie where the spatial dimensions of these strides lie evenly; None where they do not.
+
+    Example:
+        >>> spacing((48, 16, 4, 1), (4, 4)), spacing((48, 1, 12, 3), (4, 4)), spacing((48, 1, 24, 3), (4, 4))
+        (1, 3, None)
+    """
+    found, count = None, 1
+    for stride, extent in zip(reversed(strides[2:]), reversed(size)):
+        if extent > 1:
+            if found is not None and stride != found * count:
+                return None
+            found = stride if found is None else found
+            count *= extent
+    return 1 if found is None else found
+
+
 def is_contiguous(strides, size):
     """Whether the spatial dimensions of these strides lie without gaps."""
-    wanted = 1
-    for stride, extent in zip(reversed(strides[2:]), reversed(size)):
-        if extent > 1 and stride != wanted:
-            return False
-        wanted *= extent
-    return True
+    return spacing(strides, size) == 1
 
 
 def pad_kernel(element, numbers, step):
@@ -178,34 +190,42 @@ def _pad_text(element, numbers, step):
         # a group's last words may lack parts
         widths = [f.select(f.compare("<", f.add(within, part), s.channels), width, 0) for part in range(parts)]
 
-        def phase(number, _):
-            of_width = f.rem(number, s.phases_width)
-            rest = f.div(number, s.phases_width)
-            start_height = f.sub(f.rem(rest, s.phases_height), s.pad_height)
-            start_depth = f.sub(f.div(rest, s.phases_height), s.pad_depth)
-            first = f.sub(f.mul(of_width, s.tap_width), s.pad_width)
-            to = f.offset(image, f.mul(number, s.phase_bytes))
+        def row(source, inside, first, target):
+            sources = [f.offset(source, f.mul(s.x_channel, part)) for part in range(parts)]
+            one_row(sources, [f.select(inside, one, 0) for one in widths], first, target)
 
-            def slice_(at_depth, _):
-                z = f.add(f.mul(at_depth, s.step_depth), start_depth)
-                inside_depth = f.compare("<", z, s.depth, signed=False)
-
-                def row(at_height, _):
-                    y = f.add(f.mul(at_height, s.step_height), start_height)
-                    inside = f.and_(f.compare("<", y, s.height, signed=False), inside_depth)
-                    source = f.offset(x, f.add(f.mul(z, s.x_depth), f.mul(y, s.x_height)))
-                    sources = [f.offset(source, f.mul(s.x_channel, part)) for part in range(parts)]
-                    limits = [f.select(inside, one, 0) for one in widths]
-                    number = f.add(f.mul(at_depth, s.rows_height), at_height)
-                    one_row(sources, limits, first, f.offset(to, f.mul(number, s.pitch), word))
-
-                f.loop(0, s.rows_height, 1, [], row)
-
-            f.loop(0, s.rows_depth, 1, [], slice_)
-
-        f.loop(0, f.mul(f.mul(s.phases_depth, s.phases_height), s.phases_width), 1, [], phase)
+        each_row(f, s, x, image, word, row)
 
     return kernel.text(plane)
+
+
+def each_row(f, s, x, image, word, row):
+    """Loops over the rows of a plane's phase images: `row(source, inside, first, target)` gets where a row of x begins, whether there is one, which of its
+    elements is the first (maybe outside), and where it goes."""
+    def phase(number, _):
+        of_width = f.rem(number, s.phases_width)
+        rest = f.div(number, s.phases_width)
+        start_height = f.sub(f.rem(rest, s.phases_height), s.pad_height)
+        start_depth = f.sub(f.div(rest, s.phases_height), s.pad_depth)
+        first = f.sub(f.mul(of_width, s.tap_width), s.pad_width)
+        to = f.offset(image, f.mul(number, s.phase_bytes))
+
+        def slice_(at_depth, _):
+            z = f.add(f.mul(at_depth, s.step_depth), start_depth)
+            inside_depth = f.compare("<", z, s.depth, signed=False)
+
+            def one(at_height, _):
+                y = f.add(f.mul(at_height, s.step_height), start_height)
+                inside = f.and_(f.compare("<", y, s.height, signed=False), inside_depth)
+                source = f.offset(x, f.add(f.mul(z, s.x_depth), f.mul(y, s.x_height)))
+                number = f.add(f.mul(at_depth, s.rows_height), at_height)
+                row(source, inside, first, f.offset(to, f.mul(number, s.pitch), word))
+
+            f.loop(0, s.rows_height, 1, [], one)
+
+        f.loop(0, s.rows_depth, 1, [], slice_)
+
+    f.loop(0, f.mul(f.mul(s.phases_depth, s.phases_height), s.phases_width), 1, [], phase)
 
 
 def pad_slots(geometry, strides, channels, group_planes, groups, itemsize, numbers):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..llvm.features import host
-from . import image, implicit
+from . import image, image_turned, implicit
 from .contraction import ELEMENTS, Contraction, Step, numbers, table, written_slots
 from .image import SLACK, is_contiguous
 from .matmul import register_tile
@@ -127,15 +127,18 @@ class Builder:
         geometry, strides = self.geometry, self.strides
         contiguous = strides[4] == 1 or geometry.size[2] == 1
         step = geometry.step[2] if contiguous and geometry.step[2] <= 2 else 0
-        kernel = image.pad_kernel(self.element, self.kind, step)
         slots = image.pad_slots(geometry, strides, self.group_channels, self._words(self.group_channels), self.c.groups, self.size, self.kind)
         name = f"{self.operand} image"
         sources = {"x": ("pointer", self.operand, start * strides[0] * self.size), "image": ("temp", name, 0)}
         planes = self.planes * (1 if geometry.images > 1 else self.images)
         self.temporaries[name] = (geometry.plane_elements * planes + 4 * geometry.pitch) * self.word.bytes + SLACK
-        units = self.images * self.planes
-        grain = max(1, min(16384 // max(geometry.plane_elements // geometry.images, 1), units // (4 * self.threads)))
-        self._add(kernel, units, grain, image.PAD_SLOTS, slots, sources)
+        units, kernel, names = self.images * self.planes, image.pad_kernel, image.PAD_SLOTS
+        if strides[1] == 1 and not step and self.element.is_float:  # channels are neighbours
+            kernel, names = image_turned.pad_kernel, image_turned.SLOTS
+            slots["group_sets"] = -(-slots["group_planes"] // image_turned.planes(self.kind))
+            units = self.images * self.c.groups * slots["group_sets"]
+        grain = max(1, min(16384 * self.images * self.planes // units // max(geometry.plane_elements // geometry.images, 1), units // (4 * self.threads)))
+        self._add(kernel(self.element, self.kind, step), units, grain, names, slots, sources)
 
     def multiply(self, products, epilogue):
         """The steps that pack the weights of some products once, and compute them for all images."""
