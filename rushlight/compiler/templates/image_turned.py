@@ -11,16 +11,12 @@ SLOTS = PAD_SLOTS + ("group_sets",)
 
 def planes(numbers):
     """The planes of a set, which a kernel writes side by side."""
-    return _lanes(numbers) * (2 if _halves(numbers) else 1)
+    return numbers.lanes * (2 if _halves(numbers) else 1)
 
 
 def _halves(numbers):
     """Whether words are elements of two bytes, of which pairs are transposed as one."""
     return numbers.per_word == 1 and numbers.word.bytes == 2
-
-
-def _lanes(numbers):
-    return numbers.lanes
 
 
 def pad_kernel(element, numbers, step):
@@ -33,34 +29,27 @@ def pad_kernel(element, numbers, step):
 def _text(element, numbers):
     kernel = Units("pad", SLOTS, ("x", "image"))
     f, s = kernel.f, kernel.s
-    halves, lanes, word = _halves(numbers), _lanes(numbers), numbers.word
+    halves, lanes, word = _halves(numbers), numbers.lanes, numbers.word
     parts = 2 if halves else numbers.per_word
     across, count = lanes * parts, planes(numbers)
     width, rows_width, distance, x_width = s.width, s.rows_width, s.step_width, s.x_width
     plane_bytes, spare = s.image_channel, f.alloca(vector(word, lanes), count)
 
     def unit(unit):
-        sets = f.mul(f.div(s.planes, s.group_planes), s.group_sets)
-        batch = f.div(unit, sets)
-        number = f.sub(unit, f.mul(batch, sets))
-        group = f.div(number, s.group_sets)
-        first_plane = f.mul(f.sub(number, f.mul(group, s.group_sets)), count)
-        within = f.mul(first_plane, numbers.per_word)
-        there = f.minimum(f.maximum(f.sub(s.channels, within), 0), across)
-        planes_there = f.minimum(f.sub(s.group_planes, first_plane), count)
-        full = f.and_(f.compare("==", there, across), f.compare("==", planes_there, count))
-        x = f.offset(s.x, f.add(f.mul(batch, s.x_batch), f.mul(f.add(f.mul(group, s.channels), within), element.bytes)))
-        plane = f.add(f.mul(group, s.group_planes), first_plane)
-        image = f.offset(s.image, f.add(f.mul(batch, s.image_batch), f.mul(plane, plane_bytes)))
-        each_row(f, s, x, image, word, lambda *row: one_row(*row, there, planes_there, full))
+        x, image, *rest = _set_of_planes(f, s, numbers, element, unit, across, count)
+        each_row(f, s, x, image, word, lambda *row: one_row(*row, *rest))
 
     def one_row(source, inside, first, target, there, planes_there, full):
         channels = f.select(inside, there, 0)
         full = f.and_(full, inside)
 
-        def turned(pixels):
+        def load(place, mask=None):
+            """The words of a pixel; halves are converted at once, since they do not pass from block to block where the processor has none."""
+            loaded = f.load(vector(element, across), f.offset(source, f.mul(place, x_width)), mask=mask)
+            return f.bitcast(loaded, vector(i32, lanes)) if parts > 1 else f.convert(loaded, word)
+
+        def turned(words):
             """A vector of neighbouring pixels for each plane."""
-            words = [f.bitcast(one, vector(i32, lanes)) if parts > 1 else f.convert(one, word) for one in pixels]
             found = pack.transpose(f, words)
             if not halves:
                 return found
@@ -73,15 +62,12 @@ def _text(element, numbers):
             places = [f.add(at, f.mul(distance, k)) for k in range(lanes)]
 
             def fast():
-                pixels = [f.load(vector(element, across), f.offset(source, f.mul(place, x_width))) for place in places]
-                for k, value in enumerate(turned(pixels)):
+                for k, value in enumerate(turned([load(place) for place in places])):
                     f.store(value, f.offset(to, f.mul(plane_bytes, k)))
 
             def careful():
                 counts = [f.select(f.compare("<", place, width, signed=False), channels, 0) for place in places]
-                pixels = [f.load(vector(element, across), f.offset(source, f.mul(place, x_width)), mask=f.lane_mask(one, across))
-                          for place, one in zip(places, counts)]
-                found = turned(pixels)
+                found = turned([load(place, f.lane_mask(count, across)) for place, count in zip(places, counts)])
                 for k, value in enumerate(found):
                     f.store(value, f.offset(spare, k * lanes * word.bytes))
                 mask = f.lane_mask(f.sub(rows_width, i), lanes)
@@ -93,3 +79,20 @@ def _text(element, numbers):
         f.loop(0, rows_width, lanes, [], some)
 
     return kernel.text(unit)
+
+
+def _set_of_planes(f, s, numbers, element, unit, across, count):
+    """(where the set's channels begin in x, where its planes go, how many channels and how many planes there are, whether these are all)."""
+    sets = f.mul(f.div(s.planes, s.group_planes), s.group_sets)
+    batch = f.div(unit, sets)
+    number = f.sub(unit, f.mul(batch, sets))
+    group = f.div(number, s.group_sets)
+    first = f.mul(f.sub(number, f.mul(group, s.group_sets)), count)
+    within = f.mul(first, numbers.per_word)
+    there = f.minimum(f.maximum(f.sub(s.channels, within), 0), across)
+    planes_there = f.minimum(f.sub(s.group_planes, first), count)
+    full = f.and_(f.compare("==", there, across), f.compare("==", planes_there, count))
+    x = f.offset(s.x, f.add(f.mul(batch, s.x_batch), f.mul(f.add(f.mul(group, s.channels), within), element.bytes)))
+    plane = f.add(f.mul(group, s.group_planes), first)
+    image = f.offset(s.image, f.add(f.mul(batch, s.image_batch), f.mul(plane, s.image_channel)))
+    return x, image, there, planes_there, full

@@ -17,7 +17,7 @@ WEIGHT_SLOTS = ("weights", "packed", "offsets", "rows", "depth", "row_stride", "
                 "blocks", "run", "elements", "second", "pairs")
 SLOTS = ("weights", "image", "out", "scratch", "k_offsets", "out_offsets", "rows", "depth", "block_tiles", "row_blocks",
          "block_panels", "panel_blocks", "block_depth", "panels_per_image", "panels", "group_tiles", "tile_bytes",
-         "image_bytes", "image_group_bytes", "out_batch", "out_group", "out_row", "scratch_bytes", "partial_bytes", "panel_at")
+         "image_bytes", "image_group_bytes", "out_batch", "out_group", "out_row", "scratch_bytes", "partial_bytes", "partials", "panel_at")
 
 
 def weight_kernel(numbers, rows, contiguous):
@@ -125,17 +125,28 @@ def _conv_text(writer, numbers, out, rows, vectors, dense_out, packed_out, epilo
                 offsets = f.offset(s.k_offsets, k, i64)
                 columns, steps = tile.columns(f, image, offsets, count, f.offset(scratch, s.panel_at))
 
+                def partial(t):
+                    waiting = f.add(f.mul(f.sub(p, panel_first), s.block_tiles), f.sub(t, tile_first))
+                    return f.offset(scratch, f.mul(f.rem(waiting, s.partials), s.partial_bytes))
+
+                def finish(t):
+                    row = f.mul(t, rows)
+                    f.call(tile.finish, [kernel.args, partial(t), f.offset(out_at, f.mul(row, s.out_row)), f.sub(s.rows, row), number,
+                                         f.add(f.mul(group, s.rows), row)])
+
                 def one(t, _):
                     weights = f.offset(f.offset(group_weights, f.mul(t, s.tile_bytes)), f.mul(k, rows * word))
                     row = f.mul(t, rows)
-                    waiting = f.add(f.mul(f.sub(p, panel_first), s.block_tiles), f.sub(t, tile_first))
-                    partial = f.offset(scratch, f.mul(waiting, s.partial_bytes))
-                    f.call(tile.function, [kernel.args, weights, columns, offsets, steps, partial,
-                                           f.cast("zext", first, i64), f.cast("zext", last, i64),
-                                           f.offset(out_at, f.mul(row, s.out_row)), f.sub(s.rows, row), number,
-                                           f.add(f.mul(group, s.rows), row)])
+                    f.call(tile.function, [kernel.args, weights, columns, offsets, steps, partial(t), f.cast("zext", first, i64), f.cast("zext", last, i64),
+                                           f.offset(out_at, f.mul(row, s.out_row)), f.sub(s.rows, row), number])
+                    if not tile.later:
+                        f.when(last, lambda: finish(t))
+                        return
+                    f.when(f.and_(last, f.compare(">", t, tile_first)), lambda: finish(f.sub(t, 1)))
 
                 f.loop(tile_first, tile_stop, 1, [], one)
+                if tile.later:
+                    f.when(last, lambda: finish(f.sub(tile_stop, 1)))
 
             f.loop(panel_first, panel_stop, 1, [], panel)
 
@@ -146,18 +157,24 @@ def _conv_text(writer, numbers, out, rows, vectors, dense_out, packed_out, epilo
 
 
 class Tile:
-    """Writes the function that computes one register tile of a convolution and stores it."""
+    """Writes the functions that compute one register tile of a convolution, and that store it."""
+
+    later = False  # whether a tile is stored when the next one has begun
 
     def __init__(self, module, numbers, out, rows, vectors, dense_out, packed_out, epilogue):
         self.numbers, self.out, self.rows, self.vectors = numbers, out, rows, vectors
         self.dense_out, self.packed_out, self.epilogue = dense_out, packed_out, epilogue
         parameters = [("args", ptr), ("weights", ptr), ("image", ptr), ("offsets", ptr), ("depth", i64), ("partial", ptr),
-                      ("first", i64), ("last", i64), ("out", ptr), ("rows_left", i64), ("number", i64), ("channel", i64)]
+                      ("first", i64), ("last", i64), ("out", ptr), ("rows_left", i64), ("number", i64)]
         self.function = f = module.function("tile", parameters, internal=True)
-        (args, weights, image, offsets, depth, partial, first, last, target, rows_left, number, channel) = f.parameters
+        args, weights, image, offsets, depth, partial, first, last, target, rows_left, number = f.parameters
         f.when(f.compare("!=", last, 0), lambda: self.fetch(f, args, target, rows_left, number))
         self.compute(f, weights, image, offsets, depth, f.compare("!=", first, 0), partial)
-        f.when(f.compare("!=", last, 0), lambda: self.store(f, args, partial, target, rows_left, number, channel))
+        f.ret()
+        parameters = [("args", ptr), ("partial", ptr), ("out", ptr), ("rows_left", i64), ("number", i64), ("channel", i64)]
+        self.finish = f = module.function("finish", parameters, internal=True)
+        args, partial, target, rows_left, number, channel = f.parameters
+        self.store(f, args, partial, target, rows_left, number, channel)
         f.ret()
 
     def columns(self, f, image, offsets, depth, panel):

@@ -200,7 +200,7 @@ class Builder:
         planes = self._words(product.channels)
         width = blocks.vectors * self.kind.lanes
         partial = blocks.tile_rows * width * self.kind.accumulator.bytes
-        waiting = blocks.block_tiles * blocks.block_panels if blocks.split else 1
+        waiting = blocks.block_tiles * blocks.block_panels if blocks.split else 2
         scratch = -(-partial * waiting // 4096) * 4096
         panel_at, scratch = scratch, scratch + self._panel_bytes(blocks)
         self.temporaries["scratch"] = max(self.temporaries.get("scratch", 0), scratch * self.threads)
@@ -213,7 +213,7 @@ class Builder:
             "image_bytes": plane * self.planes * word_bytes,
             "image_group_bytes": planes * plane * word_bytes,
             "out_batch": strides[0] * self.size, "out_group": product.rows * strides[1] * self.size,
-            "out_row": strides[1] * self.size, "scratch_bytes": scratch, "partial_bytes": partial if blocks.split else 0}
+            "out_row": strides[1] * self.size, "scratch_bytes": scratch, "partial_bytes": partial, "partials": waiting}
 
     def _k_offsets(self, product):
         """The place of each word along k in an image, in words."""

@@ -118,7 +118,10 @@ def write_panel(f, numbers, vectors, image, offsets, depth, target):
 
 
 class TiledTile(implicit.Tile):
-    """Writes the function that computes one tile in tile registers and stores it; its image is a panel, its depth the steps along k."""
+    """Writes the functions that compute one tile in tile registers and store it; its image is a panel, its depth the steps along k.  Sums that have just
+    left tile registers are slow to read, and other units store them while the next tile is multiplied."""
+
+    later = True
 
     def columns(self, f, image, offsets, depth, panel):
         write_panel(f, self.numbers, self.vectors, image, offsets, depth, panel)

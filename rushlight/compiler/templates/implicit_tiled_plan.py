@@ -35,7 +35,7 @@ class TiledBuilder(Builder):
         return steps * (count * tiled.cycles(rows, vectors) + tiles.WORDS * vectors * _COPY_CYCLES)
 
     def _depths(self):
-        return (320, 256), (640, 512)
+        return (128, 128), (320, 256)  # a panel and a tile of weights in the first cache
 
     def _panel_bytes(self, blocks):
         return -(-min(blocks.block_depth + tiles.WORDS, blocks.depth + tiles.WORDS) * blocks.vectors * tiles.ROW_BYTES // 4096) * 4096
