@@ -14,7 +14,7 @@ from .contractions import Runner, bias_epilogue
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-13, "float16": 2e-3, "int32": 0, "int64": 0, "int8": 0, "uint8": 0}
 SHAPES = [(4, 3, 5), (1, 1, 1), (14, 32, 16), (17, 33, 19), (100, 65, 70), (3, 200, 1000), (500, 100, 33), (1000, 40, 600),
-          (1, 300, 500), (300, 1, 500), (2, 40, 7), (40, 3, 100)]
+          (1, 300, 500), (300, 1, 500), (2, 40, 7), (40, 3, 100), (4, 5000, 20), (3, 70, 33), (13, 17, 16), (450, 50, 30)]
 
 
 def strides(array):
@@ -113,9 +113,10 @@ def test_empty_sizes(rows, columns, depth):
     check(product(a, b, "float32"), a, b, "float32")
 
 
-@pytest.mark.parametrize("rows,columns,depth", [(4, 3, 5), (40, 70, 600), (2, 100, 300), (500, 33, 20), (8, 5, 0)])
-def test_bias(rows, columns, depth):
-    a, b = random((rows, depth), "float32"), operand((), depth, columns, "t", "float32")
+@pytest.mark.parametrize("layout", ["t", "n"])
+@pytest.mark.parametrize("rows,columns,depth", [(4, 3, 5), (40, 70, 600), (2, 100, 300), (500, 33, 20), (8, 5, 0), (19, 37, 40), (30, 1, 50)])
+def test_bias(rows, columns, depth, layout):
+    a, b = random((rows, depth), "float32"), operand((), depth, columns, layout, "float32")
     bias = random((columns,), "float32")
     got = product(a, b, "float32", plan={"epilogue": bias_epilogue("float32", "column", "c")}, bias=bias)
     check(got, a, b, "float32", bias)
@@ -128,6 +129,18 @@ def test_long_sums(layouts, depth):
     bias = random((40,), "float32")
     got = product(a, b, "float32", plan={"epilogue": bias_epilogue("float32", "column", "c")}, bias=bias)
     check(got, a, b, "float32", bias)
+
+
+def test_rows_that_a_tile_lacks_are_not_what_memory_held():
+    # 13 rows are a tile of 12 or 14, or several small ones: some row is missing
+    a, b, c = random((13, 400), "float32"), random((400, 100), "float32"), np.empty((13, 100), np.float32)
+    plan = plan_matmul(Matmul((), 13, 100, 400, strides(a), strides(b), strides(c)))
+    run, held = Runner(plan, a=a, b=b, c=c), np.uint32(0x00007FAB)
+    for buffer in run.keep[2]:
+        buffer[:len(buffer) // 4 * 4].view(np.uint32)[:] = held
+    run()
+    packed = (run.keep[2][list(plan.temporaries).index("scratch")][64:64 + 13 * 400 * 4].view(np.uint32) == held).sum()
+    assert packed == 0
 
 
 def test_sums_of_products():

@@ -10,6 +10,7 @@ from ..llvm import jit
 from ..llvm.builder import Module, constant
 from ..llvm.types import i64
 from . import pack, tiled
+from .contraction import CHUNK
 from .elements import Computed, Listed, Strided
 from .tile import FIRST, LAST, Store, write_tile
 from .units import KERNEL, Slots, Units  # noqa: F401
@@ -47,10 +48,12 @@ def batch_offsets(b, batch, s, operands):
     return offsets
 
 
-def write_b_panel(b, layout, width, elements, target, columns_left, k_count):
+def write_b_panel(b, layout, width, elements, target, columns_left, k_count, fetch=True):
     """Packs one panel of B from the layout it has."""
-    write = pack.write_transposed_panel if layout in (ALONG, TABLE) else pack.write_panel
-    write(b, width, elements, target, columns_left, k_count)
+    if layout in (ALONG, TABLE):
+        pack.write_transposed_panel(b, width, elements, target, columns_left, k_count, fetch)
+    else:
+        pack.write_panel(b, width, elements, target, columns_left, k_count)
 
 
 def part_slots(operand, computed):
@@ -99,14 +102,15 @@ def _pack_text(numbers, layout, width, computed):
 
 
 @functools.lru_cache(maxsize=512)
-def block_kernel(numbers, out, layouts, computed, rows, vectors, epilogue):
-    """The kernel that computes blocks of C, for one register tile, how A and B lie, and what they are computed by; returns its address."""
-    key = f"block {numbers} {out} {' '.join(layouts)} {rows} {vectors} {epilogue.key} {[c and c.key for c in computed]}"
-    make = lambda: _block_text(numbers, out, layouts, computed, rows, vectors, epilogue)
+def block_kernel(numbers, out, layouts, computed, rows, vectors, epilogue, ahead=False):
+    """The kernel that computes blocks of C, for one register tile, how A and B lie, and what they are computed by; returns its address.
+    `ahead`: tiles ask for the next panel of B, and at a block's end for the next block of A, while they compute."""
+    key = f"block {numbers} {out} {' '.join(layouts)} {rows} {vectors} {epilogue.key} {[c and c.key for c in computed]} {ahead}"
+    make = lambda: _block_text(numbers, out, layouts, computed, rows, vectors, epilogue, ahead)
     return jit.build(key, make, ["block"])["block"]
 
 
-def _block_text(numbers, out, layouts, computed, rows, vectors, epilogue):
+def _block_text(numbers, out, layouts, computed, rows, vectors, epilogue, ahead):
     module = Module()
     parts = [part_slots(operand, one) for operand, one in zip("ab", computed)]
     slots, pointers = SLOTS + parts[0][0] + parts[1][0], ("a", "b", "c", "scratch", "b_offsets", *parts[0][1], *parts[1][1])
@@ -120,8 +124,8 @@ def _block_text(numbers, out, layouts, computed, rows, vectors, epilogue):
         tile = tiled.write_tile(module, "tile", numbers, rows, vectors, store, rest)
         writer = _TiledBlock(*common, tile, rest, tiled.Waiting.allocated(kernel.f, numbers, rows, vectors))
     else:
-        tile = write_tile(module, "tile", numbers, rows, vectors, a_row, rows * numbers.chunk * word, store)
-        writer = _Block(*common, tile)
+        tile = write_tile(module, "tile", numbers, rows, vectors, a_row, rows * numbers.chunk * word, store, ahead)
+        writer = _Block(*common, tile, ahead)
     scratch = kernel.scratch()
     return kernel.text(lambda unit: writer.unit(unit, scratch), bool(numbers.tiles))
 
@@ -131,7 +135,10 @@ class _Block:
 
     further = []  # arguments of the tile function
 
-    def __init__(self, b, s, args, numbers, out, layouts, computed, tile_rows, width, tile):
+    def __init__(self, b, s, args, numbers, out, layouts, computed, tile_rows, width, tile, ahead=False):
+        self.ahead = ahead
+        # what tiles fetch need not be asked for by what packs
+        self.a_ahead = ahead and not computed[0] and numbers.per_word == 1 and layouts[0] in (ACROSS, ALONG)
         self.b, self.s, self.args, self.numbers, self.out = b, s, args, numbers, out
         (self.a_layout, self.b_layout), self.computed, self.tile_rows, self.width, self.tile = layouts, computed, tile_rows, width, tile
 
@@ -187,8 +194,9 @@ class _Block:
 
         def panel(at, _):
             panel = self.b_panel(at, n, place, own)
+            later = self.later(at, n, place, own, final) if self.ahead else lambda r: []
             b.loop(0, self.block_rows, self.tile_rows, [], lambda r, _: self.one_tile(
-                r, at, b.offset(rows, b.mul(b.mul(r, numbers.chunk * numbers.word.bytes), chunks)), panel, self.chunks(own), stage))
+                r, at, b.offset(rows, b.mul(b.mul(r, numbers.chunk * numbers.word.bytes), chunks)), panel, self.chunks(own), stage, later(r)))
 
         b.loop(begin, stop, self.width, [], panel)
 
@@ -196,7 +204,7 @@ class _Block:
         """Packs the block's rows into scratch, as panels when rows are neighbours, else as quads."""
         b, numbers = self.b, self.numbers
         if self.a_layout != ACROSS:
-            pack.write_quads(b, self.tile_rows, elements, self.scratch, self.block_rows, count)
+            pack.write_quads(b, self.tile_rows, elements, self.scratch, self.block_rows, count, not self.a_ahead)
             return
         tile_bytes = b.mul(chunks, self.tile_rows * numbers.chunk * numbers.word.bytes)
 
@@ -213,16 +221,57 @@ class _Block:
             within = b.mul(b.div(k, numbers.per_word), self.width * numbers.word.bytes)
             return b.offset(b.offset(self.panels, b.mul(b.div(at, self.width), s.panel_bytes)), within)
         target = b.offset(self.scratch, s.panel_at)
-        write_b_panel(b, self.b_layout, self.width, self.columns.moved(at, k, n), target, b.sub(self.block_columns, at), count)
+        write_b_panel(b, self.b_layout, self.width, self.columns.moved(at, k, n), target, b.sub(self.block_columns, at), count, not self.ahead)
         return target
 
-    def one_tile(self, r, at, a, panel, chunks, stage):
+    def later(self, at, n, k, count, final):
+        """What the tiles of a panel ask for beside their work: a function of a tile's row that gives (place, bytes between lines, bytes from
+        chunk to chunk).  The first tiles fetch the next panel of B, the others a part of the next block of A: that of the next block along k, at
+        the end that of the next rows.  What lies behind an operand's end is asked for, too: that never faults."""
+        b, s, word, chunks = self.b, self.s, self.numbers.word.bytes, self.chunks(count)
+        line, four, nothing = constant(i64, 64), constant(i64, 64 * CHUNK), (self.scratch, constant(i64, 0), constant(i64, 0))
+        over = b.compare(">=", b.add(at, self.width), self.block_columns)
+        column, depth = b.select(over, 0, b.add(at, self.width)), b.select(over, b.add(k, count), k)
+        if self.b_layout == PACKED:
+            tiles, first, gap, step = self.width * word // 64, self.b_panel(column, n, depth, count), line, four
+        else:
+            first = self.columns.moved(column, depth, n).pointer
+            if self.b_layout == ACROSS:
+                tiles, gap, step = CHUNK, line, s.b_k
+            else:
+                tiles, gap, step = self.width // CHUNK, s.b_column, constant(i64, CHUNK * word)
+        part = b.mul(gap, CHUNK) if self.b_layout == ALONG else b.mul(chunks, step)
+        if self.a_ahead:
+            a_first = b.select(final, self.a.moved(s.block_rows, b.sub(0, k), n).pointer, self.a.moved(0, b.add(k, count), n).pointer)
+            all_tiles = b.div(b.add(self.block_rows, self.tile_rows - 1), self.tile_rows)
+            before = b.mul(b.div(at, self.width), b.sub(all_tiles, tiles))
+
+        def of_a(number):
+            if self.a_layout == ALONG:
+                return b.offset(a_first, b.mul(b.mul(number, CHUNK), s.a_row)), s.a_row, constant(i64, CHUNK * word), b.mul(number, CHUNK)
+            strip, quarter = b.div(number, CHUNK), b.rem(number, CHUNK)
+            place = b.offset(b.offset(a_first, b.mul(strip, four)), b.mul(b.mul(quarter, chunks), s.a_k))
+            return place, line, s.a_k, b.mul(strip, 64 * CHUNK // word)
+
+        def at_row(r):
+            tile = b.div(r, self.tile_rows)
+            others = nothing
+            if self.a_ahead:
+                *there, lane = of_a(b.add(before, b.sub(tile, tiles)))
+                more = b.compare("<", lane, self.block_rows)
+                others = [b.select(more, x, y) for x, y in zip(there, nothing)]
+            place = b.offset(first, b.mul(tile, part))
+            return [b.select(b.compare("<", tile, tiles), x, y) for x, y in zip((place, gap, step), others)]
+
+        return at_row
+
+    def one_tile(self, r, at, a, panel, chunks, stage, later):
         """One call of the tile function, for the row r and the column `at` of the block."""
         b, s = self.b, self.s
         c = b.offset(b.offset(self.c, b.mul(r, s.c_row)), at, self.out)
         b.call(self.tile, [self.args, a, panel, chunks, c, s.c_row, *self.partial(r, at, c), stage,
                            b.sub(self.block_rows, r), b.sub(self.block_columns, at), self.batch,
-                           b.add(self.row, r), b.add(self.column, at), *self.further])
+                           b.add(self.row, r), b.add(self.column, at), *self.further, *later])
 
     def partial(self, r, at, c):
         """Where the sums of a tile wait between blocks along k, and bytes between its rows."""

@@ -9,7 +9,7 @@ from ..llvm.features import host
 from . import image, image_turned, implicit
 from .contraction import ELEMENTS, Contraction, Step, numbers, table, written_slots
 from .image import SLACK, is_contiguous
-from .matmul import register_tile
+from .registers import register_tile
 from .tune import pick
 
 _IMAGE_BYTES = 4 << 20    # padded images made at a time: they are read again before they leave the cache

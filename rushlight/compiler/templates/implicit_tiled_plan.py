@@ -9,7 +9,7 @@ from ..llvm import tiles
 from . import implicit_tiled, tiled
 from .contraction import Step, table, tile_numbers, written_slots
 from .implicit_plan import Builder
-from .matmul import register_tile
+from .registers import register_tile
 
 _COPY_CYCLES = 1.2  # what a vector of a panel takes to copy
 

@@ -8,7 +8,10 @@ from dataclasses import dataclass, replace
 
 from ..llvm import pool, tiles
 from ..llvm.features import host
-from . import blocked, combine, dot, streamed, tiled
+from . import blocked, combine, dot, streamed, unpacked
+from .habits import habits
+from .portions import ALONE, NO_BATCH, batch_slots, grain, moved, product, round_up, work
+from .registers import FEW, register_tile
 from .tune import pick, planned
 from .blocked import ACROSS, ALONG, APART, BATCH_DIMS, PACKED, TABLE
 from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, Step, Table, numbers, tile_numbers, written_slots
@@ -141,6 +144,10 @@ def _plan(p, epilogue, threads, a_from=None, b_from=None):
     computed = a_from, b_from
     if a_from is None and _wants_dots(p, kind) and pick("dots", (True, False) if few else (True,)):
         return dot_plan(p, kind, epilogue, threads, computed=b_from)
+    if computed == (None, None) and p.uses < OFTEN:
+        found = unpacked.plan(p, kind, epilogue, threads)
+        if found is not None:
+            return found
     kind = multiplied(p, kind)
     if a_from is b_from is None and _wants_stream(p, kind) and pick("B streamed", (True, False)):
         return stream_plan(p, epilogue, threads)
@@ -174,7 +181,7 @@ def stream_plan(p, epilogue, threads):
     sources = {"b": ("pointer", "b", 0), "packed": ("temp", "packed", 0), "c": ("pointer", "c", 0), "scratch": ("temp", "scratch", 0)}
     units = -(-p.columns // down)
     steps = (Step(pack, panels, 1, written_slots(blocked.PACK_SLOTS, own, places)),
-             Step(streamed.stream_kernel(kind, out, vectors, down, epilogue), units, _grain(p, units, threads),
+             Step(streamed.stream_kernel(kind, out, vectors, down, epilogue), units, grain(p, units, threads),
                   written_slots(streamed.SLOTS, slots, sources) + epilogue.slots))
     return Contraction(steps, {"packed": panels * panel_bytes + 4096, "scratch": slots["scratch_bytes"] * threads})
 
@@ -205,7 +212,7 @@ def parts_plan(p, kind, epilogue, threads, computed=(None, None)):
     for problem, places in ((batched, {"c": ("temp", "parts", 0)}), (last, starts)):
         if problem.depth:
             plan = blocked_plan(problem, kind, NO_EPILOGUE, threads, computed=computed)
-            steps += [replace(_moved(step, places), fills="") for step in plan.steps]  # both parts have temporaries of one name
+            steps += [replace(moved(step, places), fills="") for step in plan.steps]  # both parts have temporaries of one name
             temporaries.update({name: max(bytes_, temporaries.get(name, 0)) for name, bytes_ in plan.temporaries.items()})
     slots = {"parts": parts + (rest > 0), "part_bytes": part_bytes, "columns": p.columns, "c_row": p.c[-2] * out.bytes}
     sources = {"partial": ("temp", "parts", 0), "c": ("pointer", "c", 0)}
@@ -222,11 +229,6 @@ def rounding_step(kind, out, rows, columns, source, target):
     return Step(kernel, rows, max(1, 16384 // columns), written_slots(combine.SLOTS, slots, {"partial": source, "c": target}))
 
 
-def _moved(step, places):
-    """The step with some operands at other places."""
-    return replace(step, slots=tuple(places.get(slot[1], slot) if slot[0] == "pointer" else slot for slot in step.slots))
-
-
 def _wants_dots(p, kind):
     """Few rows or columns, both operands along k: memory sets the pace, and packing would double the traffic."""
     if p.uses >= OFTEN and p.rows > FEW:
@@ -237,7 +239,6 @@ def _wants_dots(p, kind):
 
 
 OFTEN = 4  # products that share an operand, from which on dot products of more than FEW rows lose to packing it once
-FEW = 4
 
 
 def layout(across, along, across_size, along_size):
@@ -262,33 +263,6 @@ class Choice:
     inner_depth: int
 
 
-def register_tile(rows, columns, kind, packed=False):
-    """The register tile for a count of rows: as many sums as the registers hold, few of them wasted.  `packed`: B lies there packed, so that few rows
-    wait for it, and read it once."""
-    if packed and FEW < rows <= host().registers - 4 and not kind.flips and not kind.tiles:
-        tile_rows = _round_up(rows, 2)
-        return tile_rows, min(3, (host().registers - 1) // (tile_rows + 1))
-    vectors_there = -(-columns // kind.lanes)
-    tiles = [(tile, tiled.cycles(*tile)) for tile in tiled.SHAPES] if kind.tiles else register_tiles(kind.flips)
-    costs = [(-(-rows // tile[0]) * -(-vectors_there // tile[1]) * cycles, k, tile) for k, (tile, cycles) in enumerate(tiles)]
-    return pick("tile", [tile for *_, tile in sorted(costs)[:3]])
-
-
-@functools.cache
-def register_tiles(flips):
-    """((rows, vectors), cycles of a step along k) of the register tiles that there are."""
-    if host().registers == 16:
-        options = ((6, 2), (4, 2), (2, 4), (1, 4))
-    else:
-        options = ((14, 2), (12, 2), (8, 3), (6, 4), (4, 4), (2, 6), (1, 8))
-        if flips:  # registers for what is subtracted
-            options = options[1:2] + options[4:]
-    # multiply-adds of a step along k run two a cycle, loads two a cycle, and a sum takes four cycles to come back; as measured, loads take
-    # longer on Intel's processors with tiles, where lines on their way into the first cache get in their way
-    loads = 1.1 if host().tiles == "amx" else 2
-    return [((rows, vectors), max((rows + flips) * vectors / 2, 4, (rows + vectors) / loads + 1)) for rows, vectors in options]
-
-
 def choose(p, kind, threads, gathered=False):
     """The Choice for a normalised Matmul; `gathered`: B is read through a table, so it cannot be packed beforehand."""
     if work(p) < ALONE:
@@ -296,7 +270,7 @@ def choose(p, kind, threads, gathered=False):
     tile_rows, vectors = register_tile(p.rows, p.columns, kind, p.uses > 1)
     width = vectors * kind.lanes
     word = kind.word.bytes
-    batches = _product(p.batch)
+    batches = product(p.batch)
     words = -(-p.depth // kind.per_word) or 1
     second = host().second_cache
     if kind.tiles:
@@ -308,10 +282,8 @@ def choose(p, kind, threads, gathered=False):
     else:
         block_words = _parts(words, pick("words along k", (min(768, second >> 11), 256, 1024)), kind.lanes)
         if ELEMENTS[p.out_dtype] is not kind.accumulator and block_words < words <= 2048:
-            block_words = _round_up(words, kind.lanes)
-        # a block of A in the second cache: three eighths of it, or all but 1 MB
-        block_bytes = max(3 * second >> 3, second - (1 << 20))
-        block_rows = max(tile_rows, min(448 * second >> 20, block_bytes // (block_words * word)) // tile_rows * tile_rows)
+            block_words = round_up(words, kind.lanes)
+        block_rows = max(tile_rows, _block_rows(p.rows, block_words * word) // tile_rows * tile_rows)
         inner_words, inner_columns = block_words, 1 << 40
     row_blocks = -(-p.rows // block_rows)
     again = row_blocks * (batches if _same_b(p) else 1) * p.uses > 1
@@ -321,9 +293,9 @@ def choose(p, kind, threads, gathered=False):
     if shared:
         # more, smaller row blocks as long as B is not read again too often
         while row_blocks * batches < wanted and block_rows > 6 * tile_rows:
-            block_rows = _round_up(block_rows // 2, tile_rows)
+            block_rows = round_up(block_rows // 2, tile_rows)
             row_blocks = -(-p.rows // block_rows)
-    block_rows = _round_up(-(-p.rows // row_blocks), tile_rows)
+    block_rows = round_up(-(-p.rows // row_blocks), tile_rows)
     column_blocks = min(column_panels, max(1, -(-wanted // (row_blocks * batches))))
     if kind.tiles and block_words < words:  # sums of all columns wait
         column_blocks = max(column_blocks, -(-p.columns // 2048))
@@ -331,7 +303,7 @@ def choose(p, kind, threads, gathered=False):
     if units < 4 * threads and units % threads and not shared:
         # better to pack B several times than to leave a thread idle
         row_blocks = min(-(-p.rows // tile_rows), row_blocks * max(2, -(-threads // units)))
-        block_rows = _round_up(-(-p.rows // row_blocks), tile_rows)
+        block_rows = round_up(-(-p.rows // row_blocks), tile_rows)
     block_columns = -(-column_panels // column_blocks) * width
     return Choice(tile_rows, vectors, block_rows, block_columns, block_words * kind.per_word, shared,
                   min(inner_columns, block_columns), inner_words * kind.per_word)
@@ -339,7 +311,17 @@ def choose(p, kind, threads, gathered=False):
 
 def _parts(count, most, multiple):
     """The size of the parts that a count is divided into: alike, at most so large, and multiples."""
-    return _round_up(-(-count // -(-count // most)), multiple)
+    return round_up(-(-count // -(-count // most)), multiple)
+
+
+def _block_rows(rows, row_bytes):
+    """Rows of A that are packed at a time, of so many bytes each."""
+    own, second = habits(), host().second_cache
+    if not own.block_rows:
+        # in the second cache: three eighths of it, or all but 1 MB
+        return min(448 * second >> 20, max(3 * second >> 3, second - (1 << 20)) // row_bytes)
+    whole = int(own.whole * second) // row_bytes
+    return rows + 16 if rows <= whole else pick("rows of a block", (own.block_rows, 2 * own.block_rows, 4 * own.block_rows))
 
 
 def _same_b(p):
@@ -362,35 +344,8 @@ def packings(problem):
         return -(-p.columns // tile_columns), -(-p.rows // tile_rows)
     kind = multiplied(p, kind)
     choice = choose(p, kind, pool.get_num_threads())
-    shared_by_all = _product(p.batch) if _same_b(p) else 1
+    shared_by_all = product(p.batch) if _same_b(p) else 1
     return -(-p.columns // choice.block_columns), 1 if choice.shared else -(-p.rows // choice.block_rows) * shared_by_all
-
-
-def _product(sizes):
-    total = 1
-    for size in sizes:
-        total *= size
-    return total
-
-
-def _round_up(number, step):
-    return -(-number // step) * step
-
-
-def _batch_slots(p, itemsizes):
-    """Batch sizes and byte strides, padded in front to three dimensions."""
-    if not p.batch:
-        return NO_BATCH
-    missing = BATCH_DIMS - len(p.batch)
-    sizes = (1,) * missing + p.batch
-    slots = {"batch_1": sizes[1], "batch_2": sizes[2]}
-    for operand, itemsize in itemsizes.items():
-        strides = (0,) * missing + getattr(p, operand)[:-2]
-        slots.update({f"{operand}_batch_{dim}": stride * itemsize for dim, stride in enumerate(strides)})
-    return slots
-
-
-NO_BATCH = {"batch_1": 1, "batch_2": 1, **{f"{operand}_batch_{dim}": 0 for operand in "abc" for dim in range(BATCH_DIMS)}}
 
 
 def blocked_plan(p, kind, epilogue, threads, b_offsets=None, computed=(None, None)):
@@ -400,7 +355,7 @@ def blocked_plan(p, kind, epilogue, threads, b_offsets=None, computed=(None, Non
     out = ELEMENTS[p.out_dtype]
     size, word = kind.element.bytes, kind.word.bytes
     width = choice.vectors * kind.lanes
-    batches = _product(p.batch)
+    batches = product(p.batch)
     a_layout = layout(p.a[-2], p.a[-1], p.rows, p.depth)
     b_layout = layout(p.b[-1], p.b[-2], p.columns, p.depth) if b_offsets is None else TABLE
     row_blocks, column_blocks = -(-p.rows // choice.block_rows), -(-p.columns // choice.block_columns)
@@ -414,28 +369,30 @@ def blocked_plan(p, kind, epilogue, threads, b_offsets=None, computed=(None, Non
         "row_blocks": row_blocks, "column_blocks": column_blocks,
         "sums": p.sums[0], "a_sum": p.sums[1] * size, "b_sum": p.sums[2] * size,
         "b_offsets": 0 if b_offsets is None else Table(b_offsets),
-        **_batch_slots(p, {"a": size, "b": size, "c": out.bytes}),
+        **batch_slots(p, {"a": size, "b": size, "c": out.bytes}),
     }
     layouts = _layouts(p, computed)
     places = _place_parts(p, computed, slots)
-    depth_words = _round_up(-(-choice.block_depth // kind.per_word), kind.chunk) + kind.lanes
-    a_bytes = _round_up(_round_up(choice.block_rows, choice.tile_rows) * depth_words * word + 64, 4096)
-    panel_bytes = _round_up(depth_words * width * word + 64, 4096)
+    depth_words = round_up(-(-choice.block_depth // kind.per_word), kind.chunk) + kind.lanes
+    a_bytes = round_up(round_up(choice.block_rows, choice.tile_rows) * depth_words * word + 64, 4096)
+    panel_bytes = round_up(depth_words * width * word + 64, 4096)
     partial_bytes = 0 if out is kind.accumulator and not kind.tiles else choice.block_rows * partial_columns * kind.accumulator.bytes
-    scratch = a_bytes + panel_bytes + _round_up(partial_bytes, 4096)
+    scratch = a_bytes + panel_bytes + round_up(partial_bytes, 4096)
     slots.update(scratch_bytes=scratch, panel_at=a_bytes, partial_at=a_bytes + panel_bytes, panel_bytes=panel_bytes)
     temporaries = {"scratch": scratch * threads}
     steps = []
     if choice.shared:
         steps.append(_pack_step(p, kind, b_layout, choice, slots, temporaries, layouts[1], places))
         b_layout, layouts = PACKED, (layouts[0], None)
-    kernel = blocked.block_kernel(kind, out, (a_layout, b_layout), layouts, choice.tile_rows, choice.vectors, epilogue)
+    fetchable = b_layout == PACKED or kind.per_word == 1 and layouts[1] is None and b_layout in (ACROSS, ALONG)
+    ahead = fetchable and not kind.tiles and pick("ahead", (habits().ahead, not habits().ahead))
+    kernel = blocked.block_kernel(kind, out, (a_layout, b_layout), layouts, choice.tile_rows, choice.vectors, epilogue, ahead)
     sources = {"a": ("pointer", "a", 0), "b": ("pointer", "b", 0)} | places | {"c": ("pointer", "c", 0), "scratch": ("temp", "scratch", 0)}
     if choice.shared:
         sources["b"] = ("temp", "packed", 0)
     names = blocked.SLOTS + blocked.part_slots("a", layouts[0])[0] + blocked.part_slots("b", layouts[1])[0]
     units = batches * row_blocks * column_blocks
-    steps.append(Step(kernel, units, _grain(p, units, threads), written_slots(names, slots, sources) + epilogue.slots))
+    steps.append(Step(kernel, units, grain(p, units, threads), written_slots(names, slots, sources) + epilogue.slots))
     return Contraction(tuple(steps), temporaries, () if b_offsets is None else (b_offsets,))
 
 
@@ -471,14 +428,14 @@ def dot_plan(p, kind, epilogue, threads, b_offsets=None, computed=None):
     """
     out, size = ELEMENTS[p.out_dtype], kind.element.bytes
     tile_rows, tile_columns = _dot_tile(p.rows, p.columns, kind.lanes)
-    batches = _product(p.batch)
+    batches = product(p.batch)
     wanted = 1 if threads == 1 else max(1, 8 * threads // batches)
     if p.rows >= p.columns and b_offsets is None:
         row_blocks, column_blocks = min(wanted, -(-p.rows // tile_rows)), 1
     else:
         row_blocks, column_blocks = 1, min(wanted, -(-p.columns // tile_columns))
-    block_rows = _round_up(-(-p.rows // row_blocks), tile_rows)
-    block_columns = _round_up(-(-p.columns // column_blocks), tile_columns)
+    block_rows = round_up(-(-p.rows // row_blocks), tile_rows)
+    block_columns = round_up(-(-p.columns // column_blocks), tile_columns)
     row_blocks, column_blocks = -(-p.rows // block_rows), -(-p.columns // block_columns)
     # pixels come in blocks that let a tile's rows stay in the first cache; long rows read once need no blocks
     block_depth = max(p.depth, 1) if b_offsets is None else 64 * kind.lanes
@@ -488,14 +445,14 @@ def dot_plan(p, kind, epilogue, threads, b_offsets=None, computed=None):
         "row_blocks": row_blocks, "column_blocks": column_blocks,
         "sums": p.sums[0], "a_sum": p.sums[1] * size, "b_sum": p.sums[2] * size,
         "b_offsets": 0 if b_offsets is None else Table(b_offsets),
-        **_batch_slots(p, {"a": size, "b": size, "c": out.bytes}),
+        **batch_slots(p, {"a": size, "b": size, "c": out.bytes}),
     }
     layout = _layouts(p, (None, computed))[1]
     kernel = dot.dot_kernel(kind, out, tile_rows, tile_columns, b_offsets is not None, epilogue, layout)
     units = batches * row_blocks * column_blocks
     sources = {name: ("pointer", name, 0) for name in "abc"} | _place_parts(p, (None, computed), slots)
     names = dot.SLOTS + blocked.part_slots("b", layout)[0]
-    step = Step(kernel, units, _grain(p, units, threads), written_slots(names, slots, sources) + epilogue.slots)
+    step = Step(kernel, units, grain(p, units, threads), written_slots(names, slots, sources) + epilogue.slots)
     return Contraction((step,), {}, () if b_offsets is None else (b_offsets,))
 
 
@@ -515,30 +472,13 @@ def _dot_tile(rows, columns, lanes):
     return min(options, key=cost)
 
 
-ALONE = 400_000  # operations of a product that one thread computes: waking others takes longer
-
-
-def work(p):
-    """The operations of a product."""
-    return 2 * p.sums[0] * _product(p.batch) * p.rows * p.columns * max(p.depth, 8)
-
-
-def _grain(p, units, threads):
-    """Units a chunk: enough that claiming it costs little, few enough that threads finish together."""
-    operations = work(p)
-    if operations < ALONE:
-        return units
-    per_unit = operations / units
-    return max(1, min(int(500_000 / per_unit), units // (4 * threads)))
-
-
 def _pack_step(p, kind, b_layout, choice, slots, temporaries, computed, places):
     """The step that packs B once for all row blocks; rewrites the B slots to point into the packed copy."""
     width = choice.vectors * kind.lanes
     panels = -(-p.columns // width)
-    panel_bytes = (_round_up(-(-p.depth // kind.per_word), kind.lanes) * width + 16) * kind.word.bytes
+    panel_bytes = (round_up(-(-p.depth // kind.per_word), kind.lanes) * width + 16) * kind.word.bytes
     shared_by_all = _same_b(p)
-    batches = 1 if shared_by_all else _product(p.batch)
+    batches = 1 if shared_by_all else product(p.batch)
     own = dict(slots, panels=panels, panel_bytes=panel_bytes)
     kernel = blocked.pack_kernel(kind, b_layout, choice.vectors, computed)
     sources = {"b": ("pointer", "b", 0)} | places | {"packed": ("temp", "packed", 0)}

@@ -6,6 +6,7 @@ k to a multiple of 4. Where tile registers multiply there are 16 words in place 
 """
 
 from ..llvm.builder import zero
+from ..llvm.types import vector
 
 
 def transpose(b, rows):
@@ -88,10 +89,11 @@ def write_panel(b, width, elements, target, lanes_left, k_count):
     b.loop(words, padded, 1, [], blank)
 
 
-def write_transposed_panel(b, width, elements, target, lanes_left, k_count):
+def write_transposed_panel(b, width, elements, target, lanes_left, k_count, fetch=True):
     """Packs one panel from elements that are neighbours along k: squares of words are transposed in registers.
 
-    Lanes that are not there are not asked for. Up to a vector of rows past the padded end is overwritten.
+    Lanes that are not there are not asked for. Up to a vector of rows past the padded end is overwritten. `fetch`: the next block along
+    k is asked for.
     """
     numbers = elements.numbers
     lanes = numbers.lanes
@@ -103,7 +105,7 @@ def write_transposed_panel(b, width, elements, target, lanes_left, k_count):
             number = b.add(b.mul(group, lanes), lane)
             place = number if full else b.minimum(number, b.sub(lanes_left, 1))
             left = None if full else b.select(b.compare(">", lanes_left, number), b.sub(k_count, k), 0)
-            if full:
+            if full and fetch:
                 # rows are far apart, so the machine does not guess the next block
                 elements.fetch(place, b.add(k, k_count))
             rows.append(elements.along(place, k, left))
@@ -123,10 +125,11 @@ def write_transposed_panel(b, width, elements, target, lanes_left, k_count):
     b.loop(whole, k_count, run, [], squares(False))
 
 
-def write_quads(b, rows_per_tile, elements, target, rows, k_count):
+def write_quads(b, rows_per_tile, elements, target, rows, k_count, fetch=True):
     """Packs rows, which are the lanes, into quads, tile after tile.
 
-    The rows that the last tile lacks are left as they are: their sums are thrown away.
+    The rows that the last tile lacks are zeros: their sums are thrown away, but what memory happens to hold may be slow to multiply.
+    `fetch`: the next block along k is asked for.
     """
     numbers = elements.numbers
     word_bytes, run, chunk = numbers.word.bytes, numbers.lanes * numbers.per_word, numbers.chunk
@@ -144,9 +147,16 @@ def write_quads(b, rows_per_tile, elements, target, rows, k_count):
             else:
                 b.when(b.compare(">", count, q * chunk * numbers.per_word), store)
 
-    def row(r, _):
+    def start(r):
         tile = b.div(r, rows_per_tile)
-        to = b.offset(target, b.add(b.mul(tile, tile_bytes), b.mul(b.sub(r, b.mul(tile, rows_per_tile)), chunk_bytes)))
+        return b.offset(target, b.add(b.mul(tile, tile_bytes), b.mul(b.sub(r, b.mul(tile, rows_per_tile)), chunk_bytes)))
+
+    def blank(r, _):
+        to, quad = start(r), zero(vector(numbers.word, chunk))
+        b.loop(0, quads, 1, [], lambda q, _: b.store(quad, b.offset(to, b.mul(q, rows_per_tile * chunk_bytes)), align=4))
+
+    def row(r, _):
+        to = start(r)
 
         def place(k):
             return b.offset(to, b.mul(b.div(k, chunk * numbers.per_word), rows_per_tile * chunk_bytes))
@@ -155,7 +165,8 @@ def write_quads(b, rows_per_tile, elements, target, rows, k_count):
 
         def full(k, _):
             # rows are far apart, so the machine does not guess the next block
-            elements.fetch(r, b.add(k, k_count))
+            if fetch:
+                elements.fetch(r, b.add(k, k_count))
             split(elements.along(r, k, None), place(k), None)
 
         b.loop(0, whole, run, [], full)
@@ -167,6 +178,7 @@ def write_quads(b, rows_per_tile, elements, target, rows, k_count):
         b.when(b.compare("<", whole, k_count), tail)
 
     b.loop(0, rows, 1, [], row)
+    b.loop(rows, b.mul(b.div(b.add(rows, rows_per_tile - 1), rows_per_tile), rows_per_tile), 1, [], blank)
 
 
 def write_turned_quads(b, rows_per_tile, elements, target, rows, k_count):

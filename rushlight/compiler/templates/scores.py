@@ -6,7 +6,7 @@ from ..llvm import tiles
 from ..llvm.types import f32, i64, ptr
 from . import tiled
 from .contraction import CHUNK, numbers, tile_numbers
-from .matmul import register_tiles
+from .registers import register_tiles
 from .tile import sums
 from .tune import pick
 

@@ -9,11 +9,12 @@ from ..llvm.types import i64, ptr
 from .contraction import CHUNK
 
 
-def sums(b, numbers, rows, vectors, a, a_row, a_step, b_panel, chunks, start=None):
+def sums(b, numbers, rows, vectors, a, a_row, a_step, b_panel, chunks, start=None, ahead=None):
     """The sums of `rows` x `vectors` after `chunks` (i64) times four words along k, as a list, row by row.
 
     Word u of row r of a chunk is at `a + r * a_row + offset(u)`, where quads (a_row = 4 words) have their words side by
-    side and panels (a_row = 1 word) `a_step / 4` bytes apart; a chunk takes `a_step` bytes.
+    side and panels (a_row = 1 word) `a_step / 4` bytes apart; a chunk takes `a_step` bytes. `ahead` = (place, line, step): each chunk
+    asks for four places of memory that are wanted later, `line` bytes apart, and moves on by `step` bytes.
     """
     word = numbers.word.bytes
     width = vectors * numbers.lanes
@@ -22,8 +23,10 @@ def sums(b, numbers, rows, vectors, a, a_row, a_step, b_panel, chunks, start=Non
     excess = vectors if numbers.flips else 0  # sums that are subtracted from every row's
 
     def chunk(_, values):
-        a_at, b_at, *tile = values
+        a_at, b_at, later, *tile = values
         for u in range(CHUNK):
+            if ahead:
+                b.prefetch(b.offset(later, b.mul(ahead[1], u)), locality=2)
             columns = [b.load(numbers.words, b.offset(b_at, (u * width + j * numbers.lanes) * word), align=word)
                        for j in range(vectors)]
             for r in range(rows):
@@ -33,10 +36,10 @@ def sums(b, numbers, rows, vectors, a, a_row, a_step, b_panel, chunks, start=Non
                     tile[r * vectors + j] = numbers.multiply_add(b, row, columns[j], tile[r * vectors + j])
             for j in range(excess):
                 tile[j - excess] = numbers.add_excess(b, columns[j], tile[j - excess])
-        return [b.offset(a_at, a_step), b.offset(b_at, CHUNK * width * word), *tile]
+        return [b.offset(a_at, a_step), b.offset(b_at, CHUNK * width * word), b.offset(later, ahead[2]) if ahead else later, *tile]
 
     start = start or [zero(numbers.vector)] * (rows * vectors)
-    tile = b.loop(0, chunks, 1, [a, b_panel, *start, *[zero(numbers.vector)] * excess], chunk)[2:]
+    tile = b.loop(0, chunks, 1, [a, b_panel, ahead[0] if ahead else b_panel, *start, *[zero(numbers.vector)] * excess], chunk)[3:]
     if not excess:
         return tile
     return [b.sub(total, tile[rows * vectors + k % vectors]) for k, total in enumerate(tile[:rows * vectors])]
@@ -69,25 +72,36 @@ class Store:
         b.loop(0, rows, 1, [], row)
 
 
+def fetch_rows(b, place, stride, rows, width):
+    """Asks for the memory of so many rows, `width` bytes each, that will be written."""
+    def row(r, _):
+        for at in (*range(0, width, 64), width - 1):
+            b.prefetch(b.offset(place, b.add(b.mul(stride, r), at)), write=True)
+
+    b.loop(0, rows, 1, [], row)
+
+
 PARAMETERS = [("args", ptr), ("a", ptr), ("panel", ptr), ("chunks", i64), ("out", ptr), ("out_stride", i64),
               ("partial", ptr), ("partial_stride", i64), ("stage", i64), ("rows_left", i64), ("columns_left", i64),
               ("batch", i64), ("row", i64), ("column", i64)]
+LATER = [("ahead", ptr), ("ahead_line", i64), ("ahead_step", i64)]  # what a tile fetches beside its work
 FIRST, LAST = 1, 2  # bits of `stage`: no partial sums exist yet; these sums are the final ones
 
 
-def write_tile(module, name, numbers, rows, vectors, a_row, a_step, store):
+def write_tile(module, name, numbers, rows, vectors, a_row, a_step, store, ahead=False):
     """A function that computes one tile and stores it; its parameters are PARAMETERS, strides in bytes.
 
-    `partial` is where sums in the accumulator's type wait between blocks of k.
+    `partial` is where sums in the accumulator's type wait between blocks of k; with `ahead`, LATER says what else is fetched.
     """
-    f = module.function(name, PARAMETERS, internal=True)
+    f = module.function(name, PARAMETERS + LATER * ahead, internal=True)
     (args, a, panel, chunks, out, out_stride, partial, partial_stride, stage, rows_left, columns_left,
-     batch, row, column) = f.parameters
+     batch, row, column, *later) = f.parameters
     lanes, bytes_ = numbers.lanes, numbers.accumulator.bytes
     width = vectors * lanes
     first, last = (f.compare("!=", f.and_(stage, bit), 0) for bit in (FIRST, LAST))
-    f.when(last, lambda: store.fetch(f, args, out, out_stride, f.minimum(rows_left, rows), vectors))
-    tile = sums(f, numbers, rows, vectors, a, a_row, a_step, panel, chunks)
+    there, bytes_wide = f.minimum(rows_left, rows), width * bytes_
+    f.when(last, lambda: store.fetch(f, args, out, out_stride, there, vectors), lambda: fetch_rows(f, partial, partial_stride, there, bytes_wide))
+    tile = sums(f, numbers, rows, vectors, a, a_row, a_step, panel, chunks, ahead=later if ahead else None)
 
     def place(base, stride, r, j, size):
         return f.offset(base, f.add(f.mul(stride, r), j * lanes * size))

@@ -27,6 +27,17 @@ def host():
     return found
 
 
+def vendor():
+    """Who made this processor, as it says itself; "" where the system does not tell.
+
+    Example:
+        >>> vendor().isprintable()
+        True
+    """
+    names = [line.partition(":")[2].strip() for line in _description().splitlines() if line.startswith("vendor_id")]
+    return names[0] if names else ""
+
+
 def _description():
     """The system's words on the first processor, or "" where it has none."""
     try:

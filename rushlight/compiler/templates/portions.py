@@ -1,0 +1,55 @@
+"""How the work of a product is counted and divided: operations, units, strides of batches."""
+
+from dataclasses import replace
+
+from .blocked import BATCH_DIMS
+
+
+def product(sizes):
+    """All sizes multiplied."""
+    total = 1
+    for size in sizes:
+        total *= size
+    return total
+
+
+def round_up(number, step):
+    """The least multiple of a step that is not below a number."""
+    return -(-number // step) * step
+
+
+def batch_slots(p, itemsizes):
+    """Batch sizes and byte strides, padded in front to three dimensions."""
+    if not p.batch:
+        return NO_BATCH
+    missing = BATCH_DIMS - len(p.batch)
+    sizes = (1,) * missing + p.batch
+    slots = {"batch_1": sizes[1], "batch_2": sizes[2]}
+    for operand, itemsize in itemsizes.items():
+        strides = (0,) * missing + getattr(p, operand)[:-2]
+        slots.update({f"{operand}_batch_{dim}": stride * itemsize for dim, stride in enumerate(strides)})
+    return slots
+
+
+NO_BATCH = {"batch_1": 1, "batch_2": 1, **{f"{operand}_batch_{dim}": 0 for operand in "abc" for dim in range(BATCH_DIMS)}}
+
+ALONE = 400_000  # operations of a product that one thread computes: waking others takes longer
+
+
+def work(p):
+    """The operations of a product."""
+    return 2 * p.sums[0] * product(p.batch) * p.rows * p.columns * max(p.depth, 8)
+
+
+def grain(p, units, threads):
+    """Units a chunk: enough that claiming it costs little, few enough that threads finish together."""
+    operations = work(p)
+    if operations < ALONE:
+        return units
+    per_unit = operations / units
+    return max(1, min(int(500_000 / per_unit), units // (4 * threads)))
+
+
+def moved(step, places):
+    """The step with some operands at other places."""
+    return replace(step, slots=tuple(places.get(slot[1], slot) if slot[0] == "pointer" else slot for slot in step.slots))

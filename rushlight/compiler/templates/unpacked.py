@@ -1,0 +1,84 @@
+"""Plans of products whose operands are read where they lie: few rows (stream.py), or small matrices (direct.py)."""
+
+from dataclasses import replace
+
+from ..llvm.features import host
+from . import direct, stream
+from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, Step, written_slots
+from .portions import ALONE, batch_slots, grain, moved, product, round_up, work
+from .registers import register_tiles
+from .tune import pick
+
+STREAMED_ROWS = 4  # of C: with more the sums' traffic outweighs the packing that is saved
+_STREAM_BYTES = 16 << 10  # of C that stay in the first cache
+
+
+def plan(p, kind, epilogue, threads):
+    """The plan of a normalised Matmul (matmul.py) that packs nothing; None where packing pays."""
+    if _wants_streams(p, kind) and pick("streams", (True, False)):
+        return stream_plan(p, kind, epilogue, threads)
+    if p.columns == 1 and p.c[-2] == 1 and epilogue == NO_EPILOGUE and _wants_streams(_swapped(p), kind):
+        found = stream_plan(_swapped(p), kind, epilogue, threads)
+        return replace(found, steps=tuple(moved(step, {"a": ("pointer", "b", 0), "b": ("pointer", "a", 0)}) for step in found.steps))
+    if _wants_no_packing(p, kind) and pick("direct", (True, False)):
+        return direct_plan(p, kind, epilogue, threads)
+    return None
+
+
+def _wants_streams(p, kind):
+    """Few rows and a B whose columns are neighbours: its rows are read once, as they lie."""
+    return (p.rows <= STREAMED_ROWS and p.b[-1] == 1 and p.columns >= 4 * kind.lanes and p.depth >= 16 and p.sums[0] == 1
+            and kind.element is kind.word and ELEMENTS[p.out_dtype] is kind.accumulator)
+
+
+def _swapped(p):
+    """The product of the transposed operands in the other order, whose result is the transposed one."""
+    a, b, c = ((*strides[:-2], strides[-1], strides[-2]) for strides in (p.a, p.b, p.c))
+    return replace(p, rows=p.columns, columns=p.rows, a=b, b=a, c=c)
+
+
+def stream_plan(p, kind, epilogue, threads):
+    """The plan of a product of few rows whose B streams by."""
+    size, out = kind.element.bytes, kind.accumulator.bytes
+    batches, threads = product(p.batch), 1 if work(p) < ALONE else threads
+    most = max(4 * kind.lanes, _STREAM_BYTES // (out * p.rows))
+    blocks = max(-(-p.columns // most), 1 if threads == 1 else min(-(-4 * threads // batches), -(-p.columns // (8 * kind.lanes))))
+    block_columns = round_up(-(-p.columns // blocks), kind.lanes)
+    blocks = -(-p.columns // block_columns)
+    slots = {"columns": p.columns, "depth": p.depth, "a_row": p.a[-2] * size, "a_k": p.a[-1] * size, "b_k": p.b[-2] * size, "c_row": p.c[-2] * out,
+             "block_columns": block_columns, "column_blocks": blocks, **batch_slots(p, {"a": size, "b": size, "c": out})}
+    streams = min(8, (host().registers - 8) // p.rows)
+    kernel = stream.stream_kernel(kind, p.rows, streams, epilogue)
+    sources = {name: ("pointer", name, 0) for name in "abc"}
+    units = batches * blocks
+    return Contraction((Step(kernel, units, grain(p, units, threads), written_slots(stream.SLOTS, slots, sources) + epilogue.slots),), {})
+
+
+_DIRECT_BYTES = 24 << 10  # of A and B, which stay in the first cache without being packed
+
+
+def _wants_no_packing(p, kind):
+    """Small matrices whose B has neighbouring columns, or tiny ones."""
+    words = p.depth * (p.rows + p.columns)
+    if p.b[-1] != 1 and (p.rows > 16 or p.depth > 16 or p.columns > 2 * kind.lanes):
+        return False
+    return p.depth and p.sums[0] == 1 and kind.element is kind.word and words * kind.word.bytes <= _DIRECT_BYTES
+
+
+def direct_plan(p, kind, epilogue, threads):
+    """The plan of a product of small matrices, read where they lie."""
+    size, out = kind.element.bytes, ELEMENTS[p.out_dtype]
+    options = [tile for tile, _ in register_tiles(False)] + [(8, 1), (4, 1), (2, 2), (1, 2), (1, 1)] + [(16, 1), (8, 2)] * (host().registers > 16)
+    panels = -(-p.columns // kind.lanes)
+
+    def cycles(tile):
+        rows, vectors = tile
+        return -(-p.rows // rows) * -(-panels // vectors) * (max(rows * vectors / 2, 4, (rows + vectors) / 2) * p.depth + 10 + rows)
+
+    rows, vectors = min(options, key=cycles)
+    slots = {"rows": p.rows, "columns": p.columns, "depth": p.depth, "a_row": p.a[-2] * size, "a_k": p.a[-1] * size, "b_k": p.b[-2] * size,
+             "b_column": p.b[-1] * size, "c_row": p.c[-2] * out.bytes, **batch_slots(p, {"a": size, "b": size, "c": out.bytes})}
+    kernel = direct.direct_kernel(kind, out, rows, vectors, p.b[-1] != 1, epilogue)
+    units = product(p.batch)
+    sources = {name: ("pointer", name, 0) for name in "abc"}
+    return Contraction((Step(kernel, units, grain(p, units, threads), written_slots(direct.SLOTS, slots, sources) + epilogue.slots),), {})
