@@ -43,6 +43,13 @@ def _float_to_bfloat(b, a):
     return b.bitcast(narrow, a.type.with_element(bf16))
 
 
+def rounded_operand(b, a, target):
+    """A vector of floats rounded to `target` for products that take denormal numbers for zero: of bfloats one instruction, where there is one."""
+    if target is not bf16 or not b.features.bf16:
+        return convert(b, a, target)
+    return b.call(f"llvm.x86.avx512bf16.cvtneps2bf16.{a.type.bits}", [a], a.type.with_element(bf16))
+
+
 def _half_to_float(b, a):
     type = a.type.with_element(f32)
     bits = b.cast("zext", b.bitcast(a, a.type.with_element(i16)), a.type.with_element(i32))

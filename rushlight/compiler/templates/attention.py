@@ -12,7 +12,7 @@ from .scores import numbers_of, tile_of
 from .softmax import LOG2E
 
 DTYPES = ("float32", "bfloat16", "float16")
-_CHUNK_ROWS = 480  # queries that share a packed block of keys: their sums fit the second cache
+_CHUNK_ROWS = 480, 1024  # queries that share a packed block of keys: their sums fit the second cache, which is large where there are tile registers
 
 _FEW_ROWS = (4, 8, 12)  # a decoder's few queries want tiles of few rows; those for 4 rows and more divide a block's
 
@@ -108,7 +108,7 @@ def _forward(p, threads):
     if most <= few.MOST:
         value_tile = 1, few.VECTORS
     kernel = flash.flash_kernel(kind, variant(p), score_tile, value_tile)
-    chunk_rows = _chunk_rows(p, threads, block.queries)
+    chunk_rows = _chunk_rows(p, threads, block.queries, _CHUNK_ROWS[bool(kind.tiles)])
     layout = Scratch()
     layout.add("queries_at", quad_bytes(kind, chunk_rows, score_tile[0], p.size))
     key_width, value_width = score_tile[1] * kind.lanes, value_tile[1] * kind.lanes
@@ -212,11 +212,11 @@ def filled(names, sources, values, p):
     return tuple(sources.get(name) or ("const", values[name]) for name in names)
 
 
-def _chunk_rows(p, threads, rows):
+def _chunk_rows(p, threads, rows, most):
     """Queries of a unit: many, so that packing keys costs little, but enough units for all threads."""
     wanted = 1 if threads == 1 else 4 * threads
     queries = p.most[0]
-    chunks = max(-(-queries // _CHUNK_ROWS), min(-(-queries // rows), -(-wanted // (p.batch * p.heads))))
+    chunks = max(-(-queries // most), min(-(-queries // rows), -(-wanted // (p.batch * p.heads))))
     return -(-(-(-queries // chunks)) // rows) * rows
 
 

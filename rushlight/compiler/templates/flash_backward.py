@@ -6,6 +6,7 @@ outside, blocks of queries inside. The gradients of keys and values wait for one
 
 from ..llvm import jit
 from ..llvm.builder import Module, constant, zero
+from ..llvm.halves import rounded_operand
 from ..llvm.tiles import ROW_BYTES, configured
 from ..llvm.types import f32, i16, i32, i64, ptr, vector
 from . import dropout, pack
@@ -125,9 +126,9 @@ def write_rows(module, numbers, variant, modify=None, name="rows"):
             return
         element = numbers.element
         for r, (_, gradient) in enumerate(found):
-            f.store(f.convert(gradient, element), f.offset(f.offset(products, r * row), k, element))
+            f.store(rounded_operand(f, gradient, element), f.offset(f.offset(products, r * row), k, element))
         for values, place in zip(zip(*found), (0, block.queries * block.keys * 2)):
-            low, high = (f.cast("zext", f.bitcast(f.convert(v, element), vector(i16, lanes)), numbers.words) for v in values)
+            low, high = (f.cast("zext", f.bitcast(rounded_operand(f, v, element), vector(i16, lanes)), numbers.words) for v in values)
             f.store(f.or_(low, f.shl(high, 16)), f.offset(f.offset(pairs, place), k, i32))
 
     whole = limits[0] if count == 1 else f.minimum(*limits)

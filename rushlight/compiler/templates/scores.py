@@ -112,7 +112,7 @@ def corrected(f, numbers, vectors, out, correction):
 
 
 def correct_tiles(f, numbers, vectors, out, corrections):
-    """Multiplies a vector's count of rows of sums by their corrections, unless all of these are 1, as they nearly always are."""
+    """Multiplies a vector's count of rows of sums by their corrections, unless all of these are 1."""
     lanes = numbers.lanes
     changed = f.reduce("or", f.compare("!=", f.load(numbers.vector, corrections, align=4), 1.0))
 

@@ -8,6 +8,7 @@ import functools
 import math
 
 from ..llvm.builder import constant, zero
+from ..llvm.halves import rounded_operand
 from ..llvm.types import f32, i1, i8, i32, i64, ptr, vector
 from .contraction import ELEMENTS
 from .dropout import kept_lanes
@@ -113,12 +114,11 @@ def mask_of(name):
 
 
 ROW = [("scores", ptr), ("limit", i64), ("padded", i64), ("scale", f32), ("mask", ptr), ("highest", ptr), ("total", ptr), ("correction", ptr)]
-_SLACK = 8.0  # how far, in units of log 2, scores may exceed what a row's sums are relative to: sums are corrected seldom
 _AT_ONCE = 2  # vectors of a row
 
 
 def write_row(module, numbers, variant, modify=None, name="row"):
-    """A function that turns one row of products of a block, times `scale`, into probabilities relative to about the row's highest score so far.
+    """A function that turns one row of products of a block, times `scale`, into probabilities relative to the row's highest score so far.
 
     The first `limit` scores count; up to `padded` the probabilities become 0. They are written over the scores, as pairs of
     halves where `numbers` multiplies pairs. `highest` and `total` are the row's state; `correction` gets the factor for
@@ -152,7 +152,7 @@ def write_row(module, numbers, variant, modify=None, name="row"):
     best, = f.loop(whole, padded, lanes, [functools.reduce(lambda x, y: larger(f, x, y), best)],
                    lambda k, best: [larger(f, best[0], seen(k, f.sub(limit, k)))])
     before, now = f.splat(f.load(f32, highest), lanes), f.splat(largest(f, best), lanes)
-    grew = f.compare(">", now, f.add(before, _SLACK))
+    grew = f.compare(">", now, before)
     now = f.select(grew, now, before)
     # a row that may not look anywhere yet
     base = f.select(f.compare("==", now, MINUS_INFINITY), zero(kind), now)
@@ -165,7 +165,7 @@ def write_row(module, numbers, variant, modify=None, name="row"):
         if count is not None:
             value = f.select(f.lane_mask(count, lanes), value, zero(kind))
         left = f.select(kept_lanes(f, kept, k, lanes), value, zero(kind)) if variant.drops else value
-        return value, f.convert(left, element)
+        return value, rounded_operand(f, left, element)
 
     def exponentials(k, sums, count=None):
         found = [exponential(f.add(k, n * lanes), count) for n in range(len(sums))]
