@@ -10,9 +10,13 @@ FOLDER = pathlib.Path(__file__).parent / "results"
 
 
 def processor() -> str:
-    """What this machine's processor calls itself."""
-    found = re.search(r"model name\s*:\s*(.*)", pathlib.Path("/proc/cpuinfo").read_text())
-    return found[1].strip() if found else "unknown"
+    """What this machine's processor calls itself, with its model, since servers share a name, and whether it has matrix tiles."""
+    first, _, _ = pathlib.Path("/proc/cpuinfo").read_text().partition("\n\n")
+    rows = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first.splitlines())}
+    if "model name" not in rows:
+        return "unknown"
+    family = f"family {rows.get('cpu family', '?')} model {rows.get('model', '?')}"
+    return f"{rows['model name']} ({family}{', AMX' if 'amx_tile' in rows.get('flags', '').split() else ''})"
 
 
 def parser(description: str) -> argparse.ArgumentParser:
