@@ -9,7 +9,7 @@ from ..core.interpret import is_recording
 from ..core.kinds import P
 from ..core.op import OPS, Scalar, op, rule, sample
 from ..core.tensor import wrapped
-from .promotion import as_dtype, floating, held, needs, real, wide
+from .promotion import as_dtype, check_number, floating, held, needs, real, wide
 from .random import draw, uniform_at
 
 ONE = (sample((3, 4)), sample((2, 0)))
@@ -216,7 +216,7 @@ def hardshrink(input, lambd=0.5):
 def softshrink(input, lambd=0.5):
     """x moved towards 0 by lambd."""
     needs(FLOATING, "softshrink", input, FLOATING)
-    lambd = held(lambd, input.dtype)
+    check_number(lambd, input.dtype)
     if not 0 <= lambd < math.inf:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
     return P.where(P.gt(input, lambd), P.sub(input, lambd), P.where(P.lt(input, -lambd), P.add(input, lambd), P.mul(input, 0)))
