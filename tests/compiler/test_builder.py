@@ -161,3 +161,16 @@ def test_literals_round_to_their_type():
     assert constant(f16, 1e9).text == "0xH7C00"
     assert constant(bf16, 1.0).text == "0xR3F80"
     assert zero(vector(f32, 4)).text == "splat (float 0x0000000000000000)"
+
+
+@pytest.mark.parametrize("element", [bf16, f16])
+def test_halves_are_picked_as_bits(element):
+    module = Module()
+    f = module.function("test", [("at", ptr)])
+    at, = f.parameters
+    f.store(f.shuffle(f.load(vector(element, 8), at), None, range(0, 8, 2)), at)
+    f.ret()
+    assert "shufflevector <8 x i16>" in module.text()
+    given = np.arange(8, dtype=np.uint16)
+    compiled(lambda f, at: (f.store(f.shuffle(f.load(vector(element, 8), at), None, range(0, 8, 2)), at), f.ret()), [("at", ptr)])(given.ctypes.data)
+    assert given.tolist() == [0, 2, 4, 6, 4, 5, 6, 7]

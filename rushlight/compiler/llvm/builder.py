@@ -519,6 +519,8 @@ class Function:
 
     def shuffle(self, a, b, lanes):
         """Lanes picked out of a then b, by a list of constant positions (None: don't care); b may be None."""
+        if a.type.element in _HALVES:  # of which LLVM would move one at a time
+            return self.bitcast(self.shuffle(self._as_bits(a), b and self._as_bits(b), lanes), vector(a.type.element, len(lanes)))
         b = b or poison(a.type)
         picks = ", ".join("i32 poison" if lane is None else f"i32 {lane}" for lane in lanes)
         type = vector(a.type.element, len(lanes))

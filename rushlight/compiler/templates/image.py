@@ -18,7 +18,7 @@ import numpy as np
 
 from ..llvm import jit
 from ..llvm.builder import constant_vector
-from ..llvm.types import i32, i64, vector
+from ..llvm.types import i8, i32, i64, vector
 from .elements import join
 from .units import Units
 
@@ -143,23 +143,26 @@ def _pad_text(element, numbers, step):
     def one_row(sources, limits, first, target):
         """A row of a phase image from a row of each channel; `first` is where its first element lies, maybe outside."""
         def masked(i, at):
-            count = (step or 1) * lanes
-            steps = f.splat(f.cast("trunc", at if step else i, i32), count)
-            if step:
-                places = f.add(steps, constant_vector(i32, range(count)))
-            else:
+            count, loaded = (step or 1) * lanes, []
+            if not step:
+                steps = f.splat(f.cast("trunc", i, i32), count)
                 places = f.add(f.mul(f.add(steps, constant_vector(i32, range(count))), f.splat(narrow_distance, count)),
                                f.splat(f.cast("trunc", first, i32), count))
                 offsets = f.mul(f.cast("sext", places, vector(i64, count)), f.splat(x_width, count))
-            loaded = []
             for source, limit in zip(sources, limits):
-                # one unsigned comparison tests both ends of the row
-                mask = f.compare("<", places, f.splat(f.cast("trunc", limit, i32), count), signed=False)
                 if step:
-                    loaded.append(f.load(vector(element, count), f.offset(source, at, element), mask=mask))
+                    loaded.append(f.load(vector(element, count), f.offset(source, at, element), mask=between(at, limit, count)))
                 else:
+                    # one unsigned comparison tests both ends of the row
+                    mask = f.compare("<", places, f.splat(f.cast("trunc", limit, i32), count), signed=False)
                     loaded.append(f.gather(vector(element, count), f.offset(source, offsets), mask))
             put(i, loaded, f.lane_mask(f.sub(rows_width, i), lanes))
+
+        def between(at, limit, count):
+            """The lanes of neighbours from place `at` on that are not negative and below a limit, in bytes: these are compared many at a time."""
+            numbers, ends = f.lane_indices(count, i8), (f.sub(0, at), f.sub(limit, at))
+            low, high = (f.splat(f.cast("trunc", f.minimum(f.maximum(end, 0), count), i8), count) for end in ends)
+            return f.and_(f.compare(">=", numbers, low), f.compare("<", numbers, high))
 
         def put(i, loaded, mask):
             if step == 2:

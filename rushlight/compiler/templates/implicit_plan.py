@@ -271,7 +271,7 @@ def _image_numbers(dtype, channels):
     """The Numbers of an image: pairs of channels where the machine multiplies pairs, else the type that is computed in, so that
     padding converts once."""
     kind = numbers(dtype)
-    if kind.per_word == 2 and channels >= 4:
+    if kind.per_word == 2 and channels >= 4 and host().tiles != "amx":  # where those of pairs are slow in vectors
         return kind
     return numbers(wide_dtype(kind))
 
