@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ...ops import dropping
 from ..llvm import pool
 from . import dropout, few, flash, flash_backward
-from .contraction import Contraction, Step, numbers
+from .contraction import Contraction, Step, numbers, tile_numbers
 from .scores import numbers_of, tile_of
 from .softmax import LOG2E
 
@@ -101,11 +101,11 @@ def _forward(p, threads):
     if not p.batch * p.heads * p.queries * p.value_size:
         return Contraction((), {})
     most = p.most[0]
-    kind = numbers_of(p.dtype, most <= few.MOST)
+    kind = numbers_of(p.dtype, is_few(p))
     block = flash.block_of(kind)
     rows = next((rows for rows in _FEW_ROWS if rows >= most), min(most, block.queries) if kind.tiles else block.queries)
     score_tile, value_tile = (tile_of(kind, rows, columns, block) for columns in (block.keys, p.value_size))
-    if most <= few.MOST:
+    if is_few(p):
         value_tile = 1, few.VECTORS
     kernel = flash.flash_kernel(kind, variant(p), score_tile, value_tile)
     chunk_rows = _chunk_rows(p, threads, block.queries, _CHUNK_ROWS[bool(kind.tiles)])
@@ -178,8 +178,13 @@ def _backward(p, threads):
     return Contraction((step,), {"scratch": layout.bytes * threads})
 
 
+def is_few(p):
+    """Whether queries are so few that packing keys for them takes longer than reading these again for each."""
+    return p.most[0] <= (few.MOST_BESIDE_TILES if tile_numbers(p.dtype) else few.MOST)
+
+
 def variant(p):
-    return flash.Variant(p.dtype, p.mask, p.causal, bool(p.longest), p.drop > 0, p.most[0] <= few.MOST, p.modification)
+    return flash.Variant(p.dtype, p.mask, p.causal, bool(p.longest), p.drop > 0, is_few(p), p.modification)
 
 
 def shared_sources(p):

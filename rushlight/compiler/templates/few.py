@@ -6,6 +6,7 @@ from .dot import sums_along
 from .elements import Strided
 
 MOST = 4     # queries
+MOST_BESIDE_TILES = 2  # the same where tile registers are the other way
 KEYS = 8     # keys whose products are added up side by side
 VECTORS = 4  # of a block of values' columns
 
