@@ -40,6 +40,8 @@ MATMULS = [
     ("matrix @ vector", (), 4096, 1, 4096, "nn"), ("long sum", (), 64, 64, 100000, "tn"), ("mnist", (), 64, 128, 784, "nt"),
     ("mnist dW", (), 128, 784, 64, "tn"), ("tiny", (), 4, 3, 5, "nn"), ("tiny batched", (1000,), 8, 8, 8, "nn"),
     ("small", (), 32, 32, 32, "nn"), ("small", (), 64, 64, 64, "nt"),
+    ("tiny batched", (1000,), 8, 8, 8, "nt"), ("small batched", (200,), 32, 32, 32, "nn"), ("small batched", (1000,), 16, 16, 16, "nt"),
+    ("vector @ transposed", (), 4096, 1, 4096, "tn"), ("vector", (), 2, 4096, 4096, "nn"), ("lstm", (), 20, 2600, 650, "nt"),
 ]
 
 
