@@ -34,6 +34,13 @@ PACKED = "packed"  # B has been packed by a step before
 TABLE = "table"    # B's columns lie along k, at byte offsets that a table gives
 
 
+def layout(across, along, across_size, along_size):
+    """How an operand lies, from its two strides: ACROSS the tile's vectors, ALONG k, or APART."""
+    if across == 1 or across_size == 1:
+        return ACROSS if along_size == 1 or across == 1 and along != 1 or across_size > 1 else ALONG if along == 1 else ACROSS
+    return ALONG if along == 1 or along_size == 1 else APART
+
+
 def batch_offsets(b, batch, s, operands):
     """Byte offsets of each operand at a flat batch index, split into up to three dimensions."""
     inner = s.batch_2

@@ -6,14 +6,14 @@ Kernels know dtypes, layouts and register tiles but no sizes, so a new shape cos
 import functools
 from dataclasses import dataclass, replace
 
-from ..llvm import pool, tiles
+from ..llvm import pool
 from ..llvm.features import host
-from . import blocked, combine, dot, streamed, unpacked
+from . import blocked, combine, dot, unpacked
 from .habits import habits
 from .portions import ALONE, NO_BATCH, batch_slots, grain, moved, product, round_up, work
 from .registers import FEW, register_tile
 from .tune import pick, planned
-from .blocked import ACROSS, ALONG, APART, BATCH_DIMS, PACKED, TABLE
+from .blocked import ACROSS, ALONG, BATCH_DIMS, PACKED, TABLE, layout
 from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, Step, Table, numbers, tile_numbers, written_slots
 from .elements import Layout, Prologue, distance
 
@@ -149,8 +149,8 @@ def _plan(p, epilogue, threads, a_from=None, b_from=None):
         if found is not None:
             return found
     kind = multiplied(p, kind)
-    if a_from is b_from is None and _wants_stream(p, kind) and pick("B streamed", (True, False)):
-        return stream_plan(p, epilogue, threads)
+    if computed == (None, None) and unpacked.wants_tiled_stream(p, kind) and pick("B streamed", (True, False)):
+        return unpacked.tiled_stream_plan(p, epilogue, threads)
     if threads > 1 and _wants_parts(p):
         return parts_plan(p, kind, epilogue, threads, computed)
     return blocked_plan(p, kind, epilogue, threads, computed=computed)
@@ -160,30 +160,6 @@ def multiplied(p, kind):
     """The Numbers of a blocked product: those of tile registers where there are some, and the product fills a good part of them."""
     tiles = tile_numbers(p.dtype, p.b_dtype)
     return pick("numbers", (tiles, kind)) if tiles and min(p.rows, p.columns) > 2 and p.depth >= 2 * kind.per_word else kind
-
-
-def _wants_stream(p, kind):
-    """Few rows by a B whose columns lie along k in whole rows of tiles: it is read once, and packing would take longer than multiplying."""
-    return kind.tiles and not p.batch and p.sums[0] == 1 and p.rows <= streamed.MOST <= p.columns and p.b[-2] == 1 and p.depth % (kind.chunk * kind.per_word) == 0
-
-
-def stream_plan(p, epilogue, threads):
-    """The plan of a product whose B goes from memory to tiles: A packed as panels, then all columns."""
-    kind, out = tile_numbers(p.b_dtype or p.dtype, p.dtype), ELEMENTS[p.out_dtype]
-    size, (vectors, down) = kind.element.bytes, streamed.grid(p.rows)
-    chunks, panels = p.depth // (kind.chunk * kind.per_word), -(-p.rows // (vectors * kind.lanes))
-    panel_bytes = chunks * vectors * tiles.TILE_BYTES + 64  # a store may spill
-    own = {"columns": p.rows, "depth": p.depth, "b_k": p.a[-1] * size, "b_column": p.a[-2] * size, "panels": panels, "panel_bytes": panel_bytes, "b_sum": 0, **NO_BATCH}
-    places = {"b": ("pointer", "a", 0), "packed": ("temp", "packed", 0)}
-    pack = blocked.pack_kernel(kind, layout(p.a[-2], p.a[-1], p.rows, p.depth), vectors, None)
-    slots = {"rows": p.rows, "columns": p.columns, "chunks": chunks, "b_column": p.b[-1] * size, "c_row": p.c[-2] * out.bytes,
-             "scratch_bytes": down * p.depth * size, "panel_bytes": panel_bytes}
-    sources = {"b": ("pointer", "b", 0), "packed": ("temp", "packed", 0), "c": ("pointer", "c", 0), "scratch": ("temp", "scratch", 0)}
-    units = -(-p.columns // down)
-    steps = (Step(pack, panels, 1, written_slots(blocked.PACK_SLOTS, own, places)),
-             Step(streamed.stream_kernel(kind, out, vectors, down, epilogue), units, grain(p, units, threads),
-                  written_slots(streamed.SLOTS, slots, sources) + epilogue.slots))
-    return Contraction(steps, {"packed": panels * panel_bytes + 4096, "scratch": slots["scratch_bytes"] * threads})
 
 
 def _wants_parts(p):
@@ -239,13 +215,6 @@ def _wants_dots(p, kind):
 
 
 OFTEN = 4  # products that share an operand, from which on dot products of more than FEW rows lose to packing it once
-
-
-def layout(across, along, across_size, along_size):
-    """How an operand lies, from its two strides: ACROSS the tile's vectors, ALONG k, or APART."""
-    if across == 1 or across_size == 1:
-        return ACROSS if along_size == 1 or across == 1 and along != 1 or across_size > 1 else ALONG if along == 1 else ACROSS
-    return ALONG if along == 1 or along_size == 1 else APART
 
 
 @dataclass(frozen=True)

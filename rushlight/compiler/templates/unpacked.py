@@ -1,11 +1,12 @@
-"""Plans of products whose operands are read where they lie: few rows (stream.py), or small matrices (direct.py)."""
+"""Plans of products whose operands are read where they lie: few rows (stream.py, stream_tiled.py), or small matrices (direct.py)."""
 
 from dataclasses import replace
 
+from ..llvm import tiles
 from ..llvm.features import host
-from . import direct, stream
-from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, Step, written_slots
-from .portions import ALONE, batch_slots, grain, moved, product, round_up, work
+from . import blocked, direct, stream, stream_tiled
+from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, Step, tile_numbers, written_slots
+from .portions import ALONE, NO_BATCH, batch_slots, grain, moved, product, round_up, work
 from .registers import register_tiles
 from .tune import pick
 
@@ -82,3 +83,29 @@ def direct_plan(p, kind, epilogue, threads):
     units = product(p.batch)
     sources = {name: ("pointer", name, 0) for name in "abc"}
     return Contraction((Step(kernel, units, grain(p, units, threads), written_slots(direct.SLOTS, slots, sources) + epilogue.slots),), {})
+
+
+def wants_tiled_stream(p, kind):
+    """Few rows by a B whose columns lie along k in whole rows of tiles: it is read once, and packing would take longer than multiplying."""
+    return (kind.tiles and not p.batch and p.sums[0] == 1 and p.rows <= stream_tiled.MOST <= p.columns
+            and p.b[-2] == 1 and p.depth % (kind.chunk * kind.per_word) == 0)
+
+
+def tiled_stream_plan(p, epilogue, threads):
+    """The plan of a product whose B goes from memory to tiles: A packed as panels, then all columns."""
+    kind, out = tile_numbers(p.b_dtype or p.dtype, p.dtype), ELEMENTS[p.out_dtype]
+    size, (vectors, down) = kind.element.bytes, stream_tiled.grid(p.rows)
+    chunks, panels = p.depth // (kind.chunk * kind.per_word), -(-p.rows // (vectors * kind.lanes))
+    panel_bytes = chunks * vectors * tiles.TILE_BYTES + 64  # a store may spill
+    own = {"columns": p.rows, "depth": p.depth, "b_k": p.a[-1] * size, "b_column": p.a[-2] * size, "panels": panels,
+           "panel_bytes": panel_bytes, "b_sum": 0, **NO_BATCH}
+    places = {"b": ("pointer", "a", 0), "packed": ("temp", "packed", 0)}
+    pack = blocked.pack_kernel(kind, blocked.layout(p.a[-2], p.a[-1], p.rows, p.depth), vectors, None)
+    slots = {"rows": p.rows, "columns": p.columns, "chunks": chunks, "b_column": p.b[-1] * size, "c_row": p.c[-2] * out.bytes,
+             "scratch_bytes": down * p.depth * size, "panel_bytes": panel_bytes}
+    sources = {"b": ("pointer", "b", 0), "packed": ("temp", "packed", 0), "c": ("pointer", "c", 0), "scratch": ("temp", "scratch", 0)}
+    units = -(-p.columns // down)
+    steps = (Step(pack, panels, 1, written_slots(blocked.PACK_SLOTS, own, places)),
+             Step(stream_tiled.stream_kernel(kind, out, vectors, down, epilogue), units, grain(p, units, threads),
+                  written_slots(stream_tiled.SLOTS, slots, sources) + epilogue.slots))
+    return Contraction(steps, {"packed": panels * panel_bytes + 4096, "scratch": slots["scratch_bytes"] * threads})

@@ -31,12 +31,12 @@ def grid(rows):
 def stream_kernel(numbers, out, vectors, down, epilogue):
     """The kernel for panels of so many vectors of rows of A, and `down` columns of B at a time; `numbers` are those of B times A.  Returns
     its address."""
-    key = f"streamed {numbers} {out} {vectors} {down} {epilogue.key}"
-    return jit.build(key, lambda: _text(numbers, out, vectors, down, epilogue), ["streamed"])["streamed"]
+    key = f"tiled stream {numbers} {out} {vectors} {down} {epilogue.key}"
+    return jit.build(key, lambda: _text(numbers, out, vectors, down, epilogue), ["stream"])["stream"]
 
 
 def _text(numbers, out, vectors, down, epilogue):
-    kernel = Units("streamed", SLOTS, ("b", "packed", "c", "scratch"))
+    kernel = Units("stream", SLOTS, ("b", "packed", "c", "scratch"))
     f, s = kernel.f, kernel.s
     registers, store = tiles.tiles_of(f), Store(numbers, out, epilogue, len(SLOTS))
     sums, turned = (f.alloca(numbers.vector, down * vectors) for _ in range(2))
