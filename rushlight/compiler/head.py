@@ -23,7 +23,8 @@ LEAST_BYTES = 1 << 20  # of an operand: less stays in the second cache, and kern
 LEAST_ROWS = 128  # of a matrix of a batch, where one with all rows could be multiplied instead
 SMALL = 4        # a value this many times smaller than the operand is computed beforehand
 WRITTEN = 2      # times that writing moves what is written: memory is fetched before it is overwritten
-ROUNDED = 3      # bytes that could be moved while an element is rounded to a half,
+ROUNDED = 3      # bytes that could be moved while an element is rounded to a half, as products of more than FEW rows want it,
+FEW = 16
 WHOLE = 2        # or converted from a whole number
 UNSURE = 1.25    # gains that are estimated smaller are left alone
 
@@ -102,7 +103,7 @@ class Heads:
         if root.op is None or root.op.kind.name != "elementwise" or self.lies(root):
             return None
         readers = self.readers(root)
-        if readers is None or not all(readers):
+        if readers is None or not all(times for times, _ in readers):
             return None
         head = Head(operand, frozenset())
         inside: set = set()
@@ -112,7 +113,7 @@ class Heads:
         return head if self.pays(head, root, readers) else None
 
     def readers(self, root: Node):
-        """How often each contraction that reads a value packs it; None where something else reads it too."""
+        """How often each contraction that reads a value packs it, and whether it wants halves rounded; None where something else reads it too."""
         found, queue = [], [root]
         while queue:
             node = queue.pop()
@@ -122,7 +123,8 @@ class Heads:
                 if user.op.kind.name == "view":
                     queue.append(user)
                 elif user in self.landmarks:
-                    found += [self.packings(user, k) for k, arg in enumerate(user.args) if arg is node]
+                    rounds = user.op is not P.matmul or guess(user.shape[-2]) > FEW
+                    found += [(self.packings(user, k), rounds or k == 0) for k, arg in enumerate(user.args) if arg is node]
                 else:
                     return None
         return found
@@ -164,9 +166,10 @@ class Heads:
         size, own = guess(product(head.operand.shape)), root.dtype.itemsize
         if size * own < LEAST_BYTES:
             return False
+        times, rounds = sum(n for n, _ in readers), root.dtype.is_half and any(rounds for _, rounds in readers)
         leaves = {n: n.dtype.itemsize * min(1, guess(product(n.shape)) / size) for n in head.reads}
         work = sum(map(bytes_of_work, head.inside))
         read_anyway = sum(bytes_ for n, bytes_ in leaves.items() if n in self.reduced)  # in the kernel that reduces its rows
-        written = sum(leaves.values()) - read_anyway + work + WRITTEN * own + sum(readers) * own
-        once = sum(leaves.values()) + work + ROUNDED * root.dtype.is_half + WHOLE * sum(not n.dtype.is_floating_point for n in leaves)
-        return sum(readers) * once * UNSURE < written and (sum(readers) == 1 or once <= own)
+        written = sum(leaves.values()) - read_anyway + work + WRITTEN * own + times * own
+        once = sum(leaves.values()) + work + ROUNDED * rounds + WHOLE * sum(not n.dtype.is_floating_point for n in leaves)
+        return times * once * UNSURE < written and (times == 1 or once <= own)

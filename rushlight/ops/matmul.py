@@ -1,7 +1,7 @@
 """Matrix products."""
 from __future__ import annotations
 
-from ..core.dtypes import int8
+from ..core.dtypes import bfloat16, float32, int8
 from ..core.errors import DtypeMismatchError, ProductError
 from ..core.kinds import P
 from ..core.meta import broadcast, product
@@ -81,6 +81,39 @@ def _int_mm(input, mat2):
     if input.shape[1] != mat2.shape[0]:
         raise RuntimeError(f"_int_mm: mat1 and mat2 shapes cannot be multiplied ({input.shape[0]}x{input.shape[1]} and {mat2.shape[0]}x{mat2.shape[1]})")
     return P.int_matmul(input, mat2)
+
+
+FEW_ROWS = 16  # whose products take as long as reading the weights does
+
+
+@op(autocast=None, method=False)
+def _weight_int8pack_mm(input, mat2, scales):
+    """input @ mat2.T * scales, of weights in bytes with one scale a row.  [m, k] of float32 or halves, [n, k] of int8, [n] of input's dtype -> [m, n].
+
+    Sums and scales are float32, rounded once.  RuntimeError for other dtypes and shapes.
+
+    Example:
+        >>> import rushlight as torch
+        >>> weight = torch.tensor([[1, 2], [-3, 4]], dtype=torch.int8)
+        >>> torch._weight_int8pack_mm(torch.ones(1, 2), weight, torch.tensor([0.5, 2.0]))
+        tensor([[1.5000, 2.0000]])
+    """
+    if input.dtype is not float32 and not input.dtype.is_half:
+        raise RuntimeError(f"_weight_int8pack_mm: expect A to be either 32-bit or 16-bit float tensor, but it is {input.dtype}")
+    if len(input.shape) != 2 or len(mat2.shape) != 2:
+        raise RuntimeError(f"_weight_int8pack_mm: expect A to be 2D tensor, and B, but they have the shapes {list(input.shape)} and {list(mat2.shape)}")
+    if mat2.dtype is not int8:
+        raise RuntimeError(f"_weight_int8pack_mm: expect B to be int8 tensor, but it is {mat2.dtype}")
+    if mat2.shape[1] != input.shape[1]:
+        raise RuntimeError(f"_weight_int8pack_mm: expect B.size(1) == {input.shape[1]}, but it is {mat2.shape[1]}")
+    if tuple(scales.shape) != (mat2.shape[0],):
+        raise RuntimeError(f"_weight_int8pack_mm: expect scales to be 1d tensor with size {mat2.shape[0]}, but its shape is {list(scales.shape)}")
+    if scales.dtype is not input.dtype:
+        raise RuntimeError(f"_weight_int8pack_mm: expected scales of {input.dtype}, but they are {scales.dtype}")
+    exact = bfloat16 if input.dtype is bfloat16 and input.shape[0] > FEW_ROWS else float32  # bfloats hold whole numbers up to 256
+    weight = P.permute(P.convert(mat2, dtype=exact), dims=(1, 0))
+    out = P.mul(wide(P.matmul(input if exact is input.dtype else wide(input), weight)), wide(scales))
+    return out if out.dtype is input.dtype else P.convert(out, dtype=input.dtype)
 
 
 mm, mv, bmm = of_rank("mm", 2, 2), of_rank("mv", 2, 1), of_rank("bmm", 3, 3)

@@ -4,6 +4,7 @@ import math
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -163,3 +164,21 @@ def test_other_cpus(cpu):
     command = [sys.executable, "-m", "pytest", "-q", "-x", __file__, "-k", chosen]
     done = subprocess.run(command, env={**os.environ, "RUSHLIGHT_CPU": cpu}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("name", ["ragged", "causal", "added mask"])
+def test_scratch_is_not_left(name, dtype):
+    """Tiles that do not divide a block would write past a worker's buffers, of which the last ends scratch."""
+    case = Case(name, dtype, False)
+    out, lse = case.forward()
+    gradients = [torch.full_like(x, math.nan) for x in (case.q, case.k, case.v)]
+    operands = case.operands(out=out, lse=lse, grad=case.grad, **dict(zip(("grad_q", "grad_k", "grad_v"), gradients)))
+    plan = plan_attention_backward(case.problem())
+    bounded = replace(plan, temporaries={key: size + 4096 for key, size in plan.temporaries.items()})
+    runner = Runner(bounded, **operands)
+    for key, buffer, address in zip(plan.temporaries, runner.keep[2], runner.values[len(operands):]):
+        end = int(address) - buffer.ctypes.data + plan.temporaries[key]
+        buffer[end:] = 77
+        runner()
+        assert (buffer[end:] == 77).all(), key

@@ -85,6 +85,13 @@ class Numbers:
 _FLIP = 0x80808080 - (1 << 32)  # 128 in each byte of a word
 
 
+def unpaired(kind):
+    """The same dtype with one element a word: what is computed for few rows is not rounded to halves, which takes longer than to multiply it."""
+    if kind.per_word == 2 and kind.accumulator is f32:
+        return Numbers(kind.name, kind.element, f32, 1, f32, kind.lanes)
+    return kind
+
+
 @functools.cache
 def numbers(dtype, b_dtype=""):
     """The Numbers of a dtype name on this CPU; bytes may differ in sign between A and B. Raises ValueError for dtypes that have

@@ -10,12 +10,16 @@ import functools
 from ..llvm import jit
 from ..llvm.builder import constant, zero
 from ..llvm.types import i64
+from .elements import LINE
 from .blocked import ALONG, TABLE, batch_offsets, elements_of, part_slots
 from .units import Units
 
 SLOTS = ("a", "b", "c", "rows", "columns", "depth", "a_row", "b_column", "c_row", "block_rows", "block_columns", "block_depth",
          "row_blocks", "column_blocks", "batch_1", "batch_2", "a_batch_0", "a_batch_1", "a_batch_2",
          "b_batch_0", "b_batch_1", "b_batch_2", "c_batch_0", "c_batch_1", "c_batch_2", "sums", "a_sum", "b_sum", "b_offsets")
+
+MOST_ROWS = 2   # of a tile that waits for the columns
+PAGE, FAR = 4096, 1024  # bytes: beyond a page the processor guesses nothing
 
 
 @functools.lru_cache(maxsize=512)
@@ -36,9 +40,13 @@ def _dot_text(numbers, out, rows, columns, table, epilogue, computed):
     return kernel.text(writer.unit)
 
 
-def sums_along(b, numbers, rows_at, columns_at, count):
-    """A vector of sums for each pair of rows of A and columns of B, Elements from their first on, over `count` elements along k."""
+def sums_along(b, numbers, rows_at, columns_at, count, ahead=None):
+    """A vector of sums for each pair of rows of A and columns of B, Elements from their first on, over `count` elements along k.
+
+    `ahead`: how far from where they are read columns are asked for early, (lanes, elements along k).  They are read a line of memory at a time then.
+    """
     run = numbers.lanes * numbers.per_word
+    most = max(1, LINE // (run * columns_at[0].itemsize)) if ahead else 1
 
     def step(k, sums, left):
         rows = [row.along(0, k, left) for row in rows_at]
@@ -49,10 +57,22 @@ def sums_along(b, numbers, rows_at, columns_at, count):
             found += [numbers.add_excess(b, y, sums[len(found) + c]) for c, y in enumerate(columns)]
         return found
 
+    def line(k, sums):
+        for column in columns_at:
+            column.fetch(ahead[0], b.add(k, ahead[1]))
+        for part in range(most):
+            sums = step(b.add(k, part * run), sums, None)
+        return sums
+
     whole = b.mul(b.div(count, run), run)
     products = len(rows_at) * len(columns_at)
     start = [zero(numbers.vector)] * (products + (len(columns_at) if numbers.flips else 0))
-    sums = b.loop(0, whole, run, start, lambda k, sums: step(k, sums, None))
+    lines = b.mul(b.div(count, most * run), most * run) if ahead else 0
+    if ahead:
+        start = b.loop(0, lines, most * run, start, line)
+    if most > 1 or not ahead:
+        start = b.loop(lines, whole, run, start, lambda k, sums: step(k, sums, None))
+    sums = start
     sums = b.when(b.compare("<", whole, count), lambda: step(whole, sums, b.sub(count, whole)), lambda: sums)
     if not numbers.flips:
         return sums
@@ -100,7 +120,8 @@ class _Dot:
         row_places = [b.minimum(b.add(row, r), b.sub(s.rows, 1)) for r in range(self.rows)]
         column_places = [b.minimum(b.add(column, c), b.sub(s.columns, 1)) for c in range(self.columns)]
         count = b.minimum(b.sub(s.depth, k), s.block_depth)
-        sums = sums_along(b, numbers, [self.a.line(place, k, n) for place in row_places], [self.b_columns.line(place, k, n) for place in column_places], count)
+        sums = sums_along(b, numbers, [self.a.line(place, k, n) for place in row_places], [self.b_columns.line(place, k, n) for place in column_places], count,
+                          self.ahead())
         for r in range(self.rows):
             total = zero(numbers.vector)
             for c in range(self.columns):
@@ -109,6 +130,15 @@ class _Dot:
         first = b.compare("==", b.or_(n, k), 0)
         last = b.and_(b.compare("==", b.add(k, count), s.depth), b.compare("==", b.add(n, 1), s.sums))
         b.loop(0, b.minimum(b.sub(s.rows, row), self.rows), 1, [], lambda r, _: self.store(r, row, column, first, last))
+
+    def ahead(self):
+        """How far ahead columns are asked for, where they are read once.  A processor guesses what follows in one long column, not in several short
+        ones: then it is those of the next tile, else what comes FAR on."""
+        if self.table or self.rows > MOST_ROWS:
+            return None
+        b, size = self.b, self.b_columns.itemsize
+        short = b.compare("<=", self.s.depth, PAGE // size)
+        return b.select(short, constant(i64, self.columns), 0), b.select(short, constant(i64, 0), FAR // size)
 
     def store(self, r, row, column, first, last):
         """One row of a tile: added to what earlier blocks along k left, through the epilogue at last."""

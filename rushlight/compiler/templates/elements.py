@@ -12,6 +12,7 @@ from ..llvm.builder import constant
 from ..llvm.scalars import STORED
 from ..llvm.types import i64, vector
 
+LINE = 64  # bytes that memory moves at once
 SAME, NEXT, APART = "same", "next", "apart"  # what follows an element in one direction: itself again, its neighbour, or one farther off
 
 
@@ -48,6 +49,11 @@ class Elements:
 
     def __init__(self, b, numbers):
         self.b, self.numbers = b, numbers
+
+    @property
+    def itemsize(self):
+        """Bytes of memory that an element along k takes."""
+        return self.numbers.element.bytes
 
     def across(self, lane, k, count, k_left):
         """Words of neighbouring lanes.  A word of several elements takes as many of them as `k_left` elements along k allow; all where that is None."""
@@ -152,6 +158,10 @@ class Computed(Elements):
         super().__init__(b, numbers)
         self.layout, self.places = layout, places
 
+    @property
+    def itemsize(self):
+        return max([dtype.itemsize for dtype, (_, k) in zip(self.layout.prologue.parts, self.layout.distances) if k != SAME], default=LINE)
+
     def moved(self, lane, k, product=0):
         """The same from another place on."""
         return Computed(self.b, self.numbers, self.layout, [place.moved(lane, k, product) for place in self.places])
@@ -159,6 +169,15 @@ class Computed(Elements):
     line = moved
 
     def vector(self, lane, k, along, count, lanes):
+        return scalars.to_memory(self.b, self.value(lane, k, along, count, lanes), self.layout.prologue.dtype)
+
+    def along(self, lane, k, left):
+        if self.numbers.word.is_float:  # as computed: a word has room for more digits than an element
+            return self.b.convert(self.value(lane, k, True, left, self.numbers.lanes), self.numbers.word)
+        return super().along(lane, k, left)
+
+    def value(self, lane, k, along, count, lanes):
+        """A vector of elements before they are rounded."""
         b, prologue = self.b, self.layout.prologue
         mask = None if count is None else b.lane_mask(count, lanes)
         if count is not None:  # one element for all lanes is read even if no lane wants it
@@ -175,7 +194,7 @@ class Computed(Elements):
         value = prologue.emit(b, values)
         if mask is not None:
             value = b.select(mask, value, 0.0 if value.type.is_float else 0)
-        return scalars.to_memory(b, value, prologue.dtype)
+        return value
 
     def fetch(self, lane, k):
         """Asks for the memory of an element's parts."""

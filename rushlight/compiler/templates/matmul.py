@@ -14,7 +14,7 @@ from .portions import ALONE, NO_BATCH, batch_slots, grain, moved, product, round
 from .registers import FEW, register_tile
 from .tune import pick, planned
 from .blocked import ACROSS, ALONG, BATCH_DIMS, PACKED, TABLE, layout
-from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, Step, Table, numbers, tile_numbers, written_slots
+from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, Step, Table, numbers, tile_numbers, unpaired, written_slots
 from .elements import Layout, Prologue, distance
 
 
@@ -143,7 +143,7 @@ def _plan(p, epilogue, threads, a_from=None, b_from=None):
     few = p.rows <= 16 or p.columns <= 16
     computed = a_from, b_from
     if a_from is None and _wants_dots(p, kind) and pick("dots", (True, False) if few else (True,)):
-        return dot_plan(p, kind, epilogue, threads, computed=b_from)
+        return dot_plan(p, unpaired(kind) if b_from else kind, epilogue, threads, computed=b_from)
     if computed == (None, None) and p.uses < OFTEN:
         found = unpacked.plan(p, kind, epilogue, threads)
         if found is not None:
