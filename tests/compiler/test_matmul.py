@@ -9,6 +9,7 @@ import pytest
 
 from rushlight.compiler.llvm import pool
 from rushlight.compiler.templates.matmul import Matmul, plan_matmul
+from rushlight.compiler.templates.sequence import SUBTRACTED
 
 from .contractions import Runner, bias_epilogue
 
@@ -122,6 +123,19 @@ def test_bias(rows, columns, depth, layout):
     check(got, a, b, "float32", bias)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("layouts", ["nn", "nt", "tn", "tt", "gg"])
+def test_an_epilogue_reads_what_the_output_holds(dtype, layouts):
+    # of sums over one block along k, as linear algebra has them: longer ones wait in the output
+    for rows, columns, depth in [*((r, c, min(d, 128)) for r, c, d in SHAPES), (2, 300, 100), (4, 70, 33), (130, 70, 64)]:
+        a, b = operand((), rows, depth, layouts[0], dtype), operand((), depth, columns, layouts[1], dtype)
+        c = random((rows, columns), dtype)
+        before = c.copy()
+        plan = plan_matmul(Matmul((), rows, columns, depth, strides(a), strides(b), strides(c), dtype), SUBTRACTED)
+        Runner(plan, a=a, b=b, c=c)()
+        check(before - c, a, b, dtype)
+
+
 @pytest.mark.parametrize("layouts", ["nn", "tn", "nt"])
 @pytest.mark.parametrize("depth", [4096, 5001])
 def test_long_sums(layouts, depth):
@@ -138,7 +152,12 @@ def test_rows_that_a_tile_lacks_are_not_what_memory_held():
     run, held = Runner(plan, a=a, b=b, c=c), np.uint32(0x00007FAB)
     for buffer in run.keep[2]:
         buffer[:len(buffer) // 4 * 4].view(np.uint32)[:] = held
-    run()
+    before = pool.get_num_threads()
+    pool.set_num_threads(1)  # scratch is the first thread's
+    try:
+        run()
+    finally:
+        pool.set_num_threads(before)
     packed = (run.keep[2][list(plan.temporaries).index("scratch")][64:64 + 13 * 400 * 4].view(np.uint32) == held).sum()
     assert packed == 0
 

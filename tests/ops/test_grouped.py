@@ -45,7 +45,7 @@ def test_scaled_bytes():
     for f in BOTH:
         a, b = f.from_numpy(x).to(f.float8_e4m3fn), f.from_numpy(y.T.copy()).to(f.float8_e4m3fn).t()
         found.append(np.asarray(f._scaled_mm(a, b, scale_a=f.tensor(0.5), scale_b=f.tensor(2.0), out_dtype=f.bfloat16).float().tolist()))
-        with pytest.raises(ValueError):
+        with pytest.raises((ValueError, RuntimeError)):  # PyTorch's type depends on the processor
             f._scaled_mm(a.float(), b.float(), scale_a=f.tensor(0.5), scale_b=f.tensor(2.0))
     np.testing.assert_allclose(*found, rtol=2e-2, atol=1e-2)
 

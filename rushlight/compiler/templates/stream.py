@@ -14,7 +14,8 @@ from .tile import Store
 from .units import Units
 
 SLOTS = ("a", "b", "c", "columns", "depth", "a_row", "a_k", "b_k", "c_row", "block_columns", "column_blocks", "batch_1", "batch_2",
-         "a_batch_0", "a_batch_1", "a_batch_2", "b_batch_0", "b_batch_1", "b_batch_2", "c_batch_0", "c_batch_1", "c_batch_2")
+         "a_batch_0", "a_batch_1", "a_batch_2", "b_batch_0", "b_batch_1", "b_batch_2", "c_batch_0", "c_batch_1", "c_batch_2",
+         "scratch", "scratch_bytes")
 VECTORS = 2  # vectors of each row in a round of the inner loop
 
 
@@ -22,14 +23,14 @@ VECTORS = 2  # vectors of each row in a round of the inner loop
 def stream_kernel(numbers, rows, streams, epilogue):
     """The kernel that computes blocks of columns of C, `rows` rows high, from `streams` rows of B at a time; returns its address.
 
-    C has the accumulator's type: sums wait in it.
+    C has the accumulator's type: sums wait in it, or in scratch where an epilogue may read what C holds.
     """
     key = f"stream {numbers} {rows} {streams} {epilogue.key}"
     return jit.build(key, lambda: _stream_text(numbers, rows, streams, epilogue), ["stream"])["stream"]
 
 
 def _stream_text(numbers, rows, streams, epilogue):
-    kernel = Units("stream", SLOTS, ("a", "b", "c"))
+    kernel = Units("stream", SLOTS, ("a", "b", "c", "scratch"))
     return kernel.text(_Stream(kernel, numbers, rows, streams, epilogue).unit)
 
 
@@ -40,6 +41,7 @@ class _Stream:
         self.b, self.s, self.args = kernel.f, kernel.s, kernel.args
         self.numbers, self.rows, self.streams = numbers, rows, streams
         self.store = Store(numbers, numbers.accumulator, epilogue, len(SLOTS))
+        self.scratch = None if epilogue.emit is None else kernel.scratch()
 
     def unit(self, unit):
         """One block of columns: all rows of B, then the epilogue."""
@@ -70,11 +72,18 @@ class _Stream:
         b = self.b
         return b.offset(b.offset(self.c, b.mul(self.s.c_row, row)), column, self.numbers.accumulator)
 
+    def sums(self, row, column):
+        """The address of the sum for an element of C in this block."""
+        if self.scratch is None:
+            return self.place(row, column)
+        b, kind = self.b, self.numbers.accumulator
+        return b.offset(b.offset(self.scratch, b.mul(self.s.block_columns, row), kind), column, kind)
+
     def blank(self):
         """Sums start at zero."""
         def rows(column, mask):
             for row in range(self.rows):
-                self.b.store(zero(self.numbers.vector), self.place(row, column), mask=mask)
+                self.b.store(zero(self.numbers.vector), self.sums(row, column), mask=mask)
 
         self.across(1, rows)
 
@@ -89,10 +98,10 @@ class _Stream:
             found = [b.convert(b.load(kind, b.offset(source, column, numbers.element), align=numbers.element.bytes, mask=mask), numbers.word, numbers.signed)
                      for source in sources]
             for row in range(self.rows):
-                total = b.load(numbers.vector, self.place(row, column), mask=mask)
+                total = b.load(numbers.vector, self.sums(row, column), mask=mask)
                 for factor, value in zip(factors[row], found):
                     total = numbers.multiply_add(b, factor, value, total)
-                b.store(total, self.place(row, column), mask=mask)
+                b.store(total, self.sums(row, column), mask=mask)
 
         self.across(VECTORS, columns)
 
@@ -106,6 +115,5 @@ class _Stream:
         """The epilogue of a vector of columns, row by row."""
         b, numbers = self.b, self.numbers
         for row in range(self.rows):
-            place = self.place(row, column)
-            total = b.load(numbers.vector, place, mask=mask)
-            self.store.finish(b, self.args, total, place, self.batch, constant(i64, row), b.add(self.column, column), mask)
+            total = b.load(numbers.vector, self.sums(row, column), mask=mask)
+            self.store.finish(b, self.args, total, self.place(row, column), self.batch, constant(i64, row), b.add(self.column, column), mask)

@@ -41,18 +41,22 @@ def _swapped(p):
 def stream_plan(p, kind, epilogue, threads):
     """The plan of a product of few rows whose B streams by."""
     size, out = kind.element.bytes, kind.accumulator.bytes
-    batches, threads = product(p.batch), 1 if work(p) < ALONE else threads
+    batches = product(p.batch)
     most = max(4 * kind.lanes, _STREAM_BYTES // (out * p.rows))
-    blocks = max(-(-p.columns // most), 1 if threads == 1 else min(-(-4 * threads // batches), -(-p.columns // (8 * kind.lanes))))
+    blocks = max(-(-p.columns // most), 1 if threads == 1 or work(p) < ALONE else min(-(-4 * threads // batches), -(-p.columns // (8 * kind.lanes))))
     block_columns = round_up(-(-p.columns // blocks), kind.lanes)
     blocks = -(-p.columns // block_columns)
     slots = {"columns": p.columns, "depth": p.depth, "a_row": p.a[-2] * size, "a_k": p.a[-1] * size, "b_k": p.b[-2] * size, "c_row": p.c[-2] * out,
-             "block_columns": block_columns, "column_blocks": blocks, **batch_slots(p, {"a": size, "b": size, "c": out})}
+             "block_columns": block_columns, "column_blocks": blocks, **batch_slots(p, {"a": size, "b": size, "c": out}),
+             "scratch_bytes": round_up(p.rows * block_columns * out, 64)}
     streams = min(8, (host().registers - 8) // p.rows)
     kernel = stream.stream_kernel(kind, p.rows, streams, epilogue)
-    sources = {name: ("pointer", name, 0) for name in "abc"}
+    sources = {name: ("pointer", name, 0) for name in "abc"} | {"scratch": ("temp", "scratch", 0)}
+    if epilogue.emit is None:  # sums wait in C
+        sources["scratch"] = ("const", 0)
+    temporaries = {} if epilogue.emit is None else {"scratch": slots["scratch_bytes"] * threads}
     units = batches * blocks
-    return Contraction((Step(kernel, units, grain(p, units, threads), written_slots(stream.SLOTS, slots, sources) + epilogue.slots),), {})
+    return Contraction((Step(kernel, units, grain(p, units, threads), written_slots(stream.SLOTS, slots, sources) + epilogue.slots),), temporaries)
 
 
 _DIRECT_BYTES = 24 << 10  # of A and B, which stay in the first cache without being packed
