@@ -162,6 +162,14 @@ def test_rows_that_a_tile_lacks_are_not_what_memory_held():
     assert packed == 0
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize("layouts", ["nn", "tn", "nt", "tt"])
+def test_a_vector_is_multiplied(layouts, dtype):
+    for rows, columns, depth in [(300, 1, 500), (64, 1, 20000), (1, 64, 20000), (2000, 1, 3), (1, 1, 9000)]:
+        a, b = operand((), rows, depth, layouts[0], dtype), operand((), depth, columns, layouts[1], dtype)
+        check(product(a, b, dtype), a, b, dtype)
+
+
 def test_sums_of_products():
     a, b = random((5, 20, 30), "float32"), random((5, 30, 40), "float32")
     c = np.empty((20, 40), np.float32)

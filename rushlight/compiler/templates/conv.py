@@ -21,6 +21,7 @@ from .image import Geometry, is_contiguous, spacing
 from .implicit_plan import Builder, Product, equidistant, wide_dtype
 from .implicit_tiled_plan import TiledBuilder
 from .matmul import Matmul, beside, blocked_plan, dot_plan, extent, packings, plan_matmul, rounding_step
+from .portions import renamed
 from .tune import pick, planned
 
 
@@ -203,7 +204,7 @@ def _in_rows(c):
 def _pixelwise_plan(direction, c, epilogue, x_from, y_from):
     problem, names = _product_of(direction, c)
     given = {"x": x_from, "y": y_from}
-    return _renamed(plan_matmul(problem, epilogue, given.get(names["a"]), given.get(names["b"])), names)
+    return renamed(plan_matmul(problem, epilogue, given.get(names["a"]), given.get(names["b"])), names)
 
 
 def _product_of(direction, c):
@@ -220,17 +221,6 @@ def _product_of(direction, c):
         return problem, {"a": "weight", "b": "x", "c": "y"}
     problem = Matmul((c.batch,), c.in_channels, pixels, c.out_channels, (0, 1, c.in_channels), y, x, c.dtype, b_parts=b_parts)
     return problem, {"a": "weight", "b": "y", "c": "x"}
-
-
-def _renamed(plan, names):
-    """The plan with its operands renamed, and what they are computed from."""
-    def slot(slot):
-        if slot[0] != "pointer" or slot[1][0] not in names or not (slot[1] in names or slot[1][1:].isdecimal()):
-            return slot
-        return slot[0], names[slot[1][0]] + slot[1][1:], slot[2]
-
-    steps = tuple(replace(step, slots=tuple(map(slot, step.slots))) for step in plan.steps)
-    return replace(plan, steps=steps)
 
 
 def _taps(c):

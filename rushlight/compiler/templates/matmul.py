@@ -10,7 +10,7 @@ from ..llvm import pool
 from ..llvm.features import host
 from . import blocked, combine, dot, unpacked
 from .habits import habits
-from .portions import ALONE, NO_BATCH, batch_slots, grain, moved, product, round_up, work
+from .portions import ALONE, NO_BATCH, batch_slots, grain, moved, product, renamed, round_up, work
 from .registers import FEW, register_tile
 from .tune import pick, planned
 from .blocked import ACROSS, ALONG, BATCH_DIMS, PACKED, TABLE, layout
@@ -142,6 +142,9 @@ def _plan(p, epilogue, threads, a_from=None, b_from=None):
     kind = numbers(p.dtype, p.b_dtype)
     few = p.rows <= 16 or p.columns <= 16
     computed = a_from, b_from
+    if p.columns == 1 < p.rows and p.c[-2] == 1 == p.a[-2] and not p.b_dtype and (epilogue, *computed) == (NO_EPILOGUE, None, None):
+        # a row by a matrix whose columns are neighbours
+        return renamed(_plan(_swapped(p), epilogue, threads), {"a": "b", "b": "a"})
     if a_from is None and _wants_dots(p, kind) and pick("dots", (True, False) if few else (True,)):
         return dot_plan(p, unpaired(kind) if b_from else kind, epilogue, threads, computed=b_from)
     if computed == (None, None) and p.uses < OFTEN:
@@ -154,6 +157,12 @@ def _plan(p, epilogue, threads, a_from=None, b_from=None):
     if threads > 1 and _wants_parts(p):
         return parts_plan(p, kind, epilogue, threads, computed)
     return blocked_plan(p, kind, epilogue, threads, computed=computed)
+
+
+def _swapped(p):
+    """The product of the transposed operands in the other order, whose result is the transposed one."""
+    a, b, c = ((*strides[:-2], strides[-1], strides[-2]) for strides in (p.a, p.b, p.c))
+    return replace(p, rows=p.columns, columns=p.rows, a=b, b=a, c=c)
 
 
 def multiplied(p, kind):

@@ -53,3 +53,14 @@ def grain(p, units, threads):
 def moved(step, places):
     """The step with some operands at other places."""
     return replace(step, slots=tuple(places.get(slot[1], slot) if slot[0] == "pointer" else slot for slot in step.slots))
+
+
+def renamed(plan, names):
+    """The plan with its operands renamed, and what they are computed from."""
+    def slot(slot):
+        if slot[0] != "pointer" or slot[1][0] not in names or not (slot[1] in names or slot[1][1:].isdecimal()):
+            return slot
+        return slot[0], names[slot[1][0]] + slot[1][1:], slot[2]
+
+    steps = tuple(replace(step, slots=tuple(map(slot, step.slots))) for step in plan.steps)
+    return replace(plan, steps=steps)

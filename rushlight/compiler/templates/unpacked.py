@@ -1,12 +1,10 @@
 """Plans of products whose operands are read where they lie: few rows (stream.py, stream_tiled.py), or small matrices (direct.py)."""
 
-from dataclasses import replace
-
 from ..llvm import tiles
 from ..llvm.features import host
 from . import blocked, direct, stream, stream_tiled
-from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, Step, tile_numbers, written_slots
-from .portions import ALONE, NO_BATCH, batch_slots, grain, moved, product, round_up, work
+from .contraction import ELEMENTS, Contraction, Step, tile_numbers, written_slots
+from .portions import ALONE, NO_BATCH, batch_slots, grain, product, round_up, work
 from .registers import register_tiles
 from .tune import pick
 
@@ -18,9 +16,6 @@ def plan(p, kind, epilogue, threads):
     """The plan of a normalised Matmul (matmul.py) that packs nothing; None where packing pays."""
     if _wants_streams(p, kind) and pick("streams", (True, False)):
         return stream_plan(p, kind, epilogue, threads)
-    if p.columns == 1 and p.c[-2] == 1 and epilogue == NO_EPILOGUE and _wants_streams(_swapped(p), kind):
-        found = stream_plan(_swapped(p), kind, epilogue, threads)
-        return replace(found, steps=tuple(moved(step, {"a": ("pointer", "b", 0), "b": ("pointer", "a", 0)}) for step in found.steps))
     if _wants_no_packing(p, kind) and pick("direct", (True, False)):
         return direct_plan(p, kind, epilogue, threads)
     return None
@@ -30,12 +25,6 @@ def _wants_streams(p, kind):
     """Few rows and a B whose columns are neighbours: its rows are read once, as they lie."""
     return (p.rows <= STREAMED_ROWS and p.b[-1] == 1 and p.columns >= 4 * kind.lanes and p.depth >= 16 and p.sums[0] == 1
             and kind.element is kind.word and ELEMENTS[p.out_dtype] is kind.accumulator)
-
-
-def _swapped(p):
-    """The product of the transposed operands in the other order, whose result is the transposed one."""
-    a, b, c = ((*strides[:-2], strides[-1], strides[-2]) for strides in (p.a, p.b, p.c))
-    return replace(p, rows=p.columns, columns=p.rows, a=b, b=a, c=c)
 
 
 def stream_plan(p, kind, epilogue, threads):
