@@ -4,8 +4,9 @@ Rows of A are broadcast word by word, vectors of B are loaded; both come packed,
 constant. A tile of 14 rows by 2 vectors keeps 28 sums, two vectors of B and one broadcast in AVX-512's 32 registers.
 """
 
+from ..llvm import halves
 from ..llvm.builder import zero
-from ..llvm.types import bf16, i64, ptr
+from ..llvm.types import i64, ptr
 from .contraction import CHUNK
 
 
@@ -59,9 +60,8 @@ class Store:
         if self.epilogue.emit is not None:
             slots = self.epilogue.values(b, args, self.first_slot)
             total = self.epilogue.emit(b, total, batch, row, column, place, mask, slots)
-        elif self.numbers.tiles == "bf16ps" and self.out is bf16 and b.features.bf16:
-            # one instruction, which takes denormal numbers for zeros: tiles hold none
-            total = b.cast("fptrunc", total, total.type.with_element(bf16))
+        elif self.numbers.tiles == "bf16ps":
+            total = halves.rounded_operand(b, total, self.out)  # tiles hold no denormal numbers
         b.store(b.convert(total, self.out), place, mask=mask)
 
     def fetch(self, b, args, out, out_stride, rows, vectors):
