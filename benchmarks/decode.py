@@ -1,7 +1,8 @@
 """A token of GPT-2 (124M parameters, a static cache of 512 places): milliseconds, and the share of memory bandwidth that it takes, by the dtype of the weights.
 
 A token reads all weights and the cache once.  Bandwidth is that of a sum over a buffer of as many bytes, by our own kernel, in turns with the tokens.
-"int8" calls ``_weight_int8pack_mm``, "int8 cast" writes ``F.linear(x, w.to(x.dtype)) * scale``; both with activations of bfloat16.
+"int8" calls ``_weight_int8pack_mm``, "int8 cast" writes ``F.linear(x, w.to(x.dtype)) * scale``, "int4" calls ``_weight_int4pack_mm_for_cpu`` with groups
+of 128 (and a vocabulary that is filled up to a multiple of 16); all with activations of bfloat16.
 
     python -m benchmarks.decode --threads 1 --weights float32,int8
 """
@@ -11,7 +12,7 @@ import time
 from .models import load
 from .results import keep, parser
 
-WEIGHTS = ("float32", "bfloat16", "int8", "int8 cast")
+WEIGHTS = ("float32", "bfloat16", "int8", "int8 cast", "int4")
 CONTEXT = 512
 
 
@@ -35,6 +36,28 @@ def quantized(t, linear, cast):
     return Quantized()
 
 
+def four_bits(t, linear, group=128):
+    """A module that computes what a Linear does, with weights of four bits, and a scale and a zero for each group of neighbours in a row."""
+    class FourBits(t.nn.Module):
+        def __init__(self):
+            super().__init__()
+            rows = linear.weight.detach().float()
+            rows = t.cat([rows, rows.new_zeros(-len(rows) % 16, rows.shape[1])])
+            groups = rows.reshape(len(rows), -1, group)
+            least, most = groups.amin(2), groups.amax(2)
+            scales = (most - least).clamp(min=1e-6) / 15
+            numbers = ((groups - least[:, :, None]) / scales[:, :, None]).round().to(t.int32).reshape(rows.shape)
+            self.register_buffer("weight", t._convert_weight_to_int4pack_for_cpu(numbers, 2))
+            self.register_buffer("scales", t.stack([scales.T, (least + 8 * scales).T], 2).to(t.bfloat16).contiguous())
+            self.bias, self.rows = linear.bias, linear.weight.shape[0]
+
+        def forward(self, x):
+            out = t._weight_int4pack_mm_for_cpu(x.reshape(-1, x.shape[-1]), self.weight, group, self.scales)[:, :self.rows]
+            return (out if self.bias is None else out + self.bias).reshape(*x.shape[:-1], -1)
+
+    return FourBits()
+
+
 def decoder(t, weights):
     """(the model, how many bytes a token reads)."""
     t.manual_seed(0)
@@ -42,11 +65,11 @@ def decoder(t, weights):
     if weights != "float32":
         model = model.to(t.bfloat16)
     found = [(parent, name, child) for parent in model.modules() for name, child in parent.named_children() if isinstance(child, t.nn.Linear)]
-    if weights.startswith("int8"):
+    if weights.startswith("int"):
         for parent, name, child in found:
-            setattr(parent, name, quantized(t, child, weights == "int8 cast"))
+            setattr(parent, name, four_bits(t, child) if weights == "int4" else quantized(t, child, weights == "int8 cast"))
         found = [(parent, name, getattr(parent, name)) for parent, name, _ in found]
-    read = [child.weight for _, _, child in found] + [b for name, b in model.named_buffers() if name.endswith((".keys", ".values"))]
+    read = [child.weight for _, _, child in found] + [b for name, b in model.named_buffers() if name.endswith((".keys", ".values", ".scales"))]
     return model, sum(x.numel() * x.element_size() for x in read)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..core.kinds import P
 from ..core.meta import product
-from ..ops import fft, sort  # noqa: F401 - declares the primitives named below
+from ..ops import fft, nibbles, sort  # noqa: F401 - declares the primitives named below
 from . import linear
 
 
@@ -58,10 +58,26 @@ def plan_transform(assembler, node, targets):
     return plan_fourier, problem, {"x": assembler.operand(x, in_rows), "y": targets[0]}
 
 
+def streams_nibbles(node) -> bool:
+    """Whether a product with weights of four bits has rows, columns and groups."""
+    return all(0 not in n.shape for n in node.used)
+
+
+def plan_nibbles(assembler, node, targets):
+    from ..compiler.templates.nibbles import Nibbles, plan_nibbles
+
+    x, weight, scales = node.args
+    depth = x.shape[1]
+    problem = Nibbles(x.shape[0], weight.shape[0], depth, depth // scales.shape[0], scales.dtype.name)
+    operands = {name: assembler.operand(n, in_rows) for name, n in zip(("x", "weight", "scales"), node.args)}
+    return plan_nibbles, problem, {**operands, "out": targets[0]}
+
+
 TRANSFORM = Native(transforms, plan_transform)
 NATIVE = {P.fft: TRANSFORM, P.rfft: TRANSFORM, P.irfft: TRANSFORM,
           **dict.fromkeys((P.sort, P.topk), Native(selects_along_rows, plan_selection)),
           **dict.fromkeys((P.eigh, P.eigvalsh), Native(linear.turns, linear.plan_eigenvalues)),
           **dict.fromkeys((P.svd, P.svdvals), Native(linear.rotates, linear.plan_singular_values)),
+          P.nibble_matmul: Native(streams_nibbles, plan_nibbles),
           P.row_order: Native(linear.has_exchanges, linear.plan_row_order),
           **{op: Native(suits, plan) for op, (suits, plan) in linear.PLANS.items()}}

@@ -7,7 +7,7 @@ from ..core.expr import Expr
 from ..core.native import Tensor
 from ..core.op import OPS
 from . import prims, elementwise, shape, reduce, scan, matmul, create, index, random, sort, inplace  # noqa: F401
-from . import activation, attention, bag, combine, conv, copies, ctc, distances, fft, fractional, grid, grouped, linalg, loss, masked, matrix, norm, pool, resample, rounding, samplers, special, statistics, windows  # noqa: F401
+from . import activation, attention, bag, combine, conv, copies, ctc, distances, fft, fractional, grid, grouped, linalg, loss, masked, matrix, nibbles, norm, pool, resample, rounding, samplers, special, statistics, windows  # noqa: F401
 
 inplace.derive()
 copies.derive()
@@ -17,7 +17,7 @@ ALIASES = {  # PyTorch's other names for one operator
     "greater_equal": "ge", "less": "lt", "less_equal": "le", "not_equal": "ne", "arccos": "acos", "arcsin": "asin", "arctan": "atan",
     "arctan2": "atan2", "arccosh": "acosh", "arcsinh": "asinh", "arctanh": "atanh", "clip": "clamp", "fix": "trunc", "concat": "cat", "concatenate": "cat",
     "swapaxes": "transpose", "swapdims": "transpose", "moveaxis": "movedim", "row_stack": "vstack", "mvlgamma": "special.multigammaln",
-    "unsafe_split": "split", "unsafe_chunk": "chunk", "trapz": "trapezoid", "i0": "special.i0", "_grouped_mm": "nn.functional.grouped_mm", "det": "linalg.det", "slogdet": "linalg.slogdet", "inverse": "linalg.inv", "matrix_power": "linalg.matrix_power", "matrix_exp": "linalg.matrix_exp", "segment_reduce": "_segment_reduce", "spmm": "mm", "dsmm": "mm", "saddmm": "addmm", "unsafe_split_with_sizes": "split_with_sizes"}
+    "unsafe_split": "split", "unsafe_chunk": "chunk", "trapz": "trapezoid", "i0": "special.i0", "_weight_int4pack_mm": "_weight_int4pack_mm_for_cpu", "_grouped_mm": "nn.functional.grouped_mm", "det": "linalg.det", "slogdet": "linalg.slogdet", "inverse": "linalg.inv", "matrix_power": "linalg.matrix_power", "matrix_exp": "linalg.matrix_exp", "segment_reduce": "_segment_reduce", "spmm": "mm", "dsmm": "mm", "saddmm": "addmm", "unsafe_split_with_sizes": "split_with_sizes"}
 FUNCTIONAL = (  # of nn.functional, at the top level too
     "adaptive_avg_pool1d", "adaptive_max_pool1d", "alpha_dropout", "avg_pool1d", "bilinear", "celu", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
     "conv_transpose2d", "conv_transpose3d", "feature_alpha_dropout", "group_norm", "hardshrink", "max_pool1d_with_indices", "pairwise_distance", "pdist", "prelu",

@@ -19,17 +19,18 @@ _ROW = vector(i32, WORDS)
 _LEAST = 2.0 ** -126  # below it floats count as zero, in operands and in results
 
 
-def tiles_of(b):
-    """The tile registers of a function that is being written, as its features want them."""
-    return Tiles(b) if b.features.tiles == "amx" else Model(b)
+def tiles_of(b, heights=()):
+    """The tile registers of a function that is being written, as its features want them; `heights` as it is configured."""
+    return Tiles(b) if b.features.tiles == "amx" else Model(b, heights)
 
 
-def configured(b, body):
-    """Writes `body()` between the configuration of the tiles and their release; functions called there may use tiles."""
+def configured(b, body, heights=()):
+    """Writes `body()` between the configuration of the tiles and their release; functions called there may use tiles.  `heights`: how many rows each
+    tile has, all of them where none are given; those of sums and of their rows of operands are the same."""
     if b.features.tiles != "amx":
         body()
         return
-    shape = [1, *[0] * 15, *[ROW_BYTES, 0] * COUNT, *[0] * 16, *[ROWS] * COUNT, *[0] * 8]
+    shape = [1, *[0] * 15, *[ROW_BYTES, 0] * COUNT, *[0] * 16, *(heights or [ROWS] * COUNT), *[0] * 8]
     text = "".join(f"\\{byte:02X}" for byte in shape)
     where = b.module.data("tile_shapes", f"[{len(shape)} x i8]", f'c"{text}"', constant=True)
     b.call("llvm.x86.ldtilecfg", [where])
@@ -70,8 +71,8 @@ class Tiles:
 class Model:
     """The same registers in memory."""
 
-    def __init__(self, b):
-        self.b = b
+    def __init__(self, b, heights):
+        self.b, self.heights = b, heights or (ROWS,) * COUNT
         self.memory = b.alloca(_ROW, COUNT * ROWS)
 
     def zero(self, tile):
@@ -80,11 +81,11 @@ class Model:
 
     def load(self, tile, pointer, stride):
         """Its rows from memory, `stride` bytes (i64) apart."""
-        self._move(self.at(tile), ROW_BYTES, pointer, stride)
+        self._move(self.at(tile), ROW_BYTES, pointer, stride, self.heights[tile])
 
     def store(self, tile, pointer, stride):
         """Its rows to memory, `stride` bytes (i64) apart."""
-        self._move(pointer, stride, self.at(tile), ROW_BYTES)
+        self._move(pointer, stride, self.at(tile), ROW_BYTES, self.heights[tile])
 
     def multiply_add(self, kind, total, rows, columns):
         """Adds the products of two tiles of operands to a tile of sums."""
@@ -100,14 +101,14 @@ class Model:
     def _rows(self, body):
         self.b.loop(0, TILE_BYTES, ROW_BYTES, [], lambda at, _: body(at))
 
-    def _move(self, target, target_stride, source, source_stride):
+    def _move(self, target, target_stride, source, source_stride, rows):
         b = self.b
 
         def row(r, _):
             words = b.load(_ROW, b.offset(source, b.mul(r, source_stride)), align=1)
             b.store(words, b.offset(target, b.mul(r, target_stride)), align=1)
 
-        b.loop(0, ROWS, 1, [], row)
+        b.loop(0, rows, 1, [], row)
 
 
 def _write_multiply_add(b, kind):
