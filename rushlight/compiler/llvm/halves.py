@@ -3,8 +3,9 @@
 Left to itself LLVM calls library routines for these, which a JIT process need not have.
 """
 
-from .types import bf16, f16, f32, i16, i32
+from .types import bf16, f16, f32, i1, i16, i32
 
+_DENORMAL = 0x20  # the class of floats in vfpclassps
 
 def convert(b, a, target):
     """The float `a` as element type `target`, rounded to nearest even.
@@ -34,6 +35,21 @@ def _bfloat_to_float(b, a):
 
 
 def _float_to_bfloat(b, a):
+    if not b.features.bf16 or a.type.lanes not in (8, 16):
+        return _rounded_bits(b, a)
+    # the instruction takes denormal floats for zero
+    return b.when(b.reduce("or", _denormal(b, a)), lambda: [_rounded_bits(b, a)], lambda: [rounded_operand(b, a, bf16)])[0]
+
+
+def _denormal(b, a):
+    """Which lanes are denormal, zeros not counted."""
+    name, lanes = f"llvm.x86.avx512.fpclass.ps.{a.type.bits}", a.type.with_element(i1)
+    b.module.declare(name, lanes, [a.type, f"{i32} immarg"])
+    return b.value(lanes, f"call {lanes} @{name}({a.type} {a.text}, i32 {_DENORMAL})")
+
+
+def _rounded_bits(b, a):
+    """Bfloats by integer arithmetic."""
     bits = b.bitcast(a, a.type.with_element(i32))
     odd = b.and_(b.lshr(bits, 16), 1)
     rounded = b.lshr(b.add(b.add(bits, odd), 0x7FFF), 16)
@@ -45,7 +61,7 @@ def _float_to_bfloat(b, a):
 
 def rounded_operand(b, a, target):
     """A vector of floats rounded to `target` for products that take denormal numbers for zero: of bfloats one instruction, where there is one."""
-    if target is not bf16 or not b.features.bf16:
+    if target is not bf16 or not b.features.bf16 or a.type.element is not f32:
         return convert(b, a, target)
     return b.call(f"llvm.x86.avx512bf16.cvtneps2bf16.{a.type.bits}", [a], a.type.with_element(bf16))
 
