@@ -141,6 +141,7 @@ class _Block:
     """Writes the loops of the block kernel, from the outside in."""
 
     further = []  # arguments of the tile function
+    along_rows = False  # whether a tile of A stays in the first cache while panels of B pass by, and not the other way round
 
     def __init__(self, b, s, args, numbers, out, layouts, computed, tile_rows, width, tile, ahead=False):
         self.ahead = ahead
@@ -199,13 +200,22 @@ class _Block:
         stage = b.or_(b.select(first, constant(i64, FIRST), 0), b.select(final, constant(i64, LAST), 0))
         rows = b.offset(self.scratch, b.mul(b.div(inner, numbers.per_word), self.tile_rows * numbers.word.bytes))
 
-        def panel(at, _):
+        def one(r, at, panel, later):
+            a = b.offset(rows, b.mul(b.mul(r, numbers.chunk * numbers.word.bytes), chunks))
+            self.one_tile(r, at, a, panel, self.chunks(own), stage, later)
+
+        def by_panels(at, _):
             panel = self.b_panel(at, n, place, own)
             later = self.later(at, n, place, own, final) if self.ahead else lambda r: []
-            b.loop(0, self.block_rows, self.tile_rows, [], lambda r, _: self.one_tile(
-                r, at, b.offset(rows, b.mul(b.mul(r, numbers.chunk * numbers.word.bytes), chunks)), panel, self.chunks(own), stage, later(r)))
+            b.loop(0, self.block_rows, self.tile_rows, [], lambda r, _: one(r, at, panel, later(r)))
 
-        b.loop(begin, stop, self.width, [], panel)
+        def by_rows(r, _):
+            b.loop(begin, stop, self.width, [], lambda at, _: one(r, at, self.b_panel(at, n, place, own), []))
+
+        if self.along_rows:
+            b.loop(0, self.block_rows, self.tile_rows, [], by_rows)
+        else:
+            b.loop(begin, stop, self.width, [], by_panels)
 
     def pack_a(self, elements, count, chunks):
         """Packs the block's rows into scratch, as panels when rows are neighbours, else as quads."""
@@ -291,12 +301,14 @@ class _Block:
 
 
 class _TiledBlock(_Block):
-    """The same for tile registers: sums that wait lie tile after tile, and the last tile's epilogue is left for the next, or the unit's end."""
+    """The same for tile registers: sums that wait lie tile after tile, and the last tile's epilogue is left for the next, or the unit's end.
+    Where B is packed before, outputs are written along rows: the processor asks for memory in that direction by itself."""
 
     def __init__(self, *common_and_tile):
         *common, rest, waiting = common_and_tile
         super().__init__(*common)
         self.rest, self.waiting, self.further = rest, waiting, [waiting.memory]
+        self.along_rows = self.b_layout == PACKED
 
     def unit(self, unit, scratch):
         self.waiting.clear()

@@ -85,9 +85,9 @@ class Waiting:
         there = b.and_(b.compare("!=", self.get("rows"), 0), b.compare("==", self.get("sums", ptr), first))
         return b.select(there, b.offset(first, self.size), first)
 
-    def put(self, sums, out, out_stride, batch, row, column):
-        """These sums wait, all of a tile."""
-        for name, value in zip(FIELDS, (constant(i64, self.rows), sums, out, out_stride, batch, row, column)):
+    def put(self, *values):
+        """Sums wait: what the fields say."""
+        for name, value in zip(FIELDS, values):
             self._put(name, value)
 
     def get(self, name, kind=i64):
@@ -99,18 +99,29 @@ class Waiting:
 
     def finisher(self, args, store):
         """A function that writes the epilogue of rows of the sums that wait, from one to another."""
-        b, lanes = self.b, self.numbers.lanes
         sums, out = self.get("sums", ptr), self.get("out", ptr)
-        out_stride, batch, row, column = (self.get(name) for name in FIELDS[3:])
+        place = out, *(self.get(name) for name in FIELDS[3:])
+        return lambda begin, end: write_rows(self.b, args, store, sums, self.vectors, begin, end, *place)
 
-        def one_row(r, _):
-            for j in range(self.vectors):
-                at = b.add(b.mul(r, self.vectors * tiles.ROW_BYTES), j * tiles.ROW_BYTES)
-                total = b.load(self.numbers.vector, b.offset(sums, at))
-                place = b.offset(out, b.add(b.mul(out_stride, r), j * lanes * store.out.bytes))
-                store.finish(b, args, total, place, batch, b.add(row, r), b.add(column, j * lanes), None)
 
-        return lambda begin, end: b.loop(begin, end, 1, [], one_row)
+def write_rows(b, args, store, sums, vectors, begin, end, out, out_stride, batch, row, column, columns_left=None):
+    """Writes the epilogue of the rows from `begin` to `end` of a tile's sums, which lie in one piece; masked where a number of columns is given."""
+    lanes = store.numbers.lanes
+
+    def one_vector(r, j, mask=None):
+        total = b.load(store.numbers.vector, b.offset(sums, b.add(b.mul(r, vectors * tiles.ROW_BYTES), j * tiles.ROW_BYTES)))
+        place = b.offset(out, b.add(b.mul(out_stride, r), j * lanes * store.out.bytes))
+        store.finish(b, args, total, place, batch, b.add(row, r), b.add(column, j * lanes), mask)
+
+    def some(r, j):
+        left = b.sub(columns_left, j * lanes)
+        b.when(b.compare(">", left, 0), lambda: one_vector(r, j, b.lane_mask(left, lanes)))
+
+    def one_row(r, _):
+        for j in range(vectors):
+            (one_vector if columns_left is None else some)(r, j)
+
+    b.loop(begin, end, 1, [], one_row)
 
 
 def write_rest(module, name, numbers, rows, vectors, store):
@@ -129,14 +140,14 @@ def write_tile(module, name, numbers, rows, vectors, store, rest):
     """A function that computes one tile; its parameters are PARAMETERS, strides in bytes, and the memory of what waits.
 
     `partial` is where sums wait between blocks of k, a whole tile in one piece.  Sums that are complete wait for the next tile, but at the
-    matrix's edges.
+    last columns.
     """
     f = module.function(name, [*PARAMETERS, ("waiting", ptr)], internal=True)
     (args, a, panel, chunks, out, out_stride, partial, _, stage, rows_left, columns_left, batch, row, column, memory) = f.parameters
-    lanes, width = numbers.lanes, vectors * numbers.lanes
     registers, waiting = tiles.tiles_of(f), Waiting(f, memory, numbers, rows, vectors)
     first, last = (f.compare("!=", f.and_(stage, bit), 0) for bit in (FIRST, LAST))
-    full = f.and_(f.compare(">=", rows_left, rows), f.compare(">=", columns_left, width))
+    there, wide = f.minimum(rows_left, rows), f.compare(">=", columns_left, vectors * numbers.lanes)
+    full = f.and_(f.compare(">=", rows_left, rows), wide)
     packed = constant(i64, vectors * tiles.ROW_BYTES)
 
     def move(act, base, stride):
@@ -151,25 +162,20 @@ def write_tile(module, name, numbers, rows, vectors, store, rest):
     def complete():
         sums = waiting.buffer()
         move(registers.store, sums, packed)
-        f.when(full, lambda: waiting.put(sums, out, out_stride, batch, row, column), lambda: edge(sums))
+        f.when(wide, lambda: waiting.put(there, sums, out, out_stride, batch, row, column), lambda: edge(sums))
 
     def edge(sums):
-        def one_row(r, _):
-            for j in range(vectors):
-                f.when(f.compare(">", columns_left, j * lanes), lambda j=j: one_vector(r, j))
-
-        def one_vector(r, j):
-            total = f.load(numbers.vector, f.offset(sums, f.add(f.mul(r, packed), j * tiles.ROW_BYTES)))
-            place = f.offset(out, f.add(f.mul(out_stride, r), j * lanes * store.out.bytes))
-            mask = f.lane_mask(f.sub(columns_left, j * lanes), lanes)
-            store.finish(f, args, total, place, batch, f.add(row, r), f.add(column, j * lanes), mask)
-
         f.call(rest, [args, memory, constant(i64, 0)])
-        f.loop(0, f.minimum(rows_left, rows), 1, [], one_row)
+        write_rows(f, args, store, sums, vectors, constant(i64, 0), there, out, out_stride, batch, row, column, columns_left)
 
-    f.when(last, lambda: store.fetch(f, args, out, out_stride, f.minimum(rows_left, rows), vectors))
+    wanted = f.select(last, there, 0)
+
+    def fetch(begin, end):
+        store.fetch(f, args, out, out_stride, f.minimum(end, wanted), vectors, f.minimum(begin, wanted), written=False)
+
     f.when(first, clear, lambda: move(registers.load, partial, packed))
-    multiply(f, registers, numbers, rows, vectors, a, panel, chunks, waiting, args, store, rest)
+    multiply(f, registers, numbers, rows, vectors, a, panel, chunks, waiting, lambda: waiting.finisher(args, store),
+             lambda begin: f.call(rest, [args, memory, begin]), fetch if store.epilogue.reads else None)
     if store.epilogue.emit is None and store.out is numbers.accumulator:
         now = f.and_(full, last)
         f.when(now, lambda: move(registers.store, out, out_stride), lambda: f.when(last, complete, lambda: move(registers.store, partial, packed)))
@@ -179,16 +185,24 @@ def write_tile(module, name, numbers, rows, vectors, store, rest):
     return f
 
 
-def multiply(f, registers, numbers, rows, vectors, a, panel, chunks, waiting, args, store, rest):
-    """Writes the loop along k, with the epilogue of what waits in between if something does."""
-    def finishing():
-        finish, per_step = waiting.finisher(args, store), f.div(f.add(f.maximum(chunks, 1), rows - 1), f.maximum(chunks, 1))
+def multiply(f, registers, numbers, rows, vectors, a, panel, chunks, waiting, finisher, rest, fetch=None):
+    """Writes the loop along k.  Beside it, if something waits, the function that `finisher()` gives finishes rows of it, from one to another;
+    `rest(begin)` finishes what is left.  `fetch(begin, end)` asks for what rows of this tile will want."""
+    steps = f.maximum(chunks, 1)
+    per_step = f.div(f.add(steps, rows - 1), steps)
 
-        def rows_of(step):
+    def loop(*acts):
+        def beside(step):
             begin = f.mul(step, per_step)
-            finish(f.minimum(begin, rows), f.minimum(f.add(begin, per_step), rows))
+            for act in acts:
+                act(begin, f.add(begin, per_step))
 
-        write_sums(f, registers, numbers, rows, vectors, a, panel, chunks, rows_of)
-        f.call(rest, [args, waiting.memory, f.minimum(f.mul(chunks, per_step), rows)])
+        write_sums(f, registers, numbers, rows, vectors, a, panel, chunks, beside if acts else None)
 
-    f.when(f.compare("!=", waiting.get("rows"), 0), finishing, lambda: write_sums(f, registers, numbers, rows, vectors, a, panel, chunks))
+    def finishing():
+        there, finish = waiting.get("rows"), finisher()
+        loop(*fetches, lambda begin, end: finish(f.minimum(begin, there), f.minimum(end, there)))
+        rest(f.minimum(f.mul(chunks, per_step), there))
+
+    fetches = [fetch] if fetch else []
+    f.when(f.compare("!=", waiting.get("rows"), 0), finishing, lambda: loop(*fetches))
