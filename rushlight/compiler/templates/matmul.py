@@ -253,12 +253,12 @@ def choose(p, kind, threads, gathered=False):
     second = host().second_cache
     if kind.tiles:
         # short sums stay in tiles; of long ones a panel of B and a tile of A stay in the first cache
-        limit = pick("words along k", (256 if words <= 384 else 128, 384, 512))
+        limit = pick("words along k", (384 if words <= 384 else 128, 256, 512))
         block_words, inner_words = _parts(words, 1024, kind.lanes), _parts(words, limit, kind.lanes)
         block_rows = max(tile_rows, min(pick("rows of a block", (512, 256)), (second >> 1) // (block_words * word)) // tile_rows * tile_rows)
         if p.rows <= 2 * tile_rows:  # panels serve too few tiles to stay in a cache for
             inner_words = block_words
-        inner_columns = max(1, pick("columns of an inner block", (512, 256, 1024)) // width) * width
+        inner_columns = max(1, pick("columns of an inner block", (256, 512, 1024) if words <= 192 else (512, 256, 1024)) // width) * width
     else:
         block_words = _parts(words, pick("words along k", (min(768, second >> 11), 256, 1024)), kind.lanes)
         if ELEMENTS[p.out_dtype] is not kind.accumulator and block_words < words <= 2048:
