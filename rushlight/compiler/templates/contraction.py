@@ -150,26 +150,24 @@ class Epilogue:
     `emit(b, sums, batch, row, column, place, mask, slots)` gets a vector of sums for one row and neighbouring columns, the
     position as i64 values (of the first lane), the address that they go to (or one a lane), a lane mask or None, and the epilogue's own slots as i64 values; it returns
     the vector to store, in the accumulator's type or, if that is whole numbers, a float. `key` names the code completely; `slots` are as in Contraction.
-    `touched(b, place, slots)` lists the addresses that it reads for a place in the output, and those that it writes beside it; `reads`: how many it reads.
+    `touched(b, place, slots)` lists the addresses that it reads or writes for a place in the output.
     """
 
     key: str = ""
     slots: tuple = ()
     emit: Callable | None = field(default=None, compare=False, repr=False)
     touched: Callable | None = field(default=None, compare=False, repr=False)
-    reads: int = field(default=0, compare=False)
 
     def values(self, b, args, first):
         """Its slots as i64 values, which a kernel's arguments hold from number `first` on."""
         return [b.load(i64, b.offset(args, 8 * (first + k))) for k in range(len(self.slots))]
 
-    def fetch(self, b, place, slots, written=True):
-        """Asks for the memory of a place early, at least for what is read: a tile's sums take longer than it does to come."""
-        read, beside = self.touched(b, place, slots) if self.touched else ((), ())
-        if written:
-            b.prefetch(place, write=True)
-        for at in (*read, *beside) if written else read:
-            b.prefetch(at)
+    def fetch(self, b, place, slots):
+        """Asks for the memory of a place early: a tile's sums take longer than it does to come."""
+        b.prefetch(place, write=True)
+        if self.touched is not None:
+            for at in self.touched(b, place, slots):
+                b.prefetch(at)
 
 
 NO_EPILOGUE = Epilogue()

@@ -56,8 +56,6 @@ def expression_epilogue(expr, operands=(), out=("c", float32), further=(), given
         1
     """
     out_name, out_dtype = out
-    along = [o for o in operands if o.along != "element"]
-    reads = len(operands) - len(along)
 
     def emit(b, sums, batch, row, column, place, mask, slots):
         lanes = sums.type.lanes
@@ -89,15 +87,15 @@ def expression_epilogue(expr, operands=(), out=("c", float32), further=(), given
         return found if exact else b.convert(found, sums.type.element)
 
     def touched(b, place, slots):
-        places = [beside(b, place, slots[0], b.cast("inttoptr", slot, ptr), STORED[one.dtype.name], out_dtype, 0)
-                  for one, slot in zip((*operands, *further), slots[1:]) if one not in along]
-        return places[:reads], places[reads:]
+        elements = [(o.dtype, slot) for o, slot in zip(operands, slots[1:]) if o.along == "element"]
+        elements += [(o.dtype, slot) for o, slot in zip(further, slots[1 + len(operands):])]
+        return [beside(b, place, slots[0], b.cast("inttoptr", slot, ptr), STORED[dtype.name], out_dtype, 0) for dtype, slot in elements]
 
     kinds = ", ".join(f"{o.name}: {o.dtype} {o.along}" for o in operands)
     slots = tuple(("pointer", name, 0) for name in (out_name, *(o.name for o in operands), *(o.name for o in further)))
     outputs = ", ".join(str(o.dtype) for o in further)
     formula = "; ".join(show(expr, *(o.value for o in further)))
-    return Epilogue(f"{formula} of {given.dtype} and {kinds} into {out_dtype} and {outputs}", slots, emit, touched, reads)
+    return Epilogue(f"{formula} of {given.dtype} and {kinds} into {out_dtype} and {outputs}", slots, emit, touched)
 
 
 def expression_prologue(value, leaves):

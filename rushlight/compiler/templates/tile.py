@@ -64,13 +64,13 @@ class Store:
             total = halves.rounded_operand(b, total, self.out)  # tiles hold no denormal numbers
         b.store(b.convert(total, self.out), place, mask=mask)
 
-    def fetch(self, b, args, out, out_stride, rows, vectors, begin=0, written=True):
-        """Asks for the memory of a tile's rows from `begin` on before their sums are known; not `written`: for what their epilogue reads alone."""
+    def fetch(self, b, args, out, out_stride, rows, vectors, begin=0):
+        """Asks for the memory of a tile's rows from `begin` on before their sums are known."""
         slots, width = self.epilogue.values(b, args, self.first_slot), vectors * self.numbers.lanes * self.out.bytes
 
         def row(r, _):
             for at in (*range(0, width, 64), width - 1):
-                self.epilogue.fetch(b, b.offset(out, b.add(b.mul(out_stride, r), at)), slots, written)
+                self.epilogue.fetch(b, b.offset(out, b.add(b.mul(out_stride, r), at)), slots)
 
         b.loop(begin, rows, 1, [], row)
 

@@ -171,11 +171,11 @@ def write_tile(module, name, numbers, rows, vectors, store, rest):
     wanted = f.select(last, there, 0)
 
     def fetch(begin, end):
-        store.fetch(f, args, out, out_stride, f.minimum(end, wanted), vectors, f.minimum(begin, wanted), written=False)
+        store.fetch(f, args, out, out_stride, f.minimum(end, wanted), vectors, f.minimum(begin, wanted))
 
     f.when(first, clear, lambda: move(registers.load, partial, packed))
     multiply(f, registers, numbers, rows, vectors, a, panel, chunks, waiting, lambda: waiting.finisher(args, store),
-             lambda begin: f.call(rest, [args, memory, begin]), fetch if store.epilogue.reads else None)
+             lambda begin: f.call(rest, [args, memory, begin]), fetch)
     if store.epilogue.emit is None and store.out is numbers.accumulator:
         now = f.and_(full, last)
         f.when(now, lambda: move(registers.store, out, out_stride), lambda: f.when(last, complete, lambda: move(registers.store, partial, packed)))
@@ -185,7 +185,7 @@ def write_tile(module, name, numbers, rows, vectors, store, rest):
     return f
 
 
-def multiply(f, registers, numbers, rows, vectors, a, panel, chunks, waiting, finisher, rest, fetch=None):
+def multiply(f, registers, numbers, rows, vectors, a, panel, chunks, waiting, finisher, rest, fetch):
     """Writes the loop along k.  Beside it, if something waits, the function that `finisher()` gives finishes rows of it, from one to another;
     `rest(begin)` finishes what is left.  `fetch(begin, end)` asks for what rows of this tile will want."""
     steps = f.maximum(chunks, 1)
@@ -197,12 +197,11 @@ def multiply(f, registers, numbers, rows, vectors, a, panel, chunks, waiting, fi
             for act in acts:
                 act(begin, f.add(begin, per_step))
 
-        write_sums(f, registers, numbers, rows, vectors, a, panel, chunks, beside if acts else None)
+        write_sums(f, registers, numbers, rows, vectors, a, panel, chunks, beside)
 
     def finishing():
         there, finish = waiting.get("rows"), finisher()
-        loop(*fetches, lambda begin, end: finish(f.minimum(begin, there), f.minimum(end, there)))
+        loop(fetch, lambda begin, end: finish(f.minimum(begin, there), f.minimum(end, there)))
         rest(f.minimum(f.mul(chunks, per_step), there))
 
-    fetches = [fetch] if fetch else []
-    f.when(f.compare("!=", waiting.get("rows"), 0), finishing, lambda: loop(*fetches))
+    f.when(f.compare("!=", waiting.get("rows"), 0), finishing, lambda: loop(fetch))
