@@ -1,6 +1,7 @@
 """Assertions that programs make of their inputs."""
 from __future__ import annotations
 
+from .core.dtypes import bool_
 from .core.native import Tensor
 
 
@@ -42,6 +43,8 @@ def _check_tensor_all_with(error_type, cond, message=None):
     """Raises ``error_type`` unless a bool tensor holds everywhere."""
     if not isinstance(cond, Tensor):
         raise TypeError(f"cond must be a tensor, but got {type(cond)}")
+    if cond.dtype is not bool_:
+        raise TypeError(f"cond tensor must have dtype torch.bool, but got {cond.dtype}")
     _check_with(error_type, bool(cond.all()), message)
 
 

@@ -15,6 +15,11 @@ class TypeOfTensors(type):
     def __instancecheck__(cls, instance):
         return isinstance(instance, Tensor) and instance.dtype is cls.dtype
 
+    def __new__(kind, name, bases, members):
+        if bases:
+            raise TypeError(f"type 'torch.{bases[0].__name__}' is not an acceptable base type: subclass torch.Tensor")
+        return super().__new__(kind, name, bases, members)
+
     def __call__(cls, *args, device=None):
         """A tensor of this dtype: of data, or of sizes with undefined contents."""
         if len(args) == 1 and isinstance(args[0], Tensor):

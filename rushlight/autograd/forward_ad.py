@@ -5,6 +5,7 @@ from collections import namedtuple
 
 from ..core.interpret import active
 from ..core.native import Tensor
+from ..core.op import OPS
 from ..transforms.forward import Dual, Forward
 from ..core.later import later
 
@@ -62,7 +63,10 @@ def make_dual(tensor, tangent, *, level=None):
     running = active()
     if any(getattr(v, "level", None) in running[running.index(current) + 1:] for v in (tensor, tangent)):
         raise RuntimeError("make_dual() got a tensor of a transform that began within the forward level: enter dual_level() inside of the function that is transformed")
-    return Dual(current, *(v.current().value if current.owns(v) else v for v in (tensor, tangent)))
+    primal, tangent = (v.current().value if current.owns(v) else v for v in (tensor, tangent))
+    if tangent._meta.strides != primal._meta.strides:  # what is written later goes into both, element by element
+        tangent = OPS["empty_strided"](tuple(primal.shape), primal._meta.strides, dtype=tangent.dtype).copy_(tangent)
+    return Dual(current, primal, tangent)
 
 
 def unpack_dual(tensor, *, level=None) -> UnpackedDualTensor:

@@ -18,6 +18,11 @@ class profile(_profile):
     def table(self, **options) -> str:
         return self.events().table(**options)
 
+    function_events = property(lambda self: self.events() if self.done else None)
+
+    def __str__(self):
+        return self.table() if self.done else repr(self)
+
     @property
     def self_cpu_time_total(self):
         return self.events().self_cpu_time_total

@@ -173,11 +173,21 @@ def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
 
 
 @attach
-def new(self, *args):
+def new(self, *args, size=None):
+    """A tensor of this dtype: of given sizes, with undefined contents, of elements, or with the memory of a tensor or storage of this dtype.  TypeError for a tensor of another one."""
     from .exchange import tensor
-    if len(args) == 1 and isinstance(args[0], (list, Tensor)):
+    args = args if size is None else (size,)
+    if len(args) == 1 and isinstance(args[0], Tensor):
+        if args[0].dtype is not self.dtype:
+            raise TypeError(f"expected a tensor of {self.dtype}, but got one of {args[0].dtype}: convert it with to()")
+        return alias(args[0].detach())
+    if len(args) == 1 and hasattr(args[0], "untyped"):  # a typed storage
+        if args[0].dtype is not self.dtype:
+            raise RuntimeError(f"expected a storage of {self.dtype}, but got one of {args[0].dtype}")
+        return tensor([], dtype=self.dtype).set_(args[0])
+    if len(args) == 1 and isinstance(args[0], (list, np.ndarray)) or len(args) == 1 and type(args[0]) is tuple and args[0]:
         return tensor(args[0], dtype=self.dtype)
-    return OPS["empty"](*args, dtype=self.dtype)
+    return OPS["empty"](*(args if args not in ((), ((),)) else (0,)), dtype=self.dtype)
 
 
 def _data(self):

@@ -128,6 +128,8 @@ def resize_as(self, other):
 def map2_(self, x, y, function):
     """Sets every element to ``function(it, the element of x, the element of y)``, in place."""
     from .exchange import to_numpy
+    if any(t.requires_grad for t in (self, x, y)):
+        raise RuntimeError("map2_: not supported for a tensor that requires grad: pass its detach()")
     mine, first, second = (to_numpy(t.expand(tuple(self.shape))) for t in (self, x, y))
     for index in np.ndindex(mine.shape):
         mine[index] = function(mine[index].item(), first[index].item(), second[index].item())

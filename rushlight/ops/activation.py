@@ -39,8 +39,10 @@ def complex_error(name):
 
 
 def switched(operator, name):
-    """The form with ``inplace=`` that nn.functional has."""
+    """The form with ``inplace=`` that nn.functional has, as its last parameter."""
     def body(input, *args, inplace=False, **kwargs):
+        if args and type(args[-1]) is bool:
+            *args, inplace = args
         if not inplace:
             return operator(input, *args, **kwargs)
         if f"{operator.name}_" in OPS:

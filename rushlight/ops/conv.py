@@ -1,6 +1,7 @@
 """Convolution and its transpose."""
 from __future__ import annotations
 
+from ..core.dtypes import type_name
 from ..core.expr import Expr
 from ..core.kinds import P
 from ..core.op import OPS, op, sample
@@ -26,9 +27,9 @@ def check(name, x, w, bias, rank, stride, padding, dilation, groups, transposed=
     if len(w.shape) != rank + 2:
         raise RuntimeError(f"Expected {rank + 2}D weight for {name}, but got {len(w.shape)}D")
     if x.dtype is not w.dtype:
-        raise RuntimeError(f"Input type ({x.dtype}) and weight type ({w.dtype}) should be the same")
+        raise RuntimeError(f"Input type ({type_name(x.dtype)}) and weight type ({type_name(w.dtype)}) should be the same: {x.dtype} and {w.dtype}")
     if bias is not None and bias.dtype is not x.dtype:
-        raise RuntimeError(f"Input type ({x.dtype}) and bias type ({bias.dtype}) should be the same")
+        raise RuntimeError(f"Input type ({type_name(x.dtype)}) and bias type ({type_name(bias.dtype)}) should be the same: {x.dtype} and {bias.dtype}")
     if groups <= 0:
         raise RuntimeError("non-positive groups is not supported")
     if any(s <= 0 for s in stride):

@@ -142,7 +142,7 @@ def prepared(x, entries):
     for k in entries:
         if isinstance(k, Tensor) and k.dtype in (bool_, uint8):
             masks += [k] if k.dim() else [k]
-    if any(k.dtype is uint8 for k in masks):
+    for _ in range(sum(k.dtype is uint8 for k in masks)):
         warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead: write mask.bool().")
     flat = []  # one entry for each input dimension that remains
     basic = []
@@ -611,7 +611,11 @@ def unravel_index(indices, shape):
     """The coordinates of positions in row-major order: a tuple with one int64 tensor a dimension."""
     if indices.dtype.name not in INTEGERS:
         raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+    if not isinstance(shape, (int, tuple, list)):
+        raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape)}")
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if not all(isinstance(size, int) for size in shape):
+        raise TypeError(f"expected 'shape' sequence to only contain ints, but got {shape}")
     if any(size < 0 for size in shape):
         raise ValueError(f"'shape' cannot have negative values, but got {shape}")
     out, step = [], product(shape)

@@ -14,6 +14,7 @@ from ..core.op import OPS, Scalar, op
 from ..core.random import default_generator
 from ..core.tensor import Tensor, empty as empty_tensor, refuse_where
 from .create import checked_sizes, empty_like, finished, in_plain_rows, whole
+from .histories import with_history
 from .inplace import copy_
 from .prims import binary
 from .promotion import as_dtype, real
@@ -173,7 +174,7 @@ randn_like = as_like("randn_like", lambda size, **named: randn(size, **named))
 randint_like = as_like("randint_like", lambda low, high=None, *, size, **named: randint(low if high is not None else 0, high if high is not None else low, size, **named))
 
 
-@op(composite=True)
+@op(composite=True, out_any=True)
 def bernoulli(input, p=None, *, generator=None, out=None):
     """1 with the given probability (each element's, or p), else 0."""
     if not input.is_floating_point():
@@ -184,7 +185,7 @@ def bernoulli(input, p=None, *, generator=None, out=None):
     elif not 0 <= chance <= 1:
         raise RuntimeError(f"bernoulli expects p to be in [0, 1], but got p={chance}")
     uniform = uniform_tensor(tuple(input.shape), float32, generator)
-    return (uniform < chance).to(input.dtype)
+    return with_history((uniform < chance).to(input.dtype), input)
 
 
 @op(composite=True, inplace=True)
@@ -249,7 +250,9 @@ def normal(mean, std=1.0, size=None, *, generator=None, out=None, dtype=None, de
         raise wrong
     shapes = [v.shape for v in (mean, std) if isinstance(v, Tensor)]
     like = mean if isinstance(mean, Tensor) else std
-    return normal_tensor(broadcast(*shapes), like.dtype, generator) * std + mean
+    parameters = mean, std
+    mean, std = (v.detach() if isinstance(v, Tensor) else v for v in parameters)
+    return with_history(normal_tensor(broadcast(*shapes), like.dtype, generator) * std + mean, *parameters)
 
 
 @op(composite=True, inplace=True)
@@ -347,4 +350,4 @@ def poisson(input, generator=None):
     rate = input.detach()
     refuse_where(~(rate >= 0), RuntimeError("invalid Poisson rate, expected rate to be non-negative"))
     seed, block = draw(generator, input.numel(), 2)
-    return poisson_at(seed, block, rate)
+    return with_history(poisson_at(seed, block, rate), input)

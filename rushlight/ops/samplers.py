@@ -63,10 +63,17 @@ def standard_gamma_grad(input, output):
 
 @op(composite=True, method=False, name="_sample_dirichlet")
 def sample_dirichlet(input, generator=None):
-    """Dirichlet variables with concentrations ``input`` [*, k] -> [*, k]: gamma variables over their sum, rounded to numbers above 0 and below 1."""
+    """Dirichlet variables with concentrations ``input`` [*, k] -> [*, k]: gamma variables over their sum, rounded to numbers above 0 and below 1.
+
+    A gamma variable of a shape a below 1 is one of the shape a + 1 times U ** (1 / a), which may be less than any float: shares are computed from logarithms.
+    """
     from ..core.dtypes import finfo, float64
+    from .random import uniform_tensor
     from .shape import to_dtype
-    gammas = standard_gamma(to_dtype(input, float64), generator)
-    shares = to_dtype(gammas / gammas.sum(-1, True), input.dtype)
+    where, log = OPS["where"], OPS["log"]
+    shapes = to_dtype(input, float64)
+    small = shapes.detach() < 1
+    chances = 1 - uniform_tensor(tuple(input.shape), float64, generator)
+    logs = log(standard_gamma(shapes + to_dtype(small, float64), generator)) + where(small, log(chances) / shapes, 0)
     limits = finfo(input.dtype)
-    return shares.clamp(limits.tiny, 1 - limits.eps / 2)
+    return to_dtype(OPS["softmax"](logs, -1), input.dtype).clamp(limits.tiny, 1 - limits.eps / 2)

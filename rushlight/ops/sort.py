@@ -13,6 +13,7 @@ from ..core.meta import Meta, product
 from ..core.op import Scalar, op, rule
 from ..core.results import named
 from ..core.tensor import Tensor, refuse_where, wrapped
+from .histories import without_derivative
 from .index import nonzero_vector
 from .prims import primitive
 from .promotion import as_dtype, promoted, wide
@@ -264,7 +265,11 @@ def commonest(input):
 
 @op(composite=True, dynamic=True)
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
-    """The distinct elements (or slices along ``dim``) in order, with their places and counts on request."""
+    """The distinct elements (or slices along ``dim``) in order, with their places and counts on request.  No gradient can flow through them: RuntimeError where one does."""
+    return without_derivative("unique", input, distinct_of(input, return_inverse, return_counts, dim))
+
+
+def distinct_of(input, return_inverse, return_counts, dim):
     if dim is None and not input.dtype.is_complex:
         return distinct_elements(input.detach(), return_inverse, return_counts)
     data = values_of(input.detach())
@@ -346,7 +351,11 @@ def as_kind(array, like):
 
 @op(composite=True, dynamic=True)
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
-    """Runs of equal elements (or slices) reduced to one each."""
+    """Runs of equal elements (or slices) reduced to one each.  No gradient can flow through them: RuntimeError where one does."""
+    return without_derivative("unique_consecutive", input, runs_of(input, return_inverse, return_counts, dim))
+
+
+def runs_of(input, return_inverse, return_counts, dim):
     if dim is None:
         return runs(input.detach().reshape(-1), input.shape, return_inverse, return_counts)
     data = values_of(input.detach())

@@ -123,7 +123,7 @@ def to_sparse_csc(self, dense_dim=None):
 def in_blocks(kind, x, blocksize):
     """A matrix in blocks of a size that divides it; those of zeros are left out."""
     name = "to_sparse_bsr" if kind.by_rows else "to_sparse_bsc"
-    height, width = blocksize if blocksize is not None else (0, 0)
+    height, width = (blocksize, blocksize) if type(blocksize) is int else blocksize if blocksize is not None else (0, 0)
     dense = matrix_of(x, name)
     if height < 1 or width < 1 or dense.size(0) % height or dense.size(1) % width:
         raise RuntimeError(f"{name}: blocksize must divide the sizes of the matrix, got {blocksize} and {list(dense.shape)}. Pad the matrix, or choose another blocksize")

@@ -28,6 +28,34 @@ class Dual(Wrapped):
         super().take(other)
         self.tangent = other.tangent
 
+    def replace(self, new: "Dual"):
+        """Takes a new value.  In a ``dual_level`` block it is written into the memory of the old one, and its tangent into that of the old tangent."""
+        if not self.level.takes_contexts:
+            return super().replace(new)
+        self.current()
+        root = self.root
+        if self.tangent is None and new.tangent is not None:
+            with self.level.below():
+                root.tangent = OPS["zeros_like"](root.value)
+            root.writes += 1
+            self.current()  # views of the root take their part of its tangent
+        with self.level.below():
+            self.value.copy_(new.value)
+            if self.tangent is not None:
+                self.tangent.copy_(new.tangent) if new.tangent is not None else self.tangent.zero_()
+
+    @property
+    def _version(self):
+        return self.value._version if self.level.takes_contexts else super()._version
+
+    def untyped_storage(self):
+        """The memory of the value, in a ``dual_level`` block."""
+        return self.value.untyped_storage() if self.level.takes_contexts else super().untyped_storage()
+
+    def storage(self):
+        """As ``untyped_storage``, counting elements."""
+        return self.value.storage() if self.level.takes_contexts else super().storage()
+
     @property
     def requires_grad(self):
         return self.value.requires_grad
@@ -51,7 +79,9 @@ class Dual(Wrapped):
             return self.value.backward(*args, **kwargs)
 
     def __repr__(self, **_):
-        return f"Dual({self.value!r}, tangent={self.tangent!r})" if self.level.takes_contexts else super().__repr__()
+        if not self.level.takes_contexts:
+            return super().__repr__()
+        return repr(self.value) if self.tangent is None else f"{repr(self.value)[:-1]}, tangent={self.tangent!r})"
 
 
 class Forward(Level):

@@ -170,6 +170,8 @@ class Frame:
         except Done as done:
             if done.args[0] is not self:
                 raise
+        if number > self.count:
+            raise CheckpointError(f"torch.utils.checkpoint: trying to save more tensors during recomputation than during the original forward pass: {number} and {self.count}")
         if number != self.count:
             raise CheckpointError(f"torch.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation: {self.count} and {number}")
 
@@ -194,6 +196,8 @@ class Reentrant(Function):
     @staticmethod
     def backward(ctx, *gradients):
         from ..autograd.backward import backward
+        if mine.run is not None and (mine.run.captures is not None or not mine.run.accumulate):  # gradients of what the function reads would be lost
+            raise RuntimeError("torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` parameter to .backward(): call checkpoint with use_reentrant=False")
         args = list(ctx.rest)
         for k, tensor in zip(ctx.places, ctx.saved_tensors):
             args[k] = tensor.detach().requires_grad_(tensor.requires_grad)

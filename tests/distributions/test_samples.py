@@ -117,3 +117,14 @@ def test_probabilities_of_small_concentrations_stay_inside(dtype):
     shares = d.Beta(torch.tensor(1e-2, dtype=dtype), torch.tensor(1e-2, dtype=dtype)).sample((20000,))
     assert ((shares > 0) & (shares < 1)).all()
     assert abs(float((shares < 0.1).double().mean()) - 0.5) < 0.02 and abs(float((shares > 0.9).double().mean()) - 0.5) < 0.02
+
+
+def test_shares_of_tiny_concentrations_have_unbiased_gradients():
+    """The expected value of a share of two is a / (a + b); gamma variables of such shapes are less than any float."""
+    torch.manual_seed(0)
+    for dtype in (torch.float32, torch.float64):
+        for a in (1e-3, 1e-2, 0.2, 3.0):
+            concentration = torch.tensor(a, dtype=dtype, requires_grad=True)
+            share = torch.distributions.Beta(concentration, torch.tensor(a, dtype=dtype)).rsample((20000,))
+            gradient, = torch.autograd.grad(share.mean(), concentration)
+            assert abs(share.mean().item() - 0.5) < 0.02 and abs(gradient.item() * 4 * a - 1) < 0.5, (dtype, a, gradient)
