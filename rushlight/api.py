@@ -122,7 +122,22 @@ def result_type(tensor1, tensor2):
     return result_dtype(tensor1, tensor2)
 
 
-promote_types, can_cast = dtypes.promote, dtypes.can_cast
+def promote_types(type1, type2):
+    """The smallest dtype that holds both.  TypeError for what is no dtype, and no type of Python's numbers.
+
+    >>> promote_types(float, dtypes.int32)
+    torch.float64
+    """
+    return dtypes.promote(dtypes.named(type1, "promote_types", "type1"), dtypes.named(type2, "promote_types", "type2"))
+
+
+def can_cast(from_, to):
+    """Whether results of a dtype may be written into tensors of another: nothing falls in category.  TypeError as ``promote_types``.
+
+    >>> can_cast(int, dtypes.float32), can_cast(float, dtypes.int64)
+    (True, False)
+    """
+    return dtypes.can_cast(dtypes.named(from_, "can_cast", "from_"), dtypes.named(to, "can_cast", "to"))
 
 
 def broadcast_shapes(*shapes):

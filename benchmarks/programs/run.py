@@ -218,7 +218,9 @@ def values(recipe, result):
     if "losses" in recipe["compare"]:
         found["losses"] = [(v, abs(v)) for v in result["losses"]]
     if "parameters" in recipe["compare"]:
-        found["parameters"] = [(p[k], p["norm"]) for p in result["parameters"] for k in ("count", "sum", "norm")]
+        several = len(result["parameters"]) > 1  # optimizers may step in the order of a set: what they leave is compared by size
+        columns = ([(p[k], p["norm"]) for p in result["parameters"]] for k in ("count", "sum", "norm"))
+        found["parameters"] = [pair for column in columns for pair in (sorted(column) if several else column)]
     if "text" in recipe["compare"]:
         found["text"] = [(v, abs(v)) for v in numbers(recipe, result["text"])]
     return found

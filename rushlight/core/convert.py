@@ -133,11 +133,16 @@ def is_shared(self):
 
 @attach
 def type(self, dtype=None, non_blocking=False):
-    """The legacy type's name, or a conversion to a dtype."""
+    """The legacy type's name, or a conversion to a dtype, a type of tensors or its name.  ``Tensor`` is the type of the default dtype.  ValueError for another name."""
     if dtype is None:
         return f"torch.{dtypes.type_name(self.dtype)}Tensor"
     if isinstance(dtype, str):
-        dtype = next(d for d in dtypes.ALL if f"{dtypes.type_name(d)}Tensor" == dtype.split(".")[-1])
+        found = next((d for d in dtypes.ALL if f"{dtypes.type_name(d)}Tensor" == dtype.split(".")[-1]), None)
+        if found is None:
+            raise ValueError(f"invalid type: '{dtype}'")
+        dtype = found
+    elif dtype is Tensor:
+        dtype = dtypes.Defaults.floating
     return self.to(dtype if isinstance(dtype, dtypes.dtype) else getattr(dtype, "dtype", dtype))
 
 

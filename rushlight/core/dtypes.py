@@ -81,6 +81,18 @@ def meant(value):
     return PYTHON.get(value, value) if type(value) is type else value
 
 
+def named(value, function: str, parameter: str) -> dtype:
+    """``meant`` for a function's argument that is a dtype.  TypeError for anything else.
+
+    >>> named(int, "iinfo", "type")
+    torch.int64
+    """
+    found = meant(value)
+    if not isinstance(found, dtype):
+        raise TypeError(f"{function}(): argument '{parameter}' must be torch.dtype, not {type(value).__name__}")
+    return found
+
+
 def promote(a: dtype, b: dtype) -> dtype:
     """The smallest dtype that holds both, in PyTorch's lattice.
 
@@ -155,7 +167,7 @@ class finfo:
     """Limits of a floating dtype: ``bits, eps, max, min, tiny, smallest_normal, resolution, dtype``."""
 
     def __init__(self, type: dtype | None = None):
-        type = type or Defaults.floating
+        type = named(type or Defaults.floating, "finfo", "type")
         if type.category < FLOATING:
             raise TypeError(f"finfo() wants a floating dtype; {type} is not one. iinfo() gives the limits of integers.")
         real = type.to_real()
@@ -175,6 +187,7 @@ class iinfo:
     """Limits of an integer dtype: ``bits, max, min, dtype``."""
 
     def __init__(self, type: dtype):
+        type = named(type, "iinfo", "type")
         if type.category != INTEGER:
             raise TypeError(f"iinfo() wants an integer dtype; {type} is not one. finfo() gives the limits of floats.")
         info = np.iinfo(type.numpy)

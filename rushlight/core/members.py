@@ -57,6 +57,7 @@ for _name in ("xpu", "mtia", "ipu", "hpu"):
 for _name in ("is_xla", "is_ipu", "is_maia", "is_mtia", "is_hpu"):
     setattr(Tensor, _name, False)
 Tensor.name = None  # of a Variable, long ago
+Tensor._cdata = property(id, doc="A number that no other tensor has while this one lives.")
 
 
 @attach

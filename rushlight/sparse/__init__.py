@@ -6,6 +6,7 @@ from ..core.tensor import wrapped
 from .invariants import check_sparse_tensor_invariants
 from .rules import addmm, mm, total
 from .tensor import Coo, Csr, Sparse, made
+from .types import BFloat16Tensor, ByteTensor, CharTensor, DoubleTensor, FloatTensor, HalfTensor, IntTensor, LongTensor, ShortTensor  # noqa: F401
 from ..core.later import later
 
 __all__ = ["addmm", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "sum"]

@@ -126,7 +126,7 @@ def test_assert_close():
 
 
 def test_the_stand_in_for_torchvision():
-    from rushlight.compat.torchvision import ops, transforms
+    from rushlight.compat.torchvision import io, ops, transforms
     boxes = torch.tensor([[0.0, 0, 10, 10], [1, 1, 11, 11], [20, 20, 30, 30]])
     assert ops.nms(boxes, torch.tensor([0.9, 0.8, 0.7]), 0.5).tolist() == [0, 2]
     assert ops.box_iou(boxes, boxes).diagonal().tolist() == [1, 1, 1]
@@ -142,7 +142,7 @@ def test_the_stand_in_for_torchvision():
     x = torch.randn(1, 3, 2, 2)
     assert torch.allclose(frozen(x), x, atol=1e-4)
     with pytest.raises(NotImplementedError, match="only as a name"):
-        ops.FeaturePyramidNetwork([3], 4)
+        io.VideoReader("film")
 
 
 def test_trees_with_paths():

@@ -25,3 +25,29 @@ def test_other_types_are_errors():
     for make in (lambda: torch.zeros(2, dtype=str), lambda: torch.ones(2).to(str), lambda: torch.tensor([1], dtype=str)):
         with pytest.raises(TypeError):
             make()
+
+
+LIMITS = {"finfo": lambda t: t.finfo(float).eps, "iinfo": lambda t: t.iinfo(int).max, "promote": lambda t: str(t.promote_types(float, t.int32)), "promote_named": lambda t: str(t.promote_types(type1=t.int8, type2=bool)),
+          "can_cast": lambda t: (t.can_cast(float, t.float32), t.can_cast(from_=float, to=int), t.can_cast(t.int8, bool))}
+WRONG = (lambda t: t.finfo(int), lambda t: t.finfo(bool), lambda t: t.iinfo(float), lambda t: t.finfo("float32"), lambda t: t.can_cast("int", int), lambda t: t.promote_types(str, int))
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_python_types_have_limits(name):
+    assert LIMITS[name](torch) == LIMITS[name](judge)
+
+
+@pytest.mark.parametrize("call", WRONG)
+def test_limits_of_other_types_are_errors(call):
+    for library in (judge, torch):
+        with pytest.raises(TypeError):
+            call(library)
+
+
+def test_tensor_is_the_type_of_the_default_dtype():
+    for library in (judge, torch):
+        x = library.tensor([1, 2])
+        assert x.type(library.Tensor).dtype is library.float32 and x.type("torch.DoubleTensor").dtype is library.float64
+        with pytest.raises(ValueError, match="invalid type"):
+            x.type("torch.OtherTensor")
+        assert x._cdata == x._cdata != x.detach()._cdata

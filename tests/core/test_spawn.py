@@ -57,3 +57,13 @@ def test_joining_gives_up_in_time():
 
 def rests(index):
     time.sleep(0.5)
+
+
+def test_ways_to_share_have_pytorchs_names():
+    import rushlight as torch
+    with pytest.warns(UserWarning, match="descriptors"):
+        torch.multiprocessing.set_sharing_strategy("file_system")
+    torch.multiprocessing.set_sharing_strategy(torch.multiprocessing.get_sharing_strategy())
+    assert torch.multiprocessing.get_all_sharing_strategies() == {"file_descriptor", "file_system"}
+    with pytest.raises(AssertionError, match="strategies"):
+        torch.multiprocessing.set_sharing_strategy("pigeon")

@@ -1,8 +1,8 @@
 """A stand-in for the parts of torchvision that model code imports, in our own operators; the real package is linked against another framework."""
-from . import datasets, io, models, ops, transforms
+from . import datasets, io, models, ops, transforms, utils
 
 __version__ = "0.28.0+rushlight"
-__all__ = ["datasets", "io", "models", "ops", "transforms"]
+__all__ = ["datasets", "io", "models", "ops", "transforms", "utils"]
 
 
 def get_image_backend() -> str:

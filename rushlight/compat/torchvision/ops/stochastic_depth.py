@@ -1,6 +1,8 @@
 """Dropping whole branches and blocks."""
 from __future__ import annotations
 
+import math
+
 import rushlight as torch
 from rushlight import nn
 
@@ -20,19 +22,30 @@ def stochastic_depth(input, p, mode, training=True):
     return input * (noise / (1 - p) if p < 1 else noise)
 
 
-def drop_block2d(input, p, block_size, inplace=False, eps=1e-6, training=True):
-    """Zeros in square blocks (Ghiasi, Lin and Le 2018)."""
+def dropped(input, p, block_size, inplace, eps, training, dims):
+    """Zeros in blocks of ``dims`` dimensions."""
     if not training or p == 0:
         return input
-    n, c, h, w = input.shape
-    block = min(block_size, h, w)
-    gamma = p * h * w / (block ** 2 * (h - block + 1) * (w - block + 1))
-    noise = torch.bernoulli(torch.full((n, c, h - block + 1, w - block + 1), gamma, dtype=input.dtype))
-    noise = nn.functional.pad(noise, [block // 2] * 4, value=0)
-    keep = 1 - nn.functional.max_pool2d(noise, stride=1, kernel_size=block, padding=block // 2)
-    keep = keep[..., :h, :w]
+    sizes = input.shape[-dims:]
+    block = min(block_size, *sizes)
+    starts = [size - block + 1 for size in sizes]
+    gamma = p * math.prod(sizes) / (block ** dims * math.prod(starts))
+    noise = torch.bernoulli(torch.full((*input.shape[:2], *starts), gamma, dtype=input.dtype))
+    noise = nn.functional.pad(noise, [block // 2] * 2 * dims, value=0)
+    keep = 1 - getattr(nn.functional, f"max_pool{dims}d")(noise, stride=1, kernel_size=block, padding=block // 2)
+    keep = keep[(..., *(slice(size) for size in sizes))]
     scale = keep.numel() / (eps + keep.sum())
     return input.mul_(keep).mul_(scale) if inplace else input * keep * scale
+
+
+def drop_block2d(input, p, block_size, inplace=False, eps=1e-6, training=True):
+    """Zeros in square blocks of [n, c, h, w] (Ghiasi, Lin and Le 2018)."""
+    return dropped(input, p, block_size, inplace, eps, training, 2)
+
+
+def drop_block3d(input, p, block_size, inplace=False, eps=1e-6, training=True):
+    """Zeros in cubes of [n, c, d, h, w]."""
+    return dropped(input, p, block_size, inplace, eps, training, 3)
 
 
 class StochasticDepth(nn.Module):
@@ -58,3 +71,10 @@ class DropBlock2d(nn.Module):
 
     def forward(self, input):
         return drop_block2d(input, *self.options, training=self.training)
+
+
+class DropBlock3d(DropBlock2d):
+    """``drop_block3d`` as a module."""
+
+    def forward(self, input):
+        return drop_block3d(input, *self.options, training=self.training)
