@@ -172,7 +172,7 @@ class Namespace:
         if self.name not in ("aten", "prims", "prim"):
             return None
         found = operator_named(name) if self.name == "aten" else OPS.get(f"prims.{name}")
-        method = getattr(Tensor, name, None) if found is None else None
+        method = getattr(Tensor, OTHER_NAMES.get(name, name), None) if found is None else None
         if found is None and name in NAMES_ONLY:
             return OpOverloadPacket(self.name, name, None, named_only(f"{self.name}::{name}"))
         if found is None and not callable(method):
@@ -229,7 +229,7 @@ def overload_named(namespace, name, overload):
 def overload_of(op, args, kwargs) -> OpOverload:
     """The overload that a call of an operator (or of what is named so) means."""
     if isinstance(op, str):
-        return ops.aten.packet(op, OPS["item"]).overload("default")
+        return getattr(ops.aten, op).overload("default")
     owner = op.facts.get("library")
     if owner is not None:
         return owner.overload("default")

@@ -1,71 +1,432 @@
-"""Tensors without data: those of the meta device stand for them."""
+"""Tensors without data, which say that they lie on a device: programs run on them for the shapes, dtypes and devices of what they give."""
 from __future__ import annotations
 
-from ..capture.record import Fake as FakeTensor
+import weakref
+
+from ..capture.record import Fake
 from ..core import devices
+from ..core.convert import copied_memory
+from ..core.interpret import Suspended
 from ..core.later import later
-from ..core.native import Tensor
-from ..core.pytree import tree_flatten, tree_unflatten
-from ..core.tensor import empty
+from ..core.native import Storage, Tensor, mine, wrap
+from ..core.op import OPS
+from ..core.overriding import DisableTorchFunction, disabled
+from ..core.pytree import tree_flatten, tree_leaves, tree_unflatten
+from ..core.tensor import alias, blank
+from ..nn.parameter import Parameter
 from ..overrides import TorchFunctionMode
+from ..utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-__all__ = ["FakeTensor", "FakeTensorMode", "is_fake"]
-
-
-def is_fake(x) -> bool:
-    """Whether a tensor stands for one whose data is not known."""
-    return isinstance(x, FakeTensor)
+__all__ = ["DataDependentOutputException", "DynamicOutputShapeException", "FakeTensor", "FakeTensorDeviceMismatchError", "FakeTensorMode", "UnsupportedFakeTensorException",
+           "UnsupportedOperatorException", "is_fake", "maybe_get_fake_mode", "unset_fake_temporarily"]
 
 
-class FakeTensorMode(TorchFunctionMode):
-    """A block in which every operator makes tensors without data, on the meta device, whatever device is asked for.
+class UnsupportedFakeTensorException(RuntimeError):
+    """Raised for tensors that cannot be had without data."""
 
-    AssertionError for a tensor with data among the arguments, unless ``allow_non_fake_inputs``: it is taken as one without.
+
+class FakeTensorDeviceMismatchError(RuntimeError):
+    """Raised by operators whose arguments lie on several devices."""
+
+
+class OperatorError(RuntimeError):
+    """An operator that cannot run without data: ``func`` is its overload."""
+
+    def __init__(self, func):
+        super().__init__(str(func))
+        self.func = func
+
+
+class DataDependentOutputException(OperatorError):
+    """Raised where Python asks for the elements of a tensor that has none."""
+
+
+class DynamicOutputShapeException(OperatorError):
+    """Raised by operators whose results have sizes that data decide."""
+
+
+class UnsupportedOperatorException(OperatorError):
+    """Raised by operators that have no meaning without data."""
+
+
+def placed(where) -> devices.device:
+    """The device that a tensor without data lies on: accelerators need not be there, and have an index."""
+    found = devices.device(where)
+    if found.type in ("cpu", "meta"):
+        return devices.device(found.type)
+    return devices.device(found.type, 0) if found.index is None else found
+
+
+class FakeTensor(Tensor):
+    """A tensor without data on ``fake_device``, made by ``fake_mode``.  What is computed of it is one, too.
+
+    >>> import rushlight as rl
+    >>> mode = FakeTensorMode()
+    >>> x = mode.from_tensor(rl.ones(2, 3))
+    >>> x.t() @ x
+    FakeTensor(..., size=(3, 3))
+    """
+
+    __torch_function__ = classmethod(disabled)
+
+    def __new__(cls, fake_mode, elem, device, constant=None):
+        made = blank(cls)
+        made._storage, made._offset, made._meta, made.itemsize = elem._storage, elem._offset, elem._meta, elem.itemsize
+        made.fake_mode, made.fake_device, made.constant = fake_mode, placed(device), constant
+        return made
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+    @staticmethod
+    def from_tensor(t, fake_mode):
+        return fake_mode.from_tensor(t)
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        modes = [leaf.fake_mode for leaf in tree_leaves((args, kwargs or {})) if isinstance(leaf, FakeTensor)]
+        return modes[0].computed(func, args, kwargs or {})
+
+    device = property(lambda self: self.fake_device)
+    is_cpu = property(lambda self: self.fake_device.type == "cpu")
+    is_cuda = property(lambda self: self.fake_device.type == "cuda")
+    is_meta = property(lambda self: self.fake_device.type == "meta")
+
+    def get_device(self):
+        return -1 if self.fake_device.index is None else self.fake_device.index
+
+    def data_ptr(self):
+        return 0
+
+    def to(self, *args, **kwargs):
+        places, rest = [], []
+        for value in args:
+            (places if isinstance(value, (str, devices.device)) else rest).append(value)
+        where = kwargs.pop("device", None) if kwargs.get("device") is not None else next(iter(places), None)
+        others = [value for value in rest if isinstance(value, Tensor)]
+        where = others[0].device if others else where
+        rest = [value.dtype if isinstance(value, Tensor) else value for value in rest]
+        made = Tensor.to(self, *rest, **{k: v for k, v in kwargs.items() if k != "device"})
+        if where is None or placed(where) is self.fake_device or self.fake_mode.preferred is not None and placed(where) is devices.meta:
+            return made  # the last: a factory function moves what it made to the device that the mode gave it instead of its own
+        moved = OPS["clone"](made) if made is self else made
+        moved.fake_device = placed(where)
+        return moved
+
+    def tolist(self):
+        return [row.tolist() for row in self] if self.dim() else self.item()
+
+    def cpu(self, memory_format=None):
+        return self.to("cpu")
+
+    def cuda(self, device=None, non_blocking=False, memory_format=None):
+        return self.to(devices.device("cuda", 0) if device is None else device)
+
+    def __deepcopy__(self, memo):
+        if id(self) in memo:
+            return memo[id(self)]
+        storage, offset, meta = copied_memory(alias(self), memo)
+        made = memo[id(self)] = FakeTensor(self.fake_mode, wrap(storage, offset, meta, meta.itemsize), self.fake_device, self.constant)
+        made._needs_grad = self._needs_grad
+        made.__dict__.update({k: v for k, v in self.__dict__.items() if k not in made.__dict__})
+        return made
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError("a FakeTensor cannot be pickled: it has no data")
+
+    def __repr__(self, *, tensor_contents=None):
+        from ..core.dtypes import Defaults
+        facts = [f"device='{self.fake_device}'"] if self.fake_device.type != "cpu" else []
+        facts.append(f"size=({', '.join(map(str, self.shape))}{',' if self.dim() == 1 else ''})")
+        if self.dtype is not Defaults.floating and str(self.dtype) not in ("torch.int64", "torch.bool") or self.numel() and str(self.dtype) == "torch.int64":
+            facts.append(f"dtype={self.dtype}")
+        if self.grad_fn is not None:
+            facts.append(f"grad_fn=<{self.grad_fn.name()}>")
+        elif self.requires_grad:
+            facts.append("requires_grad=True")
+        return f"FakeTensor(..., {', '.join(facts)})"
+
+    def __format__(self, spec):
+        return repr(self)
+
+    __hash__ = Tensor.__hash__
+
+
+class FakeTensorMode(TorchDispatchMode):
+    """A block in which every operator gives tensors without data, on the device that is asked for, be it there or not.
+
+    ``allow_non_fake_inputs`` takes tensors with data as ones without; else AssertionError.  RuntimeErrors: DataDependentOutputException where elements are asked for,
+    DynamicOutputShapeException where data decide a size, FakeTensorDeviceMismatchError for arguments on several devices.
 
     >>> import rushlight as rl
     >>> with FakeTensorMode() as mode:
-    ...     x = rl.rand(2, 3, device="cpu") @ mode.from_tensor(rl.ones(3, 4))
-    >>> x.shape, x.is_meta
-    (torch.Size([2, 4]), True)
+    ...     x = rl.rand(2, 3, device="cuda") @ rl.ones(3, 4, device="cuda")
+    >>> x, x.device
+    (FakeTensor(..., device='cuda:0', size=(2, 4)), device(type='cuda', index=0))
     """
 
     def __init__(self, *, allow_fallback_kernels=True, allow_non_fake_inputs=False, shape_env=None, static_shapes=None, export=False):
         super().__init__()
-        self.shape_env, self.allow_non_fake_inputs = shape_env, allow_non_fake_inputs
+        self.shape_env, self.allow_non_fake_inputs, self.static_shapes, self.export = shape_env, allow_non_fake_inputs, static_shapes, export
+        self.standing: dict = {}  # id of a tensor with data -> (a weak reference to it, how it looked, what stands for it)
+        self.storages: dict = {}  # id of its storage -> (weak references to tensors over it, the storage without data)
+        self.entered, self.preferred = [], None
 
     def __enter__(self):
-        devices.meta.__enter__()
-        return super().__enter__()
+        layer = Functions(self)
+        super().__enter__()
+        self.entered.append(layer)
+        layer.__enter__()
+        return self
 
     def __exit__(self, *exception):
+        self.entered.pop().__exit__(*exception)
         super().__exit__(*exception)
-        devices.meta.__exit__(*exception)
 
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        name = getattr(func, "__name__", "")
-        if name in LOOKING:
-            return func(*args, **(kwargs or {}))
-        given, spec = tree_flatten((args, {**(kwargs or {}), **({"device": devices.meta} if (kwargs or {}).get("device") is not None else {})}))
-        args, kwargs = tree_unflatten([self.faked(name, value) for value in given], spec)
-        return func(*args, **kwargs)
+    def from_tensor(self, tensor, *, static_shapes=None, source=None, symbolic_context=None, trace=True):
+        """What stands for a tensor: the same for the same tensor, over the same storage for tensors that share one."""
+        if isinstance(tensor, FakeTensor):
+            self.check_own(tensor)
+            return tensor
+        if tensor.layout is not STRIDED or not isinstance(tensor._storage, Storage):
+            raise UnsupportedFakeTensorException(f"{tensor.layout} in FakeTensorMode")
+        return self.made_of(tensor)
 
-    def faked(self, name, value):
-        """An argument without data."""
-        if not isinstance(value, Tensor) or value.is_meta:
-            return devices.meta if isinstance(value, devices.device) else value
-        if not self.allow_non_fake_inputs:
-            raise AssertionError(f"Please convert all Tensors to FakeTensors first or instantiate FakeTensorMode with 'allow_non_fake_inputs': {name} was given a tensor "
-                                 f"with data, of shape {list(value.shape)}. mode.from_tensor(x) makes one without.")
-        return self.from_tensor(value)
+    def storage_for(self, tensor):
+        """The storage without data that stands for a tensor's."""
+        key = id(tensor._storage)
+        references, storage = self.storages.get(key, ([], None))
+        alive = [r for r in references if (held := r()) is not None and held._storage is tensor._storage]
+        if not alive:
+            storage = OPS["empty"].body(0, device="meta")._storage
+            storage.nbytes = tensor._storage.nbytes
+        self.storages[key] = [*alive, weakref.ref(tensor)], storage
+        return storage
 
-    def from_tensor(self, tensor, **kwargs):
-        """A tensor like another, without data."""
-        made = empty(tuple(tensor.shape), tensor.dtype, tensor.stride(), "meta")
-        made.requires_grad = tensor.requires_grad and tensor.is_leaf
+    def made_of(self, tensor):
+        key, looks, meta = id(tensor), (tensor._meta, tensor._offset, bool(tensor.requires_grad)), tensor._meta
+        reference, seen, made = self.standing.get(key, (None, None, None))
+        if reference is not None and reference() is tensor and seen == looks:
+            return made
+        meta = type(meta)(tuple(meta.shape), tuple(meta.strides), meta.dtype, devices.meta)
+        made = FakeTensor(self, wrap(self.storage_for(tensor), tensor._offset, meta, meta.itemsize), tensor.device)
+        made._needs_grad = int(looks[2])
+        if isinstance(tensor, Parameter):
+            made._is_param = True
+        self.standing[key] = weakref.ref(tensor, lambda _: self.standing.pop(key, None)), looks, made
+        return made
+
+    def check_own(self, tensor):
+        if tensor.fake_mode is not self:
+            raise AssertionError(f"Mixing fake modes NYI {tensor.fake_mode=} vs {self=}")
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        args, kwargs = self.validated(func, args, kwargs or {})
+        if any(isinstance(leaf, FakeTensor) for leaf in tree_leaves((args, kwargs))):
+            return func(*args, **kwargs)
+        with MetaDefault(self):
+            return self.wrapped(func(*args, **kwargs), self.preferred)
+
+    def validated(self, func, args, kwargs):
+        """Arguments of which every tensor is one of ours."""
+        leaves, spec = tree_flatten((args, kwargs))
+        for k, leaf in enumerate(leaves):
+            if isinstance(leaf, FakeTensor):
+                self.check_own(leaf)
+            elif isinstance(leaf, Tensor) and not leaf.is_meta:
+                if not self.allow_non_fake_inputs:
+                    shown = ", ".join(described(v) for v in args) + "".join(f", {k}={described(v)}" for k, v in kwargs.items())
+                    raise AssertionError(f"Please convert all Tensors to FakeTensors first or instantiate FakeTensorMode with 'allow_non_fake_inputs'. Found in {func}({shown})")
+                leaves[k] = self.from_tensor(leaf)
+        return tree_unflatten(leaves, spec)
+
+    def computed(self, func, args, kwargs):
+        """One operator on tensors of ours: what it makes of tensors on the meta device."""
+        args, kwargs = self.validated(func, args, kwargs)
+        op = func.op
+        if func._opname == "_local_scalar_dense":
+            if args[0].constant is None:
+                raise DataDependentOutputException(func)
+            return args[0].constant.item()
+        leaves, spec = tree_flatten((args, kwargs))
+        known = self.of_constants(op, leaves, spec)
+        if known is None and func._opname in READ_ALL:
+            raise DataDependentOutputException(func)
+        if "unmeasured" in op.rules and sized_by_data(func, args, kwargs):
+            raise DynamicOutputShapeException(func)
+        where = kwargs.get("device")
+        where = common_device(func, leaves) if where is None else placed(where)
+        inner = [plain(leaf) for leaf in leaves]
+        with MetaDefault(self):
+            result = run_inner(func, *tree_unflatten([devices.meta if isinstance(v, devices.device) else v for v in inner], spec))
+        back = {id(one): leaf for one, leaf in zip(inner, leaves) if isinstance(leaf, FakeTensor)}
+        for one, leaf in zip(inner, leaves):
+            if isinstance(leaf, FakeTensor) and (leaf._meta is not one._meta or leaf._offset != one._offset):
+                leaf._meta, leaf._offset = one._meta, one._offset
+        if op.facts.get("into") is not None and isinstance(args[0], FakeTensor):
+            args[0].constant = None
+        return self.wrapped(result, where, back, known)
+
+    def of_constants(self, op, leaves, spec):
+        """The result where every tensor among the arguments is a known number, None otherwise."""
+        tensors = [leaf for leaf in leaves if isinstance(leaf, FakeTensor)]
+        if any(t.constant is None for t in tensors) or op.facts.get("into") is not None or op.facts.get("random"):
+            return None
+        values = [leaf.constant if isinstance(leaf, FakeTensor) else devices.cpu if isinstance(leaf, devices.device) else leaf for leaf in leaves]
+        with DisableTorchFunction():
+            args, kwargs = tree_unflatten(values, spec)
+            found = op(*args, **kwargs)
+        return found if isinstance(found, Tensor) and found.numel() <= CONSTANT_NUMEL_LIMIT else None
+
+    def wrapped(self, result, where, back=None, known=None):
+        """Plain tensors in a result as tensors of ours."""
+        if isinstance(result, Tensor):
+            if isinstance(result, FakeTensor):
+                return result
+            return back[id(result)] if back and id(result) in back else self.fresh(result, where, known, back)
+        leaves, spec = tree_flatten(result)
+        if not any(isinstance(leaf, Tensor) for leaf in leaves):
+            return result
+        return tree_unflatten([self.wrapped(leaf, where, back) if isinstance(leaf, Tensor) else leaf for leaf in leaves], spec)
+
+    def fresh(self, result, where, known=None, back=None):
+        if not result.is_meta:
+            known = alias(result) if result.numel() <= CONSTANT_NUMEL_LIMIT else None
+            made = self.from_tensor(result)
+        else:
+            made = FakeTensor(self, result, where)
+            made._needs_grad = result._needs_grad
+        made.constant = known
+        if result._base is not None and back and id(result._base) in back:
+            base = back[id(result._base)]
+            made._base = base if base._base is None else base._base
+        if isinstance(result, Parameter):
+            made._is_param = True
         return made
 
 
-LOOKING = frozenset(("__get__", "dim", "size", "stride", "numel", "is_floating_point", "is_complex", "is_contiguous", "storage_offset", "__len__", "__repr__", "__str__", "__hash__", "detach"))
+class Functions(TorchFunctionMode):
+    """Above operators: functions that are given a device make tensors on it, those that are given numbers keep one."""
 
+    def __init__(self, mode):
+        super().__init__()
+        self.mode = mode
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        where = kwargs.get("device")
+        if where is not None and not isinstance(args[0] if args else None, FakeTensor | str):
+            kwargs = {**kwargs, "device": devices.meta}
+        name = getattr(func, "__name__", getattr(func, "name", ""))
+        if where is not None and args and isinstance(args[0], FakeTensor) and name not in ("to",):
+            made = func(*args, **{k: v for k, v in kwargs.items() if k != "device"})
+            return made if not isinstance(made, FakeTensor) else made.to(where)
+        if name in KNOWN_NUMBERS and not any(isinstance(v, Tensor) for v in tree_leaves(args)):
+            return self.of_numbers(func, args, kwargs, where)
+        if any(isinstance(leaf, Tensor) for leaf in tree_leaves((args, kwargs))):
+            return func(*args, **kwargs)
+        with MetaDefault(self.mode):
+            return self.mode.wrapped(func(*args, **kwargs), self.mode.preferred if where is None else placed(where))
+
+    def of_numbers(self, func, args, kwargs, where):
+        """What is made of numbers that the program holds: a single one stays known."""
+        where = placed(self.mode.preferred or devices.preferred() if where is None else where)
+        wanted = bool(kwargs.get("requires_grad"))
+        with MetaDefault(self.mode, devices.cpu), Suspended(self.layer()):
+            value = func(*args, **{k: v for k, v in kwargs.items() if k not in ("device", "requires_grad")})
+        made = self.mode.from_tensor(value)
+        made.fake_device, made._needs_grad = where, int(wanted)
+        made.constant = value if value.numel() <= CONSTANT_NUMEL_LIMIT else None
+        return made
+
+    def layer(self):
+        return self.mode.places[-1]
+
+
+class MetaDefault:
+    """A block in which factory functions that name no device make tensors without data; ``mode.preferred`` is the device that they would have had."""
+
+    def __init__(self, mode, where=devices.meta):
+        self.mode, self.where = mode, where
+
+    def __enter__(self):
+        self.before = mine.device, self.mode.preferred
+        self.mode.preferred = self.mode.preferred or devices.preferred()
+        devices.prefer(self.where)
+
+    def __exit__(self, *exception):
+        mine.device, self.mode.preferred = self.before
+
+
+def described(value) -> str:
+    """An argument as messages show it."""
+    if isinstance(value, FakeTensor) or not isinstance(value, Tensor):
+        return repr(value)
+    return f"{'Parameter' if isinstance(value, Parameter) else 'tensor'}([...], size=({', '.join(map(str, value.shape))}{',' if value.dim() == 1 else ''}))"
+
+
+def plain(value):
+    """A tensor of ours as one of the meta device over the same storage."""
+    return alias(value) if isinstance(value, FakeTensor) else value
+
+
+def run_inner(func, args, kwargs):
+    """An operator on tensors of the meta device.  DataDependentOutputException where it reads elements."""
+    try:
+        return func(*args, **kwargs)
+    except RuntimeError as error:
+        if "cannot be called on meta tensors" in str(error):
+            raise DataDependentOutputException(func) from None
+        raise
+
+
+def sized_by_data(func, args, kwargs) -> bool:
+    """Whether an operator with a rule for unmeasured sizes has them with these arguments."""
+    return func._opname not in ("bincount", "isin", "searchsorted", "bucketize", "histc")
+
+
+def common_device(func, leaves) -> devices.device:
+    """The device of results: that of the arguments, of which single numbers of the CPU may come along.  FakeTensorDeviceMismatchError for several."""
+    found, loose = None, True
+    for leaf in leaves:
+        if not isinstance(leaf, FakeTensor):
+            continue
+        single = leaf.fake_device.type == "cpu" and not leaf.dim()
+        if found is None or loose and not single:
+            if found is not None and found is not leaf.fake_device and not loose:
+                break
+            found, loose = leaf.fake_device, single
+        elif not single and leaf.fake_device is not found and func._opname.partition("_")[0] not in ("copy", "index"):
+            raise FakeTensorDeviceMismatchError(f"Expected all tensors to be on the same device, but found at least two devices, {found} and {leaf.fake_device}!")
+    return found or devices.preferred()
+
+
+def is_fake(x) -> bool:
+    """Whether a tensor stands for one whose data is not known."""
+    return isinstance(x, (FakeTensor, Fake))
+
+
+def maybe_get_fake_mode(t):
+    """The mode of a tensor without data, None for other values."""
+    return t.fake_mode if isinstance(t, FakeTensor) else None
+
+
+class unset_fake_temporarily(_disable_current_modes):
+    """A block in which no mode is active, be it of ours or another."""
+
+    def __enter__(self):
+        super().__enter__()
+        self.functions = DisableTorchFunction()
+        self.functions.__enter__()
+
+    def __exit__(self, *exception):
+        self.functions.__exit__(*exception)
+        super().__exit__(*exception)
+
+
+CONSTANT_NUMEL_LIMIT = 1
+KNOWN_NUMBERS = frozenset(("tensor", "scalar_tensor", "as_tensor", "asarray"))
+READ_ALL = frozenset(("equal",))
+STRIDED = OPS["empty"](0).layout
 
 __getattr__ = later(__name__)

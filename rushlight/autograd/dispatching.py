@@ -23,8 +23,9 @@ def call(op: Op, args, kwargs, kinds):
 
 
 def opened(op) -> bool:
-    """Whether an operator is seen as those of its body: not those that make tensors of the kind of another, which no simpler operator is asked for."""
-    return "library" not in op.facts and not op.facts.get("fresh") and (op.facts.get("composite") or op.name not in OPS)
+    """Whether an operator is seen as those of its body: not those that make tensors of the kind of another, which no simpler operator is asked for, nor those whose
+    results have sizes that data decide."""
+    return "library" not in op.facts and not op.facts.get("fresh") and "unmeasured" not in op.rules and (op.facts.get("composite") or op.name not in OPS)
 
 
 def answered(op, args, kwargs, kinds):

@@ -17,6 +17,7 @@ from ..core.native import Op, held, mine
 from ..core.native.scopes import GRAD, PUSHED, STACK
 from ..core.errors import LeafWrittenError
 from ..core.op import OPS
+from ..core.overriding import DisableTorchFunction
 from ..core.tensor import Tensor
 from ..core.runtime import holds
 from ..eager.plan import NUMBER_METAS, Arguments, backward_operator, calls_mask
@@ -230,7 +231,7 @@ def describe(given, scalars, values, key):
 def linearise(op: Op, given, names, wanted, scalars: int) -> Linearised:
     trace = Trace()
     arguments = Arguments(op, given, names, trace, scalars)
-    with trace, recording(1):
+    with trace, recording(1), DisableTorchFunction():  # modes of the program see what it calls, not how that is derived
         results = trace.call(op, arguments.args, arguments.kwargs)
         several = isinstance(results, (tuple, list))
         outputs = [r.node for r in (results if several else [results])]

@@ -6,11 +6,12 @@ import threading
 
 from ..core.errors import GraphFreedError, StaleValueError
 from ..core.forking import guarded
-from ..core.interpret import recording
+from ..core.interpret import Unwatched, recording
 from ..core.meta import Meta, dense_strides, row_major
 from ..core.native import Plan, Step, Tensor, state
 from ..core.native.objects import ACCUMULATE, DERIVED
 from ..core.op import OPS
+from ..core.overriding import DisableTorchFunction
 from ..core.tensor import alias, empty_of
 
 
@@ -94,7 +95,7 @@ class Holds:
     @classmethod
     def measure(cls):
         """Sends a gradient that nobody else has through the engine."""
-        with recording(True):
+        with recording(True), DisableTorchFunction(), Unwatched():
             cls.probe = Tensor(1).requires_grad_()
             OPS["view"](cls.probe, (1, 1)).backward(OPS["view"](Tensor(1), (1, 1)))
         cls.probe = None

@@ -361,6 +361,11 @@ class UntypedStorage(InProcess):
     def data_ptr(self):
         return self._tensor._storage.address
 
+    @property
+    def _cdata(self) -> int:
+        """A number that is the same for tensors over the same memory, and for them alone."""
+        return id(self._tensor._storage)
+
     def nbytes(self):
         return self._tensor._storage.nbytes
 

@@ -89,6 +89,14 @@ class Suspended(Scope):
         mine.stack = below
 
 
+class Unwatched(Scope):
+    """A block in which operators simply run, whatever interpreters there are."""
+
+    def __enter__(self):
+        self.outer = held(STACK, self.outer, None)
+        mine.stack = ()
+
+
 def is_idle() -> bool:
     """Whether operators of the calling thread simply run."""
     return not mine.stack and not mine.modes

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from . import dtypes
 from .advice import warn
-from .devices import device as Device
+from .devices import device as Device, meta as meta_device
 from .epoch import Epoch
 from .errors import DimensionError, InferenceTensorError, NegativeSizeError, OutOfMemoryError
 from .interpret import is_idle, is_inference_mode_enabled, top
@@ -140,7 +140,9 @@ def wrapped(dim: int, rank: int) -> int:
 
 
 def refuse_where(condition: Tensor, error: Exception):
-    """Raises the error where a condition holds for an element; a captured program does so when it runs."""
+    """Raises the error where a condition holds for an element; a captured program does so when it runs.  Tensors without data meet every condition."""
+    if condition._meta.device is meta_device:
+        return
     while condition._storage is None and not hasattr(condition, "refuse") and hasattr(condition, "value"):
         condition = condition.value
     refuse = getattr(condition, "refuse", None)

@@ -398,7 +398,7 @@ def planned(op: Op, args, names, mask, trace, arguments) -> Draft:
             raise ValueNeeded(f"{op.name}: a size is a tensor whose value is not known while its program is written down")
         if any(m.meta.device.type == "meta" for m in arguments.tensors):
             refuse_mixture(op, arguments)
-            return meta_plan(op, arguments, results, several)
+            return meta_plan(op, trace, arguments, results, several, mask)
         into = op.facts.get("into")
         if into is not None:
             return into_plan(op, trace, arguments, results[0], arguments.tensors[into], mask)
@@ -535,19 +535,40 @@ def same_plan(op, arguments, node) -> Draft:
     return plan
 
 
-def meta_plan(op, arguments, results, several) -> Draft:
-    from ..core.devices import meta as meta_device
-
-    turned = [r._turned if op.facts.get("view") else 0 for r in results]
-    metas = [Meta(tuple(r._meta.shape), dense(r._meta).strides, r._meta.dtype, meta_device) for r in results]
+def meta_plan(op, trace, arguments, results, several, mask) -> Draft:
+    """Of a call on tensors without data: what it gives, and what that shares."""
     if op.facts.get("into") is not None:
-        return python_plan(op, lambda args, names: args[0])
+        return python_plan(op, lambda args, names: noted_write(args[0]))
+    viewing = op.facts.get("view")
+    turned = [r._turned if viewing else 0 for r in results]
+    shown = [alias_of(r.node, arguments.tensors) if viewing and not bits else None for r, bits in zip(results, turned)]
+    if not several and shown[0] is not None:
+        source, meta, offset = shown[0]
+        plan = view_plan(op, trace, arguments, results[0].node, source, meta, offset, mask)
+        plan.outputs = (without_data(results[0]._meta),)
+        return plan
+    metas = [without_data(r._meta if found else dense(r._meta)) for r, found in zip(results, shown)]
+    places = [None if found is None else (arguments.tensors.index(found[0]), found[2]) for found in shown]
 
     def run(args, names):
-        made = tuple(alias(empty_of(m), m.turning(bits)) if bits else empty_of(m) for m, bits in zip(metas, turned))
+        given = [a for a in flat(args) if isinstance(a, Tensor)]
+        made = tuple(alias(empty_of(m), m.turning(bits)) if bits else empty_of(m) if place is None else alias(given[place[0]], m, given[place[0]]._offset + place[1])
+                     for m, bits, place in zip(metas, turned, places))
         return made if several else made[0]
 
     return python_plan(op, run)
+
+
+def noted_write(tensor):
+    """A tensor without data that an operator writes into: nothing but the write is noted."""
+    calls.count_write(tensor)
+    return tensor
+
+
+def without_data(meta: Meta) -> Meta:
+    """How a tensor of the meta device looks."""
+    from ..core.devices import meta as meta_device
+    return Meta(tuple(meta.shape), meta.strides, meta.dtype, meta_device)
 
 
 def alias_of(node: Node, tensors):

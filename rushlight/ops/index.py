@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..core import devices
 from ..core.advice import warn
 from ..core.dtypes import bool_, bound, int32, int64, type_name, uint8
 from ..core.expr import Expr
@@ -33,7 +34,7 @@ def parse(tensor, key):
     for k in key:
         if isinstance(k, (list, np.ndarray)) or (isinstance(k, (tuple, range)) and not isinstance(k, str)):
             k = as_tensor(k) if isinstance(k, np.ndarray) else make(list(k)) if len(k) else make([], dtype=int64)
-        elif is_place(k) and is_idle() and not k.is_meta:
+        elif is_place(k) and is_idle() and not without_data(k):
             k = k.item()
         elif hasattr(k, "__index__") and not isinstance(k, (bool, int, Tensor, Expr)):
             k = k.__index__()
@@ -53,6 +54,11 @@ def parse(tensor, key):
     return entries + rest if at is None else entries[:at] + rest + entries[at + 1:]
 
 
+def without_data(x) -> bool:
+    """Whether a tensor has no elements to read, whatever its class says of its device."""
+    return x._meta.device is devices.meta
+
+
 def is_place(k) -> bool:
     """Whether an index is a tensor that stands for a whole number."""
     return isinstance(k, Tensor) and not k.dim() and k.dtype.name in INTEGERS and k.dtype is not uint8
@@ -60,7 +66,7 @@ def is_place(k) -> bool:
 
 def place_at(dim, place):
     """What ``_pick`` does where the place can be read: a view."""
-    return (lambda x: OPS["select"](x, dim, place.item())) if is_idle() and not place.is_meta else None
+    return (lambda x: OPS["select"](x, dim, place.item())) if is_idle() and not without_data(place) else None
 
 
 @op(view=True, method=False, name="_pick", otherwise=place_at)
@@ -117,11 +123,11 @@ def __getitem__(self, key):
     if type(key) is int and self.dim():
         return index_basic(self, (key,) + (("slice", None, None, None),) * (self.dim() - 1))
     if type(key) is Tensor and is_idle() and self.dim():
-        if key.dtype is int64 and not key._meta.shape and not key.is_meta:
+        if key.dtype is int64 and not key._meta.shape and not without_data(key):
             return self[key.item()]
         if key.dtype is int64:
             return index_rows(self, (key,) + (None,) * (self.dim() - 1))
-        if key.dtype is bool_ and key.dim() and not self.requires_grad and self.shape[:key.dim()] == key.shape and not (key.is_meta or self.is_meta):
+        if key.dtype is bool_ and key.dim() and not self.requires_grad and self.shape[:key.dim()] == key.shape and not (without_data(key) or without_data(self)):
             return chosen(resolved(self.contiguous()), key.contiguous())
     entries = parse(self, key)
     if any(isinstance(k, bool) for k in entries):
@@ -565,7 +571,7 @@ def nonzero(input, *, as_tuple=False):
 
 def in_memory(x):
     """A tensor's elements, known and in row-major order.  NotImplementedError where there are none."""
-    if x.is_meta:
+    if without_data(x):
         raise NotImplementedError("what is not zero depends on data, which tensors on the device meta do not have")
     x = x.contiguous()
     return x.concrete() if x._storage is None else x

@@ -1,0 +1,21 @@
+"""What tensors without data belong to, by PyTorch's private name."""
+from __future__ import annotations
+
+from .core.later import later
+from .core.pytree import tree_leaves
+
+__all__ = ["detect_fake_mode"]
+
+
+def detect_fake_mode(inputs=None):
+    """The FakeTensorMode that is active, or that of tensors among ``inputs``; None where there is none.  AssertionError for several."""
+    from ._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+    from .utils._python_dispatch import _get_current_dispatch_mode_stack
+    found = [mode for mode in reversed(_get_current_dispatch_mode_stack()) if isinstance(mode, FakeTensorMode)]
+    found += [leaf.fake_mode for leaf in tree_leaves(inputs) if isinstance(leaf, FakeTensor)]
+    for mode in found[1:]:
+        assert mode is found[0], "the tensors, or a tensor and the active mode, belong to several FakeTensorModes"
+    return found[0] if found else None
+
+
+__getattr__ = later(__name__)
