@@ -9,9 +9,10 @@ import threading
 import pytest
 
 from rushlight.core import cache
+from rushlight.core.apart import apart
 from rushlight.core.native import loader
 from rushlight.compiler.llvm import jit, jumps
-from rushlight.compiler.llvm.behind import Line, apart
+from rushlight.compiler.llvm.behind import Line
 from rushlight.compiler.llvm.builder import Module, Value
 from rushlight.compiler.llvm.generate import Agreement
 from rushlight.compiler.llvm.types import i64, ptr
@@ -209,16 +210,20 @@ def test_an_interrupted_wait_goes_on_later(folder, monkeypatch):
     assert call(built, 1) == 5
 
 
-def test_the_second_thread_ends_and_the_switch_interval_is_as_before(folder):
+def test_the_second_thread_ends_and_the_switch_interval_is_as_before(folder, monkeypatch):
+    ended = threading.Event()
+
+    class Watched(Line):
+        def run(self):
+            super().run()
+            ended.set()
+
+    monkeypatch.setattr(jit, "Line", Watched)
     before = sys.getswitchinterval()
     with jit.ahead():
         jit.build("ahead once", lambda: adding(3), ["add"])
         assert sys.getswitchinterval() <= before
-    assert sys.getswitchinterval() == before
-    for thread in threading.enumerate():
-        if thread.name == "rushlight code generation":
-            thread.join(10)
-            assert not thread.is_alive()
+    assert sys.getswitchinterval() == before and ended.wait(10)
 
 
 def test_a_third_thread_takes_its_share(monkeypatch):

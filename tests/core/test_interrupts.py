@@ -5,6 +5,8 @@ import sys
 import pytest
 
 import rushlight as torch
+from rushlight.compiler.llvm.behind import Line
+from rushlight.core.apart import apart
 from rushlight.core.native import compiled, mine
 
 pytestmark = [pytest.mark.skipif(not compiled, reason="an interrupt may come between any two lines of plain Python"),
@@ -82,6 +84,32 @@ def test_state_is_as_it_was_wherever_the_exception_came(function):
         assert state() == before, at
         at += step
     assert at > 50 and state() == before
+
+
+def answered():
+    """A call that another thread makes."""
+    assert apart(int, "7") == 7
+
+
+def compiled_beside():
+    """Two texts that the second thread compiles, of which one is shared out."""
+    line = Line()
+    try:
+        made = [line.add(text, 1) for text in ("a", "b")]
+        line.share()
+        assert [one.image() for one in made] == [b"a", b"b"]
+    finally:
+        line.end()
+
+
+@pytest.mark.parametrize("function", [answered, compiled_beside])
+def test_work_of_other_threads_is_waited_for_without_harm(function, monkeypatch):
+    monkeypatch.setattr("rushlight.compiler.llvm.behind.generate", lambda text, *rest: text.encode())
+    at = 1
+    while interrupted(function, at):  # an error of another kind would be one that cleaning up made
+        function()
+        at += 1
+    assert at > 8
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers")

@@ -1,14 +1,14 @@
 """Code generation on a second thread, while the first one goes on making a plan: LLVM lets go of the interpreter.  When the plan is made,
 a third one takes its share of what is left, in place of the first.
 
-The second thread lives from the first compilation to ``end``, with a context and target machines of its own (``tools``).  LLVM's bindings hold a lock that
-an exception of a signal handler could leave locked for ever, so the main thread, which alone runs such handlers, lets others call them (``apart``).
+The second thread lives from the first compilation to ``end``, with a context and target machines of its own (``tools``).  The main thread never calls LLVM (``core/apart.py``).
+It may be interrupted between any two steps here, so nothing is waited for under a lock that it takes in Python.
 """
 import sys
-import threading
 from collections import deque
-from _imp import lock_held
+from queue import SimpleQueue
 
+from ...core.apart import Completion, begin
 from .generate import generate, tools, wants_search
 
 SWITCH = 1e-4  # seconds after which the thread that plans lets the other one hand its next text to LLVM
@@ -18,7 +18,7 @@ class Compilation:
     """One object file being made: ``image()`` waits for its bytes, and raises what LLVM had against the text."""
 
     def __init__(self, text, level):
-        self.text, self.level, self.done = text, level, threading.Event()
+        self.text, self.level, self.completion = text, level, Completion()
         self.made = self.error = None
 
     def run(self, context, machines):
@@ -26,83 +26,57 @@ class Compilation:
             self.made = generate(self.text, self.level, context, machines)
         except Exception as error:  # whoever waits for it raises it
             self.error = error
-        self.done.set()
+        self.completion.set()
 
     def image(self):
-        self.done.wait()
+        self.completion.wait()
         if self.error is not None:
             raise self.error
         return self.made
-
-
-def apart(function, *given):
-    """What a function gives, called by a thread in which no signal handler runs: the caller waits for another one, if it is the main thread.
-
-    Not where a finder is asked for a module: Python then lets no other thread import anything, and the one that is waited for might have to.
-    """
-    if threading.current_thread() is not threading.main_thread() or lock_held():
-        return function(*given)
-    call, done = Call(function, given), threading.Event()
-    threading.Thread(target=call.run, args=(done,), name="rushlight code generation", daemon=True).start()
-    done.wait()
-    if call.error is not None:
-        raise call.error
-    return call.result
-
-
-class Call:
-    """A call that another thread makes: its result, or its error."""
-
-    def __init__(self, function, given):
-        self.function, self.given, self.result, self.error = function, given, None, None
-
-    def run(self, done):
-        try:
-            self.result = self.function(*self.given)
-        except Exception as error:  # whoever waits raises it
-            self.error = error
-        done.set()
 
 
 class Line:
     """Compilations in the order they were asked for."""
 
     def __init__(self):
-        self.waiting, self.changed, self.ended = deque(), threading.Condition(), False
+        self.waiting, self.bell, self.ended = deque(), SimpleQueue(), False  # the bell rings once for each that begins to wait, and at the end
         self.interval = sys.getswitchinterval()
         sys.setswitchinterval(min(SWITCH, self.interval))
-        threading.Thread(target=self.run, name="rushlight code generation", daemon=True).start()
+        begin(self.run)
 
     def add(self, text, level):
         compilation = Compilation(text, level)
-        with self.changed:
-            self.waiting.append(compilation)
-            self.changed.notify()
+        self.put(compilation)
         return compilation
+
+    def put(self, compilation):
+        self.waiting.append(compilation)
+        self.bell.put(None)
 
     def end(self):
         """Lets the thread go when it has done what was asked for."""
-        with self.changed:
-            self.ended = True
-            self.changed.notify()
+        self.ended = True
+        self.bell.put(None)
         sys.setswitchinterval(self.interval)
+
+    def next(self):
+        """The next compilation, or None where there is none."""
+        try:
+            return self.waiting.popleft()
+        except IndexError:
+            return None
 
     def share(self):
         """Works on what is waiting, beside the second thread, until nothing is."""
-        with self.changed:
-            self.waiting = deque(sorted(self.waiting, key=lambda one: wants_search(one.text)))  # threads wait for each other where this changes
+        for one in sorted(iter(self.next, None), key=lambda one: wants_search(one.text)):  # threads wait for each other where this changes
+            self.put(one)
         with tools() as (context, machines):
-            while (one := self.next(wait=False)) is not None:
+            for one in iter(self.next, None):
                 one.run(context, machines)
-
-    def next(self, wait):
-        """The next compilation; None where there is none, or, for those that wait, will be none."""
-        with self.changed:
-            if wait:
-                self.changed.wait_for(lambda: self.waiting or self.ended)
-            return self.waiting.popleft() if self.waiting else None
 
     def run(self):
         with tools() as (context, machines):
-            while (one := self.next(wait=True)) is not None:
-                one.run(context, machines)
+            while not (self.ended and not self.waiting):
+                self.bell.get()
+                for one in iter(self.next, None):
+                    one.run(context, machines)

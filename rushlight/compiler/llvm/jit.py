@@ -17,9 +17,10 @@ from pathlib import Path
 
 from ...core.native import loader
 from ...core import cache
+from ...core.apart import apart
 from ...core.forking import guarded
 from . import jumps
-from .behind import Line, apart
+from .behind import Line
 from .features import host
 from .generate import generate, machine_of, new_machine, tools
 
@@ -94,7 +95,7 @@ def link(image, exports, imports=None):
             return loader.load(image, exports, imports)
         except loader.Unknown as reason:
             timing_log.debug("linked by LLVM: %s", reason)
-            return _link_by_llvm(image, exports, imports or {})
+            return apart(_link_by_llvm, image, exports, imports or {})
 
 
 def _link_by_llvm(image, exports, imports):

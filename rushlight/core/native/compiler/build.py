@@ -19,6 +19,7 @@ import llvmlite
 
 from .. import loader
 from ... import cache, encoding
+from ...apart import apart
 from ...forking import guarded
 from . import capi, entries, objects, processor, runtime
 from .function import compile_function
@@ -117,7 +118,7 @@ def link(image, names):
     try:
         return loader.load(image, names, imports)
     except loader.Unknown:
-        return _link_by_llvm(image, names, imports)
+        return apart(_link_by_llvm, image, names, imports)
 
 
 def _link_by_llvm(image, names, imports):
@@ -151,7 +152,7 @@ def build(program):
     else:
         text = emit(program)
         entry = {"constants": list(program.constants.slots), "assumptions": list(program.assumptions.items()), "text": zlib.compress(text.encode(), 1),
-                 "image": quick(text)}
+                 "image": apart(quick, text)}
         _save(_quick(key), entry)
     addresses = link(entry["image"], exports(program))
     seconds = time.perf_counter() - start

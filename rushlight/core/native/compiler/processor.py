@@ -8,6 +8,7 @@ import platform
 import llvmlite
 
 from ... import cache
+from ...apart import apart
 
 
 @functools.cache
@@ -19,12 +20,16 @@ def host():
     if known is not None:
         name, features = json.loads(known)
         return name, features
-    import llvmlite.binding as llvm
-
-    found = llvm.get_host_cpu_name(), dict(llvm.get_host_cpu_features())
+    found = apart(_asked)
     if described:
         cache.put("processor", key, json.dumps(found).encode())
     return found
+
+
+def _asked():
+    import llvmlite.binding as llvm
+
+    return llvm.get_host_cpu_name(), dict(llvm.get_host_cpu_features())
 
 
 def vendor():

@@ -1,0 +1,62 @@
+"""Calls that no signal handler may interrupt: another thread makes them, and the main thread, which alone runs such handlers, waits.
+
+LLVM's bindings hold a lock while they work.  An exception of a handler that comes just then would leave it locked for ever.
+"""
+import threading
+from _imp import lock_held
+from _thread import allocate_lock, start_new_thread
+
+PATIENCE = 1.0  # seconds after which a waiter looks again: an exception may take the signal from the one that it was meant for
+
+
+class Completion:
+    """``wait`` returns after ``set``.  Both are safe where an exception may come between any two steps, as ``threading.Event`` is not."""
+
+    def __init__(self):
+        self.done, self.lock = False, allocate_lock()
+        self.lock.acquire()
+
+    def set(self):
+        """Called once."""
+        self.done = True
+        self.lock.release()
+
+    def wait(self):
+        while not self.done:
+            if self.lock.acquire(timeout=PATIENCE):
+                self.lock.release()
+
+
+class Call:
+    """A call that another thread makes: its result, or its error."""
+
+    def __init__(self, function, given):
+        self.function, self.given, self.completion = function, given, Completion()
+        self.result = self.error = None
+
+    def run(self):
+        try:
+            self.result = self.function(*self.given)
+        except BaseException as error:  # the caller raises it
+            self.error = error
+        self.completion.set()
+
+
+def begin(function):
+    """Runs a function on a new thread.  In one step: an exception that comes while ``threading.Thread.start`` waits makes it fail where it cleans up."""
+    start_new_thread(function, ())
+
+
+def apart(function, *given):
+    """What a function gives, called by a thread in which no signal handler runs: the caller waits for another one, if it is the main thread.
+
+    Not where a finder is asked for a module: Python then lets no other thread import anything, and the one that is waited for might have to.
+    """
+    if threading.current_thread() is not threading.main_thread() or lock_held():
+        return function(*given)
+    call = Call(function, given)
+    begin(call.run)
+    call.completion.wait()
+    if call.error is not None:
+        raise call.error
+    return call.result
