@@ -42,7 +42,7 @@ def aligned(nbytes: int) -> int:
 
 
 def templated(plan, problem, more, places: dict, arena: int, at: int):
-    """(number of steps, their words, where the arena ends) of a template; ``places``: its operands, (value, offset) each."""
+    """(number of steps, their words, where the arena ends, tables that they read) of a template; ``places``: its operands, (value, offset) each."""
     made = plan(problem, *more)
     for name, size in made.temporaries.items():
         places[name] = arena, at
@@ -56,10 +56,8 @@ def templated(plan, problem, more, places: dict, arena: int, at: int):
             else:
                 value, offset = places[slot[0]]
                 words += value, offset + slot[1]
-    if made.keep:
-        return None  # tables, which the program's owner would hold
     jit.settle()
-    return len(made.steps), words, at
+    return len(made.steps), words, at, made.keep
 
 
 class Writer:
@@ -154,7 +152,7 @@ class Writer:
         large = calls_more_than_room(len(outputs) + bool(arena))
         return {"outputs": f"({''.join(f'{o}, ' for o in outputs)})", "sizes": f"({''.join(f'{o}.nbytes, ' for o in outputs)})",
                 "itemsizes": repr(tuple(m.itemsize for m in outline.outputs)), "temporaries": f"({arena}, )" if arena else "()",
-                "code": f"addressof({block})", "code_owner": f"Filled({block}, {self.constant(outline)})", "long": f"int({work})", "large": repr(int(large))}
+                "code": f"addressof({block})", "code_owner": f"Filled({block}, ({self.constant(outline)}, {'kept' if writing.varying else 'None'}))", "long": f"int({work})", "large": repr(int(large))}
 
     def function(self, name: str):
         """The function (op, numbers) -> plan, or None."""
@@ -178,7 +176,7 @@ class Program:
         self.numbers[FLAG] = after + len(outline.stream)
         writer.lines.append("at = 0")
         if self.varying:
-            writer.lines += ["words, count = [0], 0"]
+            writer.lines += ["words, count, kept = [0], 0, []"]
 
     def place(self, value, offset) -> tuple:
         """(value, offset) as texts, the offset in the arena for temporaries."""
@@ -226,7 +224,7 @@ class Program:
         places = ", ".join(f"{name!r}: ({', '.join(self.place(place.value, place.offset))})" for name, place in item.operands.items())
         more = writer.constant(item.more) if not has_symbols(item.more) else writer.spell(tuple(item.more))
         made = writer.line(f"templated({writer.constant(item.plan)}, {writer.spell(item.problem)}, {more}, {{{places}}}, {self.arena}, at)")
-        writer.lines += [f"if {made} is None: return None", f"count += {made}[0]", f"words += {made}[1]", f"at = {made}[2]"]
+        writer.lines += [f"count += {made}[0]", f"words += {made}[1]", f"at = {made}[2]", f"kept.append({made}[3])"]
 
     def text(self) -> str:
         return ", ".join([str(self.steps), *self.words])

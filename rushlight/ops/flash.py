@@ -9,7 +9,8 @@ from ..core.dtypes import bfloat16, bool_, float16, float32, int64
 from ..core.interpret import draws
 from ..core.kinds import Foreign, P
 from ..core.meta import Meta, nested_strides
-from ..core.op import Scalar, op
+from ..core.op import OPS, Scalar, op
+from ..core.runtime import RunTime
 from .dropping import dropper, factors_numpy
 from .prims import primitive, transposed
 
@@ -226,9 +227,11 @@ attention_gradient = primitive(
 def flash(query, key, value, mask, seed: Scalar, place: Scalar, causal, scale, drop):
     """Attention over [*, l, e] by the primitive; the mask, if any, broadcasts to [*, l, s]; weights are dropped with probability ``drop``.
 
-    ``scale`` None: one over the square root of e, which only a plan has to know.
+    ``scale`` None: one over the square root of e, which only a plan has to know.  One that varies from call to call multiplies the query, where that is not rounded to halves.
     """
     scale = 1.0 / math.sqrt(query.shape[-1] / 1) if scale is None else scale
+    if isinstance(scale, RunTime) and query.dtype is float32:
+        query, scale = OPS["mul"](query, scale), 1.0
     lead = tuple(query.shape[:-2])
     rows, columns = query.shape[-2], key.shape[-2]
     if mask is not None:

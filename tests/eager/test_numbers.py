@@ -191,3 +191,19 @@ def test_transforms_choose_by_the_number():
         wanted, = rl.autograd.grad(rl.linalg.vector_norm(v := x.clone().requires_grad_(), p), v)
         np.testing.assert_allclose(rl.func.grad(lambda a: rl.linalg.vector_norm(a, p))(x).numpy(), wanted.numpy(), rtol=1e-5)  # noqa: B023 - called at once
         np.testing.assert_allclose(rl.vmap(rl.func.grad(lambda a: rl.linalg.vector_norm(a, p)))(x[None])[0].numpy(), wanted.numpy(), rtol=1e-5)  # noqa: B023
+
+
+def test_the_scale_of_attention_is_a_run_time_number(made):
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 3, 5, 8, requires_grad=True) for _ in range(3))
+    theirs = [x.detach().clone().requires_grad_() for x in (q, k, v)]
+    for at, scale in enumerate(values(0.3)):
+        if at == KNOWN:
+            made.clear()
+        ours = [rl.from_numpy(x.detach().numpy()).requires_grad_() for x in (q, k, v)]
+        found, wanted = (package.nn.functional.scaled_dot_product_attention(*x, scale=scale) for package, x in ((rl, ours), (torch, theirs)))
+        assert np.allclose(found.detach().numpy(), wanted.detach().numpy(), atol=1e-5)
+        for gradient, right in zip(rl.autograd.grad(found.square().sum(), ours), torch.autograd.grad(wanted.square().sum(), theirs)):
+            assert np.allclose(gradient.numpy(), right.numpy(), atol=1e-4)
+    assert not made
