@@ -83,7 +83,7 @@ def test_state_is_as_it_was_wherever_the_exception_came(function):
     while interrupted(function, at):
         assert state() == before, at
         at += step
-    assert at > 50 and state() == before
+    assert at > 20 and state() == before
 
 
 def answered():
