@@ -165,9 +165,9 @@ class Default:
     backend = "rushlight"
 
 
-OWN = {"rushlight": rushlight, "inductor": rushlight, "eager": eager, "aot_eager": aot_eager}
+OWN = {"rushlight": rushlight, "inductor": rushlight, "eager": eager, "aot_eager": aot_eager, "aot_eager_decomp_partition": aot_eager}
 BACKENDS = dict(OWN)
-TAGS = {"eager": ("debug",), "aot_eager": ("debug",)}
+TAGS = dict.fromkeys(("eager", "aot_eager", "aot_eager_decomp_partition"), ("debug",))
 
 
 def find(backend):

@@ -240,7 +240,7 @@ def guard(e: Expr, mask: Expr, memo: dict) -> Expr:
     found = memo.get(e)
     if found is None:
         if e.op == "load":
-            both = mask if len(e.args) == 1 else expr.logical_and(e.args[1], mask)
+            both = mask if len(e.args) == 1 else expr.logical_and(guard(e.args[1], mask, memo), mask)  # an earlier mask may look into memory, too
             found = load(e.arg, expr.plain(guard(e.args[0], mask, memo)), e.dtype, both)
         elif e.op == "position":
             value = guard(e.args[0], mask, memo)

@@ -100,11 +100,19 @@ class Steered:
     def __init__(self, owner, attribute: str, text: str, write=lambda value: value, read=lambda value: value):
         self.owner, self.attribute, self.__doc__, self.write, self.read = owner, attribute, text, write, read
 
+    deleted = False  # until it is set again, which is how ``unittest.mock.patch`` gives it back its value
+
     def __get__(self, config, kind=None):
+        if self.deleted:
+            raise AttributeError(f"this setting was deleted: {self.__doc__}")
         return self if config is None else self.read(getattr(self.owner, self.attribute))
 
     def __set__(self, config, value):
         setattr(self.owner, self.attribute, self.write(value))
+        self.deleted = False
+
+    def __delete__(self, config):
+        self.deleted = True
 
 
 class Disabling(Steered):
@@ -119,6 +127,7 @@ class Disabling(Steered):
             super().__set__(config, self.off)
         else:
             settings.chosen.pop(self.attribute, None)
+            self.deleted = False
 
 
 class Group:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import sys
 import threading
 import operator
@@ -13,10 +14,27 @@ from .expr import Expr, evaluate
 from .forking import guarded
 
 
+def size_given(size, place: int):
+    """A size as an int, or as it is where it is symbolic; ``place`` is where it stands in the shape.  TypeError for what is no whole number."""
+    if isinstance(size, (int, Expr)):
+        return size
+    try:
+        return operator.index(size)
+    except TypeError:
+        raise TypeError(f"torch.Size() takes an iterable of 'int' (item {place} is '{type(size).__name__}')") from None
+
+
 class Size(tuple):
     """A shape; sizes are ints, or Exprs while a program is traced for every size."""
 
     __slots__ = ()
+
+    def __new__(cls, sizes=()):
+        made = tuple.__new__(cls, sizes)
+        for size in made:
+            if type(size) is not int:
+                return tuple.__new__(cls, map(size_given, made, itertools.count()))
+        return made
 
     def numel(self):
         return product(self)

@@ -12,6 +12,7 @@ from ..core.dtypes import FLOATING, INTEGER, bool_, float64, int32, int64, type_
 from ..core.kinds import Foreign, P
 from ..core.op import OPS, Scalar, declare, op, sample
 from ..core.results import named
+from ..core.runtime import RunTime
 from ..core.tensor import Tensor
 from .prims import binary, primitive
 from .promotion import as_dtype, check_factor, check_number, floating, held, is_number, needs, promoted, real as real_number, result_dtype
@@ -313,10 +314,17 @@ def bitwise_not(input):
 def shift(name, operator):
     def body(input, other: Scalar):
         x, y = promoted(input, other)
-        if result_dtype(x, y).is_inexact:
-            raise NotImplementedError(f"{name} is not implemented for {result_dtype(x, y)}: it wants integers")
-        return getattr(P, name.replace("bitwise_", ""))(x, y)
-    body.__name__, body.__doc__ = name, f"Bits moved {name.split('_')[1]} by other."
+        dtype = result_dtype(x, y)
+        if dtype.is_inexact:
+            raise NotImplementedError(f"{name} is not implemented for {dtype}: it wants integers")
+        move, most = getattr(P, name.replace("bitwise_", "")), 8 * dtype.itemsize - 1
+        signs = name == "bitwise_right_shift" and dtype.is_signed  # what is left of a number when all bits have gone
+        if not isinstance(y, Tensor) or isinstance(y, RunTime):
+            return move(x, y) if 0 <= y <= most else move(x, most) if signs else P.mul(x, 0)
+        inside = OPS["logical_and"](OPS["ge"](y, 0), OPS["le"](y, most))
+        moved = move(x, P.where(inside, y, most if signs else 0))
+        return moved if signs else P.where(inside, moved, 0)
+    body.__name__, body.__doc__ = name, f"Bits moved {name.split('_')[1]} by other: all of them, where that is negative or at least as many as there are."
     return op(body, operator=operator, inplace_too=True, number_first=True)
 
 

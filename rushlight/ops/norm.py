@@ -125,6 +125,8 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     for name, v in (("weight", weight), ("bias", bias)):
         if v is not None and tuple(v.shape) != (input.size(1),):
             raise RuntimeError(f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of shape {list(v.shape)} and input of shape {list(input.shape)}")
+    if product(input.shape) == num_groups:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(input.shape)} for {num_groups} groups")
     return group_norm_(input, num_groups, weight, bias, real(eps))
 
 

@@ -198,6 +198,15 @@ def mm(a, b, reduce=None):
     return rows_combined(a.coo(), b, reduce)
 
 
+@rule("nn.functional.linear")
+def linear(input, weight, bias=None):
+    """input @ weight^T + bias, where one of the two factors is sparse."""
+    if not isinstance(input, Sparse) and input.dim() != 2:
+        return linear(input.reshape(-1, input.shape[-1]), weight, bias).reshape(*input.shape[:-1], weight.shape[0])
+    product = mm(input, transpose(weight, 0, 1) if isinstance(weight, Sparse) else weight.t())
+    return product if bias is None else add(product, bias) if isinstance(product, Sparse) else product + bias
+
+
 def transposed_(x):
     return x.t() if x.dim() == 2 else x
 

@@ -59,3 +59,12 @@ def test_what_has_a_meaning_takes_effect(told):
             assert settings.progress == 0
     with pytest.raises(AttributeError, match="did you mean 'freezing'"):
         inductor.freezin = True
+
+
+def test_settings_can_be_patched_as_attributes():
+    from unittest import mock
+
+    config = rushlight._dynamo.config
+    with mock.patch("rushlight._dynamo.config.suppress_errors", True):
+        assert config.suppress_errors is True
+    assert config.suppress_errors is False

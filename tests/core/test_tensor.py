@@ -125,3 +125,17 @@ def test_overlapping_writes_are_refused(write):
         getattr(t, write)(t)  # the very same elements
         getattr(t[:3], write)(t[:3])
     assert x.tolist() == y.tolist()
+
+
+def test_shapes_hold_whole_numbers():
+    import numpy as np
+
+    assert rl.Size([rl.tensor(3), np.int64(4), 5]) == (3, 4, 5) and all(type(n) is int for n in rl.Size([rl.tensor(3), np.int64(4)]))
+    for wrong in (rl.ones(3), [1.5], ["a"]):
+        with pytest.raises(TypeError, match="takes an iterable of 'int'"):
+            rl.Size(wrong)
+
+
+def test_named_results_are_made_of_one_sequence():
+    made = rl.return_types.max((rl.ones(1), rl.zeros(1)))
+    assert made.values.item() == 1 and made.indices.item() == 0 and rl.return_types.qr(Q=1, R=2) == (1, 2)

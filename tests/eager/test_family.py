@@ -223,3 +223,17 @@ def test_a_whole_and_its_parts_are_two_sizes(forget, monkeypatch):
     chunks(range(20, 60, 5))
     counts = plans_made(monkeypatch, lambda: chunks((101, 122, 83, 94)))
     assert counts[0] == 0
+
+
+def test_templates_with_tables_are_filled_in(forget, monkeypatch):
+    """Convolutions read tables of places, which differ from size to size."""
+    weight = rl.randn(8, 4, 3)
+
+    def convolved(sizes):
+        return [rl.nn.functional.conv1d(rl.ones(1, 4, n), weight).sum().item() / (n - 2) for n in sizes]
+
+    convolved(range(40, 100, 5))
+    settled = []
+    monkeypatch.setattr(family.Call, "plan", lambda *given: settled.append(given))
+    found = convolved((133, 222, 311))
+    assert not settled and np.allclose(found, weight.sum().item(), rtol=1e-4)

@@ -220,3 +220,11 @@ def test_compiled_tables_have_sparse_gradients(make):
     assert table.weight.grad.is_sparse and rushlight.allclose(table.weight.grad.to_dense(), wanted.to_dense(), rtol=1e-4)
     with rushlight.no_grad():
         assert rushlight._dynamo.explain(lambda at: table(at) * 2)(at).graph_break_count == 0
+
+
+@pytest.mark.parametrize("layout", ["to_sparse_csr", "to_sparse_coo"])
+def test_a_linear_layer_with_a_sparse_factor(layout):
+    x, w, b = rushlight.randn(2, 5, 3), rushlight.tensor([[1.0, 0, 2], [0, 3, 0]]), rushlight.randn(2)
+    sparse = getattr(w, layout)()
+    assert rushlight.allclose(rushlight.nn.functional.linear(x, sparse, b), rushlight.nn.functional.linear(x, w, b))
+    assert rushlight.allclose(rushlight.nn.functional.linear(getattr(x[0], layout)(), w), rushlight.nn.functional.linear(x[0], w))
