@@ -37,8 +37,15 @@ def __getattr__(name):
     return made
 
 
-class SymInt:
-    """An integer that is a symbol while a program is captured; sizes are plain ints everywhere else."""
+class Symbolic(type):
+    """Classes of numbers that are symbols: what says so of itself is an instance."""
+
+    def __instancecheck__(cls, instance):
+        return type.__instancecheck__(cls, instance) or getattr(type(instance), "symbol", None) == cls.__name__
+
+
+class SymInt(metaclass=Symbolic):
+    """An integer that is a symbol while a program is captured, and the ragged size of nested tensors; sizes are plain ints everywhere else."""
 
     def __new__(cls, *args):
         raise NotImplementedError("torch.SymInt is made by capture alone: sizes are plain ints outside of it")

@@ -13,6 +13,7 @@ import pickle
 import zipfile
 import zlib
 from collections.abc import Callable
+from types import FunctionType
 
 from .core.convert import InProcess, UntypedStorage, layout
 from .core.devices import device as Device
@@ -85,6 +86,8 @@ class Pickler(pickle._Pickler):
             return GlobalName("torch.serialization", "_get_layout"), (str(obj),)
         if isinstance(obj, Tensor):
             return self.reduced(obj)
+        if isinstance(obj, FunctionType) and obj in BUILDER_NAMES:
+            return GlobalName("torch._utils", BUILDER_NAMES[obj])
         inherited = getattr(super(), "reducer_override", None)
         return NotImplemented if inherited is None else inherited(obj)
 
@@ -199,6 +202,7 @@ def storage_bytes(storage) -> memoryview | bytes:
     return memoryview((ctypes.c_char * storage.nbytes).from_address(storage.address)).cast("B") if storage.nbytes else b""
 
 
+BUILDER_NAMES = {function: name for name, function in BUILDERS.items()}
 ALLOWED = {**{("torch._utils", name): function for name, function in BUILDERS.items()}, ("torch._tensor", "_rebuild_from_type_v2"): rebuild_from_type,
            ("torch.storage", "UntypedStorage"): uint8, ("torch.serialization", "_get_layout"): layout_named, ("torch", "Tensor"): Tensor,
            ("torch", "Size"): Size, ("torch", "device"): Device, ("torch.nn.parameter", "Parameter"): Parameter,

@@ -27,8 +27,9 @@ class TypedStorage(InProcess):
 
     is_cuda = is_sparse = is_hpu = False
 
-    def __init__(self, *args, wrap_storage=None, dtype=None, device=None):
-        deprecated("TypedStorage", "tensor.untyped_storage()")
+    def __init__(self, *args, wrap_storage=None, dtype=None, device=None, _internal=False):
+        if not _internal:
+            deprecated("TypedStorage", "tensor.untyped_storage()")
         dtype = dtype or Defaults.floating
         if wrap_storage is not None:
             self.elements = elements_of(wrap_storage._tensor, dtype)

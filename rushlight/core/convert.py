@@ -8,7 +8,7 @@ import numpy as np
 from . import devices, dtypes
 from .advice import warn
 from .epoch import Epoch
-from .meta import Meta, span
+from .meta import Meta, Size, span
 from .interpret import recording
 from .native import UNCOUNTED, Tensor, allocate, wrap
 from .op import OPS
@@ -190,7 +190,7 @@ def new(self, *args, size=None):
         if args[0].dtype is not self.dtype:
             raise RuntimeError(f"expected a storage of {self.dtype}, but got one of {args[0].dtype}")
         return tensor([], dtype=self.dtype).set_(args[0])
-    if len(args) == 1 and isinstance(args[0], (list, np.ndarray)) or len(args) == 1 and type(args[0]) is tuple and args[0]:
+    if len(args) == 1 and isinstance(args[0], (list, np.ndarray)) or len(args) == 1 and isinstance(args[0], tuple) and not isinstance(args[0], Size) and args[0]:
         return tensor(args[0], dtype=self.dtype)
     return OPS["empty"](*(args if args not in ((), ((),)) else (0,)), dtype=self.dtype)
 
@@ -318,6 +318,8 @@ def __reduce_ex__(self, protocol):
 
 class InProcess:
     """What all storages answer alike: memory of this process, on the CPU."""
+
+    _cdata = property(lambda self: id(self.tensor()._storage))  # the same for storages that are one
 
     def cpu(self):
         return self

@@ -46,7 +46,9 @@ def as_nested_tensor(ts, dtype=None, device=None, layout=None):
         if layout not in (None, ts.layout):
             raise RuntimeError("as_nested_tensor(): Converting between nested tensor layouts is not supported")
         return ts if dtype is None else ts.to(dtype)
-    if isinstance(ts, Tensor) and ts.dim() > 1:
+    if isinstance(ts, Tensor):
+        if ts.dim() < 2:
+            raise RuntimeError(f"as_nested_tensor(): Expected tensor argument to have dim > 1, but got dim={ts.dim()}")
         ts = ts if dtype is None else ts.to(dtype)
         return made(ts.flatten(0, 1), Ragged.of([ts.size(1)] * ts.size(0)), 1, layout or convert.strided)
     return joined([as_tensor(x, dtype=dtype, device=device) for x in ts], layout or convert.strided)

@@ -17,6 +17,8 @@ class Ragged:
     It stands for the ragged dimension's size in shapes, where it is shown as j1, j2, ...; tensors that share it fit together.
     """
 
+    symbol = "SymInt"  # what PyTorch calls it
+
     def __init__(self, starts, lengths=None):
         for name, x in (("offsets", starts), ("lengths", lengths)):
             if x is not None and (x.dim() != 1 or x.dtype.category != INTEGER):

@@ -25,6 +25,8 @@ class Nested(Composed):
     _max_seqlen = property(lambda self: self.ragged.longest)
     _min_seqlen = property(lambda self: self.ragged.shortest)
     _max_seqlen_tensor = _min_seqlen_tensor = None  # what the maker told of the longest and the shortest is not kept: offsets tell it
+    _metadata_cache = property(lambda self: {"max_seqlen": self._max_seqlen, "min_seqlen": self._min_seqlen})
+    _base = property(lambda self: self.rows._base)
     T = property(lambda self: self.t())
     mT = property(lambda self: OPS["transpose"](self, -2, -1))
 

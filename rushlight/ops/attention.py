@@ -212,6 +212,8 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
         if not -weight.size(0) <= padding_idx < weight.size(0):
             raise AssertionError("Padding_idx must be within num_embeddings")
         padding_idx = padding_idx % weight.size(0)
+    if not weight.size(1):  # no element is read that could tell of a wrong position
+        refuse_where((input < 0) | (input >= weight.size(0)), IndexError("index out of range in self"))
     if max_norm is not None:
         from ..autograd import no_grad
         with no_grad():

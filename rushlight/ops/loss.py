@@ -410,7 +410,7 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, size_average=None,
     """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
     if target.dim() not in (0, 1):
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
-    if target.dim() == 1 and input1.dim() != 2 or target.dim() == 0 and input1.dim() != 1:
+    if any(x.dim() != target.dim() + 1 for x in (input1, input2)):
         raise RuntimeError(f"{target.dim()}D target tensor expects {target.dim() + 1}D input tensors, but found inputs with sizes {list(input1.shape)} and {list(input2.shape)}.")
     dim = target.dim()
     eps = 1e-12

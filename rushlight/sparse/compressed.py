@@ -164,7 +164,7 @@ def sparse_compressed_tensor(compressed_indices, plain_indices, values, size=Non
     if elements.dim() != rank or starts.dim() != 1 or across.dim() != 1 or across.size(0) != elements.size(0):
         raise RuntimeError(f"{layout}: starts and places are vectors, with a place for each of the values, which have {rank} dimensions; got sizes {list(starts.shape)}, "
                            f"{list(across.shape)} and {list(elements.shape)}")
-    check_starts(starts, across, elements.size(0))
+    check_starts(starts, across, elements.size(0), "crow_indices" if kind.by_rows else "ccol_indices")
     block = tuple(elements.shape[1:]) or (1, 1)
     counts = starts.size(0) - 1, int(across.max()) + 1 if across.numel() else 0
     rows, columns = counts if kind.by_rows else counts[::-1]

@@ -334,10 +334,12 @@ def sparse_coo_tensor(indices, values=None, size=None, *, dtype=None, device=Non
     return out.requires_grad_() if requires_grad else out
 
 
-def check_starts(starts, across, count):
+def check_starts(starts, across, count, name="crow_indices"):
     """The starts as a list.  RuntimeError unless they rise from 0 to the number of elements, and for places below 0."""
     ends = starts.tolist()
-    if not ends or ends[0] != 0 or ends[-1] != count or any(a > b for a, b in zip(ends, ends[1:])):
+    if ends and ends[0] != 0:
+        raise RuntimeError(f"`{name}[..., 0] == 0` is not satisfied.: the first is {ends[0]}")
+    if not ends or ends[-1] != count or any(a > b for a, b in zip(ends, ends[1:])):
         raise RuntimeError(f"compressed indices must rise from 0 to the number of values, {count}; got {ends[:8]}...")
     if across.numel() and int(across.min()) < 0:
         raise RuntimeError(f"found negative column or row {int(across.min())}")

@@ -34,7 +34,8 @@ class Computed:
     @classmethod
     def _require_none(cls, module, name):
         if cls._key(module, name) is not None:
-            raise RuntimeError(f"Cannot register two {cls.__name__} hooks on the same parameter {name}: remove the first one")
+            hook = "".join(f"_{c.lower()}" if c.isupper() else c for c in cls.__name__).strip("_")
+            raise RuntimeError(f"Cannot register two {hook} hooks on the same parameter {name}: remove the first one")
 
     @classmethod
     def _detach(cls, module, name, otherwise):
