@@ -181,7 +181,7 @@ def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
 def new(self, *args, size=None):
     """A tensor of this dtype: of given sizes, with undefined contents, of elements, or with the memory of a tensor or storage of this dtype.  TypeError for a tensor of another one."""
     from .exchange import tensor
-    args = args if size is None else (size,)
+    args = args if size is None else (Size(size),)
     if len(args) == 1 and isinstance(args[0], Tensor):
         if args[0].dtype is not self.dtype:
             raise TypeError(f"expected a tensor of {self.dtype}, but got one of {args[0].dtype}: convert it with to()")
