@@ -16,7 +16,7 @@ from .forking import guarded
 
 def size_given(size, place: int):
     """A size as an int, or as it is where it is symbolic; ``place`` is where it stands in the shape.  TypeError for what is no whole number."""
-    if isinstance(size, (int, Expr)):
+    if isinstance(size, (int, Expr)) or hasattr(type(size), "symbol"):  # as ragged sizes say of themselves
         return size
     try:
         return operator.index(size)
