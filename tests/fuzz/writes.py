@@ -122,7 +122,8 @@ def parted(theirs, ours, text, result, inputs, dtype, history, compiled=True):
             got = outcome(ours, program, inputs, dtype, history)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is reported
             got = {"error": repr(error)[:200]}
-        if not close(expected, got):
+        refused = got.get("error") == ANY and history and "expand" in inputs  # PyTorch warns that such a write is not to be relied on
+        if not refused and not close(expected, got):
             found[form] = difference(expected, got)
     return found
 
