@@ -75,12 +75,12 @@ def loops(t):
     return {"matmul": (lambda k: t.ones(k + 2, 3) @ w, 100), "randperm": (lambda k: t.randperm(k + 2), 100), "empty": (lambda k: t.empty(k + 2), 100), "arange": (lambda k: t.arange(k + 2), 100),
             "cat": (lambda k: t.cat([v[:k % 1000 + 1], v[:k + 1]]), 100), "views": (lambda k: v[k:k + 2 * (k % 50) + 2].view(-1, 2), 100), "as_strided": (lambda k: t.as_strided(v, (3, 4), (k % 100 + 1, 1), k), 100),
             "slices": (lambda k: (v[k:k + 100] + 1, v[:k + 1]), 100), "numbers": (lambda k: f.leaky_relu(x, k * 1e-5), 100), "limits": (lambda k: t.clamp(x, -k / 7, k / 3), 100),
-            "roll": (lambda k: t.roll(v[:50], -k), 100), "softmax": (lambda k: v[:k + 2].softmax(0), 100), "backward": (lambda k: (t.ones(k + 2, requires_grad=True) ** 2).sum().backward(), 50),
+            "roll": (lambda k: t.roll(v[:50], -k), 100), "softmax": (lambda k: v[:k + 2].softmax(0), 100), "backward": (lambda k: (t.ones(k + 2, requires_grad=True) ** 2).sum().backward(), 100),
             "generation": (generated, 50), "growing cache": (growing, 100), "modules": (modules, 10), "optimizer": (step, 50), "epochs": (epochs, 4),
             "dropout": (lambda k: f.dropout(x, k % 997 / 1000), 100), "pad": (lambda k: f.pad(v[:50], (k, 1)), 100), "linear": (lambda k: f.linear(v[:8 * (k % 3000) + 8].view(-1, 8), w, w[:, 0]), 100),
             "conv": (lambda k: f.conv1d(v[:4 * (k % 2000 + 3)].view(1, 4, -1), w[None, :2].expand(5, 2, 8)[..., :3].repeat(1, 2, 1)), 100), "attention": (lambda k: attended(k % 2000 + 1, None), 50),
             "attention, scale": (lambda k: attended(9, k / 1000), 100), "repeat": (lambda k: v[:5].repeat(k + 1), 100), "one_hot": (lambda k: f.one_hot(t.arange(9), k % 3000 + 9), 100),
-            "topk": (lambda k: v[:9000].topk(k + 1), 25), "indices": (lambda k: v[t.arange(k % 300 + 1) * (k % 7 + 1)], 50), "split": (lambda k: v[:1000].split(k % 500 + 1), 50)}
+            "topk": (lambda k: v[:3000].topk(k % 2500 + 1), 100), "indices": (lambda k: v[t.arange(k % 300 + 1) * (k % 7 + 1)], 50), "split": (lambda k: v[:1000].split(k % 500 + 1), 50)}
 
 
 def new_number(function) -> float:

@@ -340,7 +340,7 @@ class Functions(TorchFunctionMode):
         return made
 
     def layer(self):
-        return self.mode.places[-1]
+        return self.mode._place()
 
 
 class MetaDefault:

@@ -47,8 +47,9 @@ class device:
 
     def __enter__(self):
         where = placed(self)
+        where = None if where is cpu else where
         mine.devices += (mine.device,)
-        prefer(where)
+        mine.device = where  # no call in between: an interrupt comes with calls only
         return self
 
     def __exit__(self, *exception):

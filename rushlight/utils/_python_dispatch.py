@@ -4,12 +4,12 @@ from __future__ import annotations
 from ..autograd.dispatching import DispatchMode
 from ..core import interpret
 from ..core.native import Scope, Tensor, held, mine
-from ..core.native.scopes import STACK
+from ..core.native.scopes import ONE, PUSHED, STACK
 from ..core.overriding import DISPATCH, kind_of
 from ..core.later import later
 
 
-class TorchDispatchMode:
+class TorchDispatchMode(Scope):
     """Sees every operator that runs in its ``with`` block, as an overload of ``torch.ops``: override ``__torch_dispatch__``.
 
     >>> import rushlight as torch
@@ -26,19 +26,20 @@ class TorchDispatchMode:
     """
 
     def __init__(self, _dispatch_key=None):
-        self.places = []
+        super().__init__()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         raise NotImplementedError(f"{type(self).__name__} must define __torch_dispatch__(self, func, types, args=(), kwargs=None)")
 
     def __enter__(self):
-        places = self.__dict__.setdefault("places", [])  # subclasses may forget super().__init__()
-        places.append(DispatchMode(self))
-        places[-1].__enter__()
+        place = DispatchMode(self)
+        self.outer = held(PUSHED, self.outer, place)
+        mine.stack += (place,)
         return self
 
-    def __exit__(self, *exception):
-        self.places.pop().__exit__(*exception)
+    def _place(self):
+        """Where it stands among the interpreters, within its innermost block."""
+        return self.outer[ONE]
 
     @classmethod
     def push(cls, *args, **kwargs):

@@ -2,11 +2,12 @@
 import warnings
 
 import pytest
-import torch
 
 import rushlight
 from rushlight.core.configuration import Told
 from rushlight.core.settings import settings
+
+torch = pytest.importorskip("torch")
 
 ROOMS = ["_dynamo", "_inductor", "_functorch", "compiler"]
 

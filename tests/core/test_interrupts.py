@@ -8,6 +8,7 @@ import rushlight as torch
 from rushlight.compiler.llvm.behind import Line
 from rushlight.core.apart import apart
 from rushlight.core.native import compiled, mine
+from rushlight.utils._python_dispatch import TorchDispatchMode
 
 pytestmark = [pytest.mark.skipif(not compiled, reason="an interrupt may come between any two lines of plain Python"),
               pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
@@ -35,6 +36,19 @@ def blocks():
         x @ w
     with Watching(), torch._C.DisableTorchFunctionSubclass():
         x + 1
+
+
+class Seeing(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+def dispatched():
+    mode = Seeing()
+    with mode, Seeing():
+        torch.ones(3) * 2
+        with mode:
+            torch.ones(3) + 2
 
 
 def transforms():
@@ -76,7 +90,7 @@ def interrupted(function, at: int) -> bool:
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="CPython looks for signals between __enter__ and the block")
-@pytest.mark.parametrize("function", [blocks, transforms, recorded])
+@pytest.mark.parametrize("function", [blocks, dispatched, transforms, recorded])
 def test_state_is_as_it_was_wherever_the_exception_came(function):
     function()
     before, at, step = state(), 1, 1 if function is blocks else 7

@@ -2,9 +2,10 @@
 import operator
 
 import pytest
-import torch
 
 import rushlight
+
+torch = pytest.importorskip("torch")
 
 PLACES = (0, 1, 7, 8, 15, 16, 31, 32, 63, 64, 100, -1, -9)
 

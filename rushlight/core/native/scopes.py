@@ -5,6 +5,7 @@ from .language import Args, cast, filled, i64, native, new_tuple, tuple_set, vec
 from .objects import mine
 
 GRAD, INFERENCE, AUTOCAST, PLAIN, PACKING, STACK, MODES, PUSHED, WATCHING, HOOKS, ON_ERROR = 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024  # see ``held``
+ONE = 8  # where what it gives has ``one``
 
 
 @native

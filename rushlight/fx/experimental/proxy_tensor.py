@@ -42,7 +42,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
 
     def __enter__(self):
         super().__enter__()
-        self.places[-1].reserve = self.reserve
+        self._place().reserve = self.reserve
         return self
 
     def reserve(self, blocks):
