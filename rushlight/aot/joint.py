@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..core.kinds import P
-from ..core.meta import Meta
+from ..core.meta import Meta, same_sizes
 from ..graph.graph import Node, map_nodes
 from ..transforms.trace import Several, traced
 
@@ -54,6 +54,16 @@ def differentiate(nodes, outputs, cotangents, sources) -> list:
                 continue
             add(argument, contribution)
     return [gradients.get(source) for source in sources]
+
+
+def lay_out(graph, gradients, sources):
+    """Lays gradients, outputs of a simplified graph, out as their sources lie, where an elementwise operation makes them for nobody else.  Rules leave
+    strides from before a product was turned round, in which the gradient would be written across memory, and copied once more to be collected."""
+    read = {n for node in graph.nodes for n in node.used}
+    for gradient, source in zip(gradients, sources):
+        alone = gradient not in read and sum(o is gradient for o in graph.outputs) == 1
+        if alone and gradient.op is not None and gradient.op.kind.name == "elementwise" and source.meta.contiguous and same_sizes(gradient.shape, source.shape):
+            gradient.meta = gradient.meta.like(strides=source.meta.strides)
 
 
 def node_vjp(node: Node, g):

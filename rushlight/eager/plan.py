@@ -15,7 +15,7 @@ import numpy as np
 
 from ..aot.alias import Recording
 from ..aot.block import Block, dense, worthwhile
-from ..aot.joint import active_nodes, carries_gradient, differentiate
+from ..aot.joint import active_nodes, carries_gradient, differentiate, lay_out
 from ..aot.partition import partition
 from ..aot.recompute import recomputed
 from ..compiler.llvm import jit
@@ -779,6 +779,8 @@ def attach_backward(plan: Draft, op: Op, trace: Trace, arguments: Arguments, out
     joint = simplify(splice(whole), len(outputs))
     first = len(outputs) + len(stores)
     results, grads = joint.outputs[:len(outputs)], joint.outputs[first:]
+    if op.facts.get("captured"):
+        lay_out(joint, grads, [s for s, _ in found])
     gone = tuple(store.into for store in stores) if overwritten is None else (overwritten,)
     work = None if plan.kind == VIEW else bytes_of_work  # a view runs no program that could compute more for later
     left = results[:1] if op.facts.get("writable") else ()  # programs write into it next, as by relu(inplace=True): other values are kept
