@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from ..core.dtypes import bool_, int64
+from ..core.dtypes import bool_, float64, int64
 from ..core.expr import Expr
 from ..core.kinds import P
 from ..core.meta import is_one, product
@@ -182,6 +182,16 @@ def transposed_product(node, args, params, make):
         return None
     left, right = (make(P.permute, (x,), {"dims": swapped(rank)}) for x in product_.args)
     return P.matmul, (right, left), {}
+
+
+@rule(P.permute, before=lambda x: P.permute(P.convert(P.matmul(x, x[:, :2]), dtype=float64), dims=(1, 0)),
+      after=lambda x: P.convert(P.matmul(x[:, :2].mT, x.mT), dtype=float64))
+def transposed_conversion(node, args, params, make):
+    """A product that is converted and turned round is turned round first: autocast converts the gradients of weights."""
+    x = args[0]
+    if x.op is not P.convert or x.args[0].op is not P.matmul or params["dims"] != swapped(len(params["dims"])):
+        return None
+    return P.convert, (make(P.permute, x.args, params),), x.params
 
 
 def swapped(rank: int) -> tuple:

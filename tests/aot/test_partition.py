@@ -2,6 +2,7 @@
 import itertools
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -80,3 +81,23 @@ def test_second_derivatives():
         return torch.autograd.grad((g * g).sum(), w)[0].numpy()
 
     np.testing.assert_allclose(second(whole(body)), second(body), rtol=1e-9)
+
+
+@pytest.mark.parametrize("body", (
+    lambda x, w: F.linear(x, w), lambda x, w: x @ w.t(), lambda x, w: (w.double() @ x.double().t()).float(), lambda x, w: (x @ w.t()) * w.sum(),
+    lambda x, w: F.linear(F.gelu(F.linear(x, w)), w.t())))
+def test_gradients_of_compiled_programs_lie_as_their_sources(body):
+    """They are collected where they lie; under autocast a conversion follows the product that makes a weight's gradient."""
+    x, w = torch.randn(33, 20, requires_grad=True), torch.randn(48, 20, requires_grad=True)
+
+    def cast(x, w):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return body(x, w)
+
+    for function in (body, cast):
+        y = torch.compile(function)(x, w)
+        g = torch.randn_like(y)
+        found, wanted = (torch.autograd.grad(result, (x, w), g) for result in (y, function(x, w)))
+        for one, other, source in zip(found, wanted, (x, w)):
+            assert one.stride() == source.stride()
+            np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=2e-2, atol=2e-2 * abs(other).max().item())

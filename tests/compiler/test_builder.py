@@ -105,17 +105,17 @@ def test_gather_shuffle_and_reduce():
     assert y.tolist() == [6, 7, 4, 5, 2, 3, 0, 1, 28, 7]
 
 
-def _convert_all(source, target, dtype_in, dtype_out, values, cpu=None):
+def _convert_all(source, target, dtype_in, dtype_out, values, cpu=None, lanes=8):
     def write(f, x, y, count):
         x, y = (f.cast("inttoptr", p, ptr) for p in (x, y))
 
         def body(i, _):
-            f.store(f.convert(f.load(vector(source, 8), f.offset(x, i, source)), target), f.offset(y, i, target))
+            f.store(f.convert(f.load(vector(source, lanes), f.offset(x, i, source)), target), f.offset(y, i, target))
 
-        f.loop(0, count, 8, [], body)
+        f.loop(0, count, lanes, [], body)
         f.ret()
 
-    assert len(values) % 8 == 0
+    assert len(values) % lanes == 0
     x = np.ascontiguousarray(values, dtype_in)
     y = np.zeros(len(x), dtype_out)
     compiled(write, [("x", i64), ("y", i64), ("n", i64)], cpu=cpu)(x.ctypes.data, y.ctypes.data, len(x))
@@ -139,11 +139,14 @@ def test_half_conversions_are_exact(cpu):
     assert np.isnan(got[~finite]).all()
 
 
-def test_bfloat_rounds_to_nearest_even():
+@pytest.mark.parametrize("lanes", (4, 8, 16))
+def test_bfloat_rounds_to_nearest_even(lanes):
+    """Denormal numbers too, all of a vector's lanes or some, though the instruction for it takes them for zero."""
     torch = pytest.importorskip("torch")
     bits = np.random.default_rng(0).integers(0, 2**32, 80000, dtype=np.uint32)
-    numbers = np.concatenate([bits, np.uint32([1, 0x7F7FFFFF, 0x7F800000, 0x7F800001, 0x00008000, 0x00018000, 0x80000000, 0])])
-    got = _convert_all(f32, bf16, np.uint32, np.uint16, numbers)
+    edges = np.uint32([1, 0x7F7FFFFF, 0x7F800000, 0x7F800001, 0x00008000, 0x00018000, 0x80000000, 0])
+    numbers = np.concatenate([bits, bits & 0x807FFFFF, edges, edges])
+    got = _convert_all(f32, bf16, np.uint32, np.uint16, numbers, lanes=lanes)
     wanted = torch.from_numpy(numbers.view(np.float32)).to(torch.bfloat16).view(torch.int16).numpy().view(np.uint16)
     finite = ~np.isnan(numbers.view(np.float32))
     assert np.array_equal(got[finite], wanted[finite])

@@ -99,10 +99,12 @@ def _conv_text(writer, numbers, out, rows, vectors, dense_out, packed_out, epilo
     kernel = Units("conv", SLOTS, ("weights", "image", "out", "scratch", "k_offsets", "out_offsets"), Module(many_streams=True))
     f, s = kernel.f, kernel.s
     tile = writer(kernel.module, numbers, out, rows, vectors, dense_out, packed_out, epilogue)
+    tile.prepare(f)
     scratch = kernel.scratch()
     word, width = numbers.word.bytes, vectors * numbers.lanes
 
     def unit(unit):
+        tile.begin(f)
         rest = f.div(unit, s.row_blocks)
         tile_first = f.mul(f.sub(unit, f.mul(rest, s.row_blocks)), s.block_tiles)
         group = f.div(rest, s.panel_blocks)
@@ -129,29 +131,19 @@ def _conv_text(writer, numbers, out, rows, vectors, dense_out, packed_out, epilo
                     waiting = f.add(f.mul(f.sub(p, panel_first), s.block_tiles), f.sub(t, tile_first))
                     return f.offset(scratch, f.mul(f.rem(waiting, s.partials), s.partial_bytes))
 
-                def finish(t):
-                    row = f.mul(t, rows)
-                    f.call(tile.finish, [kernel.args, partial(t), f.offset(out_at, f.mul(row, s.out_row)), f.sub(s.rows, row), number,
-                                         f.add(f.mul(group, s.rows), row)])
-
                 def one(t, _):
                     weights = f.offset(f.offset(group_weights, f.mul(t, s.tile_bytes)), f.mul(k, rows * word))
                     row = f.mul(t, rows)
                     f.call(tile.function, [kernel.args, weights, columns, offsets, steps, partial(t), f.cast("zext", first, i64), f.cast("zext", last, i64),
-                                           f.offset(out_at, f.mul(row, s.out_row)), f.sub(s.rows, row), number])
-                    if not tile.later:
-                        f.when(last, lambda: finish(t))
-                        return
-                    f.when(f.and_(last, f.compare(">", t, tile_first)), lambda: finish(f.sub(t, 1)))
+                                           f.offset(out_at, f.mul(row, s.out_row)), f.sub(s.rows, row), number, f.add(f.mul(group, s.rows), row), *tile.further])
 
                 f.loop(tile_first, tile_stop, 1, [], one)
-                if tile.later:
-                    f.when(last, lambda: finish(f.sub(tile_stop, 1)))
 
             f.loop(panel_first, panel_stop, 1, [], panel)
 
         # at least once: an output that no tap reaches is zero
         f.loop(0, f.maximum(s.depth, 1), s.block_depth, [], depth_block)
+        tile.end(f, kernel.args)
 
     return kernel.text(unit, bool(numbers.tiles))
 
@@ -159,32 +151,43 @@ def _conv_text(writer, numbers, out, rows, vectors, dense_out, packed_out, epilo
 class Tile:
     """Writes the functions that compute one register tile of a convolution, and that store it."""
 
-    later = False  # whether a tile is stored when the next one has begun
+    more = ()  # parameters of the function of a tile, besides those of all
+    further = ()  # what a kernel gives for them
 
     def __init__(self, module, numbers, out, rows, vectors, dense_out, packed_out, epilogue):
         self.numbers, self.out, self.rows, self.vectors = numbers, out, rows, vectors
         self.dense_out, self.packed_out, self.epilogue = dense_out, packed_out, epilogue
-        parameters = [("args", ptr), ("weights", ptr), ("image", ptr), ("offsets", ptr), ("depth", i64), ("partial", ptr),
-                      ("first", i64), ("last", i64), ("out", ptr), ("rows_left", i64), ("number", i64)]
-        self.function = f = module.function("tile", parameters, internal=True)
-        args, weights, image, offsets, depth, partial, first, last, target, rows_left, number = f.parameters
-        f.when(f.compare("!=", last, 0), lambda: self.fetch(f, args, target, rows_left, number))
-        self.compute(f, weights, image, offsets, depth, f.compare("!=", first, 0), partial)
-        f.ret()
-        parameters = [("args", ptr), ("partial", ptr), ("out", ptr), ("rows_left", i64), ("number", i64), ("channel", i64)]
+        parameters = [("args", ptr), ("sums", ptr), ("begin", i64), ("end", i64), ("out", ptr), ("number", i64), ("channel", i64)]
         self.finish = f = module.function("finish", parameters, internal=True)
-        args, partial, target, rows_left, number, channel = f.parameters
-        self.store(f, args, partial, target, rows_left, number, channel)
+        self.store(f, *f.parameters)
         f.ret()
+        parameters = [("args", ptr), ("weights", ptr), ("image", ptr), ("offsets", ptr), ("depth", i64), ("partial", ptr),
+                      ("first", i64), ("last", i64), ("out", ptr), ("rows_left", i64), ("number", i64), ("channel", i64), *self.more]
+        self.function = f = module.function("tile", parameters, internal=True)
+        args, weights, image, offsets, depth, partial, first, last, target, rows_left, number, channel, *_ = f.parameters
+        first, last, there = f.compare("!=", first, 0), f.compare("!=", last, 0), f.minimum(rows_left, rows)
+        f.when(last, lambda: self.fetch(f, args, target, there, number))
+        self.compute(f, args, (weights, image, offsets, depth), first, last, partial, there, (target, number, channel))
+        f.ret()
+
+    def prepare(self, f):
+        """What a kernel has for all units."""
+
+    def begin(self, f):
+        """What a unit begins with."""
+
+    def end(self, f, args):
+        """What a unit ends with."""
 
     def columns(self, f, image, offsets, depth, panel):
         """What tiles read of the image for so many words along k, and their steps; memory for a panel is there."""
         return image, depth
 
-    def compute(self, f, weights, image, offsets, depth, first, partial):
-        """Adds the products to the sums that wait in memory, or begins them: so the store code is written once, not once a row."""
+    def compute(self, f, args, operands, first, last, partial, rows, where):
+        """Adds the products to the sums that wait in memory, or begins them: so the store code is written once, not once a row.  Finishes `rows` of
+        the last ones: `where` are the output, and the numbers of the tile's first column and row in it."""
         numbers, bytes_ = self.numbers, self.numbers.accumulator.bytes * self.numbers.lanes
-        tile = self.sums(f, weights, image, offsets, depth)
+        tile = self.sums(f, *operands)
 
         def place(k):
             return f.offset(partial, k * bytes_)
@@ -192,8 +195,13 @@ class Tile:
         tile = f.when(first, lambda: tile, lambda: [f.add(value, f.load(numbers.vector, place(k))) for k, value in enumerate(tile)])
         for k, value in enumerate(tile):
             f.store(value, place(k))
+        f.when(last, lambda: self.finish_rows(f, args, partial, constant(i64, 0), rows, where))
 
-    def fetch(self, f, args, target, rows_left, number):
+    def finish_rows(self, f, args, sums, begin, end, where):
+        """Stores rows of a tile's sums, from one to another."""
+        f.call(self.finish, [args, sums, begin, end, *where])
+
+    def fetch(self, f, args, target, rows, number):
         """Asks for the memory of a tile before its sums are known."""
         s = Slots(f, args, SLOTS, ("out_offsets",))
         slots, out_row = self.epilogue.values(f, args, len(SLOTS)), s.out_row
@@ -204,7 +212,7 @@ class Tile:
             for start in starts:
                 self.epilogue.fetch(f, f.offset(f.offset(target, f.mul(r, out_row)), start, self.out), slots)
 
-        f.loop(0, f.minimum(rows_left, self.rows), 1, [], row)
+        f.loop(0, rows, 1, [], row)
 
     def sums(self, f, weights, image, offsets, depth):
         """The loop along k: four offsets at a time, then the rest one by one."""
@@ -236,14 +244,13 @@ class Tile:
         values = f.loop(0, whole, 1, start, four)
         return f.loop(0, f.rem(depth, CHUNK), 1, values, single)[2:]
 
-    def store(self, f, args, partial, target, rows_left, number, channel):
-        """Stores the finished sums of a tile, vector by vector, all rows of one vector in turn."""
+    def store(self, f, args, partial, begin, end, target, number, channel):
+        """Stores the finished sums of a tile's rows, vector by vector, all rows of one vector in turn."""
         numbers, lanes, out = self.numbers, self.numbers.lanes, self.out
         s = Slots(f, args, SLOTS, ("out_offsets",))
         bytes_ = numbers.accumulator.bytes * lanes
         slots = self.epilogue.values(f, args, len(SLOTS))
         out_row, table = s.out_row, s.out_offsets
-        rows_there = f.minimum(rows_left, self.rows)
 
         def sums(r, j):
             return f.load(numbers.vector, f.offset(partial, f.mul(f.add(f.mul(r, self.vectors), j), bytes_)))
@@ -271,7 +278,7 @@ class Tile:
                     f.scatter(finished(sums(r, j), r, there, kept), there, kept)
 
                 if not self.packed_out:
-                    f.loop(0, rows_there, 1, [], apart)
+                    f.loop(begin, end, 1, [], apart)
                     return
                 count = f.reduce("add", f.cast("zext", kept, vector(i64, lanes)))
                 lowest = f.reduce("min", f.select(kept, places, constant(vector(i64, lanes), 1 << 62)))
@@ -283,12 +290,12 @@ class Tile:
                     place = f.offset(f.offset(target, f.mul(r, out_row)), lowest, out)
                     f.store(finished(close, r, place, side_by_side), place, mask=side_by_side)
 
-                f.when(f.compare(">", count, 0), lambda: f.loop(0, rows_there, 1, [], row))
+                f.when(f.compare(">", count, 0), lambda: f.loop(begin, end, 1, [], row))
 
             if self.dense_out:
-                end = f.load(i64, f.offset(places_at, lanes - 1, i64))
-                whole = f.and_(f.compare("==", f.sub(end, start), lanes - 1), f.compare(">=", start, 0))
-                f.when(whole, lambda: f.loop(0, rows_there, 1, [], direct), scattered)
+                final = f.load(i64, f.offset(places_at, lanes - 1, i64))
+                whole = f.and_(f.compare("==", f.sub(final, start), lanes - 1), f.compare(">=", start, 0))
+                f.when(whole, lambda: f.loop(begin, end, 1, [], direct), scattered)
             else:
                 scattered()
 

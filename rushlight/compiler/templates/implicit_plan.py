@@ -200,7 +200,7 @@ class Builder:
         planes = self._words(product.channels)
         width = blocks.vectors * self.kind.lanes
         partial = blocks.tile_rows * width * self.kind.accumulator.bytes
-        waiting = blocks.block_tiles * blocks.block_panels if blocks.split else 2
+        waiting = blocks.block_tiles * blocks.block_panels if blocks.split else 1
         scratch = -(-partial * waiting // 4096) * 4096
         panel_at, scratch = scratch, scratch + self._panel_bytes(blocks)
         self.temporaries["scratch"] = max(self.temporaries.get("scratch", 0), scratch * self.threads)

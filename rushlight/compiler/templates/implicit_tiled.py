@@ -7,7 +7,7 @@ copied from the image into a panel, which all tiles of rows read.
 
 from ..llvm import jit, tiles
 from ..llvm.builder import constant, zero
-from ..llvm.types import i64, vector
+from ..llvm.types import i64, ptr, vector
 from . import implicit, pack, tiled
 from .elements import join
 from .units import Units
@@ -117,26 +117,41 @@ def write_panel(f, numbers, vectors, image, offsets, depth, target):
     f.loop(depth, padded, 1, [], lambda k, _: put(k, lambda j: zero(numbers.words)))
 
 
-class TiledTile(implicit.Tile):
-    """Writes the functions that compute one tile in tile registers and store it; its image is a panel, its depth the steps along k.  Sums that have just
-    left tile registers are slow to read, and other units store them while the next tile is multiplied."""
+WHERE = ("out", "number", "channel")  # where a tile's finished sums go
 
-    later = True
+
+class TiledTile(implicit.Tile):
+    """Writes the functions that compute one tile in tile registers and store it beside the next one; its image is a panel, its depth the steps along k."""
+
+    more = (("waiting", ptr),)
+
+    def prepare(self, f):
+        self.waiting = tiled.Waiting.allocated(f, self.numbers, self.rows, self.vectors, WHERE)
+        self.further = (self.waiting.memory,)
+
+    def begin(self, f):
+        self.waiting.clear()
+
+    def end(self, f, args):
+        waiting = self.waiting
+        f.when(f.compare("!=", waiting.get("rows"), 0), lambda: self.finish_rows(
+            f, args, waiting.get("sums"), constant(i64, 0), waiting.get("rows"), waiting.where()))
 
     def columns(self, f, image, offsets, depth, panel):
         write_panel(f, self.numbers, self.vectors, image, offsets, depth, panel)
         return panel, f.div(f.add(depth, tiles.WORDS - 1), tiles.WORDS)
 
-    def compute(self, f, weights, image, offsets, depth, first, partial):
-        numbers, rows, vectors = self.numbers, self.rows, self.vectors
-        registers, stride = tiles.tiles_of(f), vectors * tiles.ROW_BYTES
-        grid = [(r * vectors + j, f.offset(partial, r * tiles.ROWS * stride + j * tiles.ROW_BYTES))
-                for r in range(rows // tiles.ROWS) for j in range(vectors)]
+    def compute(self, f, args, operands, first, last, partial, rows, where):
+        weights, panel, _, steps = operands
+        waiting = tiled.Waiting(f, f.parameters[-1], self.numbers, self.rows, self.vectors, WHERE)
 
-        def each(act):
-            for register, place in grid:
-                act(register, place, constant(i64, stride))
+        def finisher():
+            sums, there = waiting.get("sums"), waiting.where()
+            return lambda begin, end: self.finish_rows(f, args, sums, begin, end, there)
 
-        f.when(first, lambda: each(lambda register, *_: registers.zero(register)), lambda: each(registers.load))
-        tiled.write_sums(f, registers, numbers, rows, vectors, weights, image, depth)
-        each(registers.store)
+        def rest(begin):
+            finisher()(begin, waiting.get("rows"))
+            waiting.clear()
+
+        finishing = finisher, rest, lambda sums: waiting.put(rows, sums, *where)
+        tiled.write_products(f, waiting, weights, panel, steps, first, last, partial, finishing)

@@ -56,23 +56,24 @@ def write_sums(b, registers, numbers, rows, vectors, a, panel, chunks, beside=No
     b.loop(0, chunks, 1, [a, panel], step)
 
 
-FIELDS = ("rows", "sums", "out", "out_stride", "batch", "row", "column")  # of what waits, in words; the sums of two tiles follow
-_BEGIN = tiles.ROW_BYTES  # where they do
-assert 8 * len(FIELDS) <= _BEGIN
+OUT = ("out", "out_stride", "batch", "row", "column")  # where a product's tile goes
+_BEGIN = tiles.ROW_BYTES  # the first of the sums of two tiles, behind what says which of them wait
 
 
 class Waiting:
     """Finished sums of a tile that wait for their epilogue: it is computed while the next tile is multiplied, which takes other units of the
-    processor, and sums that have just left tile registers are slow to read.  The memory belongs to the kernel, for one thread."""
+    processor, and sums that have just left tile registers are slow to read.  `where` names what says where they go: "out" is a pointer, the others
+    whole numbers.  The memory belongs to the kernel, for one thread."""
 
-    def __init__(self, b, memory, numbers, rows, vectors):
+    def __init__(self, b, memory, numbers, rows, vectors, where=OUT):
         self.b, self.memory, self.numbers, self.rows, self.vectors = b, memory, numbers, rows, vectors
-        self.size = rows * vectors * tiles.ROW_BYTES
+        self.size, self.names = rows * vectors * tiles.ROW_BYTES, ("rows", "sums", *where)
+        assert 8 * len(self.names) <= _BEGIN
 
     @classmethod
-    def allocated(cls, b, numbers, rows, vectors):
+    def allocated(cls, b, numbers, rows, vectors, where=OUT):
         """In the frame of the kernel `b`."""
-        return cls(b, b.alloca(numbers.vector, _BEGIN // tiles.ROW_BYTES + 2 * rows * vectors), numbers, rows, vectors)
+        return cls(b, b.alloca(numbers.vector, _BEGIN // tiles.ROW_BYTES + 2 * rows * vectors), numbers, rows, vectors, where)
 
     def clear(self):
         """Nothing waits."""
@@ -82,25 +83,29 @@ class Waiting:
         """Where the next sums go: not where the sums that wait are."""
         b = self.b
         first = b.offset(self.memory, _BEGIN)
-        there = b.and_(b.compare("!=", self.get("rows"), 0), b.compare("==", self.get("sums", ptr), first))
+        there = b.and_(b.compare("!=", self.get("rows"), 0), b.compare("==", self.get("sums"), first))
         return b.select(there, b.offset(first, self.size), first)
 
-    def put(self, *values):
-        """Sums wait: what the fields say."""
-        for name, value in zip(FIELDS, values):
+    def put(self, rows, sums, *where):
+        """So many rows of sums wait, whose memory `buffer` gave."""
+        for name, value in zip(self.names, (rows, sums, *where)):
             self._put(name, value)
 
-    def get(self, name, kind=i64):
-        """One of the fields."""
-        return self.b.load(kind, self.b.offset(self.memory, 8 * FIELDS.index(name)))
+    def get(self, name):
+        """How many rows wait, where their sums are, or a part of where they go."""
+        kind = ptr if name in ("sums", "out") else i64
+        return self.b.load(kind, self.b.offset(self.memory, 8 * self.names.index(name)))
+
+    def where(self):
+        """Where they go, as it was put."""
+        return [self.get(name) for name in self.names[2:]]
 
     def _put(self, name, value):
-        self.b.store(value, self.b.offset(self.memory, 8 * FIELDS.index(name)))
+        self.b.store(value, self.b.offset(self.memory, 8 * self.names.index(name)))
 
     def finisher(self, args, store):
-        """A function that writes the epilogue of rows of the sums that wait, from one to another."""
-        sums, out = self.get("sums", ptr), self.get("out", ptr)
-        place = out, *(self.get(name) for name in FIELDS[3:])
+        """A function that writes the epilogue of rows of a product's sums that wait, from one to another."""
+        sums, place = self.get("sums"), self.where()
         return lambda begin, end: write_rows(self.b, args, store, sums, self.vectors, begin, end, *place)
 
 
@@ -144,11 +149,41 @@ def write_tile(module, name, numbers, rows, vectors, store, rest):
     """
     f = module.function(name, [*PARAMETERS, ("waiting", ptr)], internal=True)
     (args, a, panel, chunks, out, out_stride, partial, _, stage, rows_left, columns_left, batch, row, column, memory) = f.parameters
-    registers, waiting = tiles.tiles_of(f), Waiting(f, memory, numbers, rows, vectors)
+    waiting = Waiting(f, memory, numbers, rows, vectors)
     first, last = (f.compare("!=", f.and_(stage, bit), 0) for bit in (FIRST, LAST))
     there, wide = f.minimum(rows_left, rows), f.compare(">=", columns_left, vectors * numbers.lanes)
-    full = f.and_(f.compare(">=", rows_left, rows), wide)
-    packed = constant(i64, vectors * tiles.ROW_BYTES)
+    wanted = f.select(last, there, 0)
+
+    def complete(sums):
+        f.when(wide, lambda: waiting.put(there, sums, out, out_stride, batch, row, column), lambda: edge(sums))
+
+    def edge(sums):
+        f.call(rest, [args, memory, constant(i64, 0)])
+        write_rows(f, args, store, sums, vectors, constant(i64, 0), there, out, out_stride, batch, row, column, columns_left)
+
+    def fetch(begin, end):
+        store.fetch(f, args, out, out_stride, f.minimum(end, wanted), vectors, f.minimum(begin, wanted))
+
+    direct = None
+    if store.epilogue.emit is None and store.out is numbers.accumulator:
+        direct = f.and_(f.and_(f.compare(">=", rows_left, rows), wide), last), out, out_stride
+    finishing = lambda: waiting.finisher(args, store), lambda begin: f.call(rest, [args, memory, begin]), complete
+    write_products(f, waiting, a, panel, chunks, first, last, partial, finishing, fetch, direct)
+    f.ret()
+    return f
+
+
+def write_products(f, waiting, a, panel, chunks, first, last, partial, finishing, fetch=None, direct=None):
+    """Writes what a tile does: the products of `chunks` steps along k are added to the sums that wait at `partial`, if these are not the `first`; if
+    they are not the `last`, the sums wait there again, else for the next tile, in one piece.
+
+    `finishing`: a function that gives the function of rows that finishes what waits, from one to another; what finishes all rows from one on; what is
+    done with complete sums.  `fetch(begin, end)` asks for what rows of this tile will want.  `direct`: (when, where, bytes between rows) complete sums
+    go to memory as they are.
+    """
+    numbers, rows, vectors = waiting.numbers, waiting.rows, waiting.vectors
+    registers, packed = tiles.tiles_of(f), constant(i64, vectors * tiles.ROW_BYTES)
+    finisher, rest, complete = finishing
 
     def move(act, base, stride):
         for r in range(rows // tiles.ROWS):
@@ -159,39 +194,29 @@ def write_tile(module, name, numbers, rows, vectors, store, rest):
         for register in range(rows // tiles.ROWS * vectors):
             registers.zero(register)
 
-    def complete():
+    def done():
         sums = waiting.buffer()
         move(registers.store, sums, packed)
-        f.when(wide, lambda: waiting.put(there, sums, out, out_stride, batch, row, column), lambda: edge(sums))
+        complete(sums)
 
-    def edge(sums):
-        f.call(rest, [args, memory, constant(i64, 0)])
-        write_rows(f, args, store, sums, vectors, constant(i64, 0), there, out, out_stride, batch, row, column, columns_left)
-
-    wanted = f.select(last, there, 0)
-
-    def fetch(begin, end):
-        store.fetch(f, args, out, out_stride, f.minimum(end, wanted), vectors, f.minimum(begin, wanted))
+    def keep():
+        f.when(last, done, lambda: move(registers.store, partial, packed))
 
     f.when(first, clear, lambda: move(registers.load, partial, packed))
-    multiply(f, registers, numbers, rows, vectors, a, panel, chunks, waiting, lambda: waiting.finisher(args, store),
-             lambda begin: f.call(rest, [args, memory, begin]), fetch)
-    if store.epilogue.emit is None and store.out is numbers.accumulator:
-        now = f.and_(full, last)
-        f.when(now, lambda: move(registers.store, out, out_stride), lambda: f.when(last, complete, lambda: move(registers.store, partial, packed)))
+    multiply(f, registers, waiting, a, panel, chunks, finisher, rest, fetch)
+    if direct:
+        f.when(direct[0], lambda: move(registers.store, *direct[1:]), keep)
     else:
-        f.when(last, complete, lambda: move(registers.store, partial, packed))
-    f.ret()
-    return f
+        keep()
 
 
-def multiply(f, registers, numbers, rows, vectors, a, panel, chunks, waiting, finisher, rest, fetch):
-    """Writes the loop along k.  Beside it, if something waits, the function that `finisher()` gives finishes rows of it, from one to another;
-    `rest(begin)` finishes what is left.  `fetch(begin, end)` asks for what rows of this tile will want."""
+def multiply(f, registers, waiting, a, panel, chunks, finisher, rest, fetch):
+    """Writes the loop along k, and what is done in each of its steps: rows of what waits are finished, if something does, and memory is asked for."""
+    numbers, rows, vectors = waiting.numbers, waiting.rows, waiting.vectors
     steps = f.maximum(chunks, 1)
     per_step = f.div(f.add(steps, rows - 1), steps)
 
-    def loop(*acts):
+    def loop(acts):
         def beside(step):
             begin = f.mul(step, per_step)
             for act in acts:
@@ -199,9 +224,10 @@ def multiply(f, registers, numbers, rows, vectors, a, panel, chunks, waiting, fi
 
         write_sums(f, registers, numbers, rows, vectors, a, panel, chunks, beside)
 
-    def finishing():
+    def with_waiting():
         there, finish = waiting.get("rows"), finisher()
-        loop(fetch, lambda begin, end: finish(f.minimum(begin, there), f.minimum(end, there)))
+        loop([*fetches, lambda begin, end: finish(f.minimum(begin, there), f.minimum(end, there))])
         rest(f.minimum(f.mul(chunks, per_step), there))
 
-    f.when(f.compare("!=", waiting.get("rows"), 0), finishing, lambda: loop(fetch))
+    fetches = [fetch] if fetch else []
+    f.when(f.compare("!=", waiting.get("rows"), 0), with_waiting, lambda: loop(fetches))
