@@ -55,6 +55,37 @@ def test_recurrent_layers(kind, options, given, single):
 
 
 @pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
+@pytest.mark.parametrize("steps, batch", [(1, 3), (35, 2), (64, 1), (3, 0)])
+def test_any_number_of_steps(kind, steps, batch):
+    compared(lambda f: getattr(f.nn, kind)(3, 4), lambda f, module, x: module(x), values(steps, batch, 3))
+
+
+def test_steps_are_few_programs():
+    layer, x = rushlight.nn.GRU(3, 4), rushlight.zeros(70, 2, 3)
+    with rushlight.profiler.profile() as seen:
+        layer(x)
+    calls = {event.key: event.count for event in seen.key_averages()}
+    assert calls["aten::_recurrent_steps"] == 4, calls  # 32, 32, 4 and 2
+
+
+def test_second_derivatives_of_recurrent_layers():
+    found = []
+    for framework, module in zip((rushlight, torch), twins(lambda f: f.nn.GRU(3, 4))):
+        x = framework.from_numpy(np.linspace(-1, 1, 18, dtype=np.float32).reshape(3, 2, 3)).requires_grad_()
+        grad, = framework.autograd.grad(module(x)[0].square().sum(), x, create_graph=True)
+        found.append(framework.autograd.grad(grad.square().sum(), x)[0].numpy())
+    np.testing.assert_allclose(*found, rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_no_steps_are_refused(compiled):
+    layer = rushlight.nn.LSTM(3, 4)
+    for call, x in ((rushlight.compile(layer) if compiled else layer, rushlight.zeros(0, 2, 3)), (torch.nn.LSTM(3, 4), torch.zeros(0, 2, 3))):
+        with pytest.raises(RuntimeError, match="Expected sequence length to be larger than 0 in RNN"):
+            call(x)
+
+
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
 def test_packed_sequences(kind):
     def call(framework, module, x, h, c):
         packed = framework.nn.utils.rnn.pack_padded_sequence(x, [2, 5, 3], enforce_sorted=False)

@@ -8,29 +8,12 @@ from .. import functional as F
 from .. import init
 from .linear import empty, unusual
 from .module import Module
+from ...compiling import is_compiling
 from ...core.later import later
+from ...ops.recurrent import advanced, step
 
 GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
-
-
-def step(mode, gates_x, h, c, w_hh, b_hh, w_hr=None):
-    """One step of a cell, the input's share of the gates already computed: the new hidden (and cell) state."""
-    import rushlight as rl
-
-    gates_h = F.linear(h, w_hh, b_hh)
-    if mode == "GRU":
-        rx, zx, nx = gates_x.chunk(3, -1)
-        rh, zh, nh = gates_h.chunk(3, -1)
-        r, z = (rx + rh).sigmoid(), (zx + zh).sigmoid()
-        n = (nx + r * nh).tanh()
-        return n + z * (h - n), None
-    gates = gates_x + gates_h
-    if mode == "LSTM":
-        i, f, g, o = gates.chunk(4, -1)
-        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-        h = o.sigmoid() * c.tanh()
-        return (h if w_hr is None else F.linear(h, w_hr)), c
-    return (rl.tanh(gates) if mode == "RNN_TANH" else rl.relu(gates)), None
+STEPS = 32  # at most, that are one program where layers run uncompiled
 
 
 class RNNBase(Module):
@@ -85,23 +68,13 @@ class RNNBase(Module):
 
     def _direction(self, x, h, c, names, reverse, alive):
         """One layer in one direction over time: outputs, last hidden and cell state.  ``alive``: which sequences last until each time."""
-        import rushlight as rl
-        from ..._higher_order_ops.scan import steps
-
         weights = {name.rsplit("_l", 1)[0]: getattr(self, name) for name in names}
         gates = F.linear(x, weights["weight_ih"], weights.get("bias_ih"))
         w_hh, b_hh, w_hr = weights["weight_hh"], weights.get("bias_hh"), weights.get("weight_hr")
 
-        def one(state, row):
-            (h, c), (gates, *alive) = state, row
-            new_h, new_c = step(self.mode, gates, h, c, w_hh, b_hh, w_hr)
-            if alive:
-                new_h = rl.where(alive[0], new_h, h)
-                new_c = rl.where(alive[0], new_c, c) if new_c is not None else None
-            return (new_h, new_c), new_h
-
-        rows = (gates,) if alive is None else (gates, alive)
-        (h, c), outputs = steps(one, (h, c), tuple(row.flip(0) for row in rows) if reverse else rows)
+        gates, alive = (row.flip(0) if reverse and row is not None else row for row in (gates, alive))
+        more = w_hh, b_hh, w_hr
+        outputs, h, c = (together if is_compiling() else in_parts)(self.mode, gates, alive, h, c, more)
         return outputs.flip(0) if reverse else outputs, h, c
 
     def forward(self, input, hx=None):
@@ -119,6 +92,8 @@ class RNNBase(Module):
             raise ValueError(f"{self._get_name()}: Expected input to be 2D or 3D, got {input.dim()}D instead")
         if x.size(-1) != self.input_size:
             raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.size(-1)}")
+        if packed is None and x.size(0) == 0:
+            raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         h, c = self._start(x, hx, single, packed.sorted_indices if packed is not None else None)
         x, h, c = self._layers(x, h, c, None if packed is None else lasting.unsqueeze(2))
         if packed is not None:
@@ -160,6 +135,34 @@ class RNNBase(Module):
             if self.dropout and self.training and layer < self.num_layers - 1:
                 x = F.dropout(x, self.dropout, True)
         return x, rl.stack(hidden), None if c is None else rl.stack(cells)
+
+
+def together(mode, gates, alive, h, c, weights):
+    """All steps, one by one: outputs, last hidden and cell state."""
+    from ..._higher_order_ops.scan import steps
+
+    def one(state, row):
+        new_h, new_c = advanced(mode, row[0], row[1] if len(row) > 1 else None, *state, *weights)
+        return (new_h, new_c), new_h
+
+    (h, c), outputs = steps(one, (h, c), (gates,) if alive is None else (gates, alive))
+    return outputs, h, c
+
+
+def in_parts(mode, gates, alive, h, c, weights):
+    """The same, some steps at a time: numbers of steps that are powers of two, so that there are few programs."""
+    import rushlight as rl
+
+    left, sizes = gates.size(0), []
+    while left:
+        sizes.append(min(STEPS, 1 << left.bit_length() - 1))
+        left -= sizes[-1]
+    found, ends = [], [None] * len(sizes) if alive is None else alive.split(sizes)
+    for rows, end in zip(gates.split(sizes), ends):
+        out, h, *rest = rl._recurrent_steps(mode, rows, end, h, c, *weights)
+        c = rest[0] if rest else None
+        found.append(out)
+    return (found[0] if len(found) == 1 else rl.cat(found)), h, c
 
 
 def ordered(state, indices):
