@@ -207,6 +207,7 @@ def graph_break(msg=""):
 for _function in (is_compiling, is_dynamo_compiling):
     marks.put(_function, "compiling")
 marks.put(graph_break, "break")
+marks.put(compile, "following")
 marks.put(is_exporting, "exporting")
 
 

@@ -590,7 +590,7 @@ class Attributes:
     def put(self, owner, name, value, raw):
         cls = self.class_of(owner)
         of_thread = isinstance(owner, Object) and owner.value is mine
-        if isinstance(owner, (Object, Instance)) and not of_thread and not self.is_class(owner) and not cls.__dictoffset__ and \
+        if isinstance(owner, (Object, Instance)) and not of_thread and not self.is_class(owner) and not cls.__dictoffset__ and cls.__setattr__ is object.__setattr__ and \
                 not isinstance(static(cls, name), types.MemberDescriptorType):
             if static(cls, name) is not ABSENT:
                 raise Break("RB007", f"setting {name!r} of a {cls.__name__}, which has slots")

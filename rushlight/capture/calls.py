@@ -33,6 +33,7 @@ from ..core.meta import Size
 from ..core.native import Op, Tensor, mine
 from ..core.op import OPS, declared_scalars
 from ..core.pytree import tree_flatten, tree_unflatten
+from ..core.results import is_result
 from ..nn.modules.container import ModuleList, Sequential
 from ..nn.modules.module import Module
 from ..nn.parameter import Parameter
@@ -199,7 +200,14 @@ class Calls:
             return self.allowed(function.value, arguments, keywords)
         if mark == "constant":
             return self.fold(function.value, arguments, keywords)
+        if mark == "following":
+            return self.followed(arguments, keywords)
         return self.call(self.from_python(mark.original), arguments, keywords)
+
+    def followed(self, arguments, keywords):
+        """A call of ``compile`` in compiled code: what it is given is followed there anyway, so that is what it returns; of options alone, what takes a function."""
+        given = self.force(arguments[0] if arguments else keywords.get("model", Constant(None)))
+        return self.from_python(polyfills.itself) if isinstance(given, Constant) and given.value is None else given
 
     def allowed(self, function, arguments, keywords):
         """A function that users allow in graphs: one node, which calls it.  Where it writes, or draws random numbers, what it does is recorded."""
@@ -562,6 +570,11 @@ class Calls:
             return self.fold(cls, arguments, keywords)
         if cls in VALUES:
             return self.run_framework(cls, arguments, keywords)
+        if issubclass(cls, tuple) and is_result(cls) and not keywords:
+            given = self.force(arguments[0]) if len(arguments) == 1 < len(cls._fields) else None
+            parts = self.items_of(given) if isinstance(given, Sequence) else list(arguments)
+            if len(parts) == len(cls._fields):
+                return Sequence(cls, parts)
         if cls is functools.partial:
             return Partial(arguments[0], list(arguments[1:]), dict(keywords))
         if isinstance(cls, enum.EnumMeta):

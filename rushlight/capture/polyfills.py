@@ -615,3 +615,8 @@ def next_or(advance, iterator, default):
 
 def as_pairs(mapping):
     return [(k, mapping[k]) for k in mapping.keys()]
+
+
+def itself(function):
+    """What ``compile(**options)`` is within compiled code, as a decorator."""
+    return function

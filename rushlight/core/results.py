@@ -11,17 +11,33 @@ def shown(result) -> str:
     return f"torch.return_types.{type(result).__name__}(\n" + ",\n".join(f"{field}={value!r}" for field, value in zip(result._fields, result)) + ")"
 
 
-def taking_one(new):
-    """How a result is made by users: of its fields, or of one sequence of them, as PyTorch's are."""
-    def made(kind, *fields, **more):
-        return new(kind, *(fields[0] if len(fields) == 1 and not more and len(kind._fields) > 1 else fields), **more)
-    return made
+def creating(kind):
+    """The ``__new__`` of a type of results: of one value a field, or, as PyTorch has it, of one sequence of them."""
+    plain, count = kind.__new__, len(kind._fields)
+
+    def create(cls, *values, **fields):
+        if len(values) == 1 and not fields and count > 1:
+            if not isinstance(values[0], (tuple, list)):
+                raise TypeError("constructor requires a sequence")
+            values = values[0]
+            if len(values) != count:
+                raise TypeError(f"torch.return_types.{cls.__name__}() takes a {count}-sequence ({len(values)}-sequence given)")
+        return plain(cls, *values, **fields)
+
+    return create
+
+
+def is_result(cls) -> bool:
+    """Whether a class is one that ``named`` made."""
+    return cls in _types.values()
 
 
 def named(name: str, **fields):
     """A named tuple, for example ``named("max", values=v, indices=i)``; one type for each operator."""
     key = (name, *fields)
     if key not in _types:
-        _types[key] = made = namedtuple(name, list(fields))
-        made.__repr__, made.__new__ = shown, taking_one(made.__new__)
+        kind = namedtuple(name, list(fields))
+        kind.__repr__, kind.__new__ = shown, creating(kind)
+        kind.__module__ = f"{__name__.partition('.')[0]}.return_types"
+        _types[key] = kind
     return _types[key]._make(fields.values())

@@ -292,3 +292,49 @@ def test_copies_of_the_compiled_module(copied):
     with torch.no_grad():
         other.weight.zero_()
     assert torch.equal(compiled(x), before) and not torch.equal(other(x), before)
+
+
+def test_compile_in_compiled_code():
+    """It gives what it is given, which is followed: one graph, whatever form the call has."""
+    inner, layer = (lambda x, c=None: x * (2 if c is None else c)), nn.Linear(3, 2)
+    graphs = []
+
+    def backend(module, inputs):
+        graphs.append(module)
+        return module
+
+    @torch.compile(backend=backend, fullgraph=True)
+    def f(x):
+        return torch.compile(layer)(torch.compile(inner, backend="eager")(x) + torch.compile(backend="eager")(inner)(x, 3))
+
+    x = torch.randn(4, 3)
+    torch.testing.assert_close(f(x), layer(x * 5))
+    assert len(graphs) == 1
+
+
+def test_attributes_of_threads():
+    """``threading.local`` has no ``__dict__`` in its layout, but takes attributes."""
+    import threading
+    held = threading.local()
+
+    @torch.compile(fullgraph=True)
+    def f(x, held):
+        held.x = x
+        return x + held.x
+
+    x = torch.ones(2)
+    assert torch.equal(f(x, held), torch.full((2,), 2.0)) and held.x is x
+
+
+def test_types_of_results_are_made_of_sequences():
+    x, y = torch.ones(2), torch.zeros(2)
+    for make in (torch.return_types.max, torch.return_types.qr):
+        found = make((x, y))
+        assert found[0] is x and found == make([x, y])[:] and make(found)[1] is y
+        compiled = torch.compile(lambda x, y: make((x + 1, y)), fullgraph=True)(x, y)
+        assert type(compiled) is make and torch.equal(compiled[0], x + 1)
+    with pytest.raises(TypeError, match=r"takes a 2-sequence \(1-sequence given\)"):
+        torch.return_types.max((x,))
+    with pytest.raises(TypeError, match="requires a sequence"):
+        torch.return_types.max(1)
+    assert pickle.loads(pickle.dumps(torch.return_types.max((1, 2)))) == (1, 2)
