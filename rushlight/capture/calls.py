@@ -28,13 +28,14 @@ from ..autograd.function import Function as CustomFunction
 from ..core.devices import device
 from ..core.dtypes import category_of, default_of, finfo, iinfo
 from ..core.epoch import changed
-from ..core.interpret import recording, top
+from ..core.interpret import Unwatched, recording, top
 from ..core.meta import Size
 from ..core.native import Op, Tensor, mine
 from ..core.op import OPS, declared_scalars
 from ..core.pytree import tree_flatten, tree_unflatten
 from ..core.results import is_result
 from ..nn.modules.container import ModuleList, Sequential
+from ..nn.modules.lazy import LazyModuleMixin
 from ..nn.modules.module import Module
 from ..nn.parameter import Parameter
 from ..overrides import is_tensor_like
@@ -164,6 +165,19 @@ class Calls:
         """Whether a function has nothing to do with tensors, so that it may be called now."""
         from .machine import plain_code
         return isinstance(function, types.FunctionType) and plain_code(function.__code__, function.__globals__)
+
+    def initialise(self, owner, module, arguments, keywords=Constant(None)):
+        """Gives a module the parameters that it makes of its first arguments; capture begins anew."""
+        module = self.force(module)
+        if not isinstance(module, Object):
+            raise Break("RB001", "a module made here, whose parameters are made of its first arguments")
+        module = module.value
+        leaves, spec = tree_flatten((self.concrete(arguments), self.concrete(keywords) or {}))
+        with Unwatched():  # each element of what stands for a tensor is the same number
+            leaves = [OPS["empty"]((), dtype=leaf.dtype).expand(tuple(leaf._meta.shape)) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+            args, kwargs = tree_unflatten(leaves, spec)
+            module._infer_parameters(module, args, kwargs)
+        raise Again(("initialised", id(module)))
 
     def call_instance(self, function, target, arguments, keywords):
         found = self.class_attribute(type(target), "__call__")
@@ -932,6 +946,7 @@ HANDLERS[os.fspath] = Calls.builtin_fspath
 HANDLERS[copy.copy] = lambda self, value: self.call_python(polyfills.copied, [value])
 HANDLERS[copy.deepcopy] = lambda self, value, memo=Constant(None): self.call_python(polyfills.deeply_copied, [value, memo])
 HANDLERS[Module.__getattr__] = lambda self, owner, name: self.part_of_network(self.force(owner), self.known(name))
+HANDLERS[LazyModuleMixin._infer_parameters] = Calls.initialise
 HANDLERS[Parameter], HANDLERS[changed] = Calls.new_parameter, Calls.module_changed
 for _function in (importlib.util.find_spec, importlib.import_module, importlib.metadata.version, importlib.metadata.metadata, importlib.metadata.distribution,
                   importlib.metadata.packages_distributions):  # what is installed does not change

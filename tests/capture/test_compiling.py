@@ -338,3 +338,30 @@ def test_types_of_results_are_made_of_sequences():
     with pytest.raises(TypeError, match="requires a sequence"):
         torch.return_types.max(1)
     assert pickle.loads(pickle.dumps(torch.return_types.max((1, 2)))) == (1, 2)
+
+
+@pytest.mark.parametrize("make, x", [
+    (lambda: nn.LazyLinear(3), torch.ones(2, 5)), (lambda: nn.LazyConvTranspose2d(4, 3), torch.randn(2, 3, 6, 6)),
+    (lambda: nn.Sequential(nn.LazyConv2d(4, 3), nn.LazyBatchNorm2d(), nn.Flatten(), nn.LazyLinear(2)).eval(), torch.randn(2, 3, 6, 6))])
+def test_modules_that_learn_shapes(make, x):
+    """They learn them while capturing: one graph."""
+    module = make()
+    found = torch.compile(module, fullgraph=True)(x)
+    assert torch.allclose(found, module(x), atol=1e-5)
+    assert not any(isinstance(m, nn.modules.lazy.LazyModuleMixin) for m in module.modules())
+    loaded = make()
+    loaded.load_state_dict(module.state_dict())
+    assert torch.allclose(loaded(x), found, atol=1e-5)
+
+
+def test_own_module_that_learns_shapes():
+    class Scale(nn.modules.lazy.LazyModuleMixin, nn.Module):
+        def initialize_parameters(self, xs):
+            self.weight = nn.Parameter(torch.full(xs[0].shape, 0.5))
+
+        def forward(self, xs):
+            return sum(xs) * self.weight
+
+    scale, xs = Scale(), [torch.randn(2, 3)] * 2
+    found = torch.compile(scale, fullgraph=True)(xs)
+    assert torch.equal(found, xs[0] + xs[1] - found) and scale.weight.shape == (2, 3)

@@ -6,6 +6,7 @@ from .. import functional as F
 from .. import init
 from ..parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 from .linear import enter_parameters, shown
+from .lazy import LazyModuleMixin
 from .module import Module
 from ...core.later import later
 
@@ -163,7 +164,9 @@ class InstanceNorm3d(_InstanceNorm):
 
 
 def lazy_class(base):
-    class Lazy(base):
+    class Lazy(LazyModuleMixin, base):
+        cls_to_become = base
+
         def __init__(self, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None, *, bias=True):
             super().__init__(0, eps, momentum, False, False)
             import rushlight
@@ -181,15 +184,13 @@ def lazy_class(base):
             if self.num_features:
                 super().reset_parameters()
 
-        def __call__(self, input):
+        def initialize_parameters(self, input):
             if self.num_features == 0:
                 self.num_features = input.shape[self.channels(input)]
                 for value in (*self._parameters.values(), *self._buffers.values()):
                     if value is not None and is_lazy(value):
                         value.materialize((self.num_features,))
                 self.reset_parameters()
-                self.__class__ = base
-            return base.__call__(self, input)
 
         def channels(self, input):
             """The dimension of the channels: instance norms take single samples too."""

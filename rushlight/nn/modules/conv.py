@@ -5,8 +5,9 @@ import math
 
 from .. import functional as F
 from .. import init
-from ..parameter import UninitializedParameter, is_lazy
+from ..parameter import UninitializedParameter
 from .linear import empty
+from .lazy import LazyModuleMixin
 from .module import Module
 from ...core.later import later
 
@@ -137,7 +138,9 @@ ConvTranspose1d, ConvTranspose2d, ConvTranspose3d = map(transposed_class, (1, 2,
 
 
 def lazy_class(base):
-    class Lazy(base):
+    class Lazy(LazyModuleMixin, base):
+        cls_to_become = base
+
         def __init__(self, out_channels, kernel_size, *args, bias=True, device=None, dtype=None, **kwargs):
             super().__init__(0, 0, kernel_size, *args, bias=False, device=device, dtype=dtype, **kwargs)
             self.out_channels = out_channels
@@ -149,13 +152,14 @@ def lazy_class(base):
             if self.in_channels:
                 super().reset_parameters()
 
-        def __call__(self, input, *args):
-            if is_lazy(self.weight):
+        def initialize_parameters(self, input, *args):
+            if self.has_uninitialized_params():
                 rank = len(self.kernel_size)
                 if input.dim() not in (rank + 1, rank + 2):
                     raise RuntimeError(f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {type(self).__name__}, but got input of size: {list(input.shape)}")
                 self.materialize(input.shape[-rank - 1])
-            return base.__call__(self, input, *args)
+            elif self.in_channels == 0:  # its parameters were loaded
+                self.in_channels = self.weight.size(0 if self.transposed else 1) * (1 if self.transposed else self.groups)
 
         def materialize(self, channels):
             if channels % self.groups:
@@ -166,7 +170,6 @@ def lazy_class(base):
             if self.bias is not None:
                 self.bias.materialize((self.out_channels,))
             self.reset_parameters()
-            self.__class__ = base
 
     Lazy.__name__ = Lazy.__qualname__ = f"Lazy{base.__name__}"
     Lazy.__doc__ = f"A {base.__name__} that learns its number of input channels from its first input."

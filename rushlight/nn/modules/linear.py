@@ -6,7 +6,8 @@ import math
 from ...core.later import later
 from .. import functional as F
 from .. import init
-from ..parameter import Parameter, UninitializedParameter, is_lazy
+from ..parameter import Parameter, UninitializedParameter
+from .lazy import LazyModuleMixin
 from .module import Module
 
 
@@ -98,7 +99,7 @@ class Bilinear(Module):
         return shown(self, "in1_features", "in2_features", "out_features", "bias")
 
 
-class LazyLinear(Linear):
+class LazyLinear(LazyModuleMixin, Linear):
     """A Linear that learns ``in_features`` from its first input."""
 
     def __init__(self, out_features, bias=True, device=None, dtype=None):
@@ -110,15 +111,21 @@ class LazyLinear(Linear):
         else:
             self.register_parameter("bias", None)
 
-    def __call__(self, input):
-        if is_lazy(self.weight):
+    cls_to_become = Linear
+
+    def reset_parameters(self):
+        if not self.has_uninitialized_params() and self.in_features:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input):
+        if self.has_uninitialized_params():
             self.in_features = input.size(-1)
             self.weight.materialize((self.out_features, self.in_features), dtype=input.dtype)
             if self.bias is not None:
                 self.bias.materialize((self.out_features,), dtype=input.dtype)
             self.reset_parameters()
-            self.__class__ = Linear
-        return Linear.__call__(self, input)
+        elif self.in_features == 0:  # its parameters were loaded
+            self.in_features = self.weight.size(1)
 
 
 __getattr__ = later(__name__)
