@@ -215,10 +215,10 @@ class Calls:
         if mark == "constant":
             return self.fold(function.value, arguments, keywords)
         if mark == "following":
-            return self.followed(arguments, keywords)
+            return self.given_back(arguments, keywords)
         return self.call(self.from_python(mark.original), arguments, keywords)
 
-    def followed(self, arguments, keywords):
+    def given_back(self, arguments, keywords):
         """A call of ``compile`` in compiled code: what it is given is followed there anyway, so that is what it returns; of options alone, what takes a function."""
         given = self.force(arguments[0] if arguments else keywords.get("model", Constant(None)))
         return self.from_python(polyfills.itself) if isinstance(given, Constant) and given.value is None else given

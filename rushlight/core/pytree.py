@@ -85,16 +85,17 @@ def tree_flatten(tree, is_leaf=None) -> tuple:
     [1, 2, 3]
     """
     leaves = []
+    return leaves, collected(tree, is_leaf, leaves)
 
-    def visit(value):
-        kind = container(value)
-        if kind is None or (is_leaf is not None and is_leaf(value)):
-            leaves.append(value)
-            return LEAF
-        children, context = HANDLERS[kind].flatten_fn(value)
-        return TreeSpec(kind, context, map(visit, children))
 
-    return leaves, visit(tree)
+def collected(value, is_leaf, leaves) -> "TreeSpec":
+    """The spec of a tree, whose leaves are added to a list.  (No function within another: one that names itself would hold the leaves until the collector runs.)"""
+    kind = container(value)
+    if kind is None or (is_leaf is not None and is_leaf(value)):
+        leaves.append(value)
+        return LEAF
+    children, context = HANDLERS[kind].flatten_fn(value)
+    return TreeSpec(kind, context, [collected(child, is_leaf, leaves) for child in children])
 
 
 def tree_unflatten(leaves, treespec: TreeSpec):
@@ -102,14 +103,14 @@ def tree_unflatten(leaves, treespec: TreeSpec):
     leaves = list(leaves)
     if len(leaves) != treespec.num_leaves:
         raise ValueError(f"tree_unflatten: the spec has {treespec.num_leaves} leaves, but {len(leaves)} were given")
-    left = iter(leaves)
+    return built(treespec, iter(leaves))
 
-    def build(spec):
-        if spec.type is None:
-            return next(left)
-        return HANDLERS[spec.type].unflatten_fn([build(c) for c in spec.children_specs], spec.context)
 
-    return build(treespec)
+def built(spec: TreeSpec, left):
+    """The tree of a spec with the next leaves of an iterator."""
+    if spec.type is None:
+        return next(left)
+    return HANDLERS[spec.type].unflatten_fn([built(child, left) for child in spec.children_specs], spec.context)
 
 
 def tree_leaves(tree, is_leaf=None) -> list:

@@ -319,14 +319,16 @@ def tensors_in(values) -> list:
 
 def map_tensors(function, values):
     """Arguments with each tensor (as ``tensors_in`` finds them) replaced by ``function(tensor)``, in order."""
-    def visit(value):
-        if isinstance(value, Tensor):
-            return value if getattr(value, "weak", False) else function(value)
-        if type(value) in (list, tuple):
-            return type(value)(map(visit, value))
-        return value
+    return tuple([mapped(function, value) for value in values])
 
-    return tuple(map(visit, values))
+
+def mapped(function, value):
+    """One argument of ``map_tensors``."""
+    if isinstance(value, Tensor):
+        return value if getattr(value, "weak", False) else function(value)
+    if type(value) in (list, tuple):
+        return type(value)([mapped(function, v) for v in value])
+    return value
 
 
 def map_call(function, args, kwargs):

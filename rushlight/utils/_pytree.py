@@ -150,18 +150,17 @@ def keyed(value, kind):
 
 def tree_flatten_with_path(tree, is_leaf=None):
     """The leaves of a tree with their paths: [(path, leaf)], and its spec."""
-    found = []
+    return list(with_paths(tree, (), is_leaf)), tree_structure(tree, is_leaf)
 
-    def visit(value, path):
-        kind = container(value)
-        if kind is None or is_leaf is not None and is_leaf(value):
-            found.append((path, value))
-            return
-        for key, child in keyed(value, kind)[0]:
-            visit(child, (*path, key))
 
-    visit(tree, ())
-    return found, tree_structure(tree, is_leaf)
+def with_paths(value, path, is_leaf):
+    """The leaves below a value, one by one, with their paths."""
+    kind = container(value)
+    if kind is None or is_leaf is not None and is_leaf(value):
+        yield path, value
+        return
+    for key, child in keyed(value, kind)[0]:
+        yield from with_paths(child, (*path, key), is_leaf)
 
 
 def tree_leaves_with_path(tree, is_leaf=None) -> list:

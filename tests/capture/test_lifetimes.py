@@ -1,0 +1,52 @@
+"""Tensors go as soon as nothing of the program holds them: nothing in between waits for the collector of cycles."""
+import gc
+import weakref
+
+import pytest
+
+import rushlight as torch
+from rushlight.utils import _pytree as pytree
+
+
+def steps(backend):
+    """An optimizer's step, compiled: gradients."""
+    layer = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.Adadelta(layer.parameters())
+    step = torch.compile(lambda: optimizer.step(), backend=backend)
+
+    def run():
+        layer(torch.ones(4)).sum().backward()
+        step()
+        gone = weakref.ref(layer.weight.grad)
+        optimizer.zero_grad(set_to_none=True)
+        return gone
+    return run
+
+
+def calls(function):
+    def run():
+        x = torch.ones(4)
+        function(x)
+        return weakref.ref(x)
+    return run
+
+
+CASES = {
+    "step": lambda: steps("eager"), "compiled step": lambda: steps("rushlight"), "eager backend": lambda: calls(torch.compile(lambda x: torch.cat([x, x.sin()]), backend="eager")),
+    "compiled": lambda: calls(torch.compile(lambda x: x.sin() + 1)), "tree_map": lambda: calls(lambda x: pytree.tree_map(lambda v: v + 1, {"a": [x, (x,)]})),
+    "tree_flatten": lambda: calls(lambda x: pytree.tree_unflatten(*pytree.tree_flatten([x, {"b": x}]))), "paths": lambda: calls(lambda x: pytree.tree_flatten_with_path([x, {"b": x}])),
+    "vmap": lambda: calls(torch.vmap(lambda x: x * 2)), "grad": lambda: calls(torch.func.grad(lambda x: (x * x).sum())), "list of tensors": lambda: calls(lambda x: torch.stack([x, x])),
+    "functional_call": lambda: calls(lambda x: torch.func.functional_call(torch.nn.Linear(4, 4), {"weight": x.expand(4, 4)}, torch.ones(4)))}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_waits_for_the_collector(name):
+    run = CASES[name]()
+    run(), run()  # captured, planned
+    gc.collect()
+    gc.disable()
+    try:
+        gone = run()
+        assert gone() is None
+    finally:
+        gc.enable()
