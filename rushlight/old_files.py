@@ -98,9 +98,13 @@ class Named:
 
     def __init__(self, places, most):
         self.places, self.most, self.known, self.types = places, most, {}, {}
+        self.complete = False  # whether the bytes of all of them were read
 
     def __call__(self, dtype, key, location, count, view=None):
+        key, location = (s.decode("latin1") if isinstance(s, bytes) else s for s in (key, location))  # of Python 2, read with encoding="bytes"
         if key not in self.known:
+            if self.complete:
+                raise CorruptFileError(f"a storage {key!r} without bytes", "bytes for each storage of the object", REMEDY)
             if type(count) is not int or count < 0 or count * dtype.itemsize > self.most:
                 raise CorruptFileError(f"a storage of {count} elements in a file of {self.most} bytes", "a storage that the file holds", REMEDY)
             made = empty((count * dtype.itemsize,), BY_NAME["uint8"], device=self.places.device(location))
@@ -133,7 +137,7 @@ def load(file, read, places):
         fill(file, storages.known[key], storages.types[key], little)
     if not isinstance(keys, list) or set(keys) != set(storages.known):
         raise CorruptFileError("storages without bytes", "bytes for each storage of the object", REMEDY)
-    end = file.tell()
+    end, storages.complete = file.tell(), True
     file.seek(start)
     found = read(file, storages)
     file.seek(end)

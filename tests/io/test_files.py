@@ -1,5 +1,7 @@
 """Where checkpoints are written: modes, links, pipes, devices, and what is left when writing fails."""
+import io
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -7,6 +9,7 @@ import sys
 import threading
 
 import pytest
+import torch
 
 import rushlight as rl
 from rushlight.core import files
@@ -123,3 +126,15 @@ def test_missing_folders_are_named(tmp_path):
         rl.save({}, tmp_path / "none" / "file")
     with pytest.raises(FileNotFoundError):
         safetensors.save_file({}, tmp_path / "none" / "file")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "bytes", "latin1"])
+def test_texts_of_python_2(encoding):
+    """Such files name storages by bytes, which an encoding leaves as they are."""
+    written = io.BytesIO()
+    torch.save([torch.tensor([1.0, 2.0]), 2], written, _use_new_zipfile_serialization=False)
+    old = re.sub(rb"X(.)\x00\x00\x00", lambda found: b"U" + found[1], written.getvalue())
+    assert old != written.getvalue()
+    for lib in (torch, rl):
+        found = lib.load(io.BytesIO(old), weights_only=False, encoding=encoding)
+        assert found[0].tolist() == [1, 2] and found[1] == 2
