@@ -4,7 +4,7 @@ from __future__ import annotations
 import functools
 
 from .errors import NoDeviceError
-from .native import mine
+from .native import LeavingDevice, mine
 
 KNOWN = ("cpu", "meta", "cuda", "mps", "xpu", "mtia", "xla", "hpu", "ipu", "maia", "vulkan", "privateuseone", "lazy", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga")
 
@@ -52,9 +52,7 @@ class device:
         mine.device = where  # no call in between: an interrupt comes with calls only
         return self
 
-    def __exit__(self, *exception):
-        *outer, mine.device = mine.devices
-        mine.devices = tuple(outer)
+    __exit__ = LeavingDevice()
 
 
 cpu = device("cpu")

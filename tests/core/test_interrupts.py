@@ -12,7 +12,7 @@ from rushlight.utils._python_dispatch import TorchDispatchMode
 
 pytestmark = [pytest.mark.skipif(not compiled, reason="an interrupt may come between any two lines of plain Python"),
               pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
-FIELDS = ("grad", "inference", "autocast", "plain", "packing", "stack", "modes")
+FIELDS = ("device", "devices", "grad", "inference", "autocast", "plain", "packing", "stack", "modes")
 
 
 class Interrupt(BaseException):
@@ -45,7 +45,7 @@ class Seeing(TorchDispatchMode):
 
 def dispatched():
     mode = Seeing()
-    with mode, Seeing():
+    with mode, Seeing(), torch.device("meta"):
         torch.ones(3) * 2
         with mode:
             torch.ones(3) + 2

@@ -72,6 +72,25 @@ class Leaving:
         return None
 
 
+@native(binds=True)
+class LeavingDevice:
+    """What ``device.__exit__`` is: the device outside of the block is preferred again."""
+
+    @vectorcall
+    def call(self, args: Args, names: tuple) -> object:
+        own = mine
+        entries = own.devices
+        last = len(entries) - 1
+        if last < 0:
+            raise RuntimeError("a block is left that was not entered")
+        left = new_tuple(last)
+        for k in range(last):
+            tuple_set(left, k, entries[k])
+        own.device = entries[last]
+        own.devices = filled(left)
+        return None
+
+
 class Scope:
     """A block.  ``__enter__`` sets ``outer`` by ``held``, then changes the thread's state without any call in between or after: an interrupt comes with calls only.
 
