@@ -116,9 +116,11 @@ def compiled_beside():
         line.end()
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="CPython looks for signals between __enter__ and the block")
 @pytest.mark.parametrize("function", [answered, compiled_beside])
 def test_work_of_other_threads_is_waited_for_without_harm(function, monkeypatch):
     monkeypatch.setattr("rushlight.compiler.llvm.behind.generate", lambda text, *rest: text.encode())
+    function()  # which imports what it needs
     at = 1
     while interrupted(function, at):  # an error of another kind would be one that cleaning up made
         function()
