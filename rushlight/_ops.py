@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from .core.native import Tensor
 from .core.op import OPS
+from .core.overriding import NOBODY, answered
 from .core.later import later
 
 PLACES = ("", "nn.functional.", "linalg.", "special.", "fft.", "prims.")
@@ -94,6 +95,10 @@ class OpOverloadPacket(Callable):
         self.made: dict = {}
 
     def __call__(self, *args, **kwargs):
+        if self.op is None:  # a plain function, which nobody else asks whether its arguments answer for themselves
+            found = answered(self, args, kwargs)
+            if found is not NOBODY:
+                return found
         return self.run(*args, **kwargs)
 
     def overload(self, name) -> OpOverload:
