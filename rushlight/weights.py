@@ -7,6 +7,7 @@ import collections
 import pickle
 
 from .core.dtypes import dtype as Dtype
+from .core.op import OPS, Op, named
 
 SAFE: dict = {}  # what users allow besides: (module, name) -> class or function
 BLOCKED = ("sys", "os", "posix", "nt")  # modules of which nothing is allowed, whatever the user says
@@ -27,11 +28,21 @@ def add_safe_globals(safe_globals):
             raise TypeError(f"add_safe_globals() takes classes, functions and pairs of one and its name, not a pair with {type(name).__name__}")
         module, _, last = name.rpartition(".")
         SAFE[module, last] = item
+        if isinstance(found, Op):  # as files name it
+            SAFE[named.__module__, named.__name__] = allowed_operator, f"{named.__module__}.{named.__name__}"
+
+
+def allowed_operator(name: str) -> Op:
+    """The operator of this name.  UnpicklingError unless the user allowed it."""
+    found = OPS.get(name)
+    if found is None or not any(found is (one[0] if isinstance(one, tuple) else one) for one in SAFE.values()):
+        raise pickle.UnpicklingError(REFUSED.format(name, f"torch.{name}"))
+    return found
 
 
 def get_safe_globals() -> list:
     """What ``add_safe_globals`` allowed."""
-    return list(SAFE.values())
+    return [item for item in SAFE.values() if not (isinstance(item, tuple) and item[0] is allowed_operator)]
 
 
 def clear_safe_globals():

@@ -217,3 +217,22 @@ def test_tensors_without_memory_are_saved_as_such(writer, reader):
     file.seek(0)
     again = reader.load(file)
     assert again["x"].shape == (2, 1 << 40) and again["x"].stride() == (1, 2) and again["x"].device.type == "meta" and again["p"].requires_grad
+
+
+class Activated(rl.nn.Module):
+    """A module that keeps an operator as its activation."""
+
+    def __init__(self, activation):
+        super().__init__()
+        self.activation = activation
+
+
+def test_operators_that_the_user_allowed(tmp_path):
+    relu, gelu, file = rl.nn.functional.relu, rl.nn.functional.gelu, tmp_path / "m.pt"
+    rl.save(Activated(relu), file)
+    with rl.serialization.safe_globals([Activated, relu, set]):
+        assert rl.load(file).activation is relu
+        assert len(rl.serialization.get_safe_globals()) == 3
+    for allowed in ([Activated], [Activated, gelu]):
+        with rl.serialization.safe_globals(allowed), pytest.raises(pickle.UnpicklingError, match="relu|named"):
+            rl.load(file)

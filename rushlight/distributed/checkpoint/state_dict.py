@@ -1,0 +1,173 @@
+"""States of models and optimizers by the names of parameters as the model itself has them, however it is wrapped."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import rushlight as torch
+
+from ...core.later import later
+
+AROUND = ("_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module.")  # what wrappers put into names
+STATE, GROUPS, PARAMS = "state", "param_groups", "params"
+
+
+@dataclass
+class StateDictOptions:
+    """What is read or loaded.  ``full_state_dict``, ``cpu_offload`` and ``broadcast_from_rank0`` ask for what holds for one process anyway."""
+
+    full_state_dict: bool = False
+    cpu_offload: bool = False
+    ignore_frozen_params: bool = False
+    keep_submodule_prefixes: bool = True
+    strict: bool = True
+    broadcast_from_rank0: bool = False
+    flatten_optimizer_state_dict: bool = False
+    dsd_fqn_modifiers: str = "_fqn_modifiers"
+
+
+def own_name(model, name: str) -> str:
+    """A name in the model without what wrappers add: ``module.`` of data parallel ones, ``_orig_mod.`` of compiled ones, and of checkpointed ones."""
+    kept, module, parts = [], model, name.split(".")
+    for part in parts:
+        wrapped = isinstance(module, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)) and part == "module"
+        if not wrapped and f"{part}." not in AROUND:
+            kept.append(part)
+        module = getattr(module, part, None)
+    return ".".join(kept)
+
+
+def names_of(model) -> dict:
+    """Own name -> name in ``model.state_dict()``."""
+    return {own_name(model, name): name for name in model.state_dict()}
+
+
+def parameters_of(model) -> dict:
+    """Parameter -> own name."""
+    return {parameter: own_name(model, name) for name, parameter in model.named_parameters()}
+
+
+def below(model, submodules) -> tuple | None:
+    """The beginnings of names within some modules; None for all."""
+    if not submodules:
+        return None
+    return tuple(f"{own_name(model, name)}." for name, module in model.named_modules() if module in submodules)
+
+
+def get_model_state_dict(model, *, submodules=None, options=None) -> dict:
+    """Own name -> tensor.
+
+    >>> import rushlight as torch
+    >>> list(get_model_state_dict(torch.compile(torch.nn.Linear(2, 1))))
+    ['weight', 'bias']
+    """
+    options = options or StateDictOptions()
+    frozen = {name for parameter, name in parameters_of(model).items() if not parameter.requires_grad} if options.ignore_frozen_params else ()
+    prefixes, state = below(model, submodules), model.state_dict()
+    found = {}
+    for own, name in names_of(model).items():
+        if own in frozen or prefixes is not None and not own.startswith(prefixes):
+            continue
+        short = own if prefixes is None or options.keep_submodule_prefixes else next(own[len(p):] for p in prefixes if own.startswith(p))
+        found[short] = state[name]
+    return found
+
+
+def listed(optimizers) -> tuple:
+    return (optimizers,) if isinstance(optimizers, torch.optim.Optimizer) else tuple(optimizers)
+
+
+def begin(optimizer):
+    """Has an optimizer without state make it, by a step of length 0 along no gradient."""
+    parameters = [p for group in optimizer.param_groups for p in group[PARAMS]]
+    if optimizer.state or any(p.grad is not None for p in parameters):
+        return
+    lengths = [group.get("lr") for group in optimizer.param_groups]
+    for parameter in parameters:
+        if parameter.requires_grad:
+            parameter.grad = torch.zeros_like(parameter)
+    for group, length in zip(optimizer.param_groups, lengths):
+        if length is not None:
+            group["lr"] = torch.tensor(0.0) if isinstance(length, torch.Tensor) else 0.0
+    optimizer.step(closure=None)
+    for group, length in zip(optimizer.param_groups, lengths):
+        if length is not None:
+            group["lr"] = length
+    optimizer.zero_grad(set_to_none=True)
+
+
+def get_optimizer_state_dict(model, optimizers, *, submodules=None, options=None) -> dict:
+    """``{"state": {own name: {key: value}}, "param_groups": [{"params": own names, ...}]}`` of one optimizer or several; with
+    ``flatten_optimizer_state_dict``: ``state.<name>.<key>`` and ``param_groups.<name>.<key>``.  An optimizer without state makes it first."""
+    options = options or StateDictOptions()
+    names, prefixes = parameters_of(model), below(model, submodules)
+    states, groups = {}, []
+    for optimizer in listed(optimizers):
+        begin(optimizer)
+        for group in optimizer.param_groups:
+            inside = [p for p in group[PARAMS] if prefixes is None or names[p].startswith(prefixes)]
+            states.update({names[p]: dict(optimizer.state[p]) for p in inside if p in optimizer.state})
+            groups.append({**{key: value for key, value in group.items() if key != PARAMS}, PARAMS: [names[p] for p in inside]})
+    return flat(states, groups) if options.flatten_optimizer_state_dict else {STATE: states, GROUPS: groups}
+
+
+def flat(states, groups) -> dict:
+    found = {f"{STATE}.{name}.{key}": value for name, state in states.items() for key, value in state.items()}
+    for group in groups:
+        found.update({f"{GROUPS}.{name}.{key}": value for name in group[PARAMS] for key, value in group.items() if key != PARAMS})
+    return found
+
+
+def get_state_dict(model, optimizers, *, submodules=None, options=None) -> tuple:
+    """Both of them: (of the model, of the optimizers)."""
+    return (get_model_state_dict(model, submodules=submodules, options=options),
+            get_optimizer_state_dict(model, optimizers, submodules=submodules, options=options))
+
+
+def set_model_state_dict(model, model_state_dict, *, options=None):
+    """Loads own name -> tensor; returns the names that are missing and those that were not expected.  RuntimeError for either where ``strict``."""
+    options = options or StateDictOptions()
+    names = names_of(model)
+    given = {names.get(name, name): value for name, value in model_state_dict.items()}
+    strict = options.strict and not options.ignore_frozen_params
+    return model.load_state_dict(given, strict=strict) if given or strict else model.load_state_dict({}, strict=False)
+
+
+def value_of(group, key, state_dict, names):
+    """What a flat or nested state says of a group's option, or the group's own value."""
+    if GROUPS not in state_dict:
+        return next((state_dict[f"{GROUPS}.{n}.{key}"] for n in names if f"{GROUPS}.{n}.{key}" in state_dict), group[key])
+    return next((g[key] for g in state_dict[GROUPS] if set(names) & set(g[PARAMS]) and key in g), group[key])
+
+
+def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=None) -> None:
+    """Loads what ``get_optimizer_state_dict`` gave.  RuntimeError where a parameter's state is missing and ``strict``."""
+    options, names = options or StateDictOptions(), parameters_of(model)
+    if not optim_state_dict:
+        return
+    for optimizer in listed(optimizers):
+        begin(optimizer)
+        states, groups, number = {}, [], 0
+        for group in optimizer.param_groups:
+            own = [names[p] for p in group[PARAMS]]
+            for k, (parameter, name) in enumerate(zip(group[PARAMS], own)):
+                keys = optimizer.state.get(parameter, {})
+                state = optim_state_dict[STATE].get(name) if STATE in optim_state_dict else {
+                    key: optim_state_dict[f"{STATE}.{name}.{key}"] for key in keys if f"{STATE}.{name}.{key}" in optim_state_dict}
+                if keys and not state and options.strict:
+                    raise RuntimeError(f"Missing optimizer state for parameter {name} in checkpoint. Set strict=False to skip this.")
+                if state:
+                    states[number + k] = state
+            groups.append({**{key: value_of(group, key, optim_state_dict, own) for key in group if key != PARAMS},
+                           PARAMS: list(range(number, number + len(own)))})
+            number += len(own)
+        optimizer.load_state_dict({STATE: states, GROUPS: groups})
+
+
+def set_state_dict(model, optimizers, *, model_state_dict, optim_state_dict, options=None):
+    """Loads both of them; returns what ``set_model_state_dict`` does."""
+    found = set_model_state_dict(model, model_state_dict, options=options)
+    set_optimizer_state_dict(model, optimizers, optim_state_dict, options=options)
+    return found
+
+
+__getattr__ = later(__name__)

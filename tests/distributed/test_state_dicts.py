@@ -1,0 +1,82 @@
+"""States of models and optimizers by own names, beside PyTorch's."""
+import copy
+
+import pytest
+import torch as judge
+
+import rushlight as torch
+
+
+def trained(library, steps=1, wrap=lambda model: model, kind="AdamW"):
+    library.manual_seed(0)
+    model = library.nn.Sequential(library.nn.Linear(3, 4), library.nn.Tanh(), library.nn.BatchNorm1d(4), library.nn.Linear(4, 2))
+    for parameter in model.parameters():
+        parameter.data.copy_((library.arange(parameter.numel()) * 5 % 7).reshape(parameter.shape) / 7 - 0.4)
+    model[3].bias.requires_grad_(False)
+    wrapped = wrap(model)
+    parts = [{"params": model[0].parameters(), "lr": 0.1}, {"params": [*model[2].parameters(), model[3].weight]}]
+    optimizer = getattr(library.optim, kind)(parts, lr=0.01)
+    for k in range(steps):
+        model(library.arange(12.0).reshape(4, 3) - k).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return wrapped, optimizer
+
+
+def plain(value):
+    if isinstance(value, dict):
+        return {key: plain(v) for key, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    return [round(v, 4) for v in value.double().flatten().tolist()] if hasattr(value, "double") else value
+
+
+def module_of(library):
+    return library.distributed.checkpoint.state_dict if library is torch else __import__("torch.distributed.checkpoint.state_dict", fromlist=["x"])
+
+
+OPTIONS = ({}, {"ignore_frozen_params": True}, {"flatten_optimizer_state_dict": True}, {"full_state_dict": True, "cpu_offload": True})
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("steps", [0, 2])
+def test_states_are_pytorchs(options, steps):
+    found = {}
+    for library in (judge, torch):
+        helpers = module_of(library)
+        model, optimizer = trained(library, steps)
+        found[library] = [plain(part) for part in helpers.get_state_dict(model, optimizer, options=helpers.StateDictOptions(**options))]
+    assert found[torch][0] == found[judge][0]
+    ours, theirs = found[torch][1], found[judge][1]
+    assert set(ours) == set(theirs)
+    assert ours.get("state") == theirs.get("state")
+    for a, b in zip(ours.get("param_groups", ()), theirs.get("param_groups", ())):
+        assert sorted(a["params"]) == sorted(b["params"]) and a["lr"] == b["lr"]
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_states_are_loaded_into_wrapped_models(flat):
+    helpers = module_of(torch)
+    options = helpers.StateDictOptions(flatten_optimizer_state_dict=flat)
+    model, optimizer = trained(torch, 2)
+    state = copy.deepcopy(helpers.get_state_dict(model, optimizer, options=options))
+    for wrap in (torch.compile, torch.nn.DataParallel):
+        other, fresh = trained(torch, 0, wrap)
+        missing = helpers.set_state_dict(other, fresh, model_state_dict=state[0], optim_state_dict=state[1], options=options)
+        assert not missing.missing_keys and not missing.unexpected_keys
+        again = helpers.get_state_dict(other, fresh, options=options)
+        assert plain(again) == plain(state)
+    other, fresh = trained(torch, 0, kind="SGD")
+    helpers.set_optimizer_state_dict(other, fresh, {}, options=options)
+    with pytest.raises(RuntimeError, match="Missing"):
+        helpers.set_model_state_dict(other, {"0.weight": state[0]["0.weight"]})
+    with pytest.raises(RuntimeError, match="Missing optimizer state"):
+        helpers.set_optimizer_state_dict(*trained(torch, 0), {"state": {}, "param_groups": []})
+
+
+def test_states_of_parts():
+    helpers = module_of(torch)
+    model, optimizer = trained(torch, 1)
+    assert list(helpers.get_model_state_dict(model, submodules={model[3]})) == ["3.weight", "3.bias"]
+    assert list(helpers.get_model_state_dict(model, submodules={model[3]}, options=helpers.StateDictOptions(keep_submodule_prefixes=False))) == ["weight", "bias"]
+    assert list(helpers.get_optimizer_state_dict(model, optimizer, submodules={model[0]})["state"]) == ["0.weight", "0.bias"]
