@@ -12,7 +12,7 @@ from .steps import Before, call_function, unreached
 
 _numbers = itertools.count()
 notes: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # step: what users note at it
-seen: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # step: its node, while anybody holds one
+seen: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # id of a step: its node, which keeps the step, while anybody holds one
 
 
 class Handle:
@@ -176,13 +176,13 @@ def kind_of(name: str, base=GraphNode) -> type:
 
 def node_of(step: Step) -> GraphNode:
     """What users see of a step: one object, as long as it is held."""
-    known = seen.get(step)
+    known = seen.get(id(step))
     if known is None:
         if step.kind == ACCUMULATE:
             kind = AccumulateGrad
         else:
             kind = kind_of(class_name(step), FunctionNode if hasattr(step.function, "context") else GraphNode)
-        known = seen[step] = kind(step)
+        known = seen[id(step)] = kind(step)
     return known
 
 

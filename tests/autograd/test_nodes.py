@@ -331,3 +331,23 @@ def test_as_in_pytorch(function):
             function(rl)
     else:
         assert plain(function(rl)) == theirs
+
+
+def test_hooks_that_hold_their_node_are_freed():
+    """A hook whose closure holds the node that it is a hook of is a cycle, which ends with the graph."""
+    import gc
+    import weakref
+
+    def graph():
+        result = rl.ones((), requires_grad=True).clone()
+        node, mark = result.grad_fn, type("Mark", (), {})()
+        result.register_hook(lambda gradient: (node, mark) and None)
+        return result.clone(), weakref.ref(mark)
+
+    out, mark = graph()
+    out.backward()
+    gc.collect()
+    assert mark() is not None
+    del out
+    gc.collect()
+    assert mark() is None
