@@ -15,7 +15,7 @@ class Waiting:
         if fullname.partition(".")[0] not in cls.names:
             return None
         sys.meta_path.remove(cls)
-        from rushlight.compat import finder
+        from rushlight._src.compat import finder
         finder.install()
         sys.modules.pop(fullname, None)  # else its own spec would be taken for this name's, and its file run once more
         return finder.Finder().find_spec(fullname)
@@ -24,7 +24,7 @@ class Waiting:
     def find_distributions(context):
         if context.name != "torch":
             return []
-        from rushlight.compat.finder import MetadataFinder
+        from rushlight._src.compat.finder import MetadataFinder
         return MetadataFinder().find_distributions(context)
 
 

@@ -6,7 +6,7 @@ import time
 
 import rushlight as torch
 from rushlight import nn
-from rushlight.core.epoch import Epoch
+from rushlight._src.core.epoch import Epoch
 
 from .results import keep, parser
 

@@ -14,10 +14,10 @@ THREADS = int(os.environ.setdefault("OMP_NUM_THREADS", "2"))
 
 import torch
 
-from rushlight.compiler.llvm import pool
-from rushlight.compiler.templates.contraction import NO_EPILOGUE
-from rushlight.compiler.templates.conv import Convolution, plan_conv, plan_conv_input_grad, plan_conv_weight_grad
-from rushlight.compiler.templates.matmul import Matmul, plan_matmul
+from rushlight._src.compiler.llvm import pool
+from rushlight._src.compiler.templates.contraction import NO_EPILOGUE
+from rushlight._src.compiler.templates.conv import Convolution, plan_conv, plan_conv_input_grad, plan_conv_weight_grad
+from rushlight._src.compiler.templates.matmul import Matmul, plan_matmul
 from tests.compiler.contractions import Runner
 
 from .results import keep, parser

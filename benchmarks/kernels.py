@@ -13,10 +13,10 @@ import time
 import numpy as np
 import torch
 
-from rushlight.compiler.llvm import pool
-from rushlight.compiler.templates.conv import Convolution, plan_conv, plan_conv_input_grad, plan_conv_weight_grad
-from rushlight.core import dtypes
-from rushlight.graph.graph import Store
+from rushlight._src.compiler.llvm import pool
+from rushlight._src.compiler.templates.conv import Convolution, plan_conv, plan_conv_input_grad, plan_conv_weight_grad
+from rushlight._src.core import dtypes
+from rushlight._src.graph.graph import Store
 from tests.compiler.contractions import Runner
 from tests.compiler.programs import Program
 

@@ -53,7 +53,7 @@ def status(row) -> float:
 def peak_of(stepper) -> float:
     """Megabytes that one step holds at its height beyond what the process holds between steps: activations, gradients, scratch."""
     if stepper.library.__name__ == "rushlight":
-        from rushlight.core.native.blocks import trim
+        from rushlight._src.core.native.blocks import trim
     else:
         def trim():
             """The caller of this process has told the C library to give blocks back at once."""

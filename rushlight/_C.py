@@ -3,15 +3,15 @@ from __future__ import annotations
 
 import weakref
 
-from .core.devices import device
-from .core.dtypes import dtype
-from .core.interpret import active, is_recording as is_grad_enabled  # noqa: F401
-from .core.meta import Size
-from .core.native import Tensor as TensorBase, mine
-from .core.overriding import DisableTorchFunction, DisableTorchFunctionSubclass, disabled as _disabled_torch_function_impl
-from .core.random import Generator, default_generator
-from .transforms.level import Level
-from .core.later import later
+from ._src.core.devices import device
+from ._src.core.dtypes import dtype
+from ._src.core.interpret import active, is_recording as is_grad_enabled  # noqa: F401
+from ._src.core.meta import Size
+from ._src.core.native import Tensor as TensorBase, mine
+from ._src.core.overriding import DisableTorchFunction, DisableTorchFunctionSubclass, disabled as _disabled_torch_function_impl
+from ._src.core.random import Generator, default_generator
+from ._src.transforms.level import Level
+from ._src.core.later import later
 
 _TensorBase, _TensorMeta = TensorBase, type(TensorBase)
 _has_cuda = _has_xpu = _has_mps = _has_mtia = _has_cudnn = _has_mkldnn = _has_magma = False  # what it was built with
@@ -38,7 +38,7 @@ def _current_graph_task_id() -> int:
 
 def _current_autograd_node():
     """The node that this thread's backward pass runs, None outside of one."""
-    from .autograd.node import node_of
+    from ._src.autograd.node import node_of
     return None if mine.run is None else node_of(mine.run.step)
 
 
@@ -91,7 +91,7 @@ class Layers(Room):
 
     def _parse_to(self, *args, **kwargs):
         """The arguments of ``to``: device, dtype, non_blocking and memory format; device and dtype are None if not given."""
-        from .core.devices import placed
+        from ._src.core.devices import placed
         from .nn.modules.module import place_and_dtype
 
         where, kind = place_and_dtype(*args, **kwargs)

@@ -1,5 +1,5 @@
 """``torch._VF``: functions of the top level, by the name under which PyTorch's modules call them."""
-from .core.later import later
+from ._src.core.later import later
 
 
 def __getattr__(name):

@@ -10,7 +10,7 @@ def show() -> str:
 
 def parallel_info() -> str:
     """How many threads kernels run on."""
-    from .switches import get_num_threads
+    from ._src.switches import get_num_threads
     return f"our own pool of threads\n\tget_num_threads() : {get_num_threads()}\n"
 
 

@@ -24,7 +24,7 @@ def main():
     elif first != "-" and not os.path.exists(first):
         print(f"python -m rushlight: there is no file {first!r}", file=sys.stderr)
         return 2
-    from .compat.script import run
+    from ._src.compat.script import run
 
     run(arguments)
     return 0

@@ -1,8 +1,7 @@
 """What tensors without data belong to, by PyTorch's private name."""
 from __future__ import annotations
 
-from .core.later import later
-from .core.pytree import tree_leaves
+from ._src.core.pytree import tree_leaves
 
 __all__ = ["detect_fake_mode"]
 
@@ -16,6 +15,3 @@ def detect_fake_mode(inputs=None):
     for mode in found[1:]:
         assert mode is found[0], "the tensors, or a tensor and the active mode, belong to several FakeTensorModes"
     return found[0] if found else None
-
-
-__getattr__ = later(__name__)

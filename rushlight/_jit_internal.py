@@ -3,7 +3,6 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, Final, List, Optional, Tuple, Union
 
-from .core.later import later
 from .futures import Future
 from .jit import _overload, _overload_method, export, ignore, is_scripting, unused
 
@@ -25,4 +24,3 @@ def boolean_dispatch(arg_name, arg_index, default, if_true, if_false, module_nam
 
     run.__name__, run.__module__, run.__doc__ = func_name, module_name, if_true.__doc__ or if_false.__doc__
     return run
-__getattr__ = later(__name__)

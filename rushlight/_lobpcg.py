@@ -3,10 +3,9 @@ from __future__ import annotations
 
 import math
 
-from .core.later import later
-from .autograd.mode import no_grad
-from .core.dtypes import float32
-from .core.op import OPS
+from ._src.autograd.mode import no_grad
+from ._src.core.dtypes import float32
+from ._src.core.op import OPS
 
 NITER = 1000
 
@@ -60,6 +59,3 @@ def best(A, B, x, more, largest):
     mixed = turn @ inner[:, order]
     outside = None if more is None else span[:, x.shape[1]:] @ mixed[x.shape[1]:]
     return values[order], span @ mixed, outside
-
-
-__getattr__ = later(__name__)

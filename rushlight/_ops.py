@@ -1,10 +1,9 @@
 """``torch.ops``: operators by namespace, packet and overload, as objects that can be called, compared and used as keys."""
 from __future__ import annotations
 
-from .core.native import Tensor
-from .core.op import OPS
-from .core.overriding import NOBODY, answered
-from .core.later import later
+from ._src.core.native import Tensor
+from ._src.core.op import OPS
+from ._src.core.overriding import NOBODY, answered
 
 PLACES = ("", "nn.functional.", "linalg.", "special.", "fft.", "prims.")
 PREFIXES = ("linalg", "special", "fft")
@@ -139,7 +138,7 @@ def operator_named(name: str):
         return OPS[f"{stem}.{rest}"]
     if name in OTHER_NAMES:
         return OPS.get(OTHER_NAMES[name])
-    from .ops.library import ALIASES
+    from ._src.ops.library import ALIASES
     return OPS.get(ALIASES.get(name, ""))
 
 
@@ -265,6 +264,3 @@ def overload_name(stem: str, op, args, kwargs) -> str:
         return "Tensor" if isinstance(other, Tensor) or stem in ("add", "sub", "mul", "div") else "Scalar"
     given = "dim" in kwargs or "dim" in names and len(args) > names.index("dim")
     return BY_DIM.get(stem, "default") if given else "default"
-
-
-__getattr__ = later(__name__)

@@ -5,14 +5,13 @@ import functools
 import operator
 from enum import Enum
 
-from .core import dtypes as kinds
-from .core import meta as layout
-from .core.convert import channels_last, channels_last_3d, contiguous_format, preserve_format
-from .core.convert import strided as strided_layout
-from .core.devices import device as make_device
-from .core.kinds import layout_like
-from .core.later import later
-from .core.native import Tensor
+from ._src.core import dtypes as kinds
+from ._src.core import meta as layout
+from ._src.core.convert import channels_last, channels_last_3d, contiguous_format, preserve_format
+from ._src.core.convert import strided as strided_layout
+from ._src.core.devices import device as make_device
+from ._src.core.kinds import layout_like
+from ._src.core.native import Tensor
 
 ELEMENTWISE_TYPE_PROMOTION_KIND = Enum("ELEMENTWISE_TYPE_PROMOTION_KIND", {n: (k,) for k, n in enumerate(
     "DEFAULT NO_OPMATH INT_TO_FLOAT ALWAYS_BOOL COMPLEX_TO_FLOAT BOOL_TO_LONG".split())}, module="torch._prims_common")
@@ -434,6 +433,3 @@ def layout_or_default(layout):
 def mask_tensor(mask, t):
     """A tensor where ``mask`` holds, 0 elsewhere."""
     return t.where(mask, 0)
-
-
-__getattr__ = later(__name__)

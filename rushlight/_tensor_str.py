@@ -1,7 +1,6 @@
 """Tensors as text, by PyTorch's private names."""
-from .core.printing import Options as PRINT_OPTS
-from .core.printing import set_printoptions
-from .core.later import later
+from ._src.core.printing import Options as PRINT_OPTS
+from ._src.core.printing import set_printoptions
 
 
 def _str(self, *, tensor_contents=None) -> str:
@@ -15,4 +14,3 @@ def _tensor_str(self, indent) -> str:
 
 
 __all__ = ["PRINT_OPTS", "set_printoptions"]
-__getattr__ = later(__name__)

@@ -1,10 +1,9 @@
 """``torch._utils``: small helpers that libraries reach for."""
 from __future__ import annotations
 
-from .core.native import Tensor
-from .core.op import OPS
+from ._src.core.native import Tensor
+from ._src.core.op import OPS
 from .serialization import ALLOWED
-from .core.later import later
 
 
 __all__ = ["_element_size", "_flatten_dense_tensors", "_get_all_device_indices", "_get_available_device_type", "_get_device_index", "_reorder_tensors_as", "_take_tensors",
@@ -58,7 +57,7 @@ def _get_all_device_indices() -> list:
 
 def _get_device_index(device, optional=False, allow_cpu=False) -> int:
     """The index of a device; -1 for the CPU where that is allowed, else ValueError."""
-    from .core.devices import device as Device
+    from ._src.core.devices import device as Device
     found = Device(device) if isinstance(device, str) else device
     if isinstance(found, int):
         return found
@@ -67,6 +66,3 @@ def _get_device_index(device, optional=False, allow_cpu=False) -> int:
             raise ValueError(f"Expected a torch.device with a specified index or an integer, but got: {device}")
         return -1
     return found.index if found.index is not None else 0
-
-
-__getattr__ = later(__name__)

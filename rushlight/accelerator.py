@@ -1,8 +1,7 @@
 """The accelerator of this machine: none."""
 from __future__ import annotations
 
-from .compat.absent import absent
-from .core.later import later
+from ._src.compat.absent import absent
 
 globals().update(absent("torch.accelerator", "there is no accelerator: torch.accelerator.is_available() is False",
                         "set_device_index set_device_idx set_stream current_stream synchronize device_index current_device_index current_device_idx"), **absent("torch", "there is no accelerator", "Stream Event"))
@@ -30,4 +29,3 @@ def memory_allocated(device_index=None, /) -> int:
 
 
 max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
-__getattr__ = later(__name__)

@@ -4,9 +4,8 @@ from __future__ import annotations
 import functools
 import types
 
-from .core.advice import deprecated
+from ._src.core.advice import deprecated
 from .amp import GradScaler, autocast
-from .core.later import later
 
 
 def is_available() -> bool:
@@ -44,7 +43,7 @@ def get_capabilities() -> types.MappingProxyType:
     import os
     import platform
 
-    from .core.native.compiler.processor import host
+    from ._src.core.native.compiler.processor import host
     name, features = host()
     found = {"architecture": platform.machine(), "cpu_name": name, "num_logical_cores": os.cpu_count() or 1}
     if platform.machine() not in ("x86_64", "AMD64"):
@@ -72,4 +71,3 @@ class _Scaler(GradScaler):
 
 
 amp = types.SimpleNamespace(autocast=_Autocast, GradScaler=_Scaler)
-__getattr__ = later(__name__)

@@ -1,8 +1,6 @@
 """Fourier transforms under PyTorch's names."""
 from __future__ import annotations
 
-from .ops import library
-from .core.later import later
+from ._src.ops import library
 
 globals().update(library.namespace("fft"))
-__getattr__ = later(__name__)

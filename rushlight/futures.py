@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-from .core.later import later
 
 __all__ = ["Future", "collect_all", "wait_all"]
 
@@ -76,6 +75,3 @@ def collect_all(futures):
 def wait_all(futures) -> list:
     """The values of futures, once all are set."""
     return [f.wait() for f in collect_all(futures).wait()]
-
-
-__getattr__ = later(__name__)

@@ -11,7 +11,6 @@ import urllib.request
 from urllib.parse import urlparse
 
 from .serialization import load as load_file
-from .core.later import later
 
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
 HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
@@ -140,6 +139,3 @@ def load_state_dict_from_url(url, model_dir=None, map_location=None, progress=Tr
         found = HASH_REGEX.search(name) if check_hash else None
         download_url_to_file(url, path, found[1] if found else None, progress)
     return load_file(path, map_location=map_location, weights_only=weights_only)
-
-
-__getattr__ = later(__name__)

@@ -1,9 +1,7 @@
 """Linear algebra under PyTorch's names."""
 from __future__ import annotations
 
-from .ops import library
-from .ops.lapack import LinAlgError  # noqa: F401
-from .core.later import later
+from ._src.ops import library
+from ._src.ops.lapack import LinAlgError  # noqa: F401
 
 globals().update(library.namespace("linalg"))
-__getattr__ = later(__name__)

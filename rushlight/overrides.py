@@ -3,12 +3,11 @@ from __future__ import annotations
 
 import contextlib
 
-from .core import overriding
-from .core.native import Op, Scope, Tensor, held, mine
-from .core.native.scopes import WATCHING
-from .core.op import OPS
-from .core.overriding import FUNCTION, answered, disabled
-from .core.later import later
+from ._src.core import overriding
+from ._src.core.native import Op, Scope, Tensor, held, mine
+from ._src.core.native.scopes import WATCHING
+from ._src.core.op import OPS
+from ._src.core.overriding import FUNCTION, answered, disabled
 
 __all__ = ["get_ignored_functions", "get_overridable_functions", "get_testing_overrides", "handle_torch_function", "has_torch_function", "resolve_name", "is_tensor_like",
            "is_tensor_method_or_property", "wrap_torch_function", "enable_reentrant_dispatch", "TorchFunctionMode", "BaseTorchFunctionMode"]
@@ -183,6 +182,3 @@ def _get_current_function_mode():
 
 def _get_current_function_mode_stack():
     return list(mine.modes)
-
-
-__getattr__ = later(__name__)

@@ -7,10 +7,10 @@ import zlib
 
 import numpy as np
 
-from .api import get_default_dtype
-from .core.exchange import from_numpy
-from .core.random import Generator
-from .ops.random import randint
+from ._src.api import get_default_dtype
+from ._src.core.exchange import from_numpy
+from ._src.core.random import Generator
+from ._src.ops.random import randint
 
 __all__ = ["SobolEngine"]
 

@@ -1,8 +1,8 @@
 """``torch.return_types``: the types of results with names, made when they are first asked for."""
 from __future__ import annotations
 
-from .core.later import later
-from .core.results import named
+from ._src.core.later import later
+from ._src.core.results import named
 
 FIELDS = {  # operators whose type may be asked for before they have run
     **dict.fromkeys(("max", "min", "median", "nanmedian", "mode", "sort", "topk", "kthvalue", "cummax", "cummin"), ("values", "indices")),

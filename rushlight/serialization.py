@@ -15,20 +15,19 @@ import zlib
 from collections.abc import Callable
 from types import FunctionType
 
-from .core.convert import InProcess, UntypedStorage, layout
-from .core.devices import device as Device
-from .core.dtypes import BY_NAME, BYTES, NAMES, UNSIGNED, dtype as Dtype, uint8
-from .core.errors import CorruptFileError
-from .core.exchange import to_numpy
-from .core.files import replaced
-from .core.meta import Meta, Size
-from .core.native import Tensor, wrap
-from .core.tensor import empty
-from .core.settings import settings
+from ._src.core.convert import InProcess, UntypedStorage, layout
+from ._src.core.devices import device as Device
+from ._src.core.dtypes import BY_NAME, BYTES, NAMES, UNSIGNED, dtype as Dtype, uint8
+from ._src.core.errors import CorruptFileError
+from ._src.core.exchange import to_numpy
+from ._src.core.files import replaced
+from ._src.core.meta import Meta, Size
+from ._src.core.native import Tensor, wrap
+from ._src.core.tensor import empty
+from ._src.core.settings import settings
 from .nn.parameter import Parameter
-from .restored import BUILDERS, LAYOUTS, REMEDY, TURNED, attributes, layout_named, rebuild_from_type, sparse_parts
-from .weights import PLAIN, WeightsUnpickler, add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals, unsafe_names  # noqa: F401 - offered here
-from .core.later import later
+from ._src.restored import BUILDERS, LAYOUTS, REMEDY, TURNED, attributes, layout_named, rebuild_from_type, sparse_parts
+from ._src.weights import PLAIN, WeightsUnpickler, add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals, unsafe_names  # noqa: F401 - offered here
 
 DEFAULT_PROTOCOL = 2  # of pickle
 MAP_LOCATION = Callable[[object, str], object] | Device | str | dict[str, str] | None  # what ``load`` takes to say where tensors go
@@ -162,7 +161,7 @@ def save(obj, f, pickle_module=None, pickle_protocol=DEFAULT_PROTOCOL, _use_new_
     def write(obj, file):
         if _use_new_zipfile_serialization:
             return write_archive(obj, file, name, pickler=made)
-        from .old_files import write as write_old
+        from ._src.old_files import write as write_old
         return write_old(obj, file, made)
 
     def made(kind, text):
@@ -252,7 +251,7 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified: leave it out, or pass weights_only=False for a file from where you trust")
     check_seekable(f)
     if is_legacy(f):
-        from .old_files import load as load_legacy  # from before zip archives
+        from ._src.old_files import load as load_legacy  # from before zip archives
         return load_legacy(f, reader(safe, pickle_module, pickle_load_args), place_of(map_location))
     archive, prefix = opened(f)
     storages = Storages(archive, f"{prefix}data/", place_of(map_location), byte_order(archive, prefix))
@@ -356,7 +355,7 @@ def set_default_load_endianness(endianness):
 
 def place_of(map_location):
     """Where the storages of a file go."""
-    from .locations import Places
+    from ._src.locations import Places
     return Places(map_location)
 
 
@@ -442,6 +441,3 @@ class Storages:
         """A tensor of this many bytes, entered under its key; the bytes to write (its own, but on the meta device)."""
         tensor = self.known[key] = empty((size,), BY_NAME["uint8"], device=device)
         return bytearray(size) if device.type == "meta" else to_numpy(tensor)
-
-
-__getattr__ = later(__name__)

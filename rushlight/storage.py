@@ -1,15 +1,15 @@
 """The bytes under tensors, and, deprecated, their elements: ``torch.storage``."""
 from __future__ import annotations
 
-from .compat.absent import absent
-from .core.later import later
-from .core.advice import deprecated
-from .core.convert import InProcess, UntypedStorage
-from .core.dtypes import BY_NAME, Defaults, type_name
-from .core.exchange import tensor
-from .core.meta import Meta
-from .core.native import Tensor, wrap
-from .core.op import OPS
+from ._src.compat.absent import absent
+from ._src.core.later import later
+from ._src.core.advice import deprecated
+from ._src.core.convert import InProcess, UntypedStorage
+from ._src.core.dtypes import BY_NAME, Defaults, type_name
+from ._src.core.exchange import tensor
+from ._src.core.meta import Meta
+from ._src.core.native import Tensor, wrap
+from ._src.core.op import OPS
 
 __all__ = ["PyTorchFileReader", "PyTorchFileWriter", "TypedStorage", "UntypedStorage"]  # noqa: F822 - of which the first two exist as names only
 globals().update(absent("torch", "files are read as a whole: use torch.load, with mmap=True for large ones", "PyTorchFileReader PyTorchFileWriter"))

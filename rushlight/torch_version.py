@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import re
 
-from .core.later import later
 
 __all__ = ["TorchVersion"]
 
@@ -39,6 +38,3 @@ class TorchVersion(str):
         return str.__eq__(self, other) if isinstance(other, str) else numbers(self)[:len(other)] == tuple(other) if isinstance(other, (tuple, list)) else NotImplemented
 
     __hash__ = str.__hash__
-
-
-__getattr__ = later(__name__)

@@ -6,13 +6,12 @@ from builtins import bool as _bool, bytes as _bytes, complex as _complex, float 
 from collections.abc import Sequence
 from typing import Any, Union
 
-from .core.later import later
-from .core.devices import device as _device
-from .core.dtypes import dtype as _dtype
-from .core.convert import layout as _layout
-from .core.meta import Size as _size_class
-from .core.native import Tensor
-from .legacy import SymBool, SymFloat, SymInt
+from ._src.core.devices import device as _device
+from ._src.core.dtypes import dtype as _dtype
+from ._src.core.convert import layout as _layout
+from ._src.core.meta import Size as _size_class
+from ._src.core.native import Tensor
+from ._src.legacy import SymBool, SymFloat, SymInt
 from .storage import UntypedStorage as Storage
 
 Number = Union[_int, _float, _bool]
@@ -27,6 +26,3 @@ _size = Union[_size_class, list, tuple]
 _symsize, _dispatchkey, _qscheme = _size, _str, Any
 
 __all__ = ["Device", "FileLike", "Number", "Storage"]
-
-
-__getattr__ = later(__name__)

@@ -1,5 +1,5 @@
 """The version, and what this build was made with."""
-from .compat.finder import VERSION as __version__
+from ._src.compat.finder import VERSION as __version__
 
 debug = False
 cuda = hip = xpu = rocm = None

@@ -1,7 +1,7 @@
 """Functions and modules as one operator, without capture: their bodies are traced."""
 import inspect
 
-from rushlight.core.op import make
+from rushlight._src.core.op import make
 
 ANY = inspect.Signature([inspect.Parameter("values", inspect.Parameter.VAR_POSITIONAL)])
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 
 from .._ops import OpOverload, OpOverloadPacket, ops
-from ..core.later import later
-from ..core.op import OPS
+from .._src.core.op import OPS
 
 CORE = """_safe_softmax absolute addcdiv addcmul addr arccos arccosh arcsin arcsinh arctan arctan2 arctanh baddbmm celu
 clamp_max clamp_min column_stack cosine_similarity count_nonzero cross deg2rad diag_embed diff divide dot dstack
@@ -117,6 +116,3 @@ def remove_decompositions(decompositions, aten_ops) -> None:
     for operator in aten_ops:
         for overload in overloads_of(operator):
             decompositions.pop(overload, None)
-
-
-__getattr__ = later(__name__)

@@ -1,11 +1,10 @@
 """PyTorch's ``torch._dynamo`` names over capture."""
 from __future__ import annotations
 
-from ..compiling import (OptimizedModule, allow_in_graph, assume_constant_result, disable, explain, graph_break, is_compiling, list_backends, lookup_backend, mark_dynamic,  # noqa: F401
+from .._src.compiling import (OptimizedModule, allow_in_graph, assume_constant_result, disable, explain, graph_break, is_compiling, list_backends, lookup_backend, mark_dynamic,  # noqa: F401
                          mark_static, mark_unbacked, maybe_mark_dynamic, register_backend, reset, set_stance)
-from ..compiling import compile as optimize_function
-from ..core.later import later
-from ..steering import (disallow_in_graph, error_on_graph_break, forbid_in_graph, mark_static_address, run, skip_frame, step_unsupported,  # noqa: F401
+from .._src.compiling import compile as optimize_function
+from .._src.steering import (disallow_in_graph, error_on_graph_break, forbid_in_graph, mark_static_address, run, skip_frame, step_unsupported,  # noqa: F401
                         substitute_in_graph)
 from . import backends, config, testing, utils  # noqa: F401
 
@@ -33,8 +32,8 @@ def export(f, *extra_args, aten_graph=False, **options):
     {'y': tensor([1., 1., 1.])}
     """
     def run(*args, **kwargs):
-        from ..core.native import Tensor
-        from ..core.pytree import tree_map
+        from .._src.core.native import Tensor
+        from .._src.core.pytree import tree_map
         from ..export import Dim, export
         from ..export.capturing import captured
         from ..nn import Module
@@ -61,6 +60,3 @@ def export(f, *extra_args, aten_graph=False, **options):
 def is_dynamo_supported() -> bool:
     """Whether functions can be captured: always."""
     return True
-
-
-__getattr__ = later(__name__)

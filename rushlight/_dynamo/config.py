@@ -3,10 +3,10 @@ from __future__ import annotations
 
 import sys
 
-from ..capture import marks
-from ..capture.frames import Stance
-from ..core.configuration import Configuration, Steered
-from ..core.settings import settings
+from .._src.capture import marks
+from .._src.capture.frames import Stance
+from .._src.core.configuration import Configuration, Steered
+from .._src.core.settings import settings
 
 class Config(Configuration):
     """The module itself: some names are settings."""
@@ -24,12 +24,12 @@ class Config(Configuration):
     @property
     def compiled_autograd(self):
         """Whether backward passes are compiled as a whole."""
-        from ..autograd.backward import Whole
+        from .._src.autograd.backward import Whole
         return Whole.run is not None
 
     @compiled_autograd.setter
     def compiled_autograd(self, value):
-        from ..autograd.backward import Whole
+        from .._src.autograd.backward import Whole
         from .compiled_autograd import Compiled, compile
         Whole.run = Compiled(compile) if value else None
 

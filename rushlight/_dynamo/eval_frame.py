@@ -1,6 +1,4 @@
 """What ``compile`` makes of a module."""
-from ..compiling import OptimizedModule
-from ..core.later import later
+from .._src.compiling import OptimizedModule
 
 __all__ = ["OptimizedModule"]
-__getattr__ = later(__name__)

@@ -1,8 +1,7 @@
 """What ``compile`` raises, under PyTorch's names."""
-from ..capture.errors import BackendFailed as BackendCompilerFailed
-from ..capture.errors import Break as SkipFrame
-from ..capture.errors import CaptureError, ConstraintViolationError, RecompileLimitError, UnknownBackend, UserError
-from ..core.later import later
+from .._src.capture.errors import BackendFailed as BackendCompilerFailed
+from .._src.capture.errors import Break as SkipFrame
+from .._src.capture.errors import CaptureError, ConstraintViolationError, RecompileLimitError, UnknownBackend, UserError
 
 TorchDynamoException = RuntimeError
 Unsupported, FailOnRecompileLimitHit, RecompileLimitExceeded, InvalidBackend = CaptureError, RecompileLimitError, RecompileLimitError, UnknownBackend
@@ -10,6 +9,3 @@ InternalTorchDynamoError = TorchRuntimeError = ArgsMismatchError = RecompileErro
 
 __all__ = ["TorchDynamoException", "Unsupported", "FailOnRecompileLimitHit", "RecompileLimitExceeded", "InvalidBackend", "BackendCompilerFailed", "UserError",
            "ConstraintViolationError", "InternalTorchDynamoError", "TorchRuntimeError", "ArgsMismatchError", "RecompileError", "SkipFrame"]
-
-
-__getattr__ = later(__name__)

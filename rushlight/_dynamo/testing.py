@@ -1,6 +1,5 @@
 """Backends for tests: they count what they get and run it as it is."""
 from __future__ import annotations
-from ..core.later import later
 
 import collections
 import math
@@ -37,7 +36,7 @@ class CompileCounterWithBackend(CompileCounter):
         self.backend, self.graphs = backend, []
 
     def __call__(self, gm, example_inputs):
-        from ..compiling import lookup_backend
+        from .._src.compiling import lookup_backend
         super().__call__(gm, example_inputs)
         self.graphs.append(gm)
         return lookup_backend(self.backend)(gm, example_inputs)
@@ -80,8 +79,8 @@ def same(ref, res, fp64_ref=None, cos_similarity=False, tol=1e-4, equal_nan=Fals
     """
     import numpy as np
 
-    from ..core.native import Tensor
-    from ..core.op import OPS
+    from .._src.core.native import Tensor
+    from .._src.core.op import OPS
 
     def alike(a, b):
         if isinstance(a, (np.ndarray, np.generic)):
@@ -107,7 +106,7 @@ def same(ref, res, fp64_ref=None, cos_similarity=False, tol=1e-4, equal_nan=Fals
 
 def rand_strided(size, stride, dtype=None, device="cpu", extra_size=0):
     """Random numbers with the given sizes and strides."""
-    from ..core.op import OPS
+    from .._src.core.op import OPS
     count = 1 + extra_size + sum((n - 1) * s for n, s in zip(size, stride))
     made = OPS["randn"](count, device=device).to(dtype or OPS["randn"](0).dtype)
     return OPS["as_strided"](made, size, stride)
@@ -115,13 +114,13 @@ def rand_strided(size, stride, dtype=None, device="cpu", extra_size=0):
 
 def reset_rng_state():
     """Begins the random stream anew at the seed 1337."""
-    from ..core.random import manual_seed
+    from .._src.core.random import manual_seed
     manual_seed(1337)
 
 
 def reduce_to_scalar_loss(out):
     """One number of a tensor, or of what is nested: the mean of means of tensors."""
-    from ..core.native import Tensor
+    from .._src.core.native import Tensor
     if isinstance(out, Tensor):
         return out.sum() / out.numel()
     if isinstance(out, (list, tuple)):
@@ -129,6 +128,3 @@ def reduce_to_scalar_loss(out):
     if isinstance(out, dict):
         return sum(map(reduce_to_scalar_loss, out.values())) / len(out)
     raise NotImplementedError(f"a loss of a {type(out).__name__}")
-
-
-__getattr__ = later(__name__)

@@ -1,7 +1,6 @@
 """What was captured, in numbers."""
-from ..capture.frames import counters, owners
+from .._src.capture.frames import counters, owners
 from .testing import same
-from ..core.later import later
 
 __all__ = ["compile_times", "counters", "same"]
 
@@ -17,6 +16,3 @@ def compile_times(repr="str", aggregate=False):
 def is_compile_supported(device_type) -> bool:
     """Whether functions on such a device are compiled."""
     return str(device_type).partition(":")[0] == "cpu"
-
-
-__getattr__ = later(__name__)

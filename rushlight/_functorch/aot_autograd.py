@@ -1,6 +1,5 @@
 """Forward and backward compiled ahead, under PyTorch's name."""
 from ..fx.aot import aot_function, aot_module, aot_module_simplified, nop
-from ..core.later import later
 
 __all__ = ["aot_function", "aot_module", "aot_module_simplified", "nop", "make_boxed_func"]
 
@@ -8,6 +7,3 @@ __all__ = ["aot_function", "aot_module", "aot_module_simplified", "nop", "make_b
 def make_boxed_func(f):
     """A compiled function that takes its inputs in one list; here compilers return plain functions, so it is ``f`` itself."""
     return f
-
-
-__getattr__ = later(__name__)

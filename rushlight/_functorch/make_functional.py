@@ -3,8 +3,7 @@ from __future__ import annotations
 
 import copy
 
-from ..core.later import later
-from ..core.op import OPS
+from .._src.core.op import OPS
 from ..func.modules import alike, functional_call
 from ..nn.modules.module import Module
 
@@ -110,6 +109,3 @@ def functional_init(model_class, ensemble_shape=(), device="cpu"):
         return parameters, lambda p, given: function(p, (), given), names
 
     return made
-
-
-__getattr__ = later(__name__)

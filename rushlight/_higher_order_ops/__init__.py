@@ -5,7 +5,5 @@ from .map import map
 from .scan import scan
 from .while_loop import while_loop
 from .wrap import wrap
-from ..core.later import later
 
 __all__ = ["associative_scan", "cond", "map", "scan", "while_loop", "wrap"]
-__getattr__ = later(__name__)

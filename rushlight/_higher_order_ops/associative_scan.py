@@ -1,9 +1,8 @@
 """Running combinations."""
 from __future__ import annotations
 
-import rushlight as torch
-from ..core.pytree import tree_flatten, tree_map, tree_unflatten
-from ..core.later import later
+from .._src import flat as torch
+from .._src.core.pytree import tree_flatten, tree_map, tree_unflatten
 
 __all__ = ["associative_scan"]
 
@@ -33,6 +32,3 @@ def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise
         step *= 2
     out = tree_unflatten(leaves, spec)
     return tree_map(lambda x: x.flip(dim), out) if reverse else out
-
-
-__getattr__ = later(__name__)

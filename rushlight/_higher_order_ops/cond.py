@@ -1,11 +1,10 @@
 """A choice that data make."""
 from __future__ import annotations
 
-from ..core.native import Tensor
-from ..core.op import OPS
-from ..core.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
-from ..transforms.batch import differs
-from ..core.later import later
+from .._src.core.native import Tensor
+from .._src.core.op import OPS
+from .._src.core.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from .._src.transforms.batch import differs
 
 __all__ = ["cond"]
 
@@ -48,6 +47,3 @@ def unshared(results, given):
     """A tree with copies of those tensors that share memory with ``given``: what functions give is new, whichever of them ran."""
     storages = {id(leaf._storage) for leaf in tree_leaves(given) if isinstance(leaf, Tensor)}
     return tree_map(lambda leaf: leaf.clone() if isinstance(leaf, Tensor) and id(leaf._storage) in storages else leaf, results)
-
-
-__getattr__ = later(__name__)

@@ -1,10 +1,9 @@
 """A function of each row."""
 from __future__ import annotations
 
-from ..core.native import Tensor
-from ..core.pytree import tree_leaves
+from .._src.core.native import Tensor
+from .._src.core.pytree import tree_leaves
 from .scan import steps
-from ..core.later import later
 
 __all__ = ["map"]
 
@@ -27,6 +26,3 @@ def map(f, xs, *args):
     if leaves[0].shape[0] == 0:
         raise RuntimeError("Leading dimensions of mapped xs cannot be 0.")
     return steps(lambda carry, x: (carry, f(x, *args)), (), xs)[1]
-
-
-__getattr__ = later(__name__)

@@ -1,10 +1,9 @@
 """A loop over a dimension that carries values from place to place."""
 from __future__ import annotations
 
-import rushlight as torch
-from ..core.native import Tensor
-from ..core.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
-from ..core.later import later
+from .._src import flat as torch
+from .._src.core.native import Tensor
+from .._src.core.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 __all__ = ["scan"]
 
@@ -59,6 +58,3 @@ def stacked(trees):
     spec = tree_flatten(trees[0])[1]
     columns = zip(*[tree_leaves(tree) for tree in trees])
     return tree_unflatten([torch.stack(list(column)) for column in columns], spec)
-
-
-__getattr__ = later(__name__)

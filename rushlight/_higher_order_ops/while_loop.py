@@ -1,10 +1,9 @@
 """A loop whose end data decide."""
 from __future__ import annotations
 
-from ..core.native import Tensor
-from ..core.pytree import tree_flatten, tree_leaves
+from .._src.core.native import Tensor
+from .._src.core.pytree import tree_flatten, tree_leaves
 from .cond import unshared
-from ..core.later import later
 
 __all__ = ["while_loop"]
 
@@ -39,6 +38,3 @@ def holds(condition) -> bool:
     if not isinstance(condition, bool) and not (isinstance(condition, Tensor) and condition.numel() == 1):
         raise RuntimeError(f"cond_fn must return a boolean scalar tensor or a bool, but got {condition}.")
     return bool(condition)
-
-
-__getattr__ = later(__name__)

@@ -1,6 +1,5 @@
 """A function as a part of its own in captured graphs."""
 from __future__ import annotations
-from ..core.later import later
 
 __all__ = ["wrap"]
 
@@ -18,6 +17,3 @@ def wrap(func, *args, **kwargs):
     (tensor([1., 1.]), ['wrap', 'getitem', 'add'])
     """
     return func(*args, **kwargs)
-
-
-__getattr__ = later(__name__)

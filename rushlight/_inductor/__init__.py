@@ -1,5 +1,4 @@
 """PyTorch's ``torch._inductor`` names: the compiler, as a backend that other backends can call."""
-from ..core.later import later
 from . import compile_fx
 
 __all__ = ["compile_fx", "list_mode_options", "list_options"]
@@ -12,14 +11,11 @@ def list_mode_options(mode=None, dynamic=None) -> dict:
     >>> torch._inductor.list_mode_options("max-autotune")
     {'max_autotune': True}
     """
-    from ..capture.modes import MODES
+    from .._src.capture.modes import MODES
     return dict(MODES[mode]) if mode else {name: dict(options) for name, options in MODES.items()}
 
 
 def list_options() -> list:
     """The names that ``compile(options=...)`` knows."""
-    from ..capture.modes import OPTIONS, WITHOUT_MEANING
+    from .._src.capture.modes import OPTIONS, WITHOUT_MEANING
     return sorted((*OPTIONS, *WITHOUT_MEANING))
-
-
-__getattr__ = later(__name__)

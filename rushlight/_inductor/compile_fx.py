@@ -3,11 +3,10 @@ from __future__ import annotations
 
 import inspect
 
-from ..core.native import Tensor
-from ..core.op import make
-from ..core.pytree import tree_flatten, tree_unflatten
+from .._src.core.native import Tensor
+from .._src.core.op import make
+from .._src.core.pytree import tree_flatten, tree_unflatten
 from ..func.modules import functional_call
-from ..core.later import later
 
 __all__ = ["compile_fx"]
 
@@ -55,6 +54,3 @@ def state_of(model) -> dict:
     if not hasattr(model, "named_parameters"):
         return {}
     return {**dict(model.named_parameters()), **dict(model.named_buffers())}
-
-
-__getattr__ = later(__name__)

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import sys
 
-from ..capture.modes import DEFAULTS
-from ..core.configuration import Configuration, Disabling, Steered
-from ..core.settings import settings
+from .._src.capture.modes import DEFAULTS
+from .._src.core.configuration import Configuration, Disabling, Steered
+from .._src.core.settings import settings
 
 class Config(Configuration):
     """The module itself: some names are settings of ours, of which ``mode`` and ``options`` of ``compile`` override two."""

@@ -3,9 +3,8 @@ from __future__ import annotations
 
 import logging
 
-from ..core.log import LOGS, logger
-from ..core.log import set_logs as switch
-from ..core.later import later
+from .._src.core.log import LOGS, logger
+from .._src.core.log import set_logs as switch
 
 MEANING = {"graph": ("graph",), "graph_code": ("graph",), "graph_sizes": ("graph",), "trace_source": ("graph",), "bytecode": ("output",), "trace_bytecode": ("output",),
            "aot_graphs": ("aot",), "aot_joint_graph": ("aot",), "joint_graph": ("aot",), "post_grad_graphs": ("graph",), "output_code": ("output",),
@@ -69,6 +68,3 @@ def set_by_text(text: str):
             print(f"rushlight: TORCH_LOGS names {name!r}, which is no log: there are {', '.join(sorted(ARTIFACTS))}", file=sys.stderr)
     if wanted:
         switch(**meaning(wanted))
-
-
-__getattr__ = later(__name__)

@@ -3,16 +3,15 @@ from __future__ import annotations
 
 import weakref
 
-from ..capture.record import Fake
-from ..core import devices
-from ..core.convert import copied_memory
-from ..core.interpret import Suspended
-from ..core.later import later
-from ..core.native import Storage, Tensor, mine, wrap
-from ..core.op import OPS
-from ..core.overriding import DisableTorchFunction, disabled
-from ..core.pytree import tree_flatten, tree_leaves, tree_unflatten
-from ..core.tensor import alias, blank
+from .._src.capture.record import Fake
+from .._src.core import devices
+from .._src.core.convert import copied_memory
+from .._src.core.interpret import Suspended
+from .._src.core.native import Storage, Tensor, mine, wrap
+from .._src.core.op import OPS
+from .._src.core.overriding import DisableTorchFunction, disabled
+from .._src.core.pytree import tree_flatten, tree_leaves, tree_unflatten
+from .._src.core.tensor import alias, blank
 from ..nn.parameter import Parameter
 from ..overrides import TorchFunctionMode
 from ..utils._python_dispatch import TorchDispatchMode, _disable_current_modes
@@ -135,7 +134,7 @@ class FakeTensor(Tensor):
         raise TypeError("a FakeTensor cannot be pickled: it has no data")
 
     def __repr__(self, *, tensor_contents=None):
-        from ..core.dtypes import Defaults
+        from .._src.core.dtypes import Defaults
         facts = [f"device='{self.fake_device}'"] if self.fake_device.type != "cpu" else []
         facts.append(f"size=({', '.join(map(str, self.shape))}{',' if self.dim() == 1 else ''})")
         if self.dtype is not Defaults.floating and str(self.dtype) not in ("torch.int64", "torch.bool") or self.numel() and str(self.dtype) == "torch.int64":
@@ -428,5 +427,3 @@ CONSTANT_NUMEL_LIMIT = 1
 KNOWN_NUMBERS = frozenset(("tensor", "scalar_tensor", "as_tensor", "asarray"))
 READ_ALL = frozenset(("equal",))
 STRIDED = OPS["empty"](0).layout
-
-__getattr__ = later(__name__)

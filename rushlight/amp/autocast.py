@@ -5,10 +5,10 @@ import contextlib
 import functools
 import warnings
 
-from ..core.dtypes import float16, float32
-from ..core.native import Scope, Tensor, held, mine
-from ..core.native.scopes import AUTOCAST
-from ..eager.casts import PRECISIONS, choices, forget, keep, keeps, ready
+from .._src.core.dtypes import float16, float32
+from .._src.core.native import Scope, Tensor, held, mine
+from .._src.core.native.scopes import AUTOCAST
+from .._src.eager.casts import PRECISIONS, choices, forget, keep, keeps, ready
 
 DEVICES = ("cpu", "cuda", "xpu", "hpu", "mps", "mtia", "maia", "xla", "ipu", "privateuseone")
 CODES = {dtype: code for code, dtype in PRECISIONS.items()}

@@ -1,6 +1,4 @@
 """``torch.amp.autocast_mode``: autocast by the name of PyTorch's file."""
 from .autocast import autocast, custom_bwd, custom_fwd, is_autocast_available
-from ..core.later import later
 
 __all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
-__getattr__ = later(__name__)

@@ -5,10 +5,10 @@ import enum
 import warnings
 from collections import defaultdict
 
-from ..autograd.mode import no_grad
-from ..core.dtypes import float16
-from ..core.native import Tensor
-from ..core.op import OPS
+from .._src.autograd.mode import no_grad
+from .._src.core.dtypes import float16
+from .._src.core.native import Tensor
+from .._src.core.op import OPS
 from .autocast import is_autocast_available
 
 

@@ -1,11 +1,10 @@
 """Steps that stand in a graph for what they refuse, or leave out: by the names that ``torch._C._functions`` has for them."""
 from __future__ import annotations
 
-from ..core.later import later
-from ..core.native import Step, Tensor, calls, state
-from ..core.native.objects import FUNCTION
-from ..core.tensor import alias
-from .node import AccumulateGrad  # noqa: F401 - another of these names
+from .._src.core.native import Step, Tensor, calls, state
+from .._src.core.native.objects import FUNCTION
+from .._src.core.tensor import alias
+from .._src.autograd.node import AccumulateGrad  # noqa: F401 - another of these names
 
 
 def following(tensors, name: str, function) -> tuple:
@@ -51,6 +50,3 @@ class UndefinedGrad:
 
         made = following(tensors, "UndefinedGradBackward", nothing)
         return made[0] if len(made) == 1 else made
-
-
-__getattr__ = later(__name__)

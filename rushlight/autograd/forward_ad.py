@@ -3,11 +3,11 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from ..core.interpret import active
-from ..core.native import Tensor
-from ..core.op import OPS
-from ..transforms.forward import Dual, Forward
-from ..core.later import later
+from .._src.core.interpret import active
+from .._src.core.native import Tensor
+from .._src.core.op import OPS
+from .._src.transforms.forward import Dual, Forward
+from .._src.core.later import later
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 

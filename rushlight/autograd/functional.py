@@ -1,13 +1,12 @@
 """Jacobians, Hessians and their products with vectors, for functions of a tensor or of several."""
 from __future__ import annotations
 
-from ..core.interpret import recording
-from ..core.native import Tensor
-from ..core.op import OPS
+from .._src.core.interpret import recording
+from .._src.core.native import Tensor
+from .._src.core.op import OPS
 from ..func.batching import vmap
 from ..func.derivatives import Noted, jvp as push_forward
 from ..func.jacobians import basis, jacfwd, parts
-from ..core.later import later
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -235,6 +234,3 @@ def _grad_postprocess(inputs, create_graph: bool):
     if isinstance(inputs, tuple):
         return tuple(_grad_postprocess(x, create_graph) for x in inputs)
     return inputs if create_graph else inputs.detach()
-
-
-__getattr__ = later(__name__)

@@ -4,18 +4,17 @@ from __future__ import annotations
 import sys
 import types
 
-from ..core.advice import warn
-from ..core.dtypes import complex128, float64
-from ..core.exchange import tensor
-from ..core.interpret import top
-from ..core.later import later
-from ..core.native import Tensor
-from ..core.op import OPS
-from .backward import grad
-from .differences import (Moving, analytical, count, difference, flat, forward, forward_jacobian, inexact, numerical, pushed, random_like, shown_elements, strided,
+from .._src.core.advice import warn
+from .._src.core.dtypes import complex128, float64
+from .._src.core.exchange import tensor
+from .._src.core.interpret import top
+from .._src.core.native import Tensor
+from .._src.core.op import OPS
+from .._src.autograd.backward import grad
+from .._src.autograd.differences import (Moving, analytical, count, difference, flat, forward, forward_jacobian, inexact, numerical, pushed, random_like, shown_elements, strided,
                           tensors_of, unflat)
-from .function import Function
-from .mode import enable_grad
+from .._src.autograd.function import Function
+from .._src.autograd.mode import enable_grad
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
@@ -353,5 +352,4 @@ class Module(types.ModuleType):
         return gradcheck(*args, **kwargs)
 
 
-__getattr__ = later(__name__)
 sys.modules[__name__].__class__ = Module

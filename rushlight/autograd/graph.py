@@ -5,10 +5,9 @@ import contextlib
 import functools
 import weakref
 
-from ..core.native import Tensor, calls
-from . import saved
-from .node import GradientEdge, Node, node_of
-from ..core.later import later
+from .._src.core.native import Tensor, calls
+from .._src.autograd import saved
+from .._src.autograd.node import GradientEdge, Node, node_of
 
 __all__ = ["GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version", "register_multi_grad_hook",
            "save_on_cpu", "saved_tensors_hooks"]
@@ -116,6 +115,3 @@ class register_multi_grad_hook:
 
     def __exit__(self, *exception):
         self.remove()
-
-
-__getattr__ = later(__name__)

@@ -1,8 +1,7 @@
 """The profiler under its older name, ``torch.autograd.profiler``."""
-from ..compat.absent import absent
+from .._src.compat.absent import absent
 from ..profiler import EventList, FunctionEvent, record_function
 from ..profiler import profile as _profile
-from ..core.later import later
 
 __all__ = ["EventList", "FunctionEvent", "profile", "record_function"]
 globals().update(absent("torch.autograd.profiler", "there is no NVIDIA or Intel tracer to tell: use torch.profiler.profile", "emit_nvtx emit_itt"))
@@ -26,6 +25,3 @@ class profile(_profile):
     @property
     def self_cpu_time_total(self):
         return self.events().self_cpu_time_total
-
-
-__getattr__ = later(__name__)

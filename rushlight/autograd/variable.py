@@ -1,9 +1,8 @@
 """Variable, which tensors have long since become."""
 from __future__ import annotations
 
-from ..core.later import later
-from ..core.native import Tensor
-from .backward import Engine
+from .._src.core.native import Tensor
+from .._src.autograd.backward import Engine
 
 
 class VariableMeta(type):
@@ -27,6 +26,3 @@ class Variable(metaclass=VariableMeta):
     def __new__(cls, data=None, requires_grad=None, volatile=None):
         made = Tensor() if data is None else data.detach()
         return made.requires_grad_() if requires_grad else made
-
-
-__getattr__ = later(__name__)

@@ -1,8 +1,7 @@
 """Switches of CUDA libraries, which are not used, and of the kernels of attention."""
 from __future__ import annotations
 
-from ..core.later import later
-from ..ops.attention import kernels
+from .._src.ops.attention import kernels
 
 
 class Precision:
@@ -63,6 +62,3 @@ def sdp_kernel(enable_flash=True, enable_math=True, enable_mem_efficient=True, e
     from ..nn.attention import SDPBackend, sdpa_kernel
     chosen = [backend for backend, on in ((SDPBackend.FLASH_ATTENTION, enable_flash), (SDPBackend.MATH, enable_math), (SDPBackend.EFFICIENT_ATTENTION, enable_mem_efficient)) if on]
     return sdpa_kernel(chosen)
-
-
-__getattr__ = later(__name__)

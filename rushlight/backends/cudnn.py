@@ -1,6 +1,5 @@
 """Switches of cuDNN, which is not used."""
 import contextlib
-from ..core.later import later
 
 enabled, benchmark, deterministic, allow_tf32, benchmark_limit = True, False, False, True, 10
 fp32_precision = "none"
@@ -23,6 +22,3 @@ def is_acceptable(tensor) -> bool:
 def flags(enabled=False, benchmark=False, benchmark_limit=10, deterministic=False, allow_tf32=True, fp32_precision="none"):
     """A block with other switches, which change nothing."""
     yield
-
-
-__getattr__ = later(__name__)

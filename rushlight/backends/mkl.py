@@ -1,6 +1,4 @@
 """Switches of MKL, which is not used."""
-from ..compat.devices import switches
-from ..core.later import later
+from .._src.compat.devices import switches
 
 globals().update(switches())
-__getattr__ = later(__name__)

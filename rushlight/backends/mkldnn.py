@@ -1,4 +1,4 @@
 """Switches of oneDNN, which is not used."""
-from ..compat.devices import switches
+from .._src.compat.devices import switches
 
 globals().update(switches())

@@ -1,4 +1,4 @@
 """Switches of OpenMP, which is not used: kernels run on our own pool of threads."""
-from ..compat.devices import switches
+from .._src.compat.devices import switches
 
 globals().update(switches())

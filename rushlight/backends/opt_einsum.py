@@ -1,4 +1,4 @@
 """Switches of opt_einsum, which is not used: einsum chooses itself which operands to contract first."""
-from ..compat.devices import switches
+from .._src.compat.devices import switches
 
 globals().update(switches())

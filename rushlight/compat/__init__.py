@@ -3,7 +3,7 @@
 
 def install():
     """Makes ``import torch`` mean Rushlight from now on; RuntimeError if another torch was imported already."""
-    from .finder import install
+    from .._src.compat.finder import install
     install()
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import sys
 
-from ..core.configuration import Configuration, Disabling
+from .._src.core.configuration import Configuration, Disabling
 
 
 class Config(Configuration):

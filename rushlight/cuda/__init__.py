@@ -1,10 +1,9 @@
 """CUDA devices: none here.  Questions are answered so; what would need a device refuses."""
-from ..compat.absent import absent
-from ..compat.devices import device_module
-from ..core.devices import device as _device
-from ..core.errors import NoDeviceError, OutOfMemoryError  # noqa: F401 - the error is one for all devices
-from ..core.later import later
-from ..legacy import BY_TYPE
+from .._src.compat.absent import absent
+from .._src.compat.devices import device_module
+from .._src.core.devices import device as _device
+from .._src.core.errors import NoDeviceError, OutOfMemoryError  # noqa: F401 - the error is one for all devices
+from .._src.legacy import BY_TYPE
 
 globals().update(device_module("cuda"))
 WHY = "this build runs on the CPU, and torch.cuda.is_available() is False"
@@ -46,6 +45,3 @@ def stream(stream):
     if stream is not None:
         _lazy_init()
     return device(None)
-
-
-__getattr__ = later(__name__)

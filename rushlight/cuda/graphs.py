@@ -1,8 +1,4 @@
 """``torch.cuda.graphs``: no device to record."""
-from ..core.later import later
 from . import CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing, make_graphed_callables
 
 __all__ = ["CUDAGraph", "graph", "graph_pool_handle", "is_current_stream_capturing", "make_graphed_callables"]
-
-
-__getattr__ = later(__name__)

@@ -1,7 +1,7 @@
 """Several processes: a group has one.  Its collectives work, so that programs for any number run; a larger group is refused (error 1002)."""
 import os
 
-from ..core.later import later
+from .._src.core.later import later
 
 HOMES = {
     "membership": ("init_process_group", "destroy_process_group", "new_group", "new_subgroups", "new_subgroups_by_enumeration", "get_rank", "get_world_size", "get_backend",

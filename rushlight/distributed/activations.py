@@ -4,7 +4,6 @@ from __future__ import annotations
 import enum
 import functools
 
-from ..core.later import later
 from ..nn.modules.module import Module
 from ..utils.checkpoint import checkpoint
 
@@ -79,6 +78,3 @@ def apply_activation_checkpointing(model, checkpoint_wrapper_fn=checkpoint_wrapp
         apply_activation_checkpointing(child, checkpoint_wrapper_fn, check_fn)
         if check_fn(child):
             setattr(model, name, checkpoint_wrapper_fn(child))
-
-
-__getattr__ = later(__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 import contextlib
 import enum
 
-from ..core.native import Tensor
+from .._src.core.native import Tensor
 from ..futures import Future
 from .membership import GroupMember, World, chosen
 from .stores import copied

@@ -3,8 +3,7 @@ from __future__ import annotations
 
 import math
 
-from ..core.errors import OneProcessError
-from ..core.later import later
+from .._src.core.errors import OneProcessError
 from .membership import chosen, init_process_group, is_initialized
 
 __all__ = ["init_device_mesh", "DeviceMesh"]
@@ -125,6 +124,3 @@ def init_device_mesh(device_type: str, mesh_shape: tuple, *, mesh_dim_names=None
         raise OneProcessError(f"a mesh of shape {tuple(mesh_shape)}", "one process in all", "tensors do not travel between processes yet; one process uses all processors of the machine")
     import rushlight as torch
     return DeviceMesh(device_type, torch.zeros(tuple(mesh_shape), dtype=torch.int, device="cpu"), mesh_dim_names=mesh_dim_names)
-
-
-__getattr__ = later(__name__)

@@ -1,9 +1,8 @@
 """Collectives that return what they give, and through which gradients flow: in a group of one each is the identity."""
 from __future__ import annotations
 
-from ..core.later import later
-from ..core.native import Tensor
-from ..core.op import OPS
+from .._src.core.native import Tensor
+from .._src.core.op import OPS
 from .collectives import RedOpType, check_list, check_op, check_root, check_tensor
 from .membership import chosen
 
@@ -134,6 +133,3 @@ def nn_all_to_all(output_tensor_list, input_tensor_list, group=None) -> tuple:
 def nn_all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=None, group=None):
     """``all_to_all_single``, written into ``output``."""
     return OPS["copy_"](output, all_to_all_single(input, output_split_sizes, input_split_sizes, group))
-
-
-__getattr__ = later(__name__)

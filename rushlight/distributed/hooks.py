@@ -1,7 +1,7 @@
 """What DistributedDataParallel does with gradients: hooks ``(group or state, bucket)`` that return a future of the bucket's new content."""
 from __future__ import annotations
 
-from ..core.dtypes import bfloat16, float16
+from .._src.core.dtypes import bfloat16, float16
 from ..futures import Future
 from .collectives import all_reduce
 from .membership import get_world_size

@@ -5,7 +5,7 @@ import datetime
 import os
 from urllib.parse import urlparse
 
-from ..core.errors import OneProcessError
+from .._src.core.errors import OneProcessError
 from .stores import DEFAULT_TIMEOUT, FileStore, HashStore, PrefixStore, Store, TCPStore
 
 default_pg_timeout = DEFAULT_TIMEOUT

@@ -4,7 +4,6 @@ from __future__ import annotations
 import math
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .distribution import checked
 from .exp_family import ExponentialFamily
@@ -45,6 +44,3 @@ class Bernoulli(Odds, ExponentialFamily):
 
     def _log_normalizer(self, logits):
         return torch.nn.functional.softplus(logits)
-
-
-__getattr__ = later(__name__)

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .dirichlet import Dirichlet
 from .distribution import checked
@@ -46,6 +45,3 @@ class Beta(ExponentialFamily):
 
     def _log_normalizer(self, concentration1, concentration0):
         return self._dirichlet._log_normalizer(torch.stack([concentration1, concentration0], dim=-1))
-
-
-__getattr__ = later(__name__)

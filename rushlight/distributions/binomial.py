@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .distribution import checked
 from .odds import Odds
@@ -52,6 +51,3 @@ class Binomial(Odds):
 
     def enumerate_support(self, expand=True):
         return self._enumerated(torch.arange(self._count() + 1, dtype=self._param.dtype), expand)
-
-
-__getattr__ = later(__name__)

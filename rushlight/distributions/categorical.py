@@ -4,7 +4,6 @@ from __future__ import annotations
 import math
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .distribution import Distribution, checked
 from .utils import lazy_property, logits_to_probs, probs_to_logits, through
@@ -81,6 +80,3 @@ class OfClasses(Distribution):
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args)
 
     probs, logits, _param, param_shape, _num_events = through("_categorical", "probs", "logits", "_param", "param_shape", "_num_events")
-
-
-__getattr__ = later(__name__)

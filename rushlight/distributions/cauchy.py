@@ -4,7 +4,6 @@ from __future__ import annotations
 import math
 
 import rushlight as torch
-from ..core.later import later
 from .location_scale import LocationScale
 
 __all__ = ["Cauchy"]
@@ -31,6 +30,3 @@ class Cauchy(LocationScale):
 
     def _standard_entropy(self):
         return math.log(4 * math.pi)
-
-
-__getattr__ = later(__name__)

@@ -1,7 +1,6 @@
 """Chi2: the sum of squares of standard normal variables."""
 from __future__ import annotations
 
-from ..core.later import later
 from . import constraints
 from .gamma import Gamma
 from .utils import as_tensors
@@ -19,6 +18,3 @@ class Chi2(Gamma):
         super().__init__(df / 2, 0.5, validate_args)
 
     df = property(lambda self: 2 * self.concentration)
-
-
-__getattr__ = later(__name__)

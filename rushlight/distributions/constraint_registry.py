@@ -1,7 +1,6 @@
 """From a region to a transform that reaches it: ``biject_to`` (one to one) and ``transform_to`` (perhaps with more numbers than needed)."""
 from __future__ import annotations
 
-from ..core.later import later
 from . import constraints, transforms
 
 __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
@@ -85,6 +84,3 @@ ONTO = {
 for registry, own in ((biject_to, ONE_TO_ONE), (transform_to, ONTO)):
     for region, factory in {**EITHER_WAY, **own, **of_parts(registry)}.items():
         registry.register(region, factory)
-
-
-__getattr__ = later(__name__)

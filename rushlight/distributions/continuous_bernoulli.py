@@ -4,7 +4,6 @@ from __future__ import annotations
 import math
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .distribution import checked
 from .exp_family import ExponentialFamily
@@ -97,6 +96,3 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
         away = torch.where(far, logits, low)
         series = logits / 2 + logits.square() / 24 - logits ** 4 / 2880
         return torch.where(far, torch.log(torch.expm1(away) / away), series)
-
-
-__getattr__ = later(__name__)

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .distribution import checked
 from .exp_family import ExponentialFamily
@@ -48,6 +47,3 @@ class Dirichlet(ExponentialFamily):
 
     def _log_normalizer(self, concentration):
         return torch.lgamma(concentration).sum(-1) - torch.lgamma(concentration.sum(-1))
-
-
-__getattr__ = later(__name__)

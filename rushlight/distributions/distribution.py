@@ -5,8 +5,7 @@ import functools
 import warnings
 
 import rushlight as torch
-from ..core.later import later
-from ..core.advice import deprecated
+from .._src.core.advice import deprecated
 from . import constraints
 from .utils import as_tensors, lazy_property
 
@@ -257,6 +256,3 @@ class Distribution:
     def __repr__(self):
         shown = [(name, vars(self)[name]) for name in self.arg_constraints if name in vars(self)]
         return f"{type(self).__name__}({', '.join([f'{name}: {value if value.numel() == 1 else value.size()}' for name, value in shown])})"
-
-
-__getattr__ = later(__name__)

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import rushlight as torch
-from ..core.later import later
 from .distribution import Distribution
 from .utils import _sum_rightmost
 
@@ -41,6 +40,3 @@ class ExponentialFamily(Distribution):
         """log normaliser - <natural parameters, means of the sufficient statistics> - mean carrier"""
         normaliser, natural, means = normaliser_and_gradient(self)
         return normaliser - inner_product(natural, means, len(self._batch_shape)) - self._mean_carrier_measure
-
-
-__getattr__ = later(__name__)

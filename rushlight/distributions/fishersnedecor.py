@@ -4,7 +4,6 @@ from __future__ import annotations
 import math
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .distribution import Distribution, checked
 from .gamma import Gamma
@@ -46,6 +45,3 @@ class FisherSnedecor(Distribution):
         a, b, odds = self.df1 / 2, self.df2 / 2, value * self.df1 / self.df2
         log_beta = a.lgamma() + b.lgamma() - (a + b).lgamma()
         return a * odds.log() - value.log() - (a + b) * odds.log1p() - log_beta
-
-
-__getattr__ = later(__name__)

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .distribution import checked
 from .exp_family import ExponentialFamily
@@ -50,6 +49,3 @@ class Gamma(ExponentialFamily):
 
     def _log_normalizer(self, less_one, negative_rate):
         return torch.lgamma(1 + less_one) - (1 + less_one) * torch.log(-negative_rate)
-
-
-__getattr__ = later(__name__)

@@ -4,7 +4,6 @@ from __future__ import annotations
 import math
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .distribution import Distribution, checked
 
@@ -75,6 +74,3 @@ class GeneralizedPareto(Distribution):
 
     def entropy(self):
         return self.scale.log() + self.concentration + 1
-
-
-__getattr__ = later(__name__)

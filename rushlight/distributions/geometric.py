@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .distribution import checked
 from .odds import Odds
@@ -36,6 +35,3 @@ class Geometric(Odds):
 
     def entropy(self):
         return -log_odds_density(self.logits, self.probs) / self.probs
-
-
-__getattr__ = later(__name__)

@@ -4,7 +4,6 @@ from __future__ import annotations
 import math
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .distribution import checked
 from .transformed_distribution import TransformedDistribution
@@ -40,6 +39,3 @@ class Gumbel(TransformedDistribution):
 
     def entropy(self):
         return 1 + euler_constant + self.scale.log()
-
-
-__getattr__ = later(__name__)

@@ -4,7 +4,6 @@ from __future__ import annotations
 import math
 
 import rushlight as torch
-from ..core.later import later
 from .cauchy import Cauchy
 from .folded import Folded
 
@@ -16,6 +15,3 @@ class HalfCauchy(Folded):
 
     _family = Cauchy
     mean = variance = property(lambda self: torch.full_like(self.scale, math.inf))
-
-
-__getattr__ = later(__name__)

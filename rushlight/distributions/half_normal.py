@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import math
 
-from ..core.later import later
 from .folded import Folded
 from .normal import Normal
 
@@ -16,6 +15,3 @@ class HalfNormal(Folded):
     _family = Normal
     mean = property(lambda self: math.sqrt(2 / math.pi) * self.scale)
     variance = property(lambda self: (1 - 2 / math.pi) * self.scale.square())
-
-
-__getattr__ = later(__name__)

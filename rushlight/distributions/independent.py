@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .distribution import Distribution
 from .utils import _sum_rightmost, through
@@ -53,6 +52,3 @@ class Independent(Distribution):
 
     def __repr__(self):
         return f"{type(self).__name__}({self.base_dist}, {self.reinterpreted_batch_ndims})"
-
-
-__getattr__ = later(__name__)

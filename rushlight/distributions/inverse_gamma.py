@@ -4,7 +4,6 @@ from __future__ import annotations
 import math
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .gamma import Gamma
 from .transformed_distribution import TransformedDistribution
@@ -40,6 +39,3 @@ class InverseGamma(TransformedDistribution):
     def entropy(self):
         """That of the gamma variable x, and -2 E log x for the change of variable."""
         return self.base_dist.entropy() + 2 * (self.rate.log() - self.concentration.digamma())
-
-
-__getattr__ = later(__name__)

@@ -30,7 +30,6 @@ from .poisson import Poisson
 from .transformed_distribution import TransformedDistribution
 from .uniform import Uniform
 from .utils import _sum_rightmost, euler_constant
-from ..core.later import later
 
 __all__ = ["register_kl", "kl_divergence"]
 _KL_REGISTRY: dict = {}
@@ -406,6 +405,3 @@ for narrow, wider in {Beta: UNBOUNDED + UNLIMITED, ContinuousBernoulli: UNBOUNDE
                       Pareto: (*UNBOUNDED, Beta, ContinuousBernoulli, Exponential, Gamma), Bernoulli: (Poisson,), Binomial: (Poisson,)}.items():
     for wide in wider:
         register_kl(wide, narrow)(infinite)
-
-
-__getattr__ = later(__name__)

@@ -4,7 +4,6 @@ from __future__ import annotations
 import math
 
 import rushlight as torch
-from ..core.later import later
 from .location_scale import LocationScale
 
 __all__ = ["Laplace"]
@@ -33,6 +32,3 @@ class Laplace(LocationScale):
 
     def _standard_entropy(self):
         return 1 + math.log(2)
-
-
-__getattr__ = later(__name__)

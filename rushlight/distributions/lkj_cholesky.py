@@ -4,7 +4,6 @@ from __future__ import annotations
 import math
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .beta import Beta
 from .distribution import Distribution, checked
@@ -55,6 +54,3 @@ class LKJCholesky(Distribution):
         below = self.dim - 1
         alpha = self.concentration + below / 2
         return below * (math.log(math.pi) / 2 - alpha.lgamma()) + torch.mvlgamma(alpha - 0.5, p=below)
-
-
-__getattr__ = later(__name__)

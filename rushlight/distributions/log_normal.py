@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .normal import Normal
 from .transformed_distribution import TransformedDistribution
@@ -29,6 +28,3 @@ class LogNormal(TransformedDistribution):
 
     def entropy(self):
         return self.loc + self.base_dist.entropy()
-
-
-__getattr__ = later(__name__)

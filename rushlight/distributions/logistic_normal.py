@@ -1,7 +1,6 @@
 """LogisticNormal: normal variables broken from a stick."""
 from __future__ import annotations
 
-from ..core.later import later
 from . import constraints
 from .normal import Normal
 from .transformed_distribution import TransformedDistribution
@@ -23,6 +22,3 @@ class LogisticNormal(TransformedDistribution):
 
     loc = property(lambda self: self.base_dist.base_dist.loc)
     scale = property(lambda self: self.base_dist.base_dist.scale)
-
-
-__getattr__ = later(__name__)

@@ -6,7 +6,6 @@ from . import constraints
 from .covariance import LOG_2_PI, half_log_det, matrix_vector, squared_lengths
 from .distribution import Distribution, checked
 from .utils import lazy_property
-from ..core.later import later
 
 __all__ = ["LowRankMultivariateNormal"]
 
@@ -88,6 +87,3 @@ class LowRankMultivariateNormal(Distribution):
 
     def entropy(self):
         return (self._half_log_det() + self._event_shape[0] * (1 + LOG_2_PI) / 2).expand(self._batch_shape)
-
-
-__getattr__ = later(__name__)

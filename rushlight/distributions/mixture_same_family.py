@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .categorical import Categorical
 from .distribution import Distribution, checked
@@ -71,6 +70,3 @@ class MixtureSameFamily(Distribution):
 
     def __repr__(self):
         return f"MixtureSameFamily(\n  {self.mixture_distribution},\n  {self.component_distribution})"
-
-
-__getattr__ = later(__name__)

@@ -4,7 +4,6 @@ from __future__ import annotations
 import math
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .binomial import Binomial
 from .categorical import OfClasses
@@ -48,6 +47,3 @@ class Multinomial(OfClasses):
         impossible = (value == 0) & self.logits.isneginf()
         terms = torch.where(impossible, 0, value * self.logits) - torch.lgamma(value + 1)
         return torch.lgamma(value.sum(-1) + 1) + terms.sum(-1)
-
-
-__getattr__ = later(__name__)

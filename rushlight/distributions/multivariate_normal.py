@@ -5,7 +5,6 @@ import rushlight as torch
 from . import constraints
 from .covariance import LOG_2_PI, Covariance, half_log_det, matrix_vector, squared_lengths
 from .distribution import checked
-from ..core.later import later
 
 __all__ = ["MultivariateNormal"]
 
@@ -48,6 +47,3 @@ class MultivariateNormal(Covariance):
 
     def entropy(self):
         return (self._half_log_det() + self._event_shape[0] * (1 + LOG_2_PI) / 2).expand(self._batch_shape)
-
-
-__getattr__ = later(__name__)

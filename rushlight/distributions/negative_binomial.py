@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .distribution import checked
 from .gamma import Gamma
@@ -36,6 +35,3 @@ class NegativeBinomial(Odds):
         log_ways = torch.lgamma(n + value) - torch.lgamma(n) - torch.lgamma(1 + value)
         log_ways = log_ways.masked_fill(n + value == 0, 0)  # no trials at all: one way
         return log_ways + value * log_sigmoid(self.logits) + n * log_sigmoid(-self.logits)
-
-
-__getattr__ = later(__name__)

@@ -4,7 +4,6 @@ from __future__ import annotations
 import math
 
 import rushlight as torch
-from ..core.later import later
 from .exp_family import ExponentialFamily
 from .location_scale import LocationScale
 
@@ -47,6 +46,3 @@ class Normal(LocationScale, ExponentialFamily):
 
     def _log_normalizer(self, linear, quadratic):
         return 0.5 * torch.log(-math.pi / quadratic) - linear.square() / (4 * quadratic)
-
-
-__getattr__ = later(__name__)

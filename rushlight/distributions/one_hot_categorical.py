@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .categorical import OfClasses
 from .distribution import checked
@@ -47,6 +46,3 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
     def rsample(self, sample_shape=torch.Size()):
         return self.sample(sample_shape) + (self.probs - self.probs.detach())
-
-
-__getattr__ = later(__name__)

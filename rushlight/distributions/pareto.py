@@ -4,7 +4,6 @@ from __future__ import annotations
 import math
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .exponential import Exponential
 from .transformed_distribution import TransformedDistribution
@@ -40,6 +39,3 @@ class Pareto(TransformedDistribution):
 
     def entropy(self):
         return 1 + self.alpha.reciprocal() + torch.log(self.scale / self.alpha)
-
-
-__getattr__ = later(__name__)

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .distribution import checked
 from .exp_family import ExponentialFamily
@@ -36,6 +35,3 @@ class Poisson(ExponentialFamily):
 
     def _log_normalizer(self, log_rate):
         return log_rate.exp()
-
-
-__getattr__ = later(__name__)

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .distribution import checked
 from .odds import Odds
@@ -47,6 +46,3 @@ class RelaxedBernoulli(TransformedDistribution):
         super().__init__(LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args)
 
     temperature, probs, logits = through("base_dist", "temperature", "probs", "logits")
-
-
-__getattr__ = later(__name__)

@@ -4,7 +4,6 @@ from __future__ import annotations
 import math
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .categorical import OfClasses
 from .distribution import checked
@@ -49,6 +48,3 @@ class RelaxedOneHotCategorical(TransformedDistribution):
         super().__init__(ExpRelaxedCategorical(temperature, probs, logits, validate_args), ExpTransform(), validate_args)
 
     temperature, probs, logits = through("base_dist", "temperature", "probs", "logits")
-
-
-__getattr__ = later(__name__)

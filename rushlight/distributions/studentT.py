@@ -4,7 +4,6 @@ from __future__ import annotations
 import math
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .chi2 import Chi2
 from .location_scale import LocationScale
@@ -43,6 +42,3 @@ class StudentT(LocationScale):
     def _standard_entropy(self):
         more = (self.df + 1) / 2
         return more * (torch.digamma(more) - torch.digamma(self.df / 2)) + 0.5 * self.df.log() + self._log_beta()
-
-
-__getattr__ = later(__name__)

@@ -4,7 +4,6 @@ from __future__ import annotations
 import functools
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .distribution import Distribution, checked
 from .independent import Independent
@@ -87,6 +86,3 @@ class TransformedDistribution(Distribution):
 
     def icdf(self, value):
         return self._forward(self.base_dist.icdf(self._monotonize_cdf(value)))
-
-
-__getattr__ = later(__name__)

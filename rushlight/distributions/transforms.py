@@ -7,7 +7,6 @@ import math
 import weakref
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .utils import _sum_rightmost, as_tensors, lazy_property, tril_matrix_to_vec, vec_to_tril_matrix
 
@@ -701,6 +700,3 @@ class StackTransform(Joined):
 
     def log_abs_det_jacobian(self, x, y):
         return self._joined(self._log_slopes(x, y))
-
-
-__getattr__ = later(__name__)

@@ -4,7 +4,6 @@ from __future__ import annotations
 import math
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .distribution import Distribution, checked
 
@@ -49,6 +48,3 @@ class Uniform(Distribution):
 
     def entropy(self):
         return self._width.log()
-
-
-__getattr__ = later(__name__)

@@ -6,7 +6,6 @@ from numbers import Number
 import rushlight as torch
 from rushlight.overrides import is_tensor_like
 
-from ..core.later import later
 
 euler_constant = 0.57721566490153286060
 __all__ = ["broadcast_all", "logits_to_probs", "clamp_probs", "probs_to_logits", "lazy_property", "tril_matrix_to_vec", "vec_to_tril_matrix"]
@@ -108,6 +107,3 @@ def vec_to_tril_matrix(vec, diag=0):
     rows, columns = torch.tril_indices(n, n, diag)
     flat = vec.new_zeros(vec.shape[:-1] + (n * n,))
     return flat.scatter(-1, (rows * n + columns).expand(vec.shape), vec).reshape(vec.shape[:-1] + (n, n))
-
-
-__getattr__ = later(__name__)

@@ -4,7 +4,6 @@ from __future__ import annotations
 import math
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .distribution import Distribution, checked
 
@@ -56,6 +55,3 @@ class VonMises(Distribution):
                 waiting = waiting & ~accepted
             turned = angle + self.loc.double()
             return (torch.remainder(turned + math.pi, 2 * math.pi) - math.pi).to(self.loc.dtype)
-
-
-__getattr__ = later(__name__)

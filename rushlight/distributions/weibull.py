@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .exponential import Exponential
 from .transformed_distribution import TransformedDistribution
@@ -36,6 +35,3 @@ class Weibull(TransformedDistribution):
     def entropy(self):
         part = self.concentration_reciprocal
         return 1 + euler_constant * (1 - part) + torch.log(part * self.scale)
-
-
-__getattr__ = later(__name__)

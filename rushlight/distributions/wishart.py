@@ -5,7 +5,6 @@ import math
 import warnings
 
 import rushlight as torch
-from ..core.later import later
 from . import constraints
 from .covariance import Covariance, half_log_det
 from .distribution import checked
@@ -83,6 +82,3 @@ class Wishart(Covariance, ExponentialFamily):
         rows = self._event_shape[-1]
         half = excess + (rows + 1) / 2
         return torch.mvlgamma(half, rows) - half * torch.linalg.slogdet(-negative_half_precision).logabsdet
-
-
-__getattr__ = later(__name__)

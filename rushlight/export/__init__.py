@@ -4,10 +4,10 @@ from __future__ import annotations
 import ast
 import operator
 
-from ..capture.errors import ConstraintViolationError, UserError
-from ..capture.promises import promises_of
-from ..core.native import Tensor
-from ..core.pytree import tree_flatten
+from .._src.capture.errors import ConstraintViolationError, UserError
+from .._src.capture.promises import promises_of
+from .._src.core.native import Tensor
+from .._src.core.pytree import tree_flatten
 from ..fx import GraphModule
 from ..fx.convert import draw
 from ..nn import Module, Parameter
@@ -16,7 +16,7 @@ from .capturing import Untouched, captured
 from .dims import Dim, dims, promised, varying
 from .exported_program import ExportedModule, ExportedProgram
 from .graph_signature import (ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument)
-from ..core.later import later
+from .._src.core.later import later
 
 __all__ = ["export", "save", "load", "Dim", "dims", "ExportedProgram", "ExportedModule", "ExportGraphSignature", "ShapesCollection", "draft_export",
            "register_dataclass", "unflatten", "UnflattenedModule", "FlatArgsAdapter"]
@@ -213,7 +213,7 @@ class Exporting:
 
 def save(ep: ExportedProgram, f, *, extra_files=None, opset_version=None, pickle_protocol=2):
     """Writes a program to a file or path.  TypeError for anything but an ExportedProgram."""
-    from ..programs import save as write
+    from .._src.programs import save as write
     if not isinstance(ep, ExportedProgram):
         raise TypeError(f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead.")
     write(ep, f)
@@ -221,7 +221,7 @@ def save(ep: ExportedProgram, f, *, extra_files=None, opset_version=None, pickle
 
 def load(f, *, extra_files=None, expected_opset_version=None, trusted=False) -> ExportedProgram:
     """Reads what ``save`` wrote, which may run any code: UnpicklingError for files that were not written here by this user, unless ``trusted``."""
-    from ..programs import load as read
+    from .._src.programs import load as read
     return read(f, "torch.export.load", trusted)
 
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from ..core.native import Tensor
-from ..core.pytree import register_pytree_node, tree_flatten, tree_unflatten
+from .._src.core.native import Tensor
+from .._src.core.pytree import register_pytree_node, tree_flatten, tree_unflatten
 
 
 class ShapesCollection:

@@ -3,13 +3,13 @@ from __future__ import annotations
 
 import ast
 
-from ..capture.emit import Segment
-from ..capture.frames import Owner
-from ..autograd.mode import no_grad
-from ..compiling import compiled
-from ..core.native import Tensor
-from ..core.pytree import tree_flatten
-from ..core.random import default_generator
+from .._src.capture.emit import Segment
+from .._src.capture.frames import Owner
+from .._src.autograd.mode import no_grad
+from .._src.compiling import compiled
+from .._src.core.native import Tensor
+from .._src.core.pytree import tree_flatten
+from .._src.core.random import default_generator
 from ..fx import Graph, GraphModule
 
 

@@ -1,7 +1,7 @@
 """Sizes that vary: ``Dim("batch")`` in ``dynamic_shapes``."""
 from __future__ import annotations
 
-from ..capture.promises import Promise
+from .._src.capture.promises import Promise
 
 
 class Dim:

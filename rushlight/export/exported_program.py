@@ -4,19 +4,18 @@ from __future__ import annotations
 import collections
 import copy
 
-from ..aot.alias import Recording
-from ..core.expr import Facts, size
-from ..core.meta import Meta
-from ..core.native import Tensor
-from ..core.pytree import tree_flatten, tree_unflatten
+from .._src.aot.alias import Recording
+from .._src.core.expr import Facts, size
+from .._src.core.meta import Meta
+from .._src.core.native import Tensor
+from .._src.core.pytree import tree_flatten, tree_unflatten
 from ..fx import CodeGen, Graph, GraphModule
 from ..fx.code import PythonCode, Writer
 from ..fx.convert import module_of, recorded_module
 from ..fx.recording import Recorded
-from ..graph import graph as house
+from .._src.graph import graph as house
 from .dims import Hint
 from .graph_signature import ExportGraphSignature, InputKind
-from ..core.later import later
 
 
 def entered(value, varying, trace, symbols, sizes):
@@ -233,6 +232,3 @@ class ExportedProgram:
         outputs = "\n".join(f"    {s.arg.name}: {s.kind.name}" for s in self.graph_signature.output_specs)
         text = "\n".join("    " + line for line in body.splitlines())
         return f"ExportedProgram:\n{text}\n\nGraph signature:\n    # inputs\n{inputs}\n    # outputs\n{outputs}\n"
-
-
-__getattr__ = later(__name__)

@@ -4,7 +4,6 @@ from __future__ import annotations
 import dataclasses
 import enum
 from typing import Any, Optional
-from ..core.later import later
 
 
 class InputKind(enum.Enum):
@@ -76,6 +75,3 @@ class ExportGraphSignature:
     user_inputs = property(lambda self: tuple(s.arg.name if isinstance(s.arg, TensorArgument) else s.arg.value for s in self.input_specs if s.kind is InputKind.USER_INPUT))
     user_outputs = property(lambda self: tuple(s.arg.name if isinstance(s.arg, TensorArgument) else s.arg.value for s in self.output_specs))
     buffers_to_mutate = property(lambda self: {s.arg.name: s.target for s in self.output_specs if s.kind is OutputKind.BUFFER_MUTATION})
-
-
-__getattr__ = later(__name__)

@@ -5,7 +5,6 @@ import operator
 import sys
 import types
 
-from ..core.later import later
 from ..fx import Graph, GraphModule
 from ..fx.node import map_arg
 from ..fx.graph_module import assign
@@ -33,7 +32,7 @@ class UnflattenedModule(ExportedModule):
     flat_args_adapter = None
 
     def _inputs(self, args, kwargs):
-        from ..core.pytree import tree_flatten
+        from .._src.core.pytree import tree_flatten
         leaves, spec = tree_flatten((args, kwargs))
         if spec != self.in_spec and self.flat_args_adapter is not None:
             leaves = self.flat_args_adapter.adapt(target_spec=self.in_spec, input_spec=spec, input_args=leaves)
@@ -168,5 +167,4 @@ class Callable(types.ModuleType):
         return unflatten(*args, **kwargs)
 
 
-__getattr__ = later(__name__)
 sys.modules[__name__].__class__ = Callable

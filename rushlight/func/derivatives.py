@@ -3,11 +3,11 @@ from __future__ import annotations
 
 import functools
 
-from ..autograd.reverse import Reverse, pull_back
-from ..core.native import Tensor
-from ..core.op import OPS
-from ..core.pytree import tree_flatten, tree_map, tree_unflatten
-from ..transforms.forward import Dual, Forward
+from .._src.autograd.reverse import Reverse, pull_back
+from .._src.core.native import Tensor
+from .._src.core.op import OPS
+from .._src.core.pytree import tree_flatten, tree_map, tree_unflatten
+from .._src.transforms.forward import Dual, Forward
 
 
 def unwrapped(level, tree):

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import functools
 
-from ..core.op import OPS
-from ..core.pytree import tree_flatten, tree_map, tree_unflatten
-from ..transforms.batch import Batched
+from .._src.core.op import OPS
+from .._src.core.pytree import tree_flatten, tree_map, tree_unflatten
+from .._src.transforms.batch import Batched
 from .batching import vmap
 from .derivatives import checked_tensors, jvp, replaced, selected, vjp
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from ..core.native import Tensor
-from ..core.op import OPS
+from .._src.core.native import Tensor
+from .._src.core.op import OPS
 
 
 def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):

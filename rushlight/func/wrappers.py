@@ -1,12 +1,12 @@
 """What a tensor inside of a transform is: which level it belongs to, and what it stands for below."""
 from __future__ import annotations
 
-from ..autograd.reverse import Tracked
-from ..core.interpret import active
-from ..transforms.batch import Batched
-from ..transforms.forward import Dual
-from ..transforms.functional import Mutable
-from ..transforms.level import ENDED, Level, Wrapped
+from .._src.autograd.reverse import Tracked
+from .._src.core.interpret import active
+from .._src.transforms.batch import Batched
+from .._src.transforms.forward import Dual
+from .._src.transforms.functional import Mutable
+from .._src.transforms.level import ENDED, Level, Wrapped
 
 
 def is_functorch_wrapped_tensor(tensor) -> bool:

@@ -1,5 +1,5 @@
 """PyTorch's package ``functorch``, whose functions live in ``torch.func``."""
-from ..core.later import later
+from .._src.core.later import later
 from ..func import functional_call, functionalize, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, stack_module_state, vjp, vmap
 
 __all__ = ["functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "make_fx", "stack_module_state", "vjp", "vmap"]

@@ -2,7 +2,7 @@
 
 The graphs here are a view: ``fx.convert`` makes them from captured programs, and captured programs from them.
 """
-from ..core.later import later
+from .._src.core.later import later
 from ._symbolic_trace import PH, ProxyableClassMeta, Tracer, symbolic_trace, wrap
 from .graph import CodeGen, Graph
 from .graph_module import GraphModule

@@ -9,14 +9,13 @@ import math
 import sys
 import types
 
-from ..core.native import Tensor
-from ..core.pytree import tree_flatten, tree_unflatten
+from .._src.core.native import Tensor
+from .._src.core.pytree import tree_flatten, tree_unflatten
 from ..nn import Module, Parameter
 from .graph import Graph
 from .graph_module import GraphModule
 from .node import has_side_effect
 from .proxy import ParameterProxy, Proxy, TracerBase
-from ..core.later import later
 
 HAS_VARSTUFF = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _wrapped: list = []  # (globals of a module, name) that ``wrap`` was told of
@@ -359,4 +358,3 @@ def symbolic_trace(root, concrete_args=None) -> GraphModule:
 
 
 __all__ = ["Tracer", "symbolic_trace", "wrap", "PH", "ProxyableClassMeta", "is_fx_tracing"]
-__getattr__ = later(__name__)

@@ -1,23 +1,23 @@
 """Forward and backward of a program as two graphs, each given to a compiler of the user's."""
 from __future__ import annotations
 
-from ..aot.alias import Recording
-from ..aot.joint import active_nodes, carries_gradient, differentiate
-from ..aot.partition import partition
-from ..autograd.function import Function
-from ..capture.backends import run
-from ..compiler.schedule import bytes_of_work
-from ..compiler.simplify import simplify
-from ..core.interpret import is_recording
-from ..core.native import Tensor
-from ..core.pytree import tree_flatten, tree_unflatten
-from ..core.random import default_generator
-from ..core.tensor import empty
-from ..eager.plan import NUMBER_METAS, alias_of, dense, own
+from .._src.aot.alias import Recording
+from .._src.aot.joint import active_nodes, carries_gradient, differentiate
+from .._src.aot.partition import partition
+from .._src.autograd.function import Function
+from .._src.capture.backends import run
+from .._src.compiler.schedule import bytes_of_work
+from .._src.compiler.simplify import simplify
+from .._src.core.interpret import is_recording
+from .._src.core.native import Tensor
+from .._src.core.pytree import tree_flatten, tree_unflatten
+from .._src.core.random import default_generator
+from .._src.core.tensor import empty
+from .._src.eager.plan import NUMBER_METAS, alias_of, dense, own
 from ..func.modules import functional_call
-from ..graph import graph as house
+from .._src.graph import graph as house
 from ..nn import Module
-from ..ops.shape import region
+from .._src.ops.shape import region
 from .convert import module_of
 
 
@@ -176,7 +176,7 @@ default_partition = min_cut_rematerialization_partition
 
 def memory_efficient_fusion(fn, **_):
     """A function or module whose forward and backward are compiled together."""
-    from ..compiling import compile
+    from .._src.compiling import compile
     return compile(fn)
 
 

@@ -7,8 +7,8 @@ import math
 import operator
 import re
 
-from ..core.native import Op
-from ..core.random import default_generator
+from .._src.core.native import Op
+from .._src.core.random import default_generator
 from .node import Node
 
 MAGIC = {"eq": "{} == {}", "ne": "{} != {}", "lt": "{} < {}", "gt": "{} > {}", "le": "{} <= {}", "ge": "{} >= {}", "pos": "+{}", "neg": "-{}", "invert": "~{}"}

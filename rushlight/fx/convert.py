@@ -3,16 +3,16 @@ from __future__ import annotations
 
 import operator
 
-from ..capture.control import Flow
-from ..capture.readings import PICK, SHIFT, Reading
-from ..capture.record import expressions_in
-from ..core.expr import ARITHMETIC, LEAVES, Expr
-from ..core.meta import Meta, Size
-from ..core.op import OPS
-from ..core.pytree import tree_unflatten
-from ..core.random import default_generator
-from ..core.tensor import empty
-from ..graph import graph as house
+from .._src.capture.control import Flow
+from .._src.capture.readings import PICK, SHIFT, Reading
+from .._src.capture.record import expressions_in
+from .._src.core.expr import ARITHMETIC, LEAVES, Expr
+from .._src.core.meta import Meta, Size
+from .._src.core.op import OPS
+from .._src.core.pytree import tree_unflatten
+from .._src.core.random import default_generator
+from .._src.core.tensor import empty
+from .._src.graph import graph as house
 from ..nn.modules.module import Module
 from .._ops import ops
 from .code import base_name, public_path, snake_case

@@ -4,7 +4,6 @@ from __future__ import annotations
 from . import code
 from .code import PythonCode, Writer
 from .node import OPCODES, Node, map_arg
-from ..core.later import later
 
 magic_methods, inplace_methods, reflectable_magic_methods = code.MAGIC, code.INPLACE, code.REFLECTABLE
 _snake_case = code.snake_case
@@ -324,6 +323,3 @@ class CodeGen:
 
     def process_outputs(self, outputs):
         return outputs
-
-
-__getattr__ = later(__name__)

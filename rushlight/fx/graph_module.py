@@ -7,9 +7,8 @@ import linecache
 import os
 
 from ..nn import Module, Parameter
-from ..core.native import Tensor
+from .._src.core.native import Tensor
 from .graph import Graph, PythonCode
-from ..core.later import later
 
 _numbers = itertools.count()
 _USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"  # of ``meta``: attributes that copies have, too
@@ -215,4 +214,3 @@ def restored(base, name, state, graph):
 
 
 _copy_attr = copy_path  # as model code knows it
-__getattr__ = later(__name__)

@@ -1,8 +1,7 @@
 """Lists and dicts that refuse to change: a node's arguments, whose users the graph keeps count of."""
 from __future__ import annotations
 
-from ..core.later import later
-from ..core.pytree import HANDLERS, register_pytree_node
+from .._src.core.pytree import HANDLERS, register_pytree_node
 
 
 def refusing(base: type, name: str, changers):
@@ -25,6 +24,3 @@ immutable_dict = refusing(dict, "immutable_dict", ("__delitem__", "__ior__", "__
 if immutable_list not in HANDLERS:
     register_pytree_node(immutable_list, lambda v: (list(v), None), lambda children, _: immutable_list(children))
     register_pytree_node(immutable_dict, lambda v: (list(v.values()), list(v)), lambda children, keys: immutable_dict(zip(keys, children)))
-
-
-__getattr__ = later(__name__)

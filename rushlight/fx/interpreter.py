@@ -1,7 +1,6 @@
 """Interpreter: runs a graph node by node; Transformer: makes another graph on the way."""
 from __future__ import annotations
 
-from ..core.later import later
 from ..nn import Module
 from .graph import Graph
 from .graph_module import GraphModule
@@ -171,6 +170,3 @@ class Transformer(Interpreter):
         if isinstance(made, Proxy):
             made.node.meta = {**n.meta, **made.node.meta}
         return made
-
-
-__getattr__ = later(__name__)

@@ -3,11 +3,11 @@ from __future__ import annotations
 
 import operator
 
-from ..capture.backends import GraphModule
-from ..capture.record import PICK, SHIFT
-from ..core.native import Op, Tensor
-from ..eager.plan import NUMBER_METAS
-from ..graph import graph as house
+from .._src.capture.backends import GraphModule
+from .._src.capture.record import PICK, SHIFT
+from .._src.core.native import Op, Tensor
+from .._src.eager.plan import NUMBER_METAS
+from .._src.graph import graph as house
 from .node import map_aggregate, operator_under, plain
 
 

@@ -6,9 +6,8 @@ import types
 from collections.abc import Callable
 from typing import Any, Union
 
-from ..core.native import Op
+from .._src.core.native import Op
 from .immutable_collections import immutable_dict, immutable_list
-from ..core.later import later
 
 OPCODES = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output", "root")
 
@@ -283,10 +282,9 @@ def format_value(value) -> str:
 def type_text(annotation) -> str:
     """An annotation as Python writes it."""
     if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
-        return annotation.__name__ if annotation.__module__ == "builtins" else f"{annotation.__module__}.{annotation.__qualname__}".replace("rushlight.core.native.objects.", "torch.")
+        return annotation.__name__ if annotation.__module__ == "builtins" else f"{annotation.__module__}.{annotation.__qualname__}".replace("rushlight._src.core.native.objects.", "torch.")
     return str(annotation)
 
 
 Target = Union[Callable[..., Any], str]  # what a node calls, as annotations name it
 Argument = Union[Node, tuple, list, dict, slice, range, str, int, float, bool, complex, None]
-__getattr__ = later(__name__)

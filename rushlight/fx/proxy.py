@@ -5,13 +5,12 @@ import dis
 import operator
 import sys
 
-from ..core.native import Op, Tensor
-from ..core.pytree import tree_map
+from .._src.core.native import Op, Tensor
+from .._src.core.pytree import tree_map
 from . import traceback
 from .code import MAGIC, REFLECTABLE, INPLACE
 from .graph import Graph
 from .node import Node, map_aggregate
-from ..core.later import later
 
 
 class TraceError(ValueError):
@@ -70,9 +69,9 @@ class TracerBase:
         return type(a)(*items) if hasattr(a, "_fields") else tuple(items) if isinstance(a, tuple) else items
 
     def _constant(self, a):
-        from ..core.convert import layout, memory_format
-        from ..core.devices import device
-        from ..core.dtypes import dtype
+        from .._src.core.convert import layout, memory_format
+        from .._src.core.devices import device
+        from .._src.core.dtypes import dtype
         if a is None or a is Ellipsis or isinstance(a, (bool, int, float, complex, str, bytes, dtype, device, layout, memory_format, Tensor, Node, type, Op)) or callable(a):
             return a
         raise NotImplementedError(f"argument of type: {type(a)}")
@@ -271,6 +270,3 @@ for _name in (*MAGIC, *INPLACE):
         setattr(Proxy, f"__{_name.strip('_')}__", recorded(getattr(operator, _name)))
 for _name in REFLECTABLE:
     setattr(Proxy, f"__r{_name.strip('_')}__", recorded(getattr(operator, _name), swapped=True))
-
-
-__getattr__ = later(__name__)

@@ -1,12 +1,12 @@
 """Functions of tensors run once without data, and what they do written down."""
 from __future__ import annotations
 
-from ..capture.record import Recorder
-from ..core.expr import Facts, size
-from ..core.meta import Meta
-from ..core.native import Tensor
-from ..core.pytree import tree_flatten, tree_map
-from ..graph.graph import Graph, Node
+from .._src.capture.record import Recorder
+from .._src.core.expr import Facts, size
+from .._src.core.meta import Meta
+from .._src.core.native import Tensor
+from .._src.core.pytree import tree_flatten, tree_map
+from .._src.graph.graph import Graph, Node
 from .._ops import overload_of
 
 
@@ -48,7 +48,7 @@ def record(function, args, kwargs=None, symbolic=False) -> Recorded:
 
     Other arguments keep their values.  ``symbolic``: sizes above 1 are symbols, equal ones the same.  RuntimeError for what needs data.
     """
-    from ..capture.errors import Break
+    from .._src.capture.errors import Break
     lifted, known, stream, drawn, sizes, hints = {}, {}, [], [0], {}, {}
     recorder = Overloads(lambda tensor: lift(tensor), lambda blocks: draw(blocks), users_place)
     recorder.symbolic = symbolic

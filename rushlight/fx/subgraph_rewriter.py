@@ -5,7 +5,6 @@ import copy
 import dataclasses
 from typing import NamedTuple
 
-from ..core.later import later
 from ._symbolic_trace import symbolic_trace
 from .graph import Graph
 from .graph_module import GraphModule, copy_path
@@ -122,6 +121,3 @@ def getattr_path(owner, path):
     for part in path.split("."):
         owner = getattr(owner, part)
     return owner
-
-
-__getattr__ = later(__name__)

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import contextlib
-from ..core.later import later
 
 _current: dict = {}
 
@@ -32,6 +31,3 @@ def has_preserved_node_meta() -> bool:
 def get_current_meta() -> dict:
     """The annotations in force."""
     return dict(_current)
-
-
-__getattr__ = later(__name__)

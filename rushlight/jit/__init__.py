@@ -3,8 +3,7 @@ from __future__ import annotations
 
 import typing
 
-from ..compat.absent import absent
-from ..core.later import later
+from .._src.compat.absent import absent
 from .script import RecursiveScriptModule, ScriptFunction, ScriptModule, TracedModule, TopLevelTracedModule, script, trace, trace_module
 from .storage import load, save
 
@@ -110,6 +109,3 @@ def fork(func, *args, **kwargs):
 def wait(future):
     """The value of a Future."""
     return future.wait()
-
-
-__getattr__ = later(__name__)

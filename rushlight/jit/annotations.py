@@ -1,7 +1,5 @@
 """Types by the names under which TorchScript code imports them."""
 from typing import Any, Callable, Dict, List, Optional, Tuple, Union
-from ..core.later import later
 
 BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = List
 __all__ = ["Any", "BroadcastingList1", "BroadcastingList2", "BroadcastingList3", "Callable", "Dict", "List", "Optional", "Tuple", "Union"]
-__getattr__ = later(__name__)

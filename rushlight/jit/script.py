@@ -4,8 +4,8 @@ from __future__ import annotations
 import functools
 import inspect
 
-from ..core.advice import deprecated
-from ..core.native import Tensor
+from .._src.core.advice import deprecated
+from .._src.core.native import Tensor
 from ..nn.modules.module import Module
 
 WHY = "programs stay Python and are not turned into TorchScript: use torch.compile for speed, torch.export for a graph"

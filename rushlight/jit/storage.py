@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import pickle
 
-from ..programs import load as load_program
-from ..programs import save as save_program
+from .._src.programs import load as load_program
+from .._src.programs import save as save_program
 from .script import WHY, ScriptFunction, ScriptModule
 
 MARK = "rushlight.jit"

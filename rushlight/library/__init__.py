@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import functools
 
-from ..core.later import later
 from .._ops import Callable, OpOverload, OpOverloadPacket, ops
 from .check import opcheck
 from .operator import CustomOperator
@@ -279,6 +278,3 @@ def _scoped_library(*args, **kwargs):
         finally:
             made._destroy()
     return block()
-
-
-__getattr__ = later(__name__)

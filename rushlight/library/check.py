@@ -1,10 +1,10 @@
 """Testing an operator of one's own: whether its rules agree with what it computes."""
 from __future__ import annotations
 
-from ..core import devices
-from ..core.meta import Meta
-from ..core.native import Tensor
-from ..core.tensor import empty_of
+from .._src.core import devices
+from .._src.core.meta import Meta
+from .._src.core.native import Tensor
+from .._src.core.tensor import empty_of
 
 TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 
@@ -103,7 +103,7 @@ def check_fake(custom, args, kwargs):
 
 
 def check_compiled(custom, args, kwargs):
-    from ..compiling import compile
+    from .._src.compiling import compile
 
     def plain(args, kwargs):
         return custom.op(*args, **kwargs)

@@ -4,16 +4,16 @@ from __future__ import annotations
 import inspect
 
 from .._ops import OpOverloadPacket, ops
-from ..autograd.function import Function
-from ..core import devices, interpret
-from ..core.exchange import from_numpy, to_numpy
-from ..core.interpret import Suspended, recording
-from ..core.kinds import Foreign, P
-from ..core.meta import Meta
-from ..core.native import Tensor, calls
-from ..core.op import make
-from ..core.tensor import empty_of, resolved
-from ..transforms.level import Level
+from .._src.autograd.function import Function
+from .._src.core import devices, interpret
+from .._src.core.exchange import from_numpy, to_numpy
+from .._src.core.interpret import Suspended, recording
+from .._src.core.kinds import Foreign, P
+from .._src.core.meta import Meta
+from .._src.core.native import Tensor, calls
+from .._src.core.op import make
+from .._src.core.tensor import empty_of, resolved
+from .._src.transforms.level import Level
 from .schema import Schema
 
 BACKENDS = ("CPU", "CompositeExplicitAutograd")

@@ -5,9 +5,9 @@ import inspect
 import re
 import typing
 
-from ..core.devices import device
-from ..core.dtypes import BY_NAME, dtype
-from ..core.native import Tensor
+from .._src.core.devices import device
+from .._src.core.dtypes import BY_NAME, dtype
+from .._src.core.native import Tensor
 
 NAMES = {Tensor: "Tensor", int: "SymInt", float: "float", bool: "bool", str: "str", complex: "Scalar", dtype: "ScalarType", device: "Device"}
 TYPES = {"Tensor": Tensor, "SymInt": int, "int": int, "float": float, "bool": bool, "str": str, "Scalar": float, "ScalarType": dtype, "Device": device, "complex": complex}

@@ -1,8 +1,8 @@
 """Reductions under a mask, and tensors that have a mask, by PyTorch's names."""
 from __future__ import annotations
 
-from ..core.later import later
-from ..ops import library
+from .._src.core.later import later
+from .._src.ops import library
 
 OPERATORS = library.namespace("masked")
 globals().update(OPERATORS)

@@ -5,15 +5,15 @@ that only moves elements acts on data and mask; a reduction leaves out what the 
 """
 from __future__ import annotations
 
-from ..core.composed import Composed, member
-from ..core.convert import strided
-from ..core.dtypes import bool_
-from ..core.native import Op, Tensor
-from ..core.op import OPS
-from ..core.overriding import DisableTorchFunctionSubclass
-from ..core.tensor import blank
-from ..ops import library
-from ..transforms.elementwise import consists_of, is_elementwise
+from .._src.core.composed import Composed, member
+from .._src.core.convert import strided
+from .._src.core.dtypes import bool_
+from .._src.core.native import Op, Tensor
+from .._src.core.op import OPS
+from .._src.core.overriding import DisableTorchFunctionSubclass
+from .._src.core.tensor import blank
+from .._src.ops import library
+from .._src.transforms.elementwise import consists_of, is_elementwise
 
 MOVES = frozenset(("view", "join", "gather"))  # kinds of primitive whose results are elements of their arguments
 ASKING = frozenset(("shape", "dtype", "device", "ndim", "dim", "size", "numel", "nelement", "element_size", "is_floating_point",

@@ -1,6 +1,4 @@
 """Devices of type "mps": none here.  Questions are answered so; what would need a device refuses."""
-from ..compat.devices import device_module
-from ..core.later import later
+from .._src.compat.devices import device_module
 
 globals().update(device_module("mps"))
-__getattr__ = later(__name__)

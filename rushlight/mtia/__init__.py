@@ -1,6 +1,4 @@
 """Devices of type "mtia": none here.  Questions are answered so; what would need a device refuses."""
-from ..compat.devices import device_module
-from ..core.later import later
+from .._src.compat.devices import device_module
 
 globals().update(device_module("mtia"))
-__getattr__ = later(__name__)

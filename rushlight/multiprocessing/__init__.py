@@ -2,8 +2,7 @@
 from multiprocessing import *  # noqa: F401,F403
 from multiprocessing import get_context, reduction  # noqa: F401
 
-from ..core import advice, sharing  # noqa: F401 - tells multiprocessing how tensors travel
-from ..core.later import later
+from .._src.core import advice, sharing  # noqa: F401 - tells multiprocessing how tensors travel
 from .spawn import ProcessContext, ProcessExitedException, ProcessRaisedException, SpawnContext, spawn, start_processes  # noqa: F401 - the function hides the module
 
 
@@ -25,6 +24,3 @@ def get_sharing_strategy() -> str:
 
 def get_all_sharing_strategies() -> set:
     return set(STRATEGIES)
-
-
-__getattr__ = later(__name__)

@@ -10,8 +10,7 @@ import tempfile
 import time
 import traceback
 
-from ..core.advice import warn
-from ..core.later import later
+from .._src.core.advice import warn
 
 __all__ = ["ProcessContext", "ProcessException", "ProcessExitedException", "ProcessRaisedException", "spawn", "SpawnContext", "start_processes"]
 
@@ -159,6 +158,3 @@ def spawn(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
     if start_method != "spawn":
         warn(f"spawn() starts processes by 'spawn' only, not by {start_method!r}: use torch.multiprocessing.start_processes(..., start_method={start_method!r})", FutureWarning)
     return start_processes(fn, args, nprocs, join, daemon, start_method="spawn")
-
-
-__getattr__ = later(__name__)

@@ -1,16 +1,15 @@
 """Nested tensors under PyTorch's names: batches whose examples differ in length, packed end to end instead of padded."""
 from __future__ import annotations
 
-from ..core import convert
-from ..core.advice import warn
-from ..core.errors import UnsupportedLayoutError
-from ..core.exchange import as_tensor
-from ..core.native import Tensor
-from ..core.op import OPS
+from .._src.core import convert
+from .._src.core.advice import warn
+from .._src.core.errors import UnsupportedLayoutError
+from .._src.core.exchange import as_tensor
+from .._src.core.native import Tensor
+from .._src.core.op import OPS
 from .ragged import Ragged
 from .rules import padded
 from .tensor import Nested, made
-from ..core.later import later
 
 __all__ = ["as_nested_tensor", "masked_select", "narrow", "nested_tensor", "nested_tensor_from_jagged", "to_padded_tensor"]
 
@@ -140,6 +139,3 @@ def to_padded_tensor(input, padding, output_size=None):
             [3., 0.]])
     """
     return padded(input, padding, output_size)
-
-
-__getattr__ = later(__name__)

@@ -3,11 +3,11 @@ from __future__ import annotations
 
 import math
 
-from ..core.op import OPS
-from ..ops.attention import checked_kernel, log
-from ..ops.dropping import blocks_drawn
-from ..ops.flash import ragged
-from ..ops.random import draw
+from .._src.core.op import OPS
+from .._src.ops.attention import checked_kernel, log
+from .._src.ops.dropping import blocks_drawn
+from .._src.ops.flash import ragged
+from .._src.ops.random import draw
 from .tensor import Nested, contiguous, made
 
 

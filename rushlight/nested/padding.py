@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.exchange import from_numpy
-from ..core.op import OPS
+from .._src.core.exchange import from_numpy
+from .._src.core.op import OPS
 from .ragged import Ragged
 from .tensor import Nested, made
 

@@ -5,8 +5,8 @@ import itertools
 
 import numpy as np
 
-from ..core.dtypes import INTEGER
-from ..core.exchange import from_numpy
+from .._src.core.dtypes import INTEGER
+from .._src.core.exchange import from_numpy
 
 numbers = itertools.count(1)
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 
-from ..core.composed import member, rulebook
-from ..core.errors import UnsupportedLayoutError
-from ..core.native import Op, Tensor
-from ..core.op import OPS, bind
-from ..core.overriding import DisableTorchFunctionSubclass
-from ..core.tensor import wrapped
-from ..transforms.elementwise import is_elementwise
+from .._src.core.composed import member, rulebook
+from .._src.core.errors import UnsupportedLayoutError
+from .._src.core.native import Op, Tensor
+from .._src.core.op import OPS, bind
+from .._src.core.overriding import DisableTorchFunctionSubclass
+from .._src.core.tensor import wrapped
+from .._src.transforms.elementwise import is_elementwise
 from .ragged import Ragged
 from .tensor import Nested, contiguous, made
 

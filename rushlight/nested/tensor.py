@@ -1,13 +1,13 @@
 """Nested tensors: examples of different lengths packed end to end.  Their rows are an ordinary tensor, through which gradients flow."""
 from __future__ import annotations
 
-from ..core import convert
-from ..core.composed import Composed
-from ..core.errors import UnsupportedLayoutError
-from ..core.meta import Meta, Size
-from ..core.native import allocate
-from ..core.op import OPS
-from ..core.tensor import blank, wrapped
+from .._src.core import convert
+from .._src.core.composed import Composed
+from .._src.core.errors import UnsupportedLayoutError
+from .._src.core.meta import Meta, Size
+from .._src.core.native import allocate
+from .._src.core.op import OPS
+from .._src.core.tensor import blank, wrapped
 from .ragged import Ragged
 
 

@@ -1,5 +1,5 @@
 """Neural networks."""
-from ..core.later import later
+from .._src.core.later import later
 from . import functional, init
 from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 from . import modules, utils

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Optional, TypeVar, Union
 
-from ..core.native import Tensor
+from .._src.core.native import Tensor
 
 T = TypeVar("T")
 

@@ -1,9 +1,8 @@
 """PyTorch's functional namespace: the operators declared under ``nn.functional``."""
 from __future__ import annotations
 
-from ..core.op import OPS
-from ..ops import library
-from ..core.later import later
+from .._src.core.op import OPS
+from .._src.ops import library
 
 globals().update(library.namespace("nn.functional"))
 for _name in ("tanh", "sigmoid", "relu_", "dropout_"):
@@ -11,4 +10,3 @@ for _name in ("tanh", "sigmoid", "relu_", "dropout_"):
         globals()[_name] = OPS[_name]
 
 from .multihead import multi_head_attention_forward  # noqa: E402,F401 - a function of these
-__getattr__ = later(__name__)

@@ -2,8 +2,8 @@
 from __future__ import annotations
 
 from ..autograd import grad
-from ..autograd.mode import enable_grad
-from ..core.op import OPS
+from .._src.autograd.mode import enable_grad
+from .._src.core.op import OPS
 from . import functional as F
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 import functools
 import math
 
-from ..autograd.mode import no_grad
-from ..core.advice import deprecated, warn
-from ..core.later import later
+from .._src import flat as torch
+from .._src.autograd.mode import no_grad
+from .._src.core.advice import deprecated, warn
 
 
 def calculate_gain(nonlinearity, param=None):
@@ -83,9 +83,8 @@ def eye_(tensor):
     """Ones on the diagonal of a matrix."""
     if tensor.dim() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
-    import rushlight
     with no_grad():
-        return tensor.copy_(rushlight.eye(*tensor.shape))
+        return tensor.copy_(torch.eye(*tensor.shape))
 
 
 def dirac_(tensor, groups=1):
@@ -140,25 +139,23 @@ def orthogonal_(tensor, gain=1, generator=None):
     if tensor.numel() == 0:
         return tensor
     import numpy as np
-    import rushlight
     rows, columns = tensor.size(0), tensor.numel() // tensor.size(0)
-    flat = rushlight.randn(rows, columns, generator=generator).numpy()
+    flat = torch.randn(rows, columns, generator=generator).numpy()
     q, r = np.linalg.qr(flat.T if rows < columns else flat)
     q = q * np.sign(np.diag(r))
     with no_grad():
-        return tensor.copy_(rushlight.from_numpy(np.ascontiguousarray(q.T if rows < columns else q)).reshape(tensor.shape)).mul_(gain)
+        return tensor.copy_(torch.from_numpy(np.ascontiguousarray(q.T if rows < columns else q)).reshape(tensor.shape)).mul_(gain)
 
 
 def sparse_(tensor, sparsity, std=0.01, generator=None):
     """Normal, with a fraction of each column zero (Martens 2010)."""
     if tensor.dim() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
-    import rushlight
     rows, columns = tensor.shape
     with no_grad():
         tensor.normal_(0, std, generator=generator)
         for column in range(columns):
-            tensor[rushlight.randperm(rows)[:math.ceil(sparsity * rows)], column] = 0
+            tensor[torch.randperm(rows)[:math.ceil(sparsity * rows)], column] = 0
     return tensor
 
 
@@ -194,6 +191,3 @@ def _no_grad_fill_(tensor, val):
 
 def _no_grad_zero_(tensor):
     return zeros_(tensor)
-
-
-__getattr__ = later(__name__)

@@ -1,9 +1,9 @@
 """Attention with several heads as a function: projections, masks, attention, and the projection of what was found (Vaswani et al. 2017)."""
 from __future__ import annotations
 
-from ..core.advice import warn
-from ..core.dtypes import bool_
-from ..core.op import OPS
+from .._src.core.advice import warn
+from .._src.core.dtypes import bool_
+from .._src.core.op import OPS
 from . import functional as F
 
 cat = OPS["cat"]

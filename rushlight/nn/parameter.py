@@ -1,10 +1,9 @@
 """Tensors that modules own."""
 from __future__ import annotations
 
-from ..core.later import later
-from ..core.native import Tensor, state
-from ..core.overriding import PLAIN, kind_of
-from ..core.tensor import blank
+from .._src.core.native import Tensor, state
+from .._src.core.overriding import PLAIN, kind_of
+from .._src.core.tensor import blank
 
 
 class ParameterMeta(type(Tensor)):
@@ -37,7 +36,7 @@ class Parameter(Tensor, metaclass=ParameterMeta):
 
     def __new__(cls, data=None, requires_grad=True):
         if data is None:
-            from ..ops.create import empty
+            from .._src.ops.create import empty
             data = empty(0)
         if not isinstance(data, Tensor):
             raise TypeError(f"a Parameter is made from a Tensor, not {type(data).__name__}")
@@ -67,7 +66,7 @@ class Buffer(Tensor):
 
     def __new__(cls, data=None, *, persistent=True):
         if data is None:
-            from ..ops.create import empty
+            from .._src.ops.create import empty
             data = empty(0)
         made = taken_over(cls, data, bool(data._needs_grad))
         made.persistent, made._is_buffer = persistent, True
@@ -94,7 +93,7 @@ class UninitializedTensorMixin:
 
     def materialize(self, shape, device=None, dtype=None):
         """Gives the tensor its shape; its contents are undefined."""
-        from ..ops.create import empty
+        from .._src.ops.create import empty
         data = empty(tuple(shape), dtype=dtype or self.dtype, device=device or self.device)
         self._storage, self._offset, self._meta, self.itemsize = data._storage, data._offset, data._meta, data.itemsize
         self.__class__ = self.cls_to_become
@@ -114,7 +113,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
     cls_to_become = Parameter
 
     def __new__(cls, requires_grad=True, device=None, dtype=None):
-        from ..ops.create import empty
+        from .._src.ops.create import empty
         return taken_over(cls, empty(0, dtype=dtype, device=device), requires_grad)
 
     def __init__(self, requires_grad=True, device=None, dtype=None):
@@ -127,7 +126,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     cls_to_become = Tensor
 
     def __new__(cls, requires_grad=False, device=None, dtype=None, persistent=True):
-        from ..ops.create import empty
+        from .._src.ops.create import empty
         made = taken_over(cls, empty(0, dtype=dtype, device=device), requires_grad)
         made.persistent, made._is_buffer = persistent, True
         return made
@@ -142,6 +141,3 @@ def is_lazy(tensor) -> bool:
 
 
 state.parameter = Parameter
-
-
-__getattr__ = later(__name__)

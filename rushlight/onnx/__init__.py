@@ -1,7 +1,6 @@
 """Programs as ONNX files: ``export``; PyTorch's ``torch.onnx``.  The extra ``rushlight[onnx]`` brings its packages."""
 from __future__ import annotations
 
-from ..core.later import later
 from . import errors
 from .errors import OnnxExporterError
 from .exporting import export
@@ -16,4 +15,3 @@ def is_in_onnx_export() -> bool:
 
 
 is_onnxrt_backend_supported = is_in_onnx_export
-__getattr__ = later(__name__)

@@ -7,15 +7,15 @@ import warnings
 
 import numpy as np
 
-from .. import __version__
-from ..core.dtypes import bfloat16, int16
-from ..core.expr import Expr
-from ..core.native import Tensor
-from ..core.pytree import tree_flatten
+from .._src.version import VERSION
+from .._src.core.dtypes import bfloat16, int16
+from .._src.core.expr import Expr
+from .._src.core.native import Tensor
+from .._src.core.pytree import tree_flatten
 from ..export import Dim, ExportedProgram
 from ..export import export as export_program
 from ..export.graph_signature import InputKind
-from ..graph.graph import Store
+from .._src.graph.graph import Store
 from .errors import OnnxExporterError
 from .program import ONNXProgram
 from .rules import RULES
@@ -172,7 +172,7 @@ class Writing:
             made,
             opset_imports=[onnx.helper.make_opsetid("", self.opset)],
             producer_name="rushlight",
-            producer_version=__version__,
+            producer_version=VERSION,
             ir_version=IR_VERSION,
         )
         return ONNXProgram(pruned(model), self.program, outside)

@@ -6,8 +6,8 @@ import os
 
 import numpy as np
 
-from ..core.native import Tensor
-from ..core.pytree import tree_flatten
+from .._src.core.native import Tensor
+from .._src.core.pytree import tree_flatten
 from .writer import library
 
 MOST_INSIDE = (1 << 31) - (1 << 20)  # bytes that one protobuf file may hold
@@ -25,7 +25,7 @@ class ONNXProgram:
 
     def __call__(self, *args, **kwargs) -> tuple:
         """The results as tensors, flat.  OnnxExporterError where onnxruntime is not installed."""
-        from ..core.exchange import from_numpy
+        from .._src.core.exchange import from_numpy
 
         if self._session is None:
             self.initialize_inference_session()

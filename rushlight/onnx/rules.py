@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from ..core.dtypes import BOOL, INTEGER, bool_, float32, float64, int32, int64
-from ..core.expr import Expr
-from ..core.meta import product
-from ..graph.graph import Node
+from .._src.core.dtypes import BOOL, INTEGER, bool_, float32, float64, int32, int64
+from .._src.core.expr import Expr
+from .._src.core.meta import product
+from .._src.graph.graph import Node
 from .errors import OnnxExporterError
 
 RULES: dict = {}

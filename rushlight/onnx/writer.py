@@ -6,9 +6,9 @@ import importlib
 
 import numpy as np
 
-from ..core.dtypes import bfloat16, float32, int64
-from ..core.expr import LEAVES, Expr
-from ..graph.graph import Node
+from .._src.core.dtypes import bfloat16, float32, int64
+from .._src.core.expr import LEAVES, Expr
+from .._src.graph.graph import Node
 from .errors import OnnxExporterError
 
 ARITHMETIC = {

@@ -1,5 +1,4 @@
 """Optimizers and learning rate schedules."""
-from ..core.later import later
 from . import lr_scheduler
 from .algorithms import ASGD, SGD, Adadelta, Adafactor, Adagrad, Adam, Adamax, AdamW, Muon, NAdam, RAdam, RMSprop, Rprop, SparseAdam
 from .lbfgs import LBFGS
@@ -7,6 +6,3 @@ from .optimizer import Optimizer
 
 __all__ = ["ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "SGD", "SparseAdam",
            "lr_scheduler"]
-
-
-__getattr__ = later(__name__)

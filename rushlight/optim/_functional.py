@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from itertools import repeat
 
-from ..compat.absent import signature_of
-from ..core.native import Tensor
+from .._src.compat.absent import signature_of
+from .._src.core.native import Tensor
 from . import algorithms
 
 PAIRS = {"betas": ("beta1", "beta2"), "etas": ("etaminus", "etaplus"), "step_sizes": ("step_size_min", "step_size_max"), "eps": ("eps1", "eps2")}  # settings of the classes that are two of a function

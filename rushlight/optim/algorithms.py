@@ -3,21 +3,18 @@ from __future__ import annotations
 
 import math
 
-from ..ops.updates import (adadelta_step, adagrad_step, adam_step, adamax_step, asgd_step, nadam_step, radam_step, rmsprop_step, rprop_step,
+from .._src import flat as torch
+from .._src.ops.updates import (adadelta_step, adagrad_step, adam_step, adamax_step, asgd_step, nadam_step, radam_step, rmsprop_step, rprop_step,
                            sgd_step)
 from .optimizer import Optimizer, at_least_zero, fraction, number
 
 
 def zeros_like(p):
-    import rushlight
-
-    return rushlight.zeros_like(p)
+    return torch.zeros_like(p)
 
 
 def scalar(value):
-    import rushlight
-
-    return rushlight.tensor(float(value))
+    return torch.tensor(float(value))
 
 
 def decoupled(group):
@@ -182,10 +179,9 @@ class Adagrad(Optimizer):
         at_least_zero(**{"learning rate": number(lr), "lr_decay": lr_decay, "weight_decay": weight_decay, "initial_accumulator_value": initial_accumulator_value, "epsilon": eps})
         super().__init__(params, dict(lr=lr, lr_decay=lr_decay, eps=eps, weight_decay=weight_decay, initial_accumulator_value=initial_accumulator_value, foreach=foreach,
                                       maximize=maximize, differentiable=differentiable, fused=fused))
-        import rushlight
         for group in self.param_groups:
             for p in group["params"]:
-                self.state[p].update(step=scalar(0), sum=rushlight.full_like(p, initial_accumulator_value))
+                self.state[p].update(step=scalar(0), sum=torch.full_like(p, initial_accumulator_value))
 
     def numbers(self, group, step):
         step += 1
@@ -251,10 +247,8 @@ class Rprop(Optimizer):
         super().__init__(params, dict(lr=lr, etas=etas, step_sizes=step_sizes, foreach=foreach, maximize=maximize, differentiable=differentiable, capturable=capturable))
 
     def prepare(self, p, gradient, group):
-        import rushlight
-
         start = number(group["lr"])
-        return {"step": scalar(0), "prev": zeros_like(p), "step_size": rushlight.full_like(gradient, complex(start, start) if p.is_complex() else start)}
+        return {"step": scalar(0), "prev": zeros_like(p), "step_size": torch.full_like(gradient, complex(start, start) if p.is_complex() else start)}
 
     def numbers(self, group, step):
         step += 1
@@ -307,7 +301,7 @@ class Adafactor(Optimizer):
         return (step,), (step ** group["beta2_decay"], min(lr, 1 / math.sqrt(step)), 1 - lr * group["weight_decay"])
 
     def update(self, p, gradient, state, group, fresh, rho, shrink):
-        from ..core.dtypes import finfo
+        from .._src.core.dtypes import finfo
         least, floor = group["eps"]
         least = finfo(p.dtype).eps if least is None else least
         size = (p.norm(2) / math.sqrt(p.numel())).clamp(min=floor) * rho

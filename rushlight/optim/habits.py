@@ -3,12 +3,12 @@ from __future__ import annotations
 
 import functools
 
-from ..autograd.mode import set_grad_enabled
-from ..compiling import is_compiling
-from ..core.dtypes import Defaults, float32, float64
-from ..core.native import Tensor
-from ..ops.elementwise import view_as_real
-from ..ops.shape import stack
+from .._src.autograd.mode import set_grad_enabled
+from .._src.compiling import is_compiling
+from .._src.core.dtypes import Defaults, float32, float64
+from .._src.core.native import Tensor
+from .._src.ops.elementwise import view_as_real
+from .._src.ops.shape import stack
 
 _params_doc = "params (iterable): tensors, pairs (name, tensor), or dicts of groups, to be optimized"
 _foreach_doc = "foreach (bool, optional): accepted; one kernel updates a parameter either way (default: None)"

@@ -1,8 +1,8 @@
 """L-BFGS (Liu & Nocedal 1989), with an optional line search under the strong Wolfe conditions (Nocedal & Wright 2006, ch. 3)."""
 from __future__ import annotations
 
-from ..core.later import later
-from ..autograd.mode import enable_grad, no_grad
+from .._src import flat as torch
+from .._src.autograd.mode import enable_grad, no_grad
 from .optimizer import Optimizer, at_least_zero, number
 
 
@@ -90,8 +90,7 @@ class LBFGS(Optimizer):
         self._params = self.param_groups[0]["params"]
 
     def _gradient(self):
-        import rushlight
-        return rushlight.cat([p.grad.reshape(-1) if p.grad is not None else p.new_zeros(p.numel()) for p in self._params])
+        return torch.cat([p.grad.reshape(-1) if p.grad is not None else p.new_zeros(p.numel()) for p in self._params])
 
     def _move(self, t, direction):
         start = 0
@@ -175,6 +174,3 @@ class LBFGS(Optimizer):
         loss, gradient, t, used = strong_wolfe(lambda x, t, d: self._evaluate(closure, x, t, d), x, t, d, loss, gradient, slope, max_ls=left)
         self._move(t, d)
         return loss, gradient, t, used
-
-
-__getattr__ = later(__name__)

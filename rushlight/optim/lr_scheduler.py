@@ -6,10 +6,9 @@ import types
 from bisect import bisect_right
 from collections import Counter
 
-from ..core.advice import warn
-from ..core.native import Tensor
+from .._src.core.advice import warn
+from .._src.core.native import Tensor
 from .optimizer import Optimizer
-from ..core.later import later
 
 
 def warn_of_epoch():
@@ -560,6 +559,3 @@ class ReduceLROnPlateau(LRScheduler):
             fresh = max(float(group["lr"]) * self.factor, low)
             if float(group["lr"]) - fresh > self.eps:
                 put(group, "lr", fresh)
-
-
-__getattr__ = later(__name__)

@@ -8,14 +8,13 @@ import types
 from collections import OrderedDict, defaultdict
 from itertools import chain
 
-from ..autograd.mode import enable_grad, no_grad
-from ..autograd.node import Handle
-from ..core.advice import warn
-from ..core.convert import unrecorded
-from ..core.interpret import recording
-from ..core.native import Tensor
-from ..ops.elementwise import view_as_complex, view_as_real
-from ..core.later import later
+from .._src.autograd.mode import enable_grad, no_grad
+from .._src.autograd.node import Handle
+from .._src.core.advice import warn
+from .._src.core.convert import unrecorded
+from .._src.core.interpret import recording
+from .._src.core.native import Tensor
+from .._src.ops.elementwise import view_as_complex, view_as_real
 
 
 class _RequiredParameter:
@@ -356,6 +355,3 @@ def number(value):
     if isinstance(value, Tensor) and value.numel() != 1:
         raise ValueError(f"Tensor lr must be 1-element, not of shape {list(value.shape)}")
     return float(value.item() if isinstance(value, Tensor) else value)
-
-
-__getattr__ = later(__name__)

@@ -5,10 +5,10 @@ import copy
 import itertools
 import math
 
-from ..autograd.mode import no_grad
-from ..core.dtypes import int64
-from ..core.native import Tensor
-from ..core.op import OPS
+from .._src.autograd.mode import no_grad
+from .._src.core.dtypes import int64
+from .._src.core.native import Tensor
+from .._src.core.op import OPS
 from ..nn.modules.module import Module
 from .lr_scheduler import LRScheduler
 

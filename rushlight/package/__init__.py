@@ -10,7 +10,6 @@ Reading a package runs the code in it: read only what you trust.
 
 from __future__ import annotations
 
-from ..core.later import later
 from .glob_group import GlobGroup
 from .importer import Importer, ObjMismatchError, ObjNotFoundError, OrderedImporter, is_from_package, sys_importer
 from .package_exporter import EmptyMatchError, PackageExporter, PackagingError
@@ -30,4 +29,3 @@ __all__ = [
     "is_from_package",
     "sys_importer",
 ]
-__getattr__ = later(__name__)

@@ -7,7 +7,6 @@ import pickle
 import re
 import sys
 
-from ..core.later import later
 
 MANGLED = re.compile(r"<torch_package_\d+>")
 
@@ -105,6 +104,3 @@ class OrderedImporter(Importer):
             except (ObjNotFoundError, ObjMismatchError) as error:
                 wrong = wrong or error
         raise wrong
-
-
-__getattr__ = later(__name__)

@@ -12,10 +12,9 @@ import types
 import zipfile
 from collections import defaultdict, namedtuple
 
-from ..core.later import later
-from ..core.files import replaced
+from .._src.core.files import replaced
 from ..serialization import Pickler, storage_bytes
-from ..autograd.hooks import Handle
+from .._src.autograd.hooks import Handle
 from .find_file_dependencies import find_files_source_depends_on
 from .glob_group import GlobGroup
 from .importer import OrderedImporter, sys_importer
@@ -394,6 +393,3 @@ class PackageExporter:
     def __exit__(self, kind, value, trace):
         if kind is None:
             self.close()
-
-
-__getattr__ = later(__name__)

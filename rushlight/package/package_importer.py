@@ -13,7 +13,6 @@ import sys
 import types
 import zipfile
 
-from ..core.later import later
 from ..serialization import Storages, Unpickler, entry
 from .glob_group import GlobGroup
 from .importer import Importer, demangled
@@ -291,6 +290,3 @@ class PackageStorages(Storages):
     """Storages named as packages name them."""
 
     ending = ".storage"
-
-
-__getattr__ = later(__name__)

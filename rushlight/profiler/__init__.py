@@ -9,11 +9,10 @@ import sys
 import threading
 import time
 
-from ..core.native import Tensor
-from ..core.op import OPS
-from ..core.watching import Watching
+from .._src.core.native import Tensor
+from .._src.core.op import OPS
+from .._src.core.watching import Watching
 from .events import EventList, FunctionEvent
-from ..core.later import later
 
 __all__ = ["profile", "record_function", "schedule", "tensorboard_trace_handler", "kineto_available", "supported_activities", "ProfilerActivity", "ProfilerAction", "EventList", "FunctionEvent"]
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -289,6 +288,3 @@ class profile:
         self.metadata[key] = value
 
     add_metadata_json = preset_metadata_json
-
-
-__getattr__ = later(__name__)

@@ -1,8 +1,6 @@
 """Windows under PyTorch's names."""
 from __future__ import annotations
 
-from ..ops import library
-from ..core.later import later
+from .._src.ops import library
 
 globals().update(library.namespace("signal.windows"))
-__getattr__ = later(__name__)

@@ -1,13 +1,12 @@
 """Sparse tensors under PyTorch's names: ``sparse.mm``, ``sparse.addmm``, ``sparse.sampled_addmm``, ``sparse.sum``, ``sparse.softmax``."""
 from __future__ import annotations
 
-from ..core.op import OPS
-from ..core.tensor import wrapped
+from .._src.core.op import OPS
+from .._src.core.tensor import wrapped
 from .invariants import check_sparse_tensor_invariants
 from .rules import addmm, mm, total
 from .tensor import Coo, Csr, Sparse, made
 from .types import BFloat16Tensor, ByteTensor, CharTensor, DoubleTensor, FloatTensor, HalfTensor, IntTensor, LongTensor, ShortTensor  # noqa: F401
-from ..core.later import later
 
 __all__ = ["addmm", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "sum"]
 
@@ -76,6 +75,3 @@ def spdiags(diagonals, offsets, shape, layout=None):
         rows, columns, kept = [*rows, column - offset], [*columns, column], [*kept, row[column]]
     out = made(Coo, shape, OPS["cat"](kept), positions=OPS["stack"]([OPS["cat"](rows), OPS["cat"](columns)]), coalesced=False)
     return out.to_sparse(layout=layout) if layout is not None else out
-
-
-__getattr__ = later(__name__)

@@ -1,10 +1,10 @@
 """Sparse matrices compressed by columns (CSC), and in blocks by rows or columns (BSR, BSC)."""
 from __future__ import annotations
 
-from ..core import convert
-from ..core.dtypes import int64
-from ..core.exchange import as_tensor
-from ..core.op import OPS
+from .._src.core import convert
+from .._src.core.dtypes import int64
+from .._src.core.exchange import as_tensor
+from .._src.core.op import OPS
 from .tensor import Coo, Sparse, check_starts, given_size, made, sparse_csr_tensor
 
 

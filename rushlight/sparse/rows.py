@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..autograd import Function
-from ..core.op import OPS
+from .._src.core.op import OPS
 from .tensor import sparse_coo_tensor
 
 

@@ -5,17 +5,17 @@ rule here; what has none raises, and says how to go on.
 """
 from __future__ import annotations
 
-from ..core.composed import member, rulebook
-from ..core.convert import strided
-from ..core.errors import LeafWrittenError, UnsupportedLayoutError
-from ..core.interpret import is_recording
-from ..core.native import Op, Tensor
-from ..core.op import OPS
-from ..core.overriding import DisableTorchFunctionSubclass
-from ..core.targets import check_cast, check_shape
-from ..core.tensor import wrapped
-from ..ops.shape import sizes_of
-from ..transforms.elementwise import is_elementwise
+from .._src.core.composed import member, rulebook
+from .._src.core.convert import strided
+from .._src.core.errors import LeafWrittenError, UnsupportedLayoutError
+from .._src.core.interpret import is_recording
+from .._src.core.native import Op, Tensor
+from .._src.core.op import OPS
+from .._src.core.overriding import DisableTorchFunctionSubclass
+from .._src.core.targets import check_cast, check_shape
+from .._src.core.tensor import wrapped
+from .._src.ops.shape import sizes_of
+from .._src.transforms.elementwise import is_elementwise
 from .tensor import Coo, Csr, Sparse, made, masked, to_sparse, vacant
 
 RULES, rule = rulebook()

@@ -1,15 +1,15 @@
 """Sparse tensors: coordinates (COO) and compressed rows (CSR).  Their elements are an ordinary tensor, through which gradients flow."""
 from __future__ import annotations
 
-from ..core import convert
-from ..core.composed import Composed
-from ..core.dtypes import INTEGER, int64
-from ..core.errors import UnsupportedLayoutError
-from ..core.exchange import as_tensor
-from ..core.meta import Meta, product, row_major
-from ..core.native import Tensor, allocate
-from ..core.op import OPS
-from ..core.tensor import blank
+from .._src.core import convert
+from .._src.core.composed import Composed
+from .._src.core.dtypes import INTEGER, int64
+from .._src.core.errors import UnsupportedLayoutError
+from .._src.core.exchange import as_tensor
+from .._src.core.meta import Meta, product, row_major
+from .._src.core.native import Tensor, allocate
+from .._src.core.op import OPS
+from .._src.core.tensor import blank
 
 
 class Sparse(Composed):

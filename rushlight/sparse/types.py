@@ -1,7 +1,7 @@
 """Types of sparse tensors by dtype (``torch.sparse.FloatTensor``): names of older programs."""
 from __future__ import annotations
 
-from ..core.dtypes import BY_NAME, type_name
+from .._src.core.dtypes import BY_NAME, type_name
 from .tensor import Coo, sparse_coo_tensor
 
 NAMES = ("BFloat16Tensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "ShortTensor")

@@ -1,8 +1,7 @@
 """Comparing tensors in tests."""
-from ..core.advice import deprecated
+from .._src.core.advice import deprecated
 from .compare import assert_close
 from .make import make_tensor
-from ..core.later import later
 
 __all__ = ["assert_allclose", "assert_close", "make_tensor"]
 
@@ -11,6 +10,3 @@ def assert_allclose(actual, expected, rtol=None, atol=None, equal_nan=True, msg=
     """``assert_close`` by its older name, which does not compare dtypes."""
     deprecated("torch.testing.assert_allclose()", "torch.testing.assert_close()", FutureWarning)
     assert_close(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=False, check_device=True, check_stride=False, msg=msg or None)
-
-
-__getattr__ = later(__name__)

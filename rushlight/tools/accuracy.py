@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 
-from ..capture.backends import GraphModule, run
-from ..core.dtypes import bfloat16, complex128, complex64, float16, float32, float64
-from ..core.native import Tensor
-from ..graph.graph import Graph, Node, map_nodes, render
+from .._src.capture.backends import GraphModule, run
+from .._src.core.dtypes import bfloat16, complex128, complex64, float16, float32, float64
+from .._src.core.native import Tensor
+from .._src.graph.graph import Graph, Node, map_nodes, render
 
 WIDER = {bfloat16: float64, float16: float64, float32: float64, complex64: complex128}
 TOLERANCE = {bfloat16: 2e-2, float16: 2e-3, float32: 1e-4, complex64: 1e-4, float64: 1e-7, complex128: 1e-7}

@@ -13,8 +13,8 @@ import os
 import runpy
 import sys
 
-from ..core.meta import Meta
-from ..core.native import Tensor
+from .._src.core.meta import Meta
+from .._src.core.native import Tensor
 from ..fx import GraphModule
 from ..fx.node import Node
 
@@ -201,8 +201,8 @@ def script(module: GraphModule, inputs, saved: str | None = None) -> str:
 
 def hold(program, inputs):
     """Compiles a function and compares it with its operators run one by one: AccuracyError where they differ."""
-    from ..compiling import compile
-    from ..core.settings import settings
+    from .._src.compiling import compile
+    from .._src.core.settings import settings
     with settings.set(check="accuracy"):
         compile(program, fullgraph=True)(*inputs)
 
@@ -248,8 +248,8 @@ def main(arguments=None):
     options = parser.parse_args(given[:cut])
     if not os.path.exists(options.script):
         parser.error(f"there is no file {options.script!r}")
-    from ..compat import install
-    from ..core.settings import settings
+    from .._src.compat.finder import install
+    from .._src.core.settings import settings
 
     os.environ["RUSHLIGHT_MINIFIED"] = options.out
     install()

@@ -49,10 +49,10 @@ class ByLine(logging.Handler):
 
 def forget_everything():
     """Drops plans and compiled kernels, so that what comes next shows every stage."""
-    from ..compiler import pipeline
-    from ..compiler.llvm import jit
-    from ..compiling import reset
-    from ..core.op import forget
+    from .._src.compiler import pipeline
+    from .._src.compiler.llvm import jit
+    from .._src.compiling import reset
+    from .._src.core.op import forget
 
     reset()
     pipeline.made.clear()
@@ -76,7 +76,7 @@ def forgetting(script: str, line: int):
 @contextlib.contextmanager
 def watching(handler, stages):
     """Sends the logs of these stages to the handler for a block."""
-    from ..core.log import logger
+    from .._src.core.log import logger
 
     loggers = [logger(name) for name in stages]
     before = [(one, one.level, one.propagate) for one in loggers]
@@ -106,8 +106,8 @@ def main(arguments=None):
     stages = [name.strip() for name in options.stages.split(",") if name.strip()]
     if "asm" in stages:
         os.environ["RUSHLIGHT_CACHE"] = "0"  # only what is compiled now can be shown
-    from ..compat import install
-    from ..core.log import LOGS
+    from .._src.compat.finder import install
+    from .._src.core.log import LOGS
 
     unknown = [name for name in stages if name not in LOGS]
     if unknown:

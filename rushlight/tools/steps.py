@@ -21,9 +21,9 @@ import gc
 import time
 from dataclasses import dataclass
 
-from ..compiler.llvm import pool
-from ..core.native import memory
-from ..eager.program import Code
+from .._src.compiler.llvm import pool
+from .._src.core.native import memory
+from .._src.eager.program import Code
 
 
 @dataclass

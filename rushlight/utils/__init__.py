@@ -1,5 +1,4 @@
 """Helpers around tensors: data loading, checkpoints."""
-from ..core.later import later
 from . import data
 
 __all__ = ["checkpoint", "data", "set_module", "swap_tensors"]
@@ -21,7 +20,7 @@ def swap_tensors(t1, t2):
     >>> a, b
     (tensor([0., 0.]), tensor([1.]))
     """
-    from ..core.native import Tensor
+    from .._src.core.native import Tensor
     for t in (t1, t2):
         if t._base is not None or t.grad_fn is not None:
             raise RuntimeError("swap_tensors: Cannot swap a tensor that is a view, or a result of an operator: others depend on it")
@@ -33,6 +32,3 @@ def swap_tensors(t1, t2):
         t.requires_grad, t.grad = wanted, gradient
         t.__dict__.clear()
         t.__dict__.update(attributes)
-
-
-__getattr__ = later(__name__)

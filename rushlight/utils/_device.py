@@ -1,9 +1,8 @@
 """The device of factory functions, as a context."""
 from __future__ import annotations
 
-from ..core import devices
-from ..core.op import OPS
-from ..core.later import later
+from .._src.core import devices
+from .._src.core.op import OPS
 
 __all__ = ["DeviceContext"]
 CONSTRUCTORS = ("empty", "ones", "zeros", "full", "rand", "randn", "randint", "randperm", "arange", "linspace", "logspace", "eye", "empty_strided", "tril_indices", "triu_indices")
@@ -25,8 +24,5 @@ class DeviceContext:
 
 def _device_constructors() -> set:
     """The functions that take a device."""
-    from ..core.exchange import as_tensor, scalar_tensor, tensor
+    from .._src.core.exchange import as_tensor, scalar_tensor, tensor
     return {*(OPS[n] for n in CONSTRUCTORS if n in OPS), tensor, as_tensor, scalar_tensor}
-
-
-__getattr__ = later(__name__)

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 from collections.abc import MutableSet, Reversible
 
-from ..core.later import later
 
 __all__ = ["OrderedSet"]
 
@@ -102,6 +101,3 @@ class OrderedSet(MutableSet, Reversible):
     @classmethod
     def _from_iterable(cls, it):
         return cls(it)
-
-
-__getattr__ = later(__name__)

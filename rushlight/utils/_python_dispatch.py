@@ -1,12 +1,11 @@
 """Modes and classes below the recording of gradients: the protocol of ``__torch_dispatch__``."""
 from __future__ import annotations
 
-from ..autograd.dispatching import DispatchMode
-from ..core import interpret
-from ..core.native import Scope, Tensor, held, mine
-from ..core.native.scopes import ONE, PUSHED, STACK
-from ..core.overriding import DISPATCH, kind_of
-from ..core.later import later
+from .._src.autograd.dispatching import DispatchMode
+from .._src.core import interpret
+from .._src.core.native import Scope, Tensor, held, mine
+from .._src.core.native.scopes import ONE, PUSHED, STACK
+from .._src.core.overriding import DISPATCH, kind_of
 
 
 class TorchDispatchMode(Scope):
@@ -85,6 +84,3 @@ class _disable_current_modes(Scope):
         rest = tuple([i for i in mine.stack if not isinstance(i, DispatchMode)])
         self.outer = held(STACK, self.outer, None)
         mine.stack = rest
-
-
-__getattr__ = later(__name__)

@@ -5,10 +5,10 @@ from collections import OrderedDict, deque, namedtuple
 from dataclasses import dataclass
 from typing import Any
 
-from ..core.pytree import HANDLERS, LEAF, TreeSpec, container, is_namedtuple, tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
-from ..core.pytree import register_pytree_node as register
-from ..core.pytree import tree_map_only as map_only
-from ..core.later import later
+from .._src.core.pytree import HANDLERS, LEAF, TreeSpec, container, is_namedtuple, tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
+from .._src.core.pytree import register_pytree_node as register
+from .._src.core.pytree import tree_map_only as map_only
+from .._src.core.later import later
 
 __all__ = ["GetAttrKey", "KeyEntry", "KeyPath", "LeafSpec", "MappingKey", "PyTree", "SequenceKey", "TreeSpec", "keystr", "key_get", "register_pytree_node", "tree_all",
            "tree_all_only", "tree_any", "tree_any_only", "tree_flatten", "tree_flatten_with_path", "tree_iter", "tree_leaves", "tree_leaves_with_path", "tree_map", "tree_map_",
@@ -238,7 +238,7 @@ def _is_leaf(tree, is_leaf=None) -> bool:
 
 def _broadcast_to_and_flatten(tree, treespec, is_leaf=None):
     """The leaves of a prefix, each repeated for the part below it; None where it is no prefix."""
-    from ..core.pytree import broadcast_prefix
+    from .._src.core.pytree import broadcast_prefix
     return broadcast_prefix(tree, treespec, is_leaf)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 import functools
 from collections import OrderedDict
 
-from ..core.later import later
 
 simple_call_counter: OrderedDict[str, int] = OrderedDict()
 
@@ -22,6 +21,3 @@ def count(fn):
         return fn(*args, **kwargs)
 
     return counted
-
-
-__getattr__ = later(__name__)

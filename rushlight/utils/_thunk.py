@@ -1,8 +1,6 @@
 """Values that are computed when they are first asked for."""
 from __future__ import annotations
 
-from ..core.later import later
-
 
 class Thunk:
     """The result of a function, which runs once."""
@@ -14,6 +12,3 @@ class Thunk:
         if self.f is not None:
             self.f, self.r = None, self.f()
         return self.r
-
-
-__getattr__ = later(__name__)

@@ -1,8 +1,6 @@
 """Triton writes kernels for GPUs: there is none here."""
 from __future__ import annotations
 
-from ..core.later import later
-
 
 def has_triton() -> bool:
     """Whether Triton can compute something here."""
@@ -16,6 +14,3 @@ has_datacenter_blackwell_tma_device = has_triton
 def get_triton_version(fallback: tuple[int, int] = (0, 0)) -> tuple[int, int]:
     """The version of Triton: there is none."""
     return fallback
-
-
-__getattr__ = later(__name__)

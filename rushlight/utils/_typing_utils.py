@@ -1,8 +1,6 @@
 """Small helpers of annotations."""
 from __future__ import annotations
 
-from ..core.later import later
-
 
 def not_none(obj):
     """An object that is not None.  TypeError for None."""
@@ -17,5 +15,3 @@ def as_it_is(source_func):
 
 
 copy_func_params = copy_func_sig = copy_method_params = copy_method_sig = as_it_is
-
-__getattr__ = later(__name__)

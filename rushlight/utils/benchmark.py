@@ -6,7 +6,6 @@ import statistics
 import textwrap
 import time
 import timeit as _timeit
-from ..core.later import later
 
 __all__ = ["Timer", "Measurement", "Compare", "select_unit", "timer"]
 timer = time.perf_counter
@@ -170,12 +169,12 @@ class Threads:
         self.count = count
 
     def __enter__(self):
-        from ..switches import get_num_threads, set_num_threads
+        from .._src.switches import get_num_threads, set_num_threads
         self.before = get_num_threads()
         set_num_threads(self.count)
 
     def __exit__(self, *exception):
-        from ..switches import set_num_threads
+        from .._src.switches import set_num_threads
         set_num_threads(self.before)
 
 
@@ -236,6 +235,3 @@ class Compare:
         if self.color:
             text = f"\033[92m{text}\033[0m" if one.median <= best * 1.01 else f"\033[31m{text}\033[0m" if one.median > 2 * best else text
         return text
-
-
-__getattr__ = later(__name__)

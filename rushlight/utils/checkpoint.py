@@ -8,14 +8,13 @@ import warnings
 
 from ..amp.autocast import autocast
 from ..autograd.function import Function
-from ..autograd.mode import enable_grad, no_grad
-from ..autograd.saved import hooked
-from ..core.interpret import is_recording
-from ..core.native import Tensor, mine
-from ..core.pytree import tree_leaves
-from ..core.random import default_generator
-from ..eager.casts import PRECISIONS
-from ..core.later import later
+from .._src.autograd.mode import enable_grad, no_grad
+from .._src.autograd.saved import hooked
+from .._src.core.interpret import is_recording
+from .._src.core.native import Tensor, mine
+from .._src.core.pytree import tree_leaves
+from .._src.core.random import default_generator
+from .._src.eager.casts import PRECISIONS
 
 __all__ = ["CheckpointPolicy", "checkpoint", "checkpoint_sequential", "create_selective_checkpoint_contexts", "get_device_states", "noop_context_fn", "set_checkpoint_early_stop", "set_device_states"]
 
@@ -195,7 +194,7 @@ class Reentrant(Function):
 
     @staticmethod
     def backward(ctx, *gradients):
-        from ..autograd.backward import backward
+        from .._src.autograd.backward import backward
         if mine.run is not None and (mine.run.captures is not None or not mine.run.accumulate):  # gradients of what the function reads would be lost
             raise RuntimeError("torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` parameter to .backward(): call checkpoint with use_reentrant=False")
         args = list(ctx.rest)
@@ -324,6 +323,3 @@ def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mu
         raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
     shared = Selective(policy)
     return selective_mode(shared, False), selective_mode(shared, True)
-
-
-__getattr__ = later(__name__)

@@ -5,7 +5,6 @@ import importlib.metadata
 import os
 import platform
 import sys
-from ..core.later import later
 
 PACKAGES = ("numpy", "llvmlite", "scipy", "safetensors", "transformers", "timm")
 
@@ -13,8 +12,8 @@ PACKAGES = ("numpy", "llvmlite", "scipy", "safetensors", "transformers", "timm")
 def get_env_info() -> dict:
     """Versions of the framework, Python, libraries and the machine; settings that were changed."""
     import rushlight
-    from ..compiler.llvm.features import host
-    from ..core.settings import Setting, settings
+    from .._src.compiler.llvm.features import host
+    from .._src.core.settings import Setting, settings
     found = {"Rushlight version": rushlight.__version__, "OS": platform.platform(), "Python version": sys.version.replace("\n", " "),
              "CPU": processor(), "Logical processors": str(os.cpu_count()), "Threads": str(rushlight.get_num_threads()), "Instructions": str(host())}
     for name in PACKAGES:
@@ -48,6 +47,3 @@ def main():
 
 if __name__ == "__main__":
     main()
-
-
-__getattr__ = later(__name__)

@@ -1,6 +1,5 @@
 """Extensions in C++: not here, since the framework has no C++ of its own."""
-from ..compat.absent import absent
-from ..core.later import later
+from .._src.compat.absent import absent
 
 CUDA_HOME = ROCM_HOME = None
 globals().update(absent("torch.utils.cpp_extension", "the framework has no C++ interface; write an operator with torch.library", "load load_inline CppExtension CUDAExtension "
@@ -10,6 +9,3 @@ globals().update(absent("torch.utils.cpp_extension", "the framework has no C++ i
 def is_ninja_available() -> bool:
     """Whether the build tool is used: never."""
     return False
-
-
-__getattr__ = later(__name__)

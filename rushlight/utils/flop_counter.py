@@ -3,14 +3,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from ..aot.alias import Recording
-from ..capture.errors import Break
-from ..core.meta import product
-from ..core.native import Op, Tensor
-from ..core.watching import Watching
-from ..graph.graph import Graph, Node, splice
+from .._src.aot.alias import Recording
+from .._src.capture.errors import Break
+from .._src.core.meta import product
+from .._src.core.native import Op, Tensor
+from .._src.core.watching import Watching
+from .._src.graph.graph import Graph, Node, splice
 from ..nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
-from ..core.later import later
 
 __all__ = ["FlopCounterMode"]
 
@@ -115,7 +114,7 @@ class FlopCounterMode(Watching):
 
     def around(self, op, args, kwargs, run):
         from .._ops import overload_of
-        from ..core.op import OPS
+        from .._src.core.op import OPS
         result = run()
         if op.facts.get("composite"):
             return result
@@ -154,6 +153,3 @@ def shortened(count: int) -> str:
         if count < 1000 or suffix == "T":
             return f"{count:.3f}{suffix}" if suffix else str(count)
         count /= 1000
-
-
-__getattr__ = later(__name__)

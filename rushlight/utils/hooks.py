@@ -1,6 +1,5 @@
 """Handles that remove hooks."""
 from ..nn.modules.module import RemovableHandle
-from ..core.later import later
 
 __all__ = ["RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
 
@@ -17,6 +16,3 @@ def warn_if_has_hooks(tensor):
     for hook in (tensor._hooks or {}).values() if hasattr(tensor._hooks, "values") else ():
         if not getattr(hook, "__torch_unserializable__", False):
             warnings.warn(f"backward hook {hook!r} on tensor will not be serialized.", stacklevel=2)
-
-
-__getattr__ = later(__name__)

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import weakref
 
-from ..core.later import later
 from ..nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 
@@ -45,6 +44,3 @@ class ModuleTracker:
         for handle in self.handles:
             handle.remove()
         self.parents = {"Global"}
-
-
-__getattr__ = later(__name__)

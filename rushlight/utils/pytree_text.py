@@ -7,7 +7,7 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..core.pytree import TreeSpec
+from .._src.core.pytree import TreeSpec
 
 PROTOCOL = 1
 

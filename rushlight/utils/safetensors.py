@@ -10,13 +10,13 @@ import os
 
 import numpy as np
 
-from ..core.dtypes import BY_NAME
-from ..core.errors import CorruptFileError
-from ..core.exchange import from_numpy, view_memory
-from ..core.files import replaced
-from ..core.meta import Meta, product
-from ..core.native import Tensor, wrap
-from ..core.tensor import borrowed, resolved
+from .._src.core.dtypes import BY_NAME
+from .._src.core.errors import CorruptFileError
+from .._src.core.exchange import from_numpy, view_memory
+from .._src.core.files import replaced
+from .._src.core.meta import Meta, product
+from .._src.core.native import Tensor, wrap
+from .._src.core.tensor import borrowed, resolved
 
 CODES = {"BOOL": "bool", "U8": "uint8", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64", "F16": "float16", "BF16": "bfloat16", "F32": "float32",
          "F64": "float64", "C64": "complex64", "U16": "uint16", "U32": "uint32", "U64": "uint64",

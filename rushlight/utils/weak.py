@@ -4,8 +4,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import MutableMapping
 
-from ..core.later import later
-
 
 class WeakIdRef(weakref.ref):
     """A weak reference that is equal to those of the same object, whatever its ``==`` says."""
@@ -65,6 +63,3 @@ class WeakIdKeyDictionary(MutableMapping):
 
 
 WeakTensorKeyDictionary = WeakIdKeyDictionary
-
-
-__getattr__ = later(__name__)

@@ -116,7 +116,7 @@ def test_gradients_and_copies_of_parameters(compiled):
 
 
 def test_copies_are_made_once_and_follow_changes():
-    from rushlight.eager.casts import choices
+    from rushlight._src.eager.casts import choices
     w, x = rl.ones(2, 2, requires_grad=True), rl.ones(1, 2)
     with rl.autocast("cpu"):
         x @ w

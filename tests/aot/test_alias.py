@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight.eager import plan
+from rushlight._src.eager import plan
 from rushlight.nn import functional as F
 
 from ..whole import whole

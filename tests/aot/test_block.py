@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight.aot import block
-from rushlight.compiler import memory
+from rushlight._src.aot import block
+from rushlight._src.compiler import memory
 
 from ..whole import whole
 
@@ -90,7 +90,7 @@ def test_tight_places():
 
 def test_what_only_one_kept_value_reads_is_not_kept():
     """The normalised image and its activation are computed again where they are read, not written down."""
-    from rushlight.eager import program
+    from rushlight._src.eager import program
 
     seen = []
     original = program.Schedule.keep_shared

@@ -3,10 +3,10 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight.aot import recompute
-from rushlight.aot.recompute import recomputed
-from rushlight.core.native.blocks import heap, trim
-from rushlight.core.settings import settings
+from rushlight._src.aot import recompute
+from rushlight._src.aot.recompute import recomputed
+from rushlight._src.core.native.blocks import heap, trim
+from rushlight._src.core.settings import settings
 from rushlight.nn import functional as F
 
 
@@ -51,7 +51,7 @@ def test_steps_are_the_same_and_hold_less():
 
 def test_without_the_cut_more_is_held(monkeypatch):
     _, _, less = run(True)
-    monkeypatch.setattr("rushlight.eager.plan.recomputed", lambda graph, *rest: graph)
+    monkeypatch.setattr("rushlight._src.eager.plan.recomputed", lambda graph, *rest: graph)
     with settings.set(store=False):
         _, _, more = run(True, batch=514)
     assert less < 0.8 * more
@@ -71,9 +71,9 @@ def test_gradients_within_programs(recorded):
 
 
 def test_programs_without_a_backward_pass_are_left_alone():
-    from rushlight.core.meta import Meta
-    from rushlight.graph.graph import Graph
-    from rushlight.transforms.trace import Trace
+    from rushlight._src.core.meta import Meta
+    from rushlight._src.graph.graph import Graph
+    from rushlight._src.transforms.trace import Trace
 
     trace = Trace()
     x = trace.input(Meta.of((4,), torch.float32))
@@ -85,7 +85,7 @@ def test_programs_without_a_backward_pass_are_left_alone():
 
 def test_an_update_follows_its_gradient(monkeypatch):
     """No more than a layer's gradient waits: parameters are overwritten as soon as nothing reads them."""
-    from rushlight.eager import layout
+    from rushlight._src.eager import layout
 
     sizes, original = [], layout.Layout.arrange
     monkeypatch.setattr(layout.Layout, "arrange", lambda self: (original(self), sizes.append(self.size)))
@@ -129,7 +129,7 @@ def test_parameters_are_not_overwritten_before_they_are_read():
 
 
 def test_gradients_of_tables_are_used_up_one_by_one(monkeypatch):
-    from rushlight.eager import layout
+    from rushlight._src.eager import layout
 
     sizes, original = [], layout.Layout.arrange
     monkeypatch.setattr(layout.Layout, "arrange", lambda self: (original(self), sizes.append(self.size)))

@@ -2,7 +2,7 @@
 import pytest
 
 import rushlight as rl
-from rushlight.core.errors import InferenceTensorError
+from rushlight._src.core.errors import InferenceTensorError
 
 torch = pytest.importorskip("torch")
 

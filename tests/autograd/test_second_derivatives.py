@@ -4,7 +4,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.autograd import gradgradcheck
-from rushlight.core.op import OPS
+from rushlight._src.core.op import OPS
 from tests.ops.test_samples import SAMPLED, arguments
 from tests.transforms.test_every_operator import at, caller, places
 

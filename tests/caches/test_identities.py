@@ -4,9 +4,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import rushlight as rl  # noqa: E402
-from rushlight.core import op as operators  # noqa: E402
-from rushlight.core.settings import settings  # noqa: E402
-from rushlight.eager import family, store  # noqa: E402
+from rushlight._src.core import op as operators  # noqa: E402
+from rushlight._src.core.settings import settings  # noqa: E402
+from rushlight._src.eager import family, store  # noqa: E402
 from tests.eager.test_family import grown  # noqa: E402
 from tests.ops.test_every_form import results, same  # noqa: E402
 from tests.ops.test_samples import SAMPLED, arguments  # noqa: E402

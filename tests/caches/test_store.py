@@ -7,19 +7,19 @@ import textwrap
 import pytest
 
 import rushlight as torch
-from rushlight.core import cache
-from rushlight.core.native.objects import CHOICE
-from rushlight.core.settings import settings
-from rushlight.eager import plan as plans
-from rushlight.eager import store
-from rushlight.graph import save
-from rushlight.graph.graph import Graph
-from rushlight.ops.reduce import vector_norm
+from rushlight._src.core import cache
+from rushlight._src.core.native.objects import CHOICE
+from rushlight._src.core.settings import settings
+from rushlight._src.eager import plan as plans
+from rushlight._src.eager import store
+from rushlight._src.graph import save
+from rushlight._src.graph.graph import Graph
+from rushlight._src.ops.reduce import vector_norm
 
 PROGRAM = """
     import rushlight as torch, rushlight.nn as nn
-    from rushlight.core.native.objects import PYTHON
-    from rushlight.eager import plan as plans
+    from rushlight._src.core.native.objects import PYTHON
+    from rushlight._src.eager import plan as plans
     made, make = [], plans.make_plan
     def counting(op, *call):
         found = make(op, *call)
@@ -102,7 +102,7 @@ def folder(tmp_path, monkeypatch):
         yield tmp_path
 
 
-forget = torch.core.op.forget  # plans for all sizes, too, of which tests before had many: they are asked before the disk
+forget = torch._src.core.op.forget  # plans for all sizes, too, of which tests before had many: they are asked before the disk
 
 
 def entries(folder):
@@ -131,7 +131,7 @@ def test_damaged_entries_are_made_again_with_a_word(folder, damage, caplog):
 def test_entry_that_is_no_plan_is_made_again(folder, caplog):
     x = torch.ones(3)
     forget()
-    name = store.entry(torch.core.op.OPS["exp"], (x._meta, None, 0))
+    name = store.entry(torch._src.core.op.OPS["exp"], (x._meta, None, 0))
     cache.put(store.KIND, name, b"something else")
     with caplog.at_level("WARNING", "rushlight.cache"):
         assert torch.exp(x)[0].item() == pytest.approx(2.718281828)
@@ -139,7 +139,7 @@ def test_entry_that_is_no_plan_is_made_again(folder, caplog):
 
 
 def test_lost_kernel_is_compiled_again(folder):
-    from rushlight.compiler.llvm import jit
+    from rushlight._src.compiler.llvm import jit
     x = torch.ones(3)
     forget()
     jit._built.clear(), jit._loaded.clear()
@@ -166,7 +166,7 @@ def test_users_operators_are_not_stored(folder):
     x = torch.ones(2, requires_grad=True)
     f(x).sum().backward()
     assert x.grad.tolist() == [3, 3]
-    from rushlight.capture import backends
+    from rushlight._src.capture import backends
     for operator in backends.operators.values():
         assert "Double" not in str(getattr(operator, "facts", {}).get("derived"))
 
@@ -196,7 +196,7 @@ def test_plans_of_one_key_have_backward_programs_of_their_own(folder):
 
 def test_text_tells_values_apart():
     values = [1, 1.0, True, "1", None, (1,), [1], ((1,),), 0.0, -0.0, float, int, torch.float32, torch.float64, slice(1), torch.device("cpu"),
-              torch.ones(2)._meta, torch.ones(2, 1)._meta, torch.ones(1, 2)._meta, {"a": 1}, torch.core.op.OPS["exp"]]
+              torch.ones(2)._meta, torch.ones(2, 1)._meta, torch.ones(1, 2)._meta, {"a": 1}, torch._src.core.op.OPS["exp"]]
     assert len(set(map(save.text_of, values))) == len(values)
     with pytest.raises(save.Unsaveable):
         save.text_of(lambda: 0)
@@ -223,7 +223,7 @@ def test_equal_modules_compiled_one_by_one_share_their_code():
     x = torch.ones(2, 4)
     for layer, fast in zip(layers, compiled):
         assert (fast(x) - layer(x)).abs().max().item() < 1e-6
-    from rushlight.capture import backends
+    from rushlight._src.capture import backends
     assert len(backends.operators) == 1
 
 
@@ -237,7 +237,7 @@ def test_artifacts_carry_everything_to_an_empty_cache(tmp_path):
 
 
 def test_measured_choices_have_entries_of_their_own(folder):
-    call = torch.core.op.OPS["exp"], (torch.ones(3)._meta, None, 0)
+    call = torch._src.core.op.OPS["exp"], (torch.ones(3)._meta, None, 0)
     plain = store.entry(*call)
     with settings.set(max_autotune=True):
         assert store.entry(*call) != plain

@@ -5,7 +5,7 @@ import rushlight as torch
 import rushlight._dynamo.config
 from rushlight._dynamo.backends.common import aot_autograd
 from rushlight._dynamo.testing import AotEagerAndRecordGraphs, CompileCounter, CompileCounterWithBackend, EagerAndRecordGraphs, same
-from rushlight.core.settings import settings
+from rushlight._src.core.settings import settings
 from tests.fx.test_operators import close, step, training
 
 

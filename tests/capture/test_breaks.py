@@ -309,7 +309,7 @@ def test_fullgraph_refuses_breaks():
 def test_every_reason_has_a_remedy_and_a_page():
     from pathlib import Path
 
-    from rushlight.capture.errors import REASONS
+    from rushlight._src.capture.errors import REASONS
 
     page = (Path(__file__).resolve().parents[2] / "docs" / "capture.md").read_text()
     for code, (reason, remedy) in REASONS.items():

@@ -139,7 +139,7 @@ def fixing(x):
 def test_marked_sizes_that_the_program_fixes():
     x = torch.ones(3)
     torch._dynamo.mark_dynamic(x, 0)
-    with pytest.raises(torch.capture.errors.ConstraintViolationError, match="needs it to be 3"):
+    with pytest.raises(torch._src.capture.errors.ConstraintViolationError, match="needs it to be 3"):
         torch.compile(fixing)(x)
     torch._dynamo.maybe_mark_dynamic(x, 0)
     assert torch.equal(torch.compile(fixing)(x), torch.full((3,), 2.0))
@@ -167,7 +167,7 @@ def test_bounds_of_marked_sizes():
         given = x if n == 4 else torch.ones(n)
         assert torch.equal(compiled(given), given * n)
     assert compiled.owner.stats.segments == 2
-    with pytest.raises(torch.capture.errors.ConstraintViolationError, match=r"range \[5, 8\]"):
+    with pytest.raises(torch._src.capture.errors.ConstraintViolationError, match=r"range \[5, 8\]"):
         torch._dynamo.mark_dynamic(x, 0, min=5, max=8)
         torch.compile(lambda x: x + 1)(x)
 

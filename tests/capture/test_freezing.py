@@ -4,7 +4,7 @@ import pytest
 
 import rushlight as torch
 from rushlight import nn
-from rushlight.capture import freezing
+from rushlight._src.capture import freezing
 
 
 def trained(model):
@@ -64,8 +64,8 @@ def test_calls_that_record_use_the_parameters_themselves():
 
 
 def test_weights_are_packed_once():
-    from rushlight.core.op import make
-    from rushlight.eager import plan as plans
+    from rushlight._src.core.op import make
+    from rushlight._src.eager import plan as plans
     torch.manual_seed(0)
     x, w = torch.randn(3000, 256), torch.randn(256, 80)
     steps = []

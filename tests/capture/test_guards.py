@@ -195,7 +195,7 @@ def test_recompilations_say_which_guard_failed(caplog):
 
 
 def test_epoch_does_not_move_by_calling():
-    from rushlight.core.epoch import Epoch
+    from rushlight._src.core.epoch import Epoch
 
     model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
     compiled = torch.compile(model)
@@ -453,7 +453,7 @@ def test_generators_that_are_replaced():
 
 
 def test_what_stands_for_a_tensor_hides_nothing_of_it():
-    from rushlight.capture.record import Fake
+    from rushlight._src.capture.record import Fake
     hidden = [name for name, value in vars(Fake).items() if not name.startswith("_") and hasattr(torch.Tensor, name) and not callable(value) and not isinstance(value, property)]
     assert not hidden
 

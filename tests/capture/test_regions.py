@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight.compiler.llvm import jit
+from rushlight._src.compiler.llvm import jit
 
 WIDTH = 20
 
@@ -75,7 +75,7 @@ def test_a_marked_module_is_a_module_still():
 
 
 def test_marked_calls_in_a_row_are_planned_once(monkeypatch):
-    from rushlight.eager import plan
+    from rushlight._src.eager import plan
     longer, original = [], plan.lengthened_plan
     monkeypatch.setattr(plan, "lengthened_plan", lambda op, *rest: (longer.append(op.name), original(op, *rest))[1])
 

@@ -3,8 +3,8 @@ import pytest
 
 import rushlight as torch
 import rushlight.nn.functional as F
-from rushlight.capture.stages import Stages
-from rushlight.graph.graph import Graph
+from rushlight._src.capture.stages import Stages
+from rushlight._src.graph.graph import Graph
 
 
 def kept(x):

@@ -11,8 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rushlight.compat import table
-from rushlight.core.later import Beyond
+from rushlight._src.compat import table
+from rushlight._src.core.later import Beyond
 
 ALIKE = {"torch._refs": "torch", "torch._refs.nn.functional": "torch.nn.functional", "torch._refs.linalg": "torch.linalg", "torch._refs.special": "torch.special", "torch._refs.fft": "torch.fft"}
 ROOT = Path(__file__).parents[2]

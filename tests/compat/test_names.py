@@ -126,7 +126,7 @@ def test_assert_close():
 
 
 def test_the_stand_in_for_torchvision():
-    from rushlight.compat.torchvision import io, ops, transforms
+    from rushlight._src.compat.torchvision import io, ops, transforms
     boxes = torch.tensor([[0.0, 0, 10, 10], [1, 1, 11, 11], [20, 20, 30, 30]])
     assert ops.nms(boxes, torch.tensor([0.9, 0.8, 0.7]), 0.5).tolist() == [0, 2]
     assert ops.box_iou(boxes, boxes).diagonal().tolist() == [1, 1, 1]
@@ -168,7 +168,7 @@ def test_names_of_types(make):
 
 def test_transforms_of_the_second_version():
     from rushlight._dynamo.eval_frame import OptimizedModule
-    from rushlight.compat.torchvision.transforms import v2
+    from rushlight._src.compat.torchvision.transforms import v2
     image = v2.ToImage()(np.zeros((4, 5, 1), np.uint8) + 255)
     assert tuple(image.shape) == (1, 4, 5) and v2.ToDtype(torch.float32, scale=True)(image).max().item() == 1
     assert tuple(v2.functional.grayscale_to_rgb(image).shape) == (3, 4, 5)
@@ -179,7 +179,7 @@ def test_transforms_of_the_second_version():
                                               ("vgg11_bn", 132868840, None), ("densenet121", 7978856, None), ("mobilenet_v2", 3504872, (1, 1000)), ("alexnet", 61100840, None)])
 def test_models_of_torchvision(name, count, shape):
     """As many parameters as torchvision's, under their names."""
-    from rushlight.compat.torchvision import models
+    from rushlight._src.compat.torchvision import models
     with torch.device("meta" if shape is None else "cpu"):
         model = models.get_model(name, weights=None)
     assert sum(p.numel() for p in model.parameters()) == count
@@ -190,7 +190,7 @@ def test_models_of_torchvision(name, count, shape):
 
 
 def test_trained_weights_are_not_here():
-    from rushlight.compat.torchvision import models
+    from rushlight._src.compat.torchvision import models
     with pytest.raises(NotImplementedError, match="load_state_dict"):
         models.resnet18(weights=models.ResNet18_Weights.DEFAULT)
     with pytest.raises(NotImplementedError, match="load_state_dict"):
@@ -202,7 +202,7 @@ def test_trained_weights_are_not_here():
 
 
 def test_densenet_that_saves_memory():
-    from rushlight.compat.torchvision.models import DenseNet
+    from rushlight._src.compat.torchvision.models import DenseNet
     results = []
     for lean in (False, True):
         torch.manual_seed(0)

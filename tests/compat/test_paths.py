@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import rushlight
-from rushlight.compat import absent, table
+from rushlight._src.compat import absent, table
 from tests.compat.table import ROOT, pytorch
 
 ABSENT = {}  # path.name -> why it cannot be here: at most 60, of devices that this machine lacks
@@ -63,7 +63,7 @@ def test_what_the_table_lists_can_be_had():
 
 
 def test_importing_reads_no_table():
-    text = "import rushlight, rushlight.nn.functional as F; from rushlight.compat import table; F.relu, rushlight.optim.Adam; print(table.room.cache_info().currsize)"
+    text = "import rushlight, rushlight.nn.functional as F; from rushlight._src.compat import table; F.relu, rushlight.optim.Adam; print(table.room.cache_info().currsize)"
     assert subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip() == "0"
 
 

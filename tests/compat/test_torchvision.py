@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight.compat.torchvision import extension, io, ops
+from rushlight._src.compat.torchvision import extension, io, ops
 
 torch.manual_seed(3)
 IMAGES = torch.randn(2, 8, 9, 11)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight.compat.torchvision import ops, utils
-from rushlight.compat.torchvision.utils import flows
+from rushlight._src.compat.torchvision import ops, utils
+from rushlight._src.compat.torchvision.utils import flows
 
 
 def test_a_grid_has_every_image_at_its_place():

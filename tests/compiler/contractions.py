@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from rushlight.compiler.llvm import pool
-from rushlight.compiler.templates.expression import Operand, expression_epilogue, leaf
-from rushlight.core import dtypes
-from rushlight.core.expr import apply, convert
+from rushlight._src.compiler.llvm import pool
+from rushlight._src.compiler.templates.expression import Operand, expression_epilogue, leaf
+from rushlight._src.core import dtypes
+from rushlight._src.core.expr import apply, convert
 
 
 def bias_epilogue(dtype, along, output):

@@ -4,13 +4,13 @@ import ctypes
 
 import numpy as np
 
-from rushlight.compiler.llvm import pool
-from rushlight.compiler.pipeline import compile_graph
-from rushlight.core import dtypes
-from rushlight.core.kinds import P
-from rushlight.core.meta import Meta
-from rushlight.graph.graph import Graph, Node, Store
-from rushlight.ops import prims  # noqa: F401 - fills P
+from rushlight._src.compiler.llvm import pool
+from rushlight._src.compiler.pipeline import compile_graph
+from rushlight._src.core import dtypes
+from rushlight._src.core.kinds import P
+from rushlight._src.core.meta import Meta
+from rushlight._src.graph.graph import Graph, Node, Store
+from rushlight._src.ops import prims  # noqa: F401 - fills P
 
 
 class Program:

@@ -10,9 +10,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from rushlight.compiler.templates import flash, flash_backward  # noqa: E402
-from rushlight.compiler.templates.attention import Attention, plan_attention, plan_attention_backward  # noqa: E402
-from rushlight.compiler.templates.scores import numbers_of, tile_of  # noqa: E402
+from rushlight._src.compiler.templates import flash, flash_backward  # noqa: E402
+from rushlight._src.compiler.templates.attention import Attention, plan_attention, plan_attention_backward  # noqa: E402
+from rushlight._src.compiler.templates.scores import numbers_of, tile_of  # noqa: E402
 
 from .contractions import Runner  # noqa: E402
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from rushlight.compiler.llvm import pool
-from rushlight.compiler.templates.conv import Convolution, plan_conv
-from rushlight.compiler.templates.expression import Operand, expression_epilogue, leaf
-from rushlight.compiler.templates.matmul import Matmul, plan_matmul
-from rushlight.core.dtypes import float16, float32
-from rushlight.core.expr import apply, convert
+from rushlight._src.compiler.llvm import pool
+from rushlight._src.compiler.templates.conv import Convolution, plan_conv
+from rushlight._src.compiler.templates.expression import Operand, expression_epilogue, leaf
+from rushlight._src.compiler.templates.matmul import Matmul, plan_matmul
+from rushlight._src.core.dtypes import float16, float32
+from rushlight._src.core.expr import apply, convert
 
 from .contractions import Runner
 

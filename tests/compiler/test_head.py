@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight.compiler import head
-from rushlight.eager import program
+from rushlight._src.compiler import head
+from rushlight._src.eager import program
 from rushlight.nn import functional as F
 
 from ..whole import whole

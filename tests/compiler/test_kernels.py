@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import rushlight
-from rushlight.core import dtypes
-from rushlight.graph.graph import Store
+from rushlight._src.core import dtypes
+from rushlight._src.graph.graph import Store
 
 from .programs import Program, compute
 
@@ -216,7 +216,7 @@ def test_scatter_into_zeros_then_used():
 
 
 def test_random_bits():
-    from rushlight.ops.prims import philox
+    from rushlight._src.ops.prims import philox
 
     p = Program()
     seed, offset = p.input((), dtypes.int64, weak=True), p.input((), dtypes.int64, weak=True)
@@ -228,7 +228,7 @@ def test_random_bits():
 @pytest.mark.parametrize("skipped", range(5))
 def test_neighbouring_words_of_the_stream_may_begin_within_a_block(shape, skipped):
     """Float32 beside them makes vectors of 32-bit lanes; what is read begins ``skipped`` words after the start of a block."""
-    from rushlight.ops.prims import philox
+    from rushlight._src.ops.prims import philox
 
     count = int(np.prod(shape))
     p = Program()

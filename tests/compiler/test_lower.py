@@ -2,8 +2,8 @@
 
 import pytest
 
-from rushlight.compiler.lower import NotLowerable
-from rushlight.core import dtypes
+from rushlight._src.compiler.lower import NotLowerable
+from rushlight._src.core import dtypes
 
 from .programs import Program
 

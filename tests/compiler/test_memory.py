@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rushlight.compiler.memory import Life, plan, verify
+from rushlight._src.compiler.memory import Life, plan, verify
 
 lives = st.lists(st.tuples(st.integers(1, 5000), st.integers(0, 30), st.integers(0, 10)).map(lambda t: Life(t[0], t[1], t[1] + t[2])), max_size=40)
 

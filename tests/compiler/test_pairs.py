@@ -7,11 +7,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import rushlight  # noqa: E402
-from rushlight.compiler.pairs import in_pairs, is_complex  # noqa: E402
-from rushlight.core.dtypes import complex64  # noqa: E402
-from rushlight.core.kinds import P  # noqa: E402
-from rushlight.core.meta import Meta  # noqa: E402
-from rushlight.transforms.trace import Trace  # noqa: E402
+from rushlight._src.compiler.pairs import in_pairs, is_complex  # noqa: E402
+from rushlight._src.core.dtypes import complex64  # noqa: E402
+from rushlight._src.core.kinds import P  # noqa: E402
+from rushlight._src.core.meta import Meta  # noqa: E402
+from rushlight._src.transforms.trace import Trace  # noqa: E402
 from tests.ops.judge import arrays, same  # noqa: E402
 
 ONE = {name: (lambda lib, x, name=name: getattr(x, name)()) for name in (
@@ -74,7 +74,7 @@ def test_only_memory_is_complex():
         x = trace.input(Meta.of((3, 4), complex64))
         y = P.mul(P.exp(x), P.conj(x))
         P.abs(y)
-    from rushlight.graph.graph import Graph
+    from rushlight._src.graph.graph import Graph
     found = in_pairs(Graph(trace.inputs, trace.nodes, [y.node, trace.nodes[-1]]))
     assert [n.op for n in found.nodes if is_complex(n)] == [P.complex]
 

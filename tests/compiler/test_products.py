@@ -3,12 +3,12 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight.compiler.products import joined_products
-from rushlight.compiler.simplify import simplify
-from rushlight.core.kinds import P
-from rushlight.eager.reference import evaluate
-from rushlight.graph.graph import Graph, splice
-from rushlight.transforms.trace import Trace
+from rushlight._src.compiler.products import joined_products
+from rushlight._src.compiler.simplify import simplify
+from rushlight._src.core.kinds import P
+from rushlight._src.eager.reference import evaluate
+from rushlight._src.graph.graph import Graph, splice
+from rushlight._src.transforms.trace import Trace
 
 
 def graph_of(function, tensors):

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from rushlight.compiler.llvm import pool
-from rushlight.compiler.templates.expression import expression_prologue, leaf
-from rushlight.compiler.templates.matmul import Matmul, plan_matmul
-from rushlight.core import dtypes
-from rushlight.core.expr import apply, convert
+from rushlight._src.compiler.llvm import pool
+from rushlight._src.compiler.templates.expression import expression_prologue, leaf
+from rushlight._src.compiler.templates.matmul import Matmul, plan_matmul
+from rushlight._src.core import dtypes
+from rushlight._src.core.expr import apply, convert
 
 from .contractions import Runner
 

@@ -3,11 +3,11 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.kinds import P
-from rushlight.core.meta import Meta
-from rushlight.compiler.pipeline import compile_graph
-from rushlight.graph.graph import Graph
-from rushlight.transforms.trace import Trace
+from rushlight._src.core.kinds import P
+from rushlight._src.core.meta import Meta
+from rushlight._src.compiler.pipeline import compile_graph
+from rushlight._src.graph.graph import Graph
+from rushlight._src.transforms.trace import Trace
 
 SHAPES = [((3, 40), 1), ((40, 3), 0), ((5,), 0), ((4, 33, 17), 1), ((2, 100), 1), ((1, 1), 0), ((7, 1), 1), ((3, 5, 70), 0), ((130,), 0)]
 

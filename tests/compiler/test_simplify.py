@@ -3,11 +3,11 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight.compiler.simplify import SHOWN, simplify
-from rushlight.core.kinds import P
-from rushlight.eager.reference import evaluate
-from rushlight.graph.graph import Graph, splice
-from rushlight.transforms.trace import Trace
+from rushlight._src.compiler.simplify import SHOWN, simplify
+from rushlight._src.core.kinds import P
+from rushlight._src.eager.reference import evaluate
+from rushlight._src.graph.graph import Graph, splice
+from rushlight._src.transforms.trace import Trace
 
 from ..whole import whole
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight.compiler.templates import tune
-from rushlight.core.settings import settings
+from rushlight._src.compiler.templates import tune
+from rushlight._src.core.settings import settings
 
 
 def test_a_plan_asks_and_a_trial_answers():

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import rushlight
-from rushlight.core import advice
+from rushlight._src.core import advice
 
 
 def inner(torch, **more):
@@ -117,7 +117,7 @@ def test_h_is_of_matrices():
 
 def test_a_plan_that_warns_is_not_kept_on_disk(monkeypatch):
     kept = []
-    monkeypatch.setattr("rushlight.eager.store.put", lambda entry, plan: kept.append(plan.op.name))
+    monkeypatch.setattr("rushlight._src.eager.store.put", lambda entry, plan: kept.append(plan.op.name))
     with pytest.warns(UserWarning, match="degrees of freedom"):
         rushlight.ones(1, 23, 2).var(0)
     assert "var" not in kept

@@ -2,7 +2,7 @@
 import pytest
 
 import rushlight as torch
-from rushlight.core.op import OPS, bind
+from rushlight._src.core.op import OPS, bind
 
 CALLS = [("add", (1, 2), {}), ("add", (1,), {"other": 2}), ("add", (1, 2), {"alpha": 3}), ("softmax", (1, 0), {}), ("softmax", (), {"input": 1, "dim": 0}),
          ("prims.sum", (1,), {"dims": (0,)}), ("cumsum", (1,), {"dim": 0})]

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from rushlight.core import cache, folder as folders
-from rushlight.core.folder import Folder, Refused
+from rushlight._src.core import cache, folder as folders
+from rushlight._src.core.folder import Folder, Refused
 
 KEY = "object", "a key"
 

@@ -4,8 +4,8 @@ import gc
 import pytest
 
 import rushlight as torch
-from rushlight.core import collector
-from rushlight.eager import plan
+from rushlight._src.core import collector
+from rushlight._src.eager import plan
 
 
 def test_it_waits_and_is_as_it_was():

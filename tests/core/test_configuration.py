@@ -4,8 +4,8 @@ import warnings
 import pytest
 
 import rushlight
-from rushlight.core.configuration import Told
-from rushlight.core.settings import settings
+from rushlight._src.core.configuration import Told
+from rushlight._src.core.settings import settings
 
 torch = pytest.importorskip("torch")
 

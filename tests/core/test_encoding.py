@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import rushlight as torch
-from rushlight.core.encoding import Damaged, Unsaveable, decode, encode
-from rushlight.graph import save
-from rushlight.graph.graph import Graph
+from rushlight._src.core.encoding import Damaged, Unsaveable, decode, encode
+from rushlight._src.graph import save
+from rushlight._src.graph.graph import Graph
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.complex_numbers() | st.text() | st.binary() | st.sampled_from([float, int, bool, complex])
 HASHABLE = st.recursive(LEAVES, lambda inner: st.tuples(inner, inner) | st.builds(slice, inner, inner), max_leaves=8)
@@ -32,10 +32,10 @@ def test_equal_values_of_other_types_stay_apart(value):
 
 def test_what_programs_hold_comes_back():
     x = torch.ones(2, 3)
-    values = [x._meta, x.t()._meta, x.shape, torch.float32, torch.bool, torch.device("cpu"), torch.core.op.OPS["exp"], save.Reference(3)]
+    values = [x._meta, x.t()._meta, x.shape, torch.float32, torch.bool, torch.device("cpu"), torch._src.core.op.OPS["exp"], save.Reference(3)]
     again = decode(encode(values))
     assert all(one is other or type(one) is type(other) and one == other for one, other in zip(again, values))
-    assert again[0] is x._meta and again[6] is torch.core.op.OPS["exp"]
+    assert again[0] is x._meta and again[6] is torch._src.core.op.OPS["exp"]
     array = np.arange(6, dtype=np.int64).reshape(2, 3)
     again = decode(encode([array, array]))
     assert (again[0] == array).all() and again[0].dtype == array.dtype and again[0].flags.writeable and again[0] is again[1]
@@ -73,7 +73,7 @@ def test_deep_values_are_refused_or_come_back():
 
 def test_any_bytes_are_damage_or_plain_values():
     """Changed, cut and random bytes of a whole program: an error or a value, no crash, no memory beyond the bytes' own size."""
-    recording = torch.eager.plan.Recording()
+    recording = torch._src.eager.plan.Recording()
     with recording:
         x = recording.input(torch.ones(2, 3)._meta)
         y = torch.nn.functional.softmax(torch.nn.functional.gelu(x), -1)

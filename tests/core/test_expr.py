@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rushlight.core import expr
-from rushlight.core.dtypes import float32
-from rushlight.core.expr import (Facts, add, evaluate, eq, floor_divide, index, load, lt, maximum, minimum, modulo, multiply, nonnegative,
+from rushlight._src.core import expr
+from rushlight._src.core.dtypes import float32
+from rushlight._src.core.expr import (Facts, add, evaluate, eq, floor_divide, index, load, lt, maximum, minimum, modulo, multiply, nonnegative,
                                  show, size, substitute)
 
 S, T = size("s"), size("t")

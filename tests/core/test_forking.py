@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import rushlight
-from rushlight.core.forking import LOCKS, ORDER
+from rushlight._src.core.forking import LOCKS, ORDER
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 

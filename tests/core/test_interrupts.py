@@ -5,9 +5,9 @@ import sys
 import pytest
 
 import rushlight as torch
-from rushlight.compiler.llvm.behind import Line
-from rushlight.core.apart import apart
-from rushlight.core.native import compiled, mine
+from rushlight._src.compiler.llvm.behind import Line
+from rushlight._src.core.apart import apart
+from rushlight._src.core.native import compiled, mine
 from rushlight.utils._python_dispatch import TorchDispatchMode
 
 pytestmark = [pytest.mark.skipif(not compiled, reason="an interrupt may come between any two lines of plain Python"),
@@ -119,7 +119,7 @@ def compiled_beside():
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="CPython looks for signals between __enter__ and the block")
 @pytest.mark.parametrize("function", [answered, compiled_beside])
 def test_work_of_other_threads_is_waited_for_without_harm(function, monkeypatch):
-    monkeypatch.setattr("rushlight.compiler.llvm.behind.generate", lambda text, *rest: text.encode())
+    monkeypatch.setattr("rushlight._src.compiler.llvm.behind.generate", lambda text, *rest: text.encode())
     function()  # which imports what it needs
     at = 1
     while interrupted(function, at):  # an error of another kind would be one that cleaning up made

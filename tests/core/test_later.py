@@ -5,7 +5,7 @@ import sys
 import pytest
 
 import rushlight as torch
-from rushlight.core.later import later
+from rushlight._src.core.later import later
 
 
 def in_a_new_process(text):

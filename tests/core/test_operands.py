@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.op import OPS
-from rushlight.core.operands import FLAG, FLOAT, INT, INTS, PLACES, TENSOR, TEXT, parameters
+from rushlight._src.core.op import OPS
+from rushlight._src.core.operands import FLAG, FLOAT, INT, INTS, PLACES, TENSOR, TEXT, parameters
 
 torch = pytest.importorskip("torch")
 TYPES = {"Tensor": TENSOR, "List[int]": INTS, "int": INT, "bool": FLAG, "float": FLOAT, "str": TEXT}

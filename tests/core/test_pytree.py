@@ -3,7 +3,7 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 
 import pytest
 
-from rushlight.core import pytree
+from rushlight._src.core import pytree
 
 Point = namedtuple("Point", "x y")
 TREES = [1, (1, [2, {"a": 3, "b": (4,)}]), OrderedDict(b=1, a=2), defaultdict(list, {"k": [1, 2]}), deque([1, (2, 3)], maxlen=5), Point(1, [2]), (), {}]

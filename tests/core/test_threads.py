@@ -6,7 +6,7 @@ import threading
 import pytest
 
 import rushlight as torch
-from rushlight.core.native import mine
+from rushlight._src.core.native import mine
 
 judge = pytest.importorskip("torch")
 

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from rushlight.core.op import OPS
+from rushlight._src.core.op import OPS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -61,7 +61,7 @@ def test_rooms_of_the_design_exist():
     table = (ROOT / "docs" / "design.md").read_text().partition("## Rooms")[2].partition("\n## ")[0]
     rooms = re.findall(r"^ +(\w[\w/]*)/(?= )", table, flags=re.MULTILINE)
     assert len(rooms) > 15
-    assert [room for room in rooms if not any((ROOT / "rushlight" / parent / room).is_dir() for parent in ("", "core", "compiler"))] == []
+    assert [room for room in rooms if not any((ROOT / "rushlight" / parent / room).is_dir() for parent in ("", "_src", "_src/core", "_src/compiler"))] == []
 
 
 def test_the_first_page_counts_right():

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 
-from rushlight.capture.bytecode import Listing
+from rushlight._src.capture.bytecode import Listing
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "walk.md"
 MARK = re.compile(r"<!-- (\w+) -->\n((?:\n| {4}.*\n)*)")  # a piece: its name, then lines that are indented

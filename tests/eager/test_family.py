@@ -3,12 +3,12 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.expr import Expr
-from rushlight.core.meta import Meta
-from rushlight.core.op import OPS
-from rushlight.core.op import forget as forget_plans
-from rushlight.core.settings import settings
-from rushlight.eager import family, store
+from rushlight._src.core.expr import Expr
+from rushlight._src.core.meta import Meta
+from rushlight._src.core.op import OPS
+from rushlight._src.core.op import forget as forget_plans
+from rushlight._src.core.settings import settings
+from rushlight._src.eager import family, store
 from tests.ops.test_every_form import IDS, results, same
 from tests.ops.test_samples import SAMPLED, arguments
 
@@ -187,7 +187,7 @@ def test_conditions_on_sizes_lead_to_other_families(forget):
 
 
 def family_operator(body):
-    from rushlight.core.op import make
+    from rushlight._src.core.op import make
     import inspect
     return make("parity", body, None, inspect.signature(body), 0)
 

@@ -5,7 +5,7 @@ import pytest
 
 import rushlight as torch
 import rushlight.nn.functional as F
-from rushlight.core.random import default_generator
+from rushlight._src.core.random import default_generator
 
 CASES = {
     "pointwise": (lambda x, y: (x + y).sin() * 2, [(4, 5), (4, 5)]),
@@ -66,6 +66,6 @@ def test_an_index_out_of_range_is_reported(caplog):
 
 
 def test_a_text_from_elsewhere_is_refused():
-    from rushlight.eager.host import attached
+    from rushlight._src.eager.host import attached
     with pytest.raises(LookupError, match="no program 123456789"):
         attached(123456789)

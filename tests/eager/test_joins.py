@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.op import OPS
-from rushlight.eager import plan
+from rushlight._src.core.op import OPS
+from rushlight._src.eager import plan
 
 torch = pytest.importorskip("torch")
 DTYPES = ("float32", "float64", "float16", "bool", "int64", "complex64")

@@ -7,11 +7,11 @@ import pytest
 import torch as judge
 
 import rushlight as torch
-from rushlight.core.dtypes import dtype
-from rushlight.core.devices import device
-from rushlight.core.meta import Meta, Size
-from rushlight.core.native import calls
-from rushlight.core.op import OPS
+from rushlight._src.core.dtypes import dtype
+from rushlight._src.core.devices import device
+from rushlight._src.core.meta import Meta, Size
+from rushlight._src.core.native import calls
+from rushlight._src.core.op import OPS
 from tests.ops.test_samples import SAMPLED, arguments, build
 
 VALUES = [0, 1, 2, True, False, 0.0, -0.0, 1.0, 2.0, math.nan, -math.nan, math.inf, complex(0, 0), complex(0, -0.0), complex(-0.0, 0), complex(1, 0), "1", "0.0", None, torch.float32,

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight.core.native import heap
-from rushlight.eager.layout import Layout, Parts, Temporary
+from rushlight._src.core.native import heap
+from rushlight._src.eager.layout import Layout, Parts, Temporary
 
 M = 1 << 20
 
@@ -143,11 +143,11 @@ def test_residuals_are_overwritten_in_place():
 
 
 def test_only_kernels_that_read_where_they_write_work_in_place():
-    from rushlight.compiler.pipeline import compile_graph
-    from rushlight.core.kinds import P
-    from rushlight.core.meta import Meta
-    from rushlight.graph.graph import Graph
-    from rushlight.transforms.trace import Trace
+    from rushlight._src.compiler.pipeline import compile_graph
+    from rushlight._src.core.kinds import P
+    from rushlight._src.core.meta import Meta
+    from rushlight._src.graph.graph import Graph
+    from rushlight._src.transforms.trace import Trace
 
     def pairs(body):
         trace = Trace()

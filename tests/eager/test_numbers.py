@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.native import Op
-from rushlight.core.op import make, parameters
-from rushlight.core.settings import settings
-from rushlight.eager import numbers, plan
+from rushlight._src.core.native import Op
+from rushlight._src.core.op import make, parameters
+from rushlight._src.core.settings import settings
+from rushlight._src.eager import numbers, plan
 
 F = rl.nn.functional
 KNOWN, NEW = 4, 2  # values by which an operator learns; values that must not be planned for

@@ -6,10 +6,10 @@ import pytest
 
 import rushlight as torch
 from rushlight import nn
-from rushlight.compiler import memory
-from rushlight.compiler.llvm.builder import Module
-from rushlight.eager import program
-from rushlight.eager.program import chunk_of
+from rushlight._src.compiler import memory
+from rushlight._src.compiler.llvm.builder import Module
+from rushlight._src.eager import program
+from rushlight._src.eager.program import chunk_of
 from rushlight.nn import functional as F
 
 from ..whole import whole, whole_module
@@ -85,7 +85,7 @@ def test_training_steps_are_those_of_eager_mode(case, kernels):
     model = build()
     other = copy.deepcopy(model)
     step = whole_module(other)
-    with torch.core.settings.settings.set(kernels=kernels):
+    with torch._src.core.settings.settings.set(kernels=kernels):
         for seed in range(2):
             given = inputs()
             torch.manual_seed(seed)

@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight.core.settings import settings
-from rushlight.eager import plan
+from rushlight._src.core.settings import settings
+from rushlight._src.eager import plan
 from rushlight.nn import functional as F
 
 WIDTH, DEPTH = 20, 9
@@ -361,7 +361,7 @@ def test_other_dtypes(dtype):
 
 
 def test_the_steps_are_those_of_the_whole():
-    from rushlight.capture.backends import operators
+    from rushlight._src.capture.backends import operators
 
     model, x, found = stacked(), torch.randn(4000, WIDTH), []
     for regions in (True, False):

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight.core.native import state
+from rushlight._src.core.native import state
 
 
 @pytest.fixture

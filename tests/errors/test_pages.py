@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from rushlight.core import errors
+from rushlight._src.core import errors
 
 PAGES = pathlib.Path(__file__).resolve().parents[2] / "docs" / "errors"
 NUMBERED = {c.number: c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, errors.Numbered) and c.number is not None}

@@ -180,7 +180,7 @@ def test_export_changes_nothing():
 
 def test_a_size_that_cannot_vary():
     model = nn.Linear(4, 2)
-    with pytest.raises(torch.capture.errors.UserError, match="needs it to be 4"):
+    with pytest.raises(torch._src.capture.errors.UserError, match="needs it to be 4"):
         export(model, (torch.ones(3, 4),), dynamic_shapes=({1: Dim("width")},))
     program = export(model, (torch.ones(3, 4),), dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO},))
     assert program.module()(torch.ones(5, 4)).shape == (5, 2)

@@ -13,8 +13,8 @@ import time
 import weakref
 
 import rushlight as rl
-from rushlight.core.native import heap
-from rushlight.eager import joins
+from rushlight._src.core.native import heap
+from rushlight._src.eager import joins
 
 HAZARDS = {}
 

@@ -2,12 +2,12 @@
 import pytest
 
 import rushlight as torch
-from rushlight.core.dtypes import float32
-from rushlight.core.kinds import P
-from rushlight.core.meta import Meta
-from rushlight.graph.graph import Graph, Node
-from rushlight.graph.regions import Lengthened, in_demand, shortened
-from rushlight.graph.repetition import Irregular, Longer, find
+from rushlight._src.core.dtypes import float32
+from rushlight._src.core.kinds import P
+from rushlight._src.core.meta import Meta
+from rushlight._src.graph.graph import Graph, Node
+from rushlight._src.graph.regions import Lengthened, in_demand, shortened
+from rushlight._src.graph.repetition import Irregular, Longer, find
 
 EIGHT = Meta.of((8,), float32)
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import rushlight as rl
-from rushlight.core import files
+from rushlight._src.core import files
 from rushlight.utils import safetensors
 
 torch = pytest.importorskip("torch")
@@ -104,7 +104,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(name, tmp_path, monkeypa
 def test_a_killed_process_leaves_nothing(tmp_path):
     if not hasattr(os, "O_TMPFILE"):
         pytest.skip("files have names from the start on this system")
-    program = f"import os, signal\nfrom rushlight.core.files import replaced\nwith replaced({str(tmp_path / 'x')!r}) as f:\n    f.write(b'a')\n    f.flush()\n    os.kill(os.getpid(), signal.SIGKILL)"
+    program = f"import os, signal\nfrom rushlight._src.core.files import replaced\nwith replaced({str(tmp_path / 'x')!r}) as f:\n    f.write(b'a')\n    f.flush()\n    os.kill(os.getpid(), signal.SIGKILL)"
     assert subprocess.run([sys.executable, "-c", program]).returncode == -signal.SIGKILL
     assert list(tmp_path.iterdir()) == []
 

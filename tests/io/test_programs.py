@@ -6,7 +6,7 @@ import zipfile
 import pytest
 
 import rushlight as torch
-from rushlight import programs
+from rushlight._src import programs
 
 
 class Ran(Exception):

@@ -9,7 +9,7 @@ import torch
 
 import rushlight
 import rushlight.nn.functional as F
-from rushlight.core.errors import UnsupportedLayoutError
+from rushlight._src.core.errors import UnsupportedLayoutError
 
 LENGTHS = (2, 5, 1, 4)
 

@@ -6,10 +6,10 @@ import pytest
 
 import rushlight
 import rushlight.nn.functional as F
-from rushlight.core.settings import settings
+from rushlight._src.core.settings import settings
 from rushlight.nn.attention import SDPBackend, sdpa_kernel
-from rushlight.ops.dropping import blocks_drawn, factors_numpy
-from rushlight.ops.random import draw
+from rushlight._src.ops.dropping import blocks_drawn, factors_numpy
+from rushlight._src.ops.random import draw
 
 TOLERANCE = {"float32": 3e-6, "bfloat16": 4e-2, "float16": 6e-3}
 CASES = {"plain": (2, 3, 3, 70, 70, 24, {}), "long": (1, 2, 2, 130, 420, 16, {}), "causal": (1, 2, 2, 200, 200, 40, {"is_causal": True}),
@@ -121,7 +121,7 @@ def test_scores_are_never_in_memory():
     q = rushlight.randn(1, 1, 2048, 8)
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):  # it refuses nothing here
         out = F.scaled_dot_product_attention(q, q, q, dropout_p=0.5)
-    plans = [p for p in rushlight.core.op.OPS["_attention"].plans.values() if p.outputs and p.outputs[0].shape == out.shape]
+    plans = [p for p in rushlight._src.core.op.OPS["_attention"].plans.values() if p.outputs and p.outputs[0].shape == out.shape]
     assert plans and all(size < 2048 * 2048 for p in plans for size in p.temporaries)
 
 

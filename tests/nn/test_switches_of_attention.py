@@ -4,7 +4,7 @@ import pytest
 import rushlight as torch
 from rushlight.backends import cpu, cuda
 from rushlight.nn.attention import SDPBackend, sdpa_kernel
-from rushlight.ops.attention import checked_kernel
+from rushlight._src.ops.attention import checked_kernel
 
 F = torch.nn.functional
 SWITCHES = {"FLASH_ATTENTION": cuda.enable_flash_sdp, "MATH": cuda.enable_math_sdp, "EFFICIENT_ATTENTION": cuda.enable_mem_efficient_sdp, "CUDNN_ATTENTION": cuda.enable_cudnn_sdp}
@@ -42,7 +42,7 @@ def test_switches_choose():
 
 
 def test_the_capability_of_the_processor():
-    from rushlight.compiler.llvm.features import host
+    from rushlight._src.compiler.llvm.features import host
     assert cpu.get_cpu_capability() == {512: "AVX512", 256: "AVX2"}.get(host().width, "DEFAULT")
 
 

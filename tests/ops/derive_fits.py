@@ -1,4 +1,4 @@
-"""Where the numbers of ``rushlight/ops/scalar/fits.py`` come from: ``python -m tests.ops.derive_fits > rushlight/ops/scalar/fits.py``.
+"""Where the numbers of ``rushlight/_src/ops/scalar/fits.py`` come from: ``python -m tests.ops.derive_fits > rushlight/_src/ops/scalar/fits.py``.
 
 Each function is sampled by mpmath with 50 digits at the Chebyshev points of an interval, which is halved until few enough terms leave a relative error below 2^-57.
 """

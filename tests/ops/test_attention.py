@@ -126,7 +126,7 @@ def test_the_template_takes_what_it_can_and_says_what_it_cannot(caplog):
 
 
 def test_the_numpy_meaning_agrees():
-    from rushlight.ops.flash import attention_numpy, gradient_numpy
+    from rushlight._src.ops.flash import attention_numpy, gradient_numpy
 
     (q, k, v), _ = operands((2, 4, 9, 8), (2, 2, 11, 8), (2, 2, 11, 5))
     mask = torch.rand(2, 4, 9, 11, generator=torch.Generator().manual_seed(1)) > 0.3

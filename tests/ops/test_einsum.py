@@ -27,8 +27,8 @@ def test_what_lies_between_stays_small():
 
 
 def test_an_equation_is_one_program_where_nothing_interprets_it():
-    from rushlight.core.native.objects import RUN, VIEW
-    from rushlight.core.op import OPS
+    from rushlight._src.core.native.objects import RUN, VIEW
+    from rushlight._src.core.op import OPS
 
     einsum = OPS["einsum"]
     einsum.plans.clear()

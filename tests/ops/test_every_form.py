@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import rushlight as rl  # noqa: E402
-from rushlight.core.op import OPS  # noqa: E402
+from rushlight._src.core.op import OPS  # noqa: E402
 from tests.ops.test_samples import SAMPLED, arguments, build, flat, theirs  # noqa: E402
 
 IDS = [f"{n}-{k}" for n, k in SAMPLED]

@@ -2,7 +2,7 @@
 import numpy as np
 import pytest
 
-from rushlight.ops import lapack, openblas
+from rushlight._src.ops import lapack, openblas
 
 
 @pytest.fixture(params=["openblas", "numpy"])

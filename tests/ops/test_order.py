@@ -104,7 +104,7 @@ def test_gradients_reach_the_places():
 
 
 def test_no_step_runs_by_numpy():
-    from rushlight.core.log import logger
+    from rushlight._src.core.log import logger
 
     log, seen = logger("kernels"), []
     handler = type("Seen", (__import__("logging").Handler,), {"emit": lambda self, record: seen.append(record.getMessage())})()

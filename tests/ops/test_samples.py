@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import rushlight  # noqa: E402
-from rushlight.core.op import OPS, Sample  # noqa: E402
+from rushlight._src.core.op import OPS, Sample  # noqa: E402
 
 NOT_PUBLIC = [name for name in OPS if name.split(".")[-1].startswith("_") or name.startswith("prims.")]
 SAMPLED = [(name, k) for name, op in OPS.items() for k in range(len(op.facts.get("samples", ()))) if name not in NOT_PUBLIC and not name.endswith("_")]

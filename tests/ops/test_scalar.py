@@ -2,8 +2,8 @@
 import numpy as np
 import pytest
 
-from rushlight.ops.scalar import HOME
-from rushlight.ops.scalar.arrays import meaning
+from rushlight._src.ops.scalar import HOME
+from rushlight._src.ops.scalar.arrays import meaning
 
 from ..compiler.programs import compute
 

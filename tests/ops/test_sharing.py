@@ -102,7 +102,7 @@ def test_results_that_share_memory(info):
 
 
 if __name__ == "__main__":
-    from rushlight.core.settings import settings
+    from rushlight._src.core.settings import settings
     with settings.set(kernels=False, store=False):
         for entry in ENTRIES:
             try:

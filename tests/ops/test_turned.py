@@ -97,7 +97,7 @@ def test_conjugated(info):
 
 
 if __name__ == "__main__":  # real ones, too
-    from rushlight.core.settings import settings
+    from rushlight._src.core.settings import settings
     with settings.set(kernels=False, store=False):
         for entry in ENTRIES:
             for dtype in (torch.float64, torch.complex128):

@@ -85,7 +85,7 @@ def test_halves_round_once():
 
 
 def test_a_step_writes_all_state_and_says_so():
-    from rushlight.ops.updates import adam_step
+    from rushlight._src.ops.updates import adam_step
 
     p, g, m, v = (rl.full((4,), x) for x in (1.0, 2.0, 0.0, 0.0))
     with rl.no_grad():
@@ -96,7 +96,7 @@ def test_a_step_writes_all_state_and_says_so():
 
 
 def test_a_step_is_one_kernel():
-    from rushlight.ops.updates import adam_step
+    from rushlight._src.ops.updates import adam_step
 
     adam_step.plans.clear()
     trained(rl, "AdamW", {"amsgrad": True})
@@ -104,7 +104,7 @@ def test_a_step_is_one_kernel():
 
 
 def test_a_recorded_step_is_part_of_the_history():
-    from rushlight.ops.updates import sgd_step
+    from rushlight._src.ops.updates import sgd_step
 
     leaf, g = rl.ones(3, requires_grad=True), rl.full((3,), 2.0).requires_grad_()
     p = sgd_step(leaf * 1, g, rl.zeros(3), -0.1, 0.0, 0.9, 1.0, False, False)

@@ -60,13 +60,13 @@ def test_results_are_the_same_and_nothing_stays_behind():
     grad, x.grad = x.grad, None
     (x @ x).relu().sum().backward()
     assert torch.allclose(grad, x.grad) and {"CompiledFunction", "CompiledFunctionBackward"} <= {e.key for e in prof.key_averages()}
-    from rushlight.core.interpret import active
+    from rushlight._src.core.interpret import active
     from rushlight.profiler import _recorders
     assert not active() and not _recorders
 
 
 def test_an_error_leaves_nothing_behind():
-    from rushlight.core.interpret import active
+    from rushlight._src.core.interpret import active
     with pytest.raises(RuntimeError), profile() as prof:
         torch.ones(2, 3) @ torch.ones(2, 3)
     assert not active() and [e.name for e in prof.events()][-1] == "aten::matmul"

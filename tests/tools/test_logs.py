@@ -8,9 +8,9 @@ import warnings
 import pytest
 
 import rushlight as torch
-from rushlight.core.log import LOGS
-from rushlight.core.progress import Progress
-from rushlight.core.settings import settings
+from rushlight._src.core.log import LOGS
+from rushlight._src.core.progress import Progress
+from rushlight._src.core.settings import settings
 
 HERE = __file__
 
@@ -61,7 +61,7 @@ def test_aot_fusion_kernels_and_timing(caplog):
     with settings.set(cache="0"):
         for name, pattern in [("aot", r"compiled keeps \(.*\); its backward:\ndef program"), ("fusion", r"nodes -> \d+ kernels"), ("kernels", r"k[0-9a-f]{12}: ")]:
             torch._dynamo.reset()
-            from rushlight.compiler import pipeline
+            from rushlight._src.compiler import pipeline
             pipeline.made.clear()
             assert any(re.search(pattern, text) for text in lines(caplog, name, lambda: f(x))), name
 

@@ -8,8 +8,8 @@ import pytest
 
 import rushlight as torch
 from rushlight._dynamo.exc import BackendCompilerFailed
-from rushlight.capture import backends
-from rushlight.core.settings import settings
+from rushlight._src.capture import backends
+from rushlight._src.core.settings import settings
 from rushlight.tools.accuracy import AccuracyError, agree, error
 from rushlight.tools.minify import minify, script
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 import rushlight as torch
-from rushlight.core.settings import settings
+from rushlight._src.core.settings import settings
 from rushlight.logging import LOGS, set_logs
 
 SCRIPT = """import torch

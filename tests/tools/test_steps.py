@@ -1,6 +1,6 @@
 """Times of the steps of programs."""
 import rushlight as torch
-from rushlight.core.native import memory
+from rushlight._src.core.native import memory
 from rushlight.tools.steps import measured
 
 

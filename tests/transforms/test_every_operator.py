@@ -4,7 +4,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import func
-from rushlight.core.op import OPS
+from rushlight._src.core.op import OPS
 from tests.ops.test_samples import SAMPLED, arguments, flat
 
 BATCH = 3

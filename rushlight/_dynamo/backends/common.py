@@ -1,6 +1,5 @@
 """Backends from compilers of forward and backward graphs."""
 from __future__ import annotations
-from ...core.later import later
 
 
 def aot_autograd(fw_compiler, bw_compiler=None, inference_compiler=None, **_):
@@ -10,6 +9,3 @@ def aot_autograd(fw_compiler, bw_compiler=None, inference_compiler=None, **_):
         return aot_module_simplified(gm, example_inputs, fw_compiler, bw_compiler)
 
     return backend
-
-
-__getattr__ = later(__name__)

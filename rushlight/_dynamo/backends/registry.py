@@ -1,6 +1,4 @@
 """The table of backends."""
-from ...compiling import list_backends, lookup_backend, register_backend
-from ...core.later import later
+from ..._src.compiling import list_backends, lookup_backend, register_backend
 
 __all__ = ["list_backends", "lookup_backend", "register_backend"]
-__getattr__ = later(__name__)

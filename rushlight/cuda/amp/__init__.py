@@ -1,7 +1,6 @@
 """``torch.cuda.amp``: autocast and GradScaler by their older names."""
 from ...amp import GradScaler as _GradScaler, autocast as _autocast, custom_bwd, custom_fwd
-from ...core.advice import deprecated
-from ...core.later import later
+from ..._src.core.advice import deprecated
 
 
 class autocast(_autocast):
@@ -21,4 +20,3 @@ class GradScaler(_GradScaler):
 
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
-__getattr__ = later(__name__)

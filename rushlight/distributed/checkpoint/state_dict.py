@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import rushlight as torch
 
-from ...core.later import later
 
 AROUND = ("_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module.")  # what wrappers put into names
 STATE, GROUPS, PARAMS = "state", "param_groups", "params"
@@ -168,6 +167,3 @@ def set_state_dict(model, optimizers, *, model_state_dict, optim_state_dict, opt
     found = set_model_state_dict(model, model_state_dict, options=options)
     set_optimizer_state_dict(model, optimizers, optim_state_dict, options=options)
     return found
-
-
-__getattr__ = later(__name__)

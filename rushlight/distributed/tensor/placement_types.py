@@ -3,8 +3,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...core.later import later
-
 
 @dataclass(frozen=True)
 class Placement:
@@ -50,6 +48,3 @@ class Partial(Placement):
     """Each process has a term of the tensor."""
 
     reduce_op: str = "sum"
-
-
-__getattr__ = later(__name__)

@@ -1,5 +1,1 @@
 """Tracing below autograd."""
-from ...core.later import later
-
-
-__getattr__ = later(__name__)

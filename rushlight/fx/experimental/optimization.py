@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import copy
 
-from ...core.later import later
 from ...nn.modules import batchnorm, conv, dropout, linear
 from ...nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 from .._symbolic_trace import Tracer, symbolic_trace
@@ -89,6 +88,3 @@ def optimize_for_inference(model, pass_config=None, tracer=Tracer):
     model = fuse(model) if chosen["conv_bn_fuse"] else model
     model = remove_dropout(model) if chosen["remove_dropout"] else model
     return model if isinstance(model, GraphModule) else GraphModule(model, tracer().trace(model))
-
-
-__getattr__ = later(__name__)

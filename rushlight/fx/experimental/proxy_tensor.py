@@ -3,16 +3,15 @@ from __future__ import annotations
 
 import operator
 
-from ...core.native import Tensor
-from ...core.pytree import tree_flatten, tree_map, tree_unflatten
-from ...core.random import default_generator
+from ..._src.core.native import Tensor
+from ..._src.core.pytree import tree_flatten, tree_map, tree_unflatten
+from ..._src.core.random import default_generator
 from ...utils._python_dispatch import TorchDispatchMode
 from .._symbolic_trace import is_fx_tracing
 from ..convert import draw, recorded_module
 from ..graph import Graph
 from ..graph_module import GraphModule
 from ..recording import record
-from ...core.later import later
 
 MODES = ("real", "fake", "symbolic")
 __all__ = ["make_fx", "ProxyTorchDispatchMode", "is_fx_tracing", "get_proxy_mode"]
@@ -151,6 +150,3 @@ def run_real(f, args, names, table) -> GraphModule:
     graph.output(tree_map(mode.node_of, result))
     graph.eliminate_dead_code()
     return GraphModule(mode.constants, graph, getattr(f, "__name__", "GraphModule"))
-
-
-__getattr__ = later(__name__)

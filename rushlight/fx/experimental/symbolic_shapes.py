@@ -3,10 +3,9 @@ from __future__ import annotations
 
 import enum
 
-from ...capture.errors import ConstraintViolationError
-from ...compat.absent import absent
-from ...core.expr import Expr
-from ...core.later import later
+from ..._src.capture.errors import ConstraintViolationError
+from ..._src.compat.absent import absent
+from ..._src.core.expr import Expr
 
 __all__ = ["ConstraintViolationError", "DimDynamic", "GuardOnDataDependentSymNode", "free_symbols", "guard_int", "guard_or_false", "guard_or_true", "guard_size_oblivious", "has_free_symbols",
            "is_concrete_bool", "is_concrete_float", "is_concrete_int", "is_symbolic", "statically_known_false", "statically_known_true", "sym_and", "sym_eq", "sym_or"]
@@ -83,6 +82,3 @@ def sym_and(first, *others):
 def sym_or(first, *others):
     """Whether one of the comparisons holds."""
     return any((first, *others))
-
-
-__getattr__ = later(__name__)

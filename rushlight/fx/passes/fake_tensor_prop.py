@@ -2,9 +2,8 @@
 from __future__ import annotations
 
 from ..._subclasses import FakeTensorMode
-from ...core.later import later
-from ...core.native import Tensor
-from ...core.pytree import tree_leaves
+from ..._src.core.native import Tensor
+from ..._src.core.pytree import tree_leaves
 from ..interpreter import Interpreter
 
 __all__ = ["FakeTensorProp"]
@@ -38,6 +37,3 @@ class FakeTensorProp(Interpreter):
     def propagate_dont_convert_inputs(self, *args):
         with self._mode:
             return super().run(*args)
-
-
-__getattr__ = later(__name__)

@@ -1,7 +1,6 @@
 """A graph as a picture, in the language of Graphviz (``dot -Tsvg file.dot``)."""
 from __future__ import annotations
 
-from ...core.later import later
 
 COLOURS = {"placeholder": "AliceBlue", "get_attr": "LightGrey", "call_function": "Honeydew", "call_method": "LightYellow", "call_module": "LemonChiffon", "output": "PowderBlue"}
 
@@ -58,6 +57,3 @@ def quoted(text: str) -> str:
     """A text as Graphviz reads it."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
-
-
-__getattr__ = later(__name__)

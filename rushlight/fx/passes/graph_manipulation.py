@@ -3,7 +3,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...core.later import later
 from .shape_prop import ShapeProp, TensorMetadata
 
 __all__ = ["replace_target_nodes_with", "size_bytes", "get_size_of_all_nodes", "get_tensor_meta", "get_size_of_node"]
@@ -54,6 +53,3 @@ def get_size_of_all_nodes(fx_module, args=None) -> None:
         if node.op == "output":
             break
         node.size_bytes = get_size_of_node(fx_module, node)
-
-
-__getattr__ = later(__name__)

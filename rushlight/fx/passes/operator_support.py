@@ -1,7 +1,6 @@
 """Which nodes a backend takes."""
 from __future__ import annotations
 
-from ...core.later import later
 from .shape_prop import TensorMetadata
 from .tools_common import get_node_target
 
@@ -76,6 +75,3 @@ class OpSupports:
     def decline_if_node_in_names(cls, disallow_set) -> OperatorSupportBase:
         """Not nodes of these names."""
         return Asked(lambda submodules, node: node.name not in disallow_set)
-
-
-__getattr__ = later(__name__)

@@ -4,7 +4,6 @@ from __future__ import annotations
 import functools
 import logging
 
-from ...core.later import later
 
 __all__ = ["PassManager", "inplace_wrapper", "log_hook", "loop_pass", "this_before_that_pass_constraint", "these_before_those_pass_constraint"]
 log = logging.getLogger("torch.fx.passes.pass_manager")
@@ -97,6 +96,3 @@ class PassManager:
         for one in self.passes:
             source = one(source)
         return source
-
-
-__getattr__ = later(__name__)

@@ -3,9 +3,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Optional
 
-from ...core.later import later
-from ...core import convert
-from ...core.native import Tensor
+from ..._src.core import convert
+from ..._src.core.native import Tensor
 from ..interpreter import Interpreter
 from ..node import map_aggregate
 
@@ -68,6 +67,3 @@ class ShapeProp(Interpreter):
     def propagate(self, *args):
         """Runs the graph; its result."""
         return super().run(*args)
-
-
-__getattr__ = later(__name__)

@@ -6,7 +6,6 @@ import operator
 from ...nn import Module
 from ..graph import Graph
 from ..graph_module import GraphModule
-from ...core.later import later
 
 
 class Partition:
@@ -99,6 +98,3 @@ def whole(m, graph: Graph, submodules: dict) -> Module:
                 where = getattr(where, name)
             setattr(where, last, value)
     return root
-
-
-__getattr__ = later(__name__)

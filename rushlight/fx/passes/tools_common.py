@@ -4,8 +4,7 @@ from __future__ import annotations
 import heapq
 import operator
 
-from ...core.later import later
-from ...core.native import Tensor
+from ..._src.core.native import Tensor
 from ..graph import Graph
 
 CALLABLE_NODE_OPS = {"call_module", "call_function", "call_method"}
@@ -79,6 +78,3 @@ def setattr_recursive(obj, attr: str, value) -> None:
     """Sets an attribute by its path."""
     path, _, last = attr.rpartition(".")
     setattr(operator.attrgetter(path)(obj) if path else obj, last, value)
-
-
-__getattr__ = later(__name__)

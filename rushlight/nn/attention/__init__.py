@@ -4,8 +4,7 @@ from __future__ import annotations
 import contextlib
 import enum
 
-from ...ops import attention as _attention
-from ...core.later import later
+from ..._src.ops import attention as _attention
 
 __all__ = ["SDPBackend", "sdpa_kernel"]
 
@@ -57,6 +56,3 @@ def sdpa_kernel(backends, set_priority: bool = False):
 def _get_flash_version() -> str:
     """The version of the algorithm that the kernels follow."""
     return "2.0"
-
-
-__getattr__ = later(__name__)

@@ -5,8 +5,7 @@ import enum
 
 import rushlight as torch
 
-from ...core.later import later
-from ...core.native import Tensor
+from ..._src.core.native import Tensor
 from .. import functional as F
 
 __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_left"]
@@ -73,6 +72,3 @@ def checked(size):
     if len(size) != 2:
         raise RuntimeError(f"a causal mask has 2 sizes, of queries and of keys, not {len(size)}")
     return size
-
-
-__getattr__ = later(__name__)

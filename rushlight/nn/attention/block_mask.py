@@ -1,9 +1,9 @@
 """BlockMask: where queries may look, block by block, so that attention skips what nobody may see."""
 from __future__ import annotations
 
-from ...core.dtypes import bool_, int32, int64, uint8
-from ...core.op import OPS, make
-from ...core.tensor import Tensor
+from ..._src.core.dtypes import bool_, int32, int64, uint8
+from ..._src.core.op import OPS, make
+from ..._src.core.tensor import Tensor
 from .mods import WHERE, Function
 
 BLOCK = 128  # queries, and keys, of a block unless said otherwise

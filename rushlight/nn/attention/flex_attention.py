@@ -15,14 +15,13 @@ import math
 from typing import NamedTuple
 
 from ...autograd import is_grad_enabled
-from ...core.dtypes import bfloat16, float16, float32, float64
-from ...core.log import logger
-from ...core.op import OPS
-from ...core.tensor import Tensor
-from ...ops.flash import flex
+from ..._src.core.dtypes import bfloat16, float16, float32, float64
+from ..._src.core.log import logger
+from ..._src.core.op import OPS
+from ..._src.core.tensor import Tensor
+from ..._src.ops.flash import flex
 from .block_mask import BlockMask, and_masks, create_block_mask, create_mask, noop_mask, or_masks
 from .mods import Mods
-from ...core.later import later
 
 __all__ = ["AuxOutput", "AuxRequest", "BlockMask", "and_masks", "create_block_mask", "create_mask", "flex_attention", "noop_mask", "or_masks"]
 log = logger("kernels")
@@ -148,6 +147,3 @@ def formula(query, key, value, mods, captured, block_mask, scale):
     lse, most = scores.logsumexp(-1), scores.detach().amax(-1) if scores.size(-1) else None
     weights = OPS["where"]((lse == float("-inf")).unsqueeze(-1), 0.0, (scores - lse.unsqueeze(-1)).exp())
     return (weights.to(query.dtype) @ value), lse, most
-
-
-__getattr__ = later(__name__)

@@ -4,17 +4,17 @@ from __future__ import annotations
 import weakref
 
 from ...autograd import enable_grad
-from ...aot.joint import differentiate
-from ...compiler.lower import NotLowerable, Place, Reader
-from ...compiler.kernel import Buffer
-from ...compiler.templates.modify import GRADIENT, SCORE, Modification, spot
-from ...core import expr
-from ...core.dtypes import bool_, float32, int64
-from ...core.meta import Meta, row_major
-from ...core.op import OPS
-from ...core.tensor import Tensor
-from ...graph.graph import Graph, splice
-from ...transforms.trace import Trace, Traced
+from ..._src.aot.joint import differentiate
+from ..._src.compiler.lower import NotLowerable, Place, Reader
+from ..._src.compiler.kernel import Buffer
+from ..._src.compiler.templates.modify import GRADIENT, SCORE, Modification, spot
+from ..._src.core import expr
+from ..._src.core.dtypes import bool_, float32, int64
+from ..._src.core.meta import Meta, row_major
+from ..._src.core.op import OPS
+from ..._src.core.tensor import Tensor
+from ..._src.graph.graph import Graph, splice
+from ..._src.transforms.trace import Trace, Traced
 
 WHERE = ("b", "h", "q_idx", "kv_idx")
 
@@ -158,8 +158,8 @@ class Mods:
         return self.by_numpy(self.slopes, [slopes, scores], captured)
 
     def by_numpy(self, function, scores, captured):
-        from ...core.dtypes import FROM_NUMPY
-        from ...eager.reference import evaluate
+        from ..._src.core.dtypes import FROM_NUMPY
+        from ..._src.eager.reference import evaluate
 
         arrays = [*scores, *captured]
         key = function.__name__, tuple((a.shape, a.dtype) for a in arrays)

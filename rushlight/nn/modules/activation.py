@@ -6,7 +6,6 @@ from ..multihead import multi_head_attention_forward
 from ..init import constant_, xavier_normal_, xavier_uniform_
 from .linear import NonDynamicallyQuantizableLinear, empty
 from .module import Module
-from ...core.later import later
 
 
 def simple(name, function, doc):
@@ -217,6 +216,3 @@ class MultiheadAttention(Module):
         q, k, v = (F.linear(x, w, b).unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2) for x, w, b in zip((query, key, value), weights, biases))
         out = F.scaled_dot_product_attention(q, k, v, dropout_p=self.dropout if self.training else 0.0, is_causal=is_causal)
         return self.out_proj(out.transpose(1, 2).flatten(-2))
-
-
-__getattr__ = later(__name__)

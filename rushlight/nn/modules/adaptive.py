@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from ...core.later import later
+from ..._src import flat as torch
 from .. import functional as F
 from .container import ModuleList, Sequential
 from .linear import Linear
@@ -64,16 +64,12 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     def log_prob(self, input):
         """The log probabilities of all classes: [n, in_features] -> [n, n_classes]."""
-        import rushlight
         head = F.log_softmax(self.head(input), 1)
         parts = [head[:, :self.shortlist_size]]
         for k, cluster in enumerate(self.tail):
             parts.append(F.log_softmax(cluster(input), 1) + head[:, self.shortlist_size + k:self.shortlist_size + k + 1])
-        return rushlight.cat(parts, 1)
+        return torch.cat(parts, 1)
 
     def predict(self, input):
         """The most probable class of each row: [n]."""
         return self.log_prob(input).argmax(1)
-
-
-__getattr__ = later(__name__)

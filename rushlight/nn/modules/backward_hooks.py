@@ -1,9 +1,9 @@
 """Module backward hooks: identity functions around a module's inputs and outputs that see the gradients pass."""
 from __future__ import annotations
 
-from ...autograd.function import Function
-from ...core.advice import warn
-from ...core.native import Tensor
+from ..._src.autograd.function import Function
+from ..._src.core.advice import warn
+from ..._src.core.native import Tensor
 
 
 class Gate(Function):

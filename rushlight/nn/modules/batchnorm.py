@@ -1,14 +1,14 @@
 """Batch and instance normalisation."""
 from __future__ import annotations
 
-from ...core.advice import warn
+from ..._src import flat as torch
+from ..._src.core.advice import warn
 from .. import functional as F
 from .. import init
 from ..parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 from .linear import enter_parameters, shown
 from .lazy import LazyModuleMixin
 from .module import Module
-from ...core.later import later
 
 
 class _NormBase(Module):
@@ -24,10 +24,9 @@ class _NormBase(Module):
         self.reset_parameters()
 
     def _enter_running_stats(self, device, dtype):
-        import rushlight
         if self.track_running_stats:
-            mean = rushlight.zeros(self.num_features, device=device, dtype=dtype)
-            stats = mean, rushlight.ones_like(mean), rushlight.tensor(0, device=mean.device)
+            mean = torch.zeros(self.num_features, device=device, dtype=dtype)
+            stats = mean, torch.ones_like(mean), torch.tensor(0, device=mean.device)
         else:
             stats = (None,) * 3
         for name, value in zip(("running_mean", "running_var", "num_batches_tracked"), stats):
@@ -53,8 +52,7 @@ class _NormBase(Module):
     def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs):
         key, version = f"{prefix}num_batches_tracked", local_metadata.get("version") or 1
         if version < 2 and self.track_running_stats and key not in state_dict:  # saved before batches were counted
-            import rushlight
-            state_dict[key] = rushlight.tensor(0) if self.num_batches_tracked is None else self.num_batches_tracked
+            state_dict[key] = torch.tensor(0) if self.num_batches_tracked is None else self.num_batches_tracked
         super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
 
 
@@ -169,7 +167,6 @@ def lazy_class(base):
 
         def __init__(self, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None, *, bias=True):
             super().__init__(0, eps, momentum, False, False)
-            import rushlight
             self.affine, self.track_running_stats = affine, track_running_stats
             made = {"device": device, "dtype": dtype}
             if affine:
@@ -178,7 +175,7 @@ def lazy_class(base):
                 self.bias = UninitializedParameter(**made)
             if track_running_stats:
                 self.running_mean, self.running_var = UninitializedBuffer(**made), UninitializedBuffer(**made)
-                self.num_batches_tracked = rushlight.tensor(0, device=device)
+                self.num_batches_tracked = torch.tensor(0, device=device)
 
         def reset_parameters(self):
             if self.num_features:
@@ -203,4 +200,3 @@ def lazy_class(base):
 
 LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = map(lazy_class, (BatchNorm1d, BatchNorm2d, BatchNorm3d))
 LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = map(lazy_class, (InstanceNorm1d, InstanceNorm2d, InstanceNorm3d))
-__getattr__ = later(__name__)

@@ -5,11 +5,10 @@ import operator
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 
-from ...core.advice import deprecated
-from ...core.native import Tensor
+from ..._src.core.advice import deprecated
+from ..._src.core.native import Tensor
 from ..parameter import Parameter
 from .module import Module, indented
-from ...core.later import later
 
 
 class _Row(Module):
@@ -363,6 +362,3 @@ class ParameterDict(Module):
     def extra_repr(self):
         return "\n".join(f"  ({k}): {kind_of(p)} containing: [{p.dtype} of size {'x'.join(map(str, p.shape))}]" if isinstance(p, Tensor)
                          else f"  ({k}): Object of type: {type(p).__name__}" for k, p in self.items())
-
-
-__getattr__ = later(__name__)

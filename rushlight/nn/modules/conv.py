@@ -9,7 +9,6 @@ from ..parameter import UninitializedParameter
 from .linear import empty
 from .lazy import LazyModuleMixin
 from .module import Module
-from ...core.later import later
 
 
 def ntuple(value, count):
@@ -178,4 +177,3 @@ def lazy_class(base):
 
 LazyConv1d, LazyConv2d, LazyConv3d = map(lazy_class, (Conv1d, Conv2d, Conv3d))
 LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = map(lazy_class, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d))
-__getattr__ = later(__name__)

@@ -1,7 +1,6 @@
 """Dropout layers."""
 from __future__ import annotations
 
-from ...core.later import later
 from .. import functional as F
 from .module import Module
 
@@ -56,6 +55,3 @@ class FeatureAlphaDropout(_DropoutNd):
     """Whole channels dropped so that mean and variance stay under SELU."""
 
     function = "feature_alpha_dropout"
-
-
-__getattr__ = later(__name__)

@@ -1,12 +1,12 @@
 """The fast path of transformer encoders in inference: a layer is one operator, and padding is left out as a nested tensor."""
 from __future__ import annotations
 
-from ... import compiling
-from ...core import interpret
-from ...core.dtypes import bfloat16, bool_, float16, float32
-from ...core.log import logger
-from ...core.native import Tensor, mine
-from ...ops.transformer import encoder_layer
+from ..._src import compiling
+from ..._src.core import interpret
+from ..._src.core.dtypes import bfloat16, bool_, float16, float32
+from ..._src.core.log import logger
+from ..._src.core.native import Tensor, mine
+from ..._src.ops.transformer import encoder_layer
 from .. import functional as F
 from ..parameter import Parameter
 from .linear import Linear, NonDynamicallyQuantizableLinear

@@ -1,8 +1,4 @@
 """Instance normalisation, by PyTorch's module name."""
-from ...core.later import later
 from .batchnorm import InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d, _InstanceNorm
 
 __all__ = ["InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LazyInstanceNorm1d", "LazyInstanceNorm2d", "LazyInstanceNorm3d", "_InstanceNorm"]
-
-
-__getattr__ = later(__name__)

@@ -1,7 +1,6 @@
 """Modules whose parameters get their shapes from the first input."""
 from __future__ import annotations
 
-from ...core.later import later
 from ..parameter import is_lazy
 from .module import Module
 
@@ -48,6 +47,3 @@ class LazyModuleMixin:
         if self.waiting:
             self._infer_parameters(self, args, kwargs)
         return Module.__call__(self, *args, **kwargs)
-
-
-__getattr__ = later(__name__)

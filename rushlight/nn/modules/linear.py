@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import math
 
-from ...core.later import later
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter, UninitializedParameter
@@ -126,6 +125,3 @@ class LazyLinear(LazyModuleMixin, Linear):
             self.reset_parameters()
         elif self.in_features == 0:  # its parameters were loaded
             self.in_features = self.weight.size(1)
-
-
-__getattr__ = later(__name__)

@@ -4,8 +4,7 @@ from __future__ import annotations
 import inspect
 import math
 
-from ...core.later import later
-from ...core.advice import deprecated
+from ..._src.core.advice import deprecated
 from .. import functional as F
 from .linear import Linear
 from .module import Module
@@ -20,7 +19,7 @@ class _Loss(Module):
 
     def __init__(self, size_average=None, reduce=None, reduction="mean"):
         super().__init__()
-        from ...ops.loss import chosen
+        from ..._src.ops.loss import chosen
         self.reduction = reduction if size_average is None and reduce is None else chosen(reduction, size_average, reduce)
 
     def forward(self, *values, **named):
@@ -222,6 +221,3 @@ class TripletMarginWithDistanceLoss(_TripletLoss):
     def _check(self):
         super()._check()
         self.distance_function = PairwiseDistance() if self.distance_function is None else self.distance_function
-
-
-__getattr__ = later(__name__)

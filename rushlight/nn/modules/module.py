@@ -6,15 +6,15 @@ import itertools
 import warnings
 from collections import OrderedDict, namedtuple
 
-from ...autograd.mode import no_grad
-from ...autograd.node import Handle
-from ...core.advice import deprecated
-from ...core.convert import unrecorded
-from ...core.dtypes import BY_NAME, dtype as dtype_class
-from ...core.epoch import Epoch, changed
-from ...core.native import Tensor
+from ..._src import flat as torch
+from ..._src.autograd.mode import no_grad
+from ..._src.autograd.node import Handle
+from ..._src.core.advice import deprecated
+from ..._src.core.convert import unrecorded
+from ..._src.core.dtypes import BY_NAME, dtype as dtype_class
+from ..._src.core.epoch import Epoch, changed
+from ..._src.core.native import Tensor
 from ..parameter import Buffer, Parameter, is_lazy
-from ...core.later import later
 
 
 class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
@@ -571,9 +571,7 @@ class Module:
 
     def to_empty(self, *, device, recurse=True):
         """Parameters and buffers on another device, contents undefined."""
-        import rushlight
-
-        return self._apply(lambda t: rushlight.empty_like(t, device=device), recurse)
+        return self._apply(lambda t: torch.empty_like(t, device=device), recurse)
 
     # --- state ---------------------------------------------------------------------------------------------------------------------
     def get_extra_state(self):
@@ -719,17 +717,8 @@ class Module:
                 text += "\n  " + "\n  ".join(lines + children) + "\n"
         return text + ")"
 
-    def compile(self, *args, **kwargs):
-        """Runs this module's forward through the compiler from now on."""
-        import rushlight
-
-        self.forward = rushlight.compile(self.forward, *args, **kwargs)
-
 
 def indented(text):
     """Every line but the first moved right by two."""
     first, *rest = text.split("\n")
     return "\n".join([first, *("  " + line for line in rest)])
-
-
-__getattr__ = later(__name__)

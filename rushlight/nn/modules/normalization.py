@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import numbers
 
-from ...core.later import later
 from .. import functional as F
 from .. import init
 from .linear import enter_parameters, shown
@@ -96,6 +95,3 @@ class CrossMapLRN2d(LocalResponseNorm):
 
     def __init__(self, size, alpha=1e-4, beta=0.75, k=1):
         super().__init__(size, alpha, beta, k)
-
-
-__getattr__ = later(__name__)

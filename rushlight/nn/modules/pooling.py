@@ -3,7 +3,6 @@ from __future__ import annotations
 
 from .. import functional as F
 from .module import Module
-from ...core.later import later
 
 
 def family(name) -> type:
@@ -123,4 +122,3 @@ AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d = map(adaptive_max, (1, 
 FractionalMaxPool2d, FractionalMaxPool3d = map(fractional, (2, 3))
 LPPool1d, LPPool2d, LPPool3d = map(lp_pool, (1, 2, 3))
 MaxUnpool1d, MaxUnpool2d, MaxUnpool3d = map(unpool, (1, 2, 3))
-__getattr__ = later(__name__)

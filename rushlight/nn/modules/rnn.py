@@ -8,9 +8,8 @@ from .. import functional as F
 from .. import init
 from .linear import empty, unusual
 from .module import Module
-from ...compiling import is_compiling
-from ...core.later import later
-from ...ops.recurrent import advanced, step
+from ..._src.compiling import is_compiling
+from ..._src.ops.recurrent import advanced, step
 
 GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 STEPS = 32  # at most, that are one program where layers run uncompiled
@@ -266,6 +265,3 @@ class GRUCell(RNNCellBase):
 
     def forward(self, input, hx=None):
         return self._run("GRU", input, hx)
-
-
-__getattr__ = later(__name__)

@@ -1,7 +1,6 @@
 """Embeddings."""
 from __future__ import annotations
 
-from ...core.later import later
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter
@@ -93,6 +92,3 @@ class EmbeddingBag(_Table):
         made = cls(*embeddings.shape, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings, include_last_offset, padding_idx)
         made.weight.requires_grad_(not freeze)
         return made
-
-
-__getattr__ = later(__name__)

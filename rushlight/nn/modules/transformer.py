@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import copy
 
-from ...core.advice import warn
+from ..._src import flat as torch
+from ..._src.core.advice import warn
 from .. import functional as F
 from ..init import xavier_uniform_
 from . import encoding
@@ -13,7 +14,6 @@ from .dropout import Dropout
 from .linear import Linear
 from .module import Module
 from .normalization import LayerNorm
-from ...core.later import later
 
 
 def _get_activation_fn(activation):
@@ -173,9 +173,7 @@ class Transformer(Module):
     @staticmethod
     def generate_square_subsequent_mask(sz, device=None, dtype=None):
         """-inf above the diagonal: no position sees a later one."""
-        import rushlight
-
-        return rushlight.triu(rushlight.full((sz, sz), float("-inf"), dtype=dtype, device=device), 1)
+        return torch.triu(torch.full((sz, sz), float("-inf"), dtype=dtype, device=device), 1)
 
 
 def _get_clones(module, N):
@@ -197,6 +195,3 @@ def _detect_is_causal_mask(mask, is_causal=None, size=None) -> bool:
 def _get_seq_len(src, batch_first: bool):
     """The length of a sequence, be it in a batch or not; None where it is neither."""
     return None if src.dim() not in (2, 3) else src.size(1 if src.dim() == 3 and batch_first else 0)
-
-
-__getattr__ = later(__name__)

@@ -1,6 +1,5 @@
 """One number for every dimension, or one each: under the names that other libraries import."""
 from .conv import ntuple
-from ...core.later import later
 
 __all__ = ["consume_prefix_in_state_dict_if_present"]
 
@@ -38,6 +37,3 @@ def consume_prefix_in_state_dict_if_present(state_dict, prefix: str):
     if metadata is not None:
         for key in [k for k in metadata if k and (k + ".").startswith(prefix)]:
             metadata[key.removeprefix(prefix) if key + "." != prefix else ""] = metadata.pop(key)
-
-
-__getattr__ = later(__name__)

@@ -1,5 +1,4 @@
 """One model on several devices, or in several processes: here there is one device, and a group has one process."""
-from ...core.later import later
 from .data_parallel import DataParallel, data_parallel
 from .distributed import DistributedDataParallel
 from .parallel_apply import parallel_apply
@@ -7,5 +6,3 @@ from .replicate import replicate
 from .scatter_gather import gather, scatter
 
 __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel", "gather", "parallel_apply", "replicate", "scatter"]
-
-__getattr__ = later(__name__)

@@ -1,7 +1,6 @@
 """A model on all devices of a machine: there is one."""
 from __future__ import annotations
 
-from ...core.later import later
 from ..modules.module import Module
 
 
@@ -19,6 +18,3 @@ class DataParallel(Module):
 def data_parallel(module, inputs, device_ids=None, output_device=None, dim=0, module_kwargs=None):
     """``module(*inputs)``."""
     return module(*(inputs if isinstance(inputs, tuple) else (inputs,)), **(module_kwargs or {}))
-
-
-__getattr__ = later(__name__)

@@ -3,10 +3,9 @@ from __future__ import annotations
 
 import contextlib
 
-from ...core.errors import NotBuiltError
-from ...core.later import later
-from ...core.native import Tensor
-from ...core.pytree import tree_flatten
+from ..._src.core.errors import NotBuiltError
+from ..._src.core.native import Tensor
+from ..._src.core.pytree import tree_flatten
 from ..modules.module import Module
 
 __all__ = ["DistributedDataParallel"]
@@ -125,6 +124,3 @@ class DistributedDataParallel(Module):
 def _find_tensors(obj) -> list:
     """The tensors in a result."""
     return [leaf for leaf in tree_flatten(obj)[0] if isinstance(leaf, Tensor)]
-
-
-__getattr__ = later(__name__)

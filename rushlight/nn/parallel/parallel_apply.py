@@ -1,9 +1,8 @@
 """Several modules, each with arguments of its own."""
 from __future__ import annotations
 
-from ...core.later import later
-from ...core.native import Tensor
-from ...core.pytree import tree_flatten
+from ..._src.core.native import Tensor
+from ..._src.core.pytree import tree_flatten
 from ..modules.module import Module
 
 __all__ = ["get_a_var", "parallel_apply"]
@@ -20,6 +19,3 @@ def parallel_apply(modules: list[Module], inputs, kwargs_tup=None, devices=None)
         if values is not None and len(values) != len(modules):
             raise AssertionError(f"The number of modules {len(modules)} is not equal to the number of {name} {len(values)}")
     return [module(*(given if isinstance(given, (list, tuple)) else (given,)), **keywords) for module, given, keywords in zip(modules, inputs, kwargs_tup or [{}] * len(modules))]
-
-
-__getattr__ = later(__name__)

@@ -1,7 +1,6 @@
 """Copies of a module, whose parameters are those of the original on another device: gradients reach the original."""
 from __future__ import annotations
 
-from ...core.later import later
 from ..modules.module import Module
 
 __all__ = ["replicate"]
@@ -28,6 +27,3 @@ def replica(module: Module, device, detach: bool, made: dict) -> Module:
         object.__setattr__(copy, name, moved)
         copy._former_parameters[name] = moved
     return copy
-
-
-__getattr__ = later(__name__)

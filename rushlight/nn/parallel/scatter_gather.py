@@ -1,10 +1,9 @@
 """Arguments in parts, one for each device, and results joined: tensors along a dimension, containers element by element, other objects in every part."""
 from __future__ import annotations
 
-from ...core.later import later
-from ...core.native import Tensor
-from ...core.pytree import is_namedtuple as of_namedtuple
-from ...ops.shape import cat, stack
+from ..._src.core.native import Tensor
+from ..._src.core.pytree import is_namedtuple as of_namedtuple
+from ..._src.ops.shape import cat, stack
 
 __all__ = ["scatter", "scatter_kwargs", "gather"]
 
@@ -54,6 +53,3 @@ def gather(outputs, target_device, dim=0):
         return type(first)((key, gather([value[key] for value in outputs], target_device, dim)) for key in first)
     joined = [gather(values, target_device, dim) for values in zip(*outputs)]
     return type(first)(*joined) if _is_namedtuple(first) else type(first)(joined)
-
-
-__getattr__ = later(__name__)

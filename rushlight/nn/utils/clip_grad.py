@@ -1,10 +1,10 @@
 """Limiting gradients."""
 from __future__ import annotations
 
-from ...autograd.mode import no_grad
-from ...core.advice import deprecated
-from ...core.native import Tensor
-from ...core.later import later
+from ..._src import flat as torch
+from ..._src.autograd.mode import no_grad
+from ..._src.core.advice import deprecated
+from ..._src.core.native import Tensor
 
 
 def listed(tensors):
@@ -13,12 +13,10 @@ def listed(tensors):
 
 def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
     """The norm of all tensors as one vector."""
-    import rushlight
-
     tensors = listed(tensors)
     if not tensors:
-        return rushlight.tensor(0.0)
-    norms = rushlight.stack([t.detach().norm(float(norm_type)) for t in tensors])
+        return torch.tensor(0.0)
+    norms = torch.stack([t.detach().norm(float(norm_type)) for t in tensors])
     total = norms.norm(float(norm_type))
     if error_if_nonfinite and not bool(total.isfinite()):
         raise RuntimeError(f"The total norm of order {float(norm_type)} for gradients from `parameters` is non-finite, so it cannot be clipped.")
@@ -54,6 +52,3 @@ def clip_grad_value_(parameters, clip_value, foreach=None):
         for p in listed(parameters):
             if p.grad is not None:
                 p.grad.clamp_(-float(clip_value), float(clip_value))
-
-
-__getattr__ = later(__name__)

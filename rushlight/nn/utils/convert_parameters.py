@@ -1,14 +1,12 @@
 """Parameters as one vector, and back."""
 from __future__ import annotations
 
-from ...core.later import later
+from ..._src import flat as torch
 
 
 def parameters_to_vector(parameters):
     """All parameters, flattened, one after the other."""
-    import rushlight
-
-    return rushlight.cat([p.reshape(-1) for p in parameters])
+    return torch.cat([p.reshape(-1) for p in parameters])
 
 
 def vector_to_parameters(vec, parameters):
@@ -17,6 +15,3 @@ def vector_to_parameters(vec, parameters):
     for p in parameters:
         p.data = vec[start:start + p.numel()].view(p.shape).data
         start += p.numel()
-
-
-__getattr__ = later(__name__)

@@ -4,7 +4,6 @@ from __future__ import annotations
 import copy
 
 import rushlight as torch
-from ...core.later import later
 from ..parameter import Parameter
 
 __all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]
@@ -50,6 +49,3 @@ def fuse_linear_bn_eval(linear, bn):
 def fuse_linear_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b):
     """The weight and bias of the fused linear layer."""
     return fuse_conv_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b)
-
-
-__getattr__ = later(__name__)

@@ -4,7 +4,6 @@ from __future__ import annotations
 from enum import Enum
 
 import rushlight as torch
-from ...core.later import later
 from ..modules.module import Module
 from . import parametrize
 from .singular import check_iterations, largest, matrix_of, output_dim, random_unit, unit
@@ -181,6 +180,3 @@ def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=No
     """Divides a parameter by its largest singular value, estimated by ``n_power_iterations`` steps in each training forward."""
     made = _SpectralNorm(tensor_of(module, name), n_power_iterations, output_dim(module) if dim is None else dim, eps)
     return parametrize.register_parametrization(module, name, made)
-
-
-__getattr__ = later(__name__)

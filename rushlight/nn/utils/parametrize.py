@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from copy import deepcopy
 
 import rushlight as torch
-from ...core.later import later
 from ..modules.container import ModuleDict, ModuleList
 from ..parameter import Parameter
 
@@ -258,6 +257,3 @@ def transfer_parametrizations_and_params(from_module, to_module, tensor_name=Non
         for original, new in zip(source.originals(), target.originals()):
             _maybe_set(new, original)
     return to_module
-
-
-__getattr__ = later(__name__)

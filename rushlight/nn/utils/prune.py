@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 import rushlight as torch
-from ...core.later import later
 from .hooked import Computed
 
 __all__ = ["BasePruningMethod", "PruningContainer", "Identity", "RandomUnstructured", "L1Unstructured", "RandomStructured", "LnStructured", "CustomFromMask", "identity",
@@ -306,6 +305,3 @@ def is_pruned(module) -> bool:
     """Whether a module or one within it has a pruned parameter."""
     hooks = [hook for part in module.modules() for hook in part._forward_pre_hooks.values()]
     return any([isinstance(hook, BasePruningMethod) for hook in hooks])
-
-
-__getattr__ = later(__name__)

@@ -3,10 +3,10 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from ...checks import _check_is_size, _check_value
-from ...core.tensor import refuse_where
+from ..._src import flat as torch
+from ..._src.checks import _check_is_size, _check_value
+from ..._src.core.tensor import refuse_where
 from ..functional import pad
-from ...core.later import later
 
 
 class PackedSequence(namedtuple("PackedSequence_", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"])):
@@ -31,9 +31,7 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
 
     RuntimeError for lengths below 1 or above t, and where they are to be sorted (``enforce_sorted``) and are not.
     """
-    import rushlight
-
-    lengths = lengths if hasattr(lengths, "dim") else rushlight.tensor(list(lengths))
+    lengths = lengths if hasattr(lengths, "dim") else torch.tensor(list(lengths))
     x = input.transpose(0, 1) if batch_first else input
     order = None
     if not enforce_sorted:
@@ -44,27 +42,23 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
     refuse_where(lengths[1:] > lengths[:-1], RuntimeError("`lengths` array must be sorted in decreasing order when `enforce_sorted` is True."))
     refuse_where(lengths <= 0, RuntimeError("Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"))
     refuse_where(lengths > x.size(0), RuntimeError("Expected lengths of at most the steps of the input, but found a longer one"))
-    lasting = rushlight.arange(x.size(0)).unsqueeze(1) < lengths
+    lasting = torch.arange(x.size(0)).unsqueeze(1) < lengths
     sizes = lasting.sum(1)
     return PackedSequence(x[lasting], sizes[sizes > 0], order)
 
 
 def running(sequence):
     """Which sequences of a packed batch last until each time, [t, b]."""
-    import rushlight
-
     sizes, order = sequence.batch_sizes, sequence.sorted_indices
     batch = int(sizes[0]) if order is None else order.size(0)
     _check_is_size(batch)
-    return rushlight.arange(batch) < sizes.unsqueeze(1)
+    return torch.arange(batch) < sizes.unsqueeze(1)
 
 
 def padded(data, lasting, padding_value=0.0):
     """Steps [n, *] as a tensor [t, b, *], with padding where sequences do not last."""
-    import rushlight
-
     places = (lasting.reshape(-1).cumsum(0) - 1).clamp(min=0).view(lasting.shape)
-    return rushlight.where(lasting.reshape(*lasting.shape, *[1] * (data.dim() - 1)), data[places], padding_value)
+    return torch.where(lasting.reshape(*lasting.shape, *[1] * (data.dim() - 1)), data[places], padding_value)
 
 
 def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_length=None):
@@ -99,15 +93,10 @@ def unpad_sequence(padded_sequences, lengths, batch_first=False):
 
 def pack_sequence(sequences, enforce_sorted=True):
     """Packs tensors of different lengths."""
-    import rushlight
-
-    return pack_padded_sequence(pad_sequence(sequences), rushlight.tensor([s.size(0) for s in sequences]), enforce_sorted=enforce_sorted)
+    return pack_padded_sequence(pad_sequence(sequences), torch.tensor([s.size(0) for s in sequences]), enforce_sorted=enforce_sorted)
 
 
 def unpack_sequence(packed_sequences):
     """The tensors that were packed."""
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)
-
-
-__getattr__ = later(__name__)

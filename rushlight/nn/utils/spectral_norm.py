@@ -5,7 +5,6 @@ import rushlight as torch
 from ..parameter import Parameter
 from .hooked import Computed
 from .singular import check_iterations, largest, matrix_of, output_dim, random_unit, unit
-from ...core.later import later
 
 __all__ = ["SpectralNorm", "spectral_norm", "remove_spectral_norm"]
 
@@ -70,6 +69,3 @@ def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=No
 def remove_spectral_norm(module, name="weight"):
     """Makes the parameter ordinary again.  ValueError where there is no spectral norm on it."""
     return SpectralNorm._detach(module, name, f"spectral_norm of '{name}' not found in {module}")
-
-
-__getattr__ = later(__name__)

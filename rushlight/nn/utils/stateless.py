@@ -3,8 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.later import later
-from ...core.advice import deprecated
+from ..._src.core.advice import deprecated
 from ...func.modules import functional_call as call
 
 __all__ = ["functional_call"]
@@ -14,6 +13,3 @@ def functional_call(module, parameters_and_buffers: dict, args: Any = None, kwar
     """``torch.func.functional_call`` by its older name."""
     deprecated("torch.nn.utils.stateless.functional_call", "torch.func.functional_call", FutureWarning)
     return call(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)
-
-
-__getattr__ = later(__name__)

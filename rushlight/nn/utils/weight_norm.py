@@ -2,8 +2,7 @@
 from __future__ import annotations
 
 import rushlight as torch
-from ...core.later import later
-from ...core.advice import deprecated
+from ..._src.core.advice import deprecated
 from ..parameter import Parameter
 from .hooked import Computed
 
@@ -52,6 +51,3 @@ def weight_norm(module, name="weight", dim=0):
 def remove_weight_norm(module, name="weight"):
     """Makes the parameter ordinary again.  ValueError where there is no weight norm on it."""
     return WeightNorm._detach(module, name, f"weight_norm of '{name}' not found in {module}")
-
-
-__getattr__ = later(__name__)

@@ -18,10 +18,9 @@ import warnings
 import numpy as np
 
 from ... import autograd
-from ...core import dtypes
-from ...core.later import later
-from ...core.native import Tensor
-from ...determinism import are_deterministic_algorithms_enabled, is_deterministic_algorithms_warn_only_enabled, use_deterministic_algorithms
+from ..._src.core import dtypes
+from ..._src.core.native import Tensor
+from ..._src.determinism import are_deterministic_algorithms_enabled, is_deterministic_algorithms_warn_only_enabled, use_deterministic_algorithms
 from ..compare import assert_close
 
 IS_LINUX, IS_WINDOWS, IS_MACOS = (sys.platform == name for name in ("linux", "win32", "darwin"))
@@ -289,6 +288,3 @@ def is_iterable_of_tensors(iterable) -> bool:
 
 def get_function_arglist(function) -> list:
     return inspect.getfullargspec(function).args
-
-
-__getattr__ = later(__name__)

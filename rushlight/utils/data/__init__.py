@@ -1,5 +1,5 @@
 """Datasets, samplers and the DataLoader."""
-from ...core.later import later
+from ..._src.core.later import later
 from .collate import default_collate, default_convert
 from .dataset import ChainDataset, ConcatDataset, Dataset, IterableDataset, StackDataset, Subset, TensorDataset, random_split
 from .loader import DataLoader, get_worker_info

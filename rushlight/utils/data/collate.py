@@ -7,10 +7,10 @@ from collections.abc import Mapping, MutableMapping, Sequence
 
 import numpy as np
 
-from ...core.dtypes import float64
-from ...core.exchange import as_tensor, tensor
-from ...core.native import Tensor
-from ...core.op import OPS
+from ..._src.core.dtypes import float64
+from ..._src.core.exchange import as_tensor, tensor
+from ..._src.core.native import Tensor
+from ..._src.core.op import OPS
 
 stack = OPS["stack"]
 

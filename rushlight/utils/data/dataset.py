@@ -5,7 +5,7 @@ import bisect
 import itertools
 import math
 
-from ...core.later import later
+from ..._src import flat as torch
 
 
 class Dataset:
@@ -149,8 +149,6 @@ class Subset(Dataset):
 
 def random_split(dataset, lengths, generator=None):
     """Disjoint random subsets of given lengths, or fractions that add up to one."""
-    import rushlight
-
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1 + 1e-9 and not all(isinstance(n, int) for n in lengths):
         shares = [math.floor(len(dataset) * f) for f in lengths]
         for k in range(len(dataset) - sum(shares)):
@@ -158,9 +156,6 @@ def random_split(dataset, lengths, generator=None):
         lengths = shares
     if sum(lengths) != len(dataset):
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
-    order = rushlight.randperm(sum(lengths), generator=generator).tolist()
+    order = torch.randperm(sum(lengths), generator=generator).tolist()
     ends = list(itertools.accumulate(lengths))
     return [Subset(dataset, order[end - n:end]) for n, end in zip(lengths, ends)]
-
-
-__getattr__ = later(__name__)

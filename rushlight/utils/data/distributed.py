@@ -4,7 +4,6 @@ from __future__ import annotations
 import math
 
 import rushlight as torch
-from ...core.later import later
 from .sampler import Sampler
 
 __all__ = ["DistributedSampler"]
@@ -40,6 +39,3 @@ class DistributedSampler(Sampler):
     def set_epoch(self, epoch):
         """Sets the epoch, by which the shuffle varies."""
         self.epoch = epoch
-
-
-__getattr__ = later(__name__)

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import itertools
 
-from ...core.advice import warn
+from ..._src import flat as torch
+from ..._src.core.advice import warn
 from .dataset import IterableDataset
 from .workers import Failure, Fetcher, Workers
 
@@ -97,8 +98,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 
 def base_seed(generator) -> int:
     """A number of 63 bits from a random stream."""
-    import rushlight
-    return int(rushlight.empty((), dtype=rushlight.int64).random_(generator=generator).item())
+    return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
 
 
 class _InfiniteConstantSampler:

@@ -5,7 +5,7 @@ import multiprocessing
 import os
 from multiprocessing.context import BaseContext
 
-from ...core.advice import warn
+from ..._src.core.advice import warn
 from .collate import default_collate, default_convert
 from .dataset import IterableDataset
 from .iterators import _DatasetKind, _InfiniteConstantSampler, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter

@@ -1,6 +1,8 @@
 """Orders in which samples are taken."""
 from __future__ import annotations
 
+from ..._src import flat as torch
+
 
 class Sampler:
     """An iterable of indices."""
@@ -46,18 +48,16 @@ class RandomSampler(Sampler):
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self):
-        import rushlight
-
         n, generator = len(self.data_source), self.generator
         if generator is None:  # a stream of this pass alone
-            generator = rushlight.Generator().manual_seed(int(rushlight.empty((), dtype=rushlight.int64).random_().item()))
+            generator = torch.Generator().manual_seed(int(torch.empty((), dtype=torch.int64).random_().item()))
         if self.replacement:
             for done in range(0, self.num_samples, AT_ONCE):
-                yield from rushlight.randint(n, (min(AT_ONCE, self.num_samples - done),), generator=generator).tolist()
+                yield from torch.randint(n, (min(AT_ONCE, self.num_samples - done),), generator=generator).tolist()
             return
         left = self.num_samples
         while left > 0 and n:
-            order = rushlight.randperm(n, generator=generator).tolist()
+            order = torch.randperm(n, generator=generator).tolist()
             yield from order[:left]
             left -= n
 
@@ -72,9 +72,7 @@ class SubsetRandomSampler(Sampler):
         self.indices, self.generator = indices, generator
 
     def __iter__(self):
-        import rushlight
-
-        for k in rushlight.randperm(len(self.indices), generator=self.generator).tolist():
+        for k in torch.randperm(len(self.indices), generator=self.generator).tolist():
             yield self.indices[k]
 
     def __len__(self):
@@ -85,17 +83,13 @@ class WeightedRandomSampler(Sampler):
     """Indices with probabilities in proportion to weights."""
 
     def __init__(self, weights, num_samples, replacement=True, generator=None):
-        import rushlight
-
         if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
             raise ValueError(f"num_samples should be a positive integer value, but got num_samples={num_samples}")
-        self.weights = rushlight.as_tensor(weights, dtype=rushlight.float64)
+        self.weights = torch.as_tensor(weights, dtype=torch.float64)
         self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
 
     def __iter__(self):
-        import rushlight
-
-        yield from rushlight.multinomial(self.weights, self.num_samples, self.replacement, generator=self.generator).tolist()
+        yield from torch.multinomial(self.weights, self.num_samples, self.replacement, generator=self.generator).tolist()
 
     def __len__(self):
         return self.num_samples

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..._src import flat as torch
 from .dataset import IterableDataset
 
 WATCH = 1.0  # seconds after which an idle worker looks whether the main process lives
@@ -80,11 +81,9 @@ def _generate_state(base_seed, worker_id) -> tuple:
 def work(number, count, seed, dataset, collate, batched, drop_last, prepare, tasks, results):
     """The life of a worker: batches for indices until a None comes, or the main process is gone."""
     global _worker_info
-    import rushlight
-
     random.seed(seed + number)
     np.random.seed(_generate_state(seed, number))
-    rushlight.manual_seed(seed + number)
+    torch.manual_seed(seed + number)
     _worker_info = WorkerInfo(number, count, seed + number, dataset)
     failure, fetch, current, ancestor = None, None, None, os.getppid()
     try:

@@ -3,6 +3,6 @@ from __future__ import annotations
 
 import sys
 
-from ...core.configuration import Configuration
+from ..._src.core.configuration import Configuration
 
 sys.modules[__name__].__class__ = Configuration

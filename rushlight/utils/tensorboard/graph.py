@@ -7,10 +7,10 @@ from tensorboard.compat.proto.node_def_pb2 import NodeDef
 from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.compat.proto.versions_pb2 import VersionDef
 
-from ...autograd.mode import no_grad
-from ...core.composed import member
-from ...core.native import Op, Tensor
-from ...core.pytree import tree_leaves
+from ..._src.autograd.mode import no_grad
+from ..._src.core.composed import member
+from ..._src.core.native import Op, Tensor
+from ..._src.core.pytree import tree_leaves
 from ...nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from ...overrides import TorchFunctionMode
 

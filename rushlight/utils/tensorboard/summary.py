@@ -12,8 +12,7 @@ from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.plugins.hparams import summary_v2 as hparams_messages
 
-from ...core.native import Tensor
-from ...core.later import later
+from ..._src.core.native import Tensor
 
 MOST_BUCKETS = 30  # of a histogram with chosen bins: TensorBoard shows no more
 SAMPLES = 16       # bits of a sample of sound
@@ -185,6 +184,3 @@ def hparams(chosen: dict, metrics) -> tuple:
             raise ValueError(f"hyperparameter {name!r} is a {type(value).__name__}: numbers, strings and booleans are shown")
     tried = [hparams_messages.HParam(name) for name in chosen]
     return hparams_messages.hparams_config_pb(tried, [hparams_messages.Metric(name) for name in metrics]), hparams_messages.hparams_pb(chosen)
-
-
-__getattr__ = later(__name__)

@@ -9,7 +9,6 @@ from datetime import datetime
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from ...core.later import later
 from . import summary
 
 
@@ -173,6 +172,3 @@ class SummaryWriter:
 
     def __exit__(self, *exception):
         self.close()
-
-
-__getattr__ = later(__name__)

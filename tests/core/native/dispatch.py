@@ -91,7 +91,7 @@ def number(a: i64, b: i64) -> i64:
 
 def kernel():
     """The address of a kernel that adds the first 16 floats of two blocks."""
-    from rushlight.core.native.compiler import build
+    from rushlight._src.core.native.compiler import build
 
     build._jit()
     body = """define void @add16(ptr %args, i64 %begin, i64 %end, i64 %worker) {

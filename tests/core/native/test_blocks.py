@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from rushlight.core.errors import OutOfMemoryError
-from rushlight.core.native import Storage, allocate, heap
-from rushlight.core.native.allocator import LARGE, divide
-from rushlight.core.native.blocks import HEADER, PAGE, block_bytes, give, trim
+from rushlight._src.core.errors import OutOfMemoryError
+from rushlight._src.core.native import Storage, allocate, heap
+from rushlight._src.core.native.allocator import LARGE, divide
+from rushlight._src.core.native.blocks import HEADER, PAGE, block_bytes, give, trim
 
 
 def marked(storage, value):

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from rushlight.core.native.compiler import activate, build, enabled, layout
-from rushlight.core.native.compiler.declarations import Program
+from rushlight._src.core.native.compiler import activate, build, enabled, layout
+from rushlight._src.core.native.compiler.declarations import Program
 
 from .twins import load, needs_native
 
@@ -147,8 +147,8 @@ def test_clean_exit(tmp_path):
     path = tmp_path / "leaver.py"
     path.write_text("""
 import sys
-from rushlight.core.native.compiler import activate
-from rushlight.core.native.language import *
+from rushlight._src.core.native.compiler import activate
+from rushlight._src.core.native.language import *
 @native(weakref=True)
 class Thing:
     other: object

@@ -60,7 +60,7 @@ def test_chosen_elements_have_histories_and_versions():
 
 
 def test_choices_of_every_size_need_no_plan_of_their_own():
-    from rushlight.core.op import OPS
+    from rushlight._src.core.op import OPS
 
     x, before = rushlight.arange(300), [len(OPS[name].plans) for name in ("_index", "nonzero")]
     assert [len(x[x < k]) for k in range(300)] == list(range(300))

@@ -66,7 +66,7 @@ def test_writes_reach_parts():
 
 
 def test_each_number_needs_no_plan_of_its_own():
-    from rushlight.core.op import OPS
+    from rushlight._src.core.op import OPS
 
     x, before = rushlight.arange(3000), len(OPS["index_basic"].plans)
     assert sum(x[k].item() for k in range(3000)) == 2999 * 1500

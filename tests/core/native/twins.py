@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from rushlight.core.native.compiler import activate, layout
+from rushlight._src.core.native.compiler import activate, layout
 
-PRELUDE = "from rushlight.core.native.language import *\nfrom rushlight.core.native.memory import *\n"
+PRELUDE = "from rushlight._src.core.native.language import *\nfrom rushlight._src.core.native.memory import *\n"
 numbers = itertools.count()
 needs_native = pytest.mark.skipif(layout.objection() is not None, reason=str(layout.objection()))
 

@@ -1,7 +1,6 @@
 """Nodes that a backend takes, in groups as large as can be."""
 from __future__ import annotations
 
-from ....core.later import later
 from ..tools_common import get_node_target
 from ..utils.fuser_utils import fuse_by_partitions, validate_partition
 
@@ -88,6 +87,3 @@ class CapabilityBasedPartitioner:
 
     def partition_and_fuse(self, prefix="fused_"):
         return self.fuse_partitions(self.propose_partitions(), prefix)
-
-
-__getattr__ = later(__name__)

@@ -3,8 +3,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ....core.later import later
-
 
 class PassResult(NamedTuple):
     """What a pass gives: the module, and whether it was changed."""
@@ -30,6 +28,3 @@ class PassBase:
 
     def ensures(self, graph_module):
         """Checks what the pass promises."""
-
-
-__getattr__ = later(__name__)

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from .pass_base import PassResult
-from ....core.later import later
 
 
 class PassManager:
@@ -31,6 +30,3 @@ class PassManager:
             if not modified:
                 break
         return PassResult(module, changed)
-
-
-__getattr__ = later(__name__)

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import operator
 
-from ....core.later import later
 from ....nn.modules.module import Module
 from ...graph_module import GraphModule
 from .matcher_utils import SubgraphMatcher
@@ -40,6 +39,3 @@ def lift_subgraph_as_module(gm, subgraph, comp_name: str = "", class_name: str =
 def compare_graphs(left, right) -> bool:
     """Whether two graphs compute the same with the same operators."""
     return bool(SubgraphMatcher(left, match_output=True, match_placeholder=True).match(right))
-
-
-__getattr__ = later(__name__)

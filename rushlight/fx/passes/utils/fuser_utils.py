@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import operator
 
-from ....core.later import later
 from ...graph import Graph
 from ..tools_common import legalize_graph
 from .common import lift_subgraph_as_module
@@ -101,6 +100,3 @@ def fuse_by_partitions(gm, partitions, prefix: str = "fused_", always_return_tup
     legalize_graph(gm)
     gm.graph.lint()
     return gm
-
-
-__getattr__ = later(__name__)

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ....core.later import later
 
 __all__ = ["get_source_partitions", "check_subgraphs_connected", "SourcePartition"]
 
@@ -50,6 +49,3 @@ def of_nodes(nodes, source) -> SourcePartition:
 def check_subgraphs_connected(subgraph1: SourcePartition, subgraph2: SourcePartition) -> bool:
     """Whether the second reads what the first gives."""
     return any(used in subgraph1.nodes for node in subgraph2.nodes for used in node.all_input_nodes)
-
-
-__getattr__ = later(__name__)

@@ -1,6 +1,4 @@
 """What a worker knows of itself."""
 from ..workers import WorkerInfo, _generate_state, get_worker_info  # noqa: F401
-from ....core.later import later
 
 __all__ = ["get_worker_info"]
-__getattr__ = later(__name__)

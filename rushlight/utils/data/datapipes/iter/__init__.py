@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from ...dataset import IterableDataset
-from .....core.later import later
 
 __all__ = ["Batcher", "IterDataPipe", "IterableWrapper", "Mapper"]
 
@@ -67,4 +66,3 @@ class Batcher(IterDataPipe):
 
 IterDataPipe.map = lambda self, fn, **kwargs: Mapper(self, fn, **kwargs)
 IterDataPipe.batch = lambda self, batch_size, **kwargs: Batcher(self, batch_size, **kwargs)
-__getattr__ = later(__name__)

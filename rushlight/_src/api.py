@@ -1,0 +1,168 @@
+"""The top-level functions that are not operators."""
+from __future__ import annotations
+
+from .autograd.mode import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
+from .core import devices, dtypes
+from .core.epoch import changed
+from .core.convert import InProcess
+from .core.meta import Meta
+from .core.native import Tensor, wrap
+from .core.op import OPS, forget
+from .ops.promotion import result_dtype
+
+__all__ = ["enable_grad", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "set_grad_enabled", "is_tensor", "is_floating_point",
+           "is_complex", "numel", "get_default_dtype", "set_default_dtype", "get_default_device", "set_default_device", "result_type", "promote_types", "can_cast",
+           "is_nonzero", "is_storage", "pi", "e", "inf", "nan", "broadcast_shapes", "is_same_size", "typename", "is_conj", "is_neg",
+           "is_signed", "is_inference", "get_device", "newaxis"]
+from math import e, inf, nan, pi  # noqa: E402
+
+
+def is_tensor(obj) -> bool:
+    """Whether an object is a tensor."""
+    return isinstance(obj, Tensor)
+
+
+def is_storage(obj) -> bool:
+    """Whether an object is a storage."""
+    from .core.convert import UntypedStorage
+    return isinstance(obj, UntypedStorage)
+
+
+def is_floating_point(input) -> bool:
+    """Whether a tensor holds floating-point numbers."""
+    return input.is_floating_point()
+
+
+def is_complex(input) -> bool:
+    """Whether a tensor holds complex numbers."""
+    return input.is_complex()
+
+
+def is_conj(input) -> bool:
+    """Whether a tensor's elements are the conjugates of the numbers in memory."""
+    return input.is_conj()
+
+
+def is_neg(input) -> bool:
+    """Whether a tensor's elements are the negatives of the numbers in memory."""
+    return input.is_neg()
+
+
+newaxis = None  # an index that inserts a dimension
+
+
+def is_signed(input) -> bool:
+    """Whether a tensor's dtype has negative numbers."""
+    return input.is_signed()
+
+
+def is_inference(input) -> bool:
+    """Whether a tensor was made in inference mode."""
+    return input.is_inference()
+
+
+def get_device(input) -> int:
+    """The index of the device a tensor lies on; -1 for the CPU."""
+    return input.get_device()
+
+
+def numel(input) -> int:
+    """The number of elements."""
+    return input.numel()
+
+
+def is_nonzero(input) -> bool:
+    """The truth of a tensor with one element."""
+    return bool(input)
+
+
+def is_same_size(input, other) -> bool:
+    """Whether two tensors have the same shape."""
+    return tuple(input.shape) == tuple(other.shape)
+
+
+def typename(obj) -> str:
+    """The type of a tensor as ``Tensor.type`` gives it; of what has a name (a class, a function) that name; else the name of the class.
+
+    >>> typename(3), typename(dict)
+    ('int', 'dict')
+    """
+    if isinstance(obj, Tensor):
+        return obj.type()
+    named = obj if hasattr(obj, "__qualname__") else type(obj)
+    return named.__qualname__ if named.__module__ in (None, "builtins") else f"{named.__module__}.{named.__qualname__}"
+
+
+def get_default_dtype():
+    """The dtype of Python floats."""
+    return dtypes.Defaults.floating
+
+
+def set_default_dtype(d):
+    """Sets the dtype of Python floats; plans made under another default are dropped."""
+    if not d.is_floating_point:
+        raise TypeError(f"only floating-point types are supported as the default type, not {d}")
+    dtypes.Defaults.floating = d
+    changed(dtypes.Defaults)
+    forget()
+
+
+def get_default_device():
+    """The device of factory functions that name none."""
+    return devices.preferred()
+
+
+def set_default_device(device):
+    """Sets the device of factory functions that name none."""
+    devices.prefer(devices.cpu if device is None else devices.placed(device))
+
+
+def result_type(tensor1, tensor2):
+    """The dtype in which two operands meet."""
+    return result_dtype(tensor1, tensor2)
+
+
+def promote_types(type1, type2):
+    """The smallest dtype that holds both.  TypeError for what is no dtype, and no type of Python's numbers.
+
+    >>> promote_types(float, dtypes.int32)
+    torch.float64
+    """
+    return dtypes.promote(dtypes.named(type1, "promote_types", "type1"), dtypes.named(type2, "promote_types", "type2"))
+
+
+def can_cast(from_, to):
+    """Whether results of a dtype may be written into tensors of another: nothing falls in category.  TypeError as ``promote_types``.
+
+    >>> can_cast(int, dtypes.float32), can_cast(float, dtypes.int64)
+    (True, False)
+    """
+    return dtypes.can_cast(dtypes.named(from_, "can_cast", "from_"), dtypes.named(to, "can_cast", "to"))
+
+
+def broadcast_shapes(*shapes):
+    """The shape that shapes broadcast to."""
+    from .core.meta import Size, broadcast
+    return Size(broadcast(*((s,) if isinstance(s, int) else tuple(s) for s in shapes)))
+
+
+def _storage(self):
+    """The elements in the memory under a tensor, all of them.  Deprecated: ``untyped_storage()`` is what there is."""
+    from ..storage import storage
+    return storage(self)
+
+
+Tensor.storage = _storage
+
+
+def _set(self, source=None, storage_offset=0, size=None, stride=None):
+    """The storage of another tensor taken over, or a storage: all of it as a vector, or sizes and strides from an offset."""
+    if isinstance(source, InProcess):
+        dtype = getattr(source, "dtype", self.dtype)
+        room = source.nbytes() // dtype.itemsize
+        size = (room - storage_offset,) if size is None else size
+        source = wrap(source.tensor()._storage, 0, Meta.of((room,), dtype), dtype.itemsize)
+    return OPS["set_"](self, source, storage_offset, size, stride)
+
+
+Tensor.set_ = _set

@@ -1,0 +1,1 @@
+"""Reverse mode: what calls record, and how it is run backward."""

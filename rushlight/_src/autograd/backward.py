@@ -1,0 +1,249 @@
+"""Running the backward engine: ``backward`` and ``grad``."""
+from __future__ import annotations
+
+from threading import get_ident
+
+from ..core.advice import warn
+from ..core.composed import Composed
+from ..core.errors import NoHistoryError, NotScalarError
+from ..core.native import Tensor, calls, engine, mine, state
+from ..core.native.objects import ACCUMULATE, DERIVED
+from ..core.op import OPS
+from ..core.tensor import empty_of
+from . import hooks  # noqa: F401 - gives tensors their hooks
+from .mutation import mutate, refresh
+from .node import GradientEdge
+from .steps import accumulate, add_to, call_function, derive_recorded, freed, full_of, run_hooks, run_posthooks, run_prehooks, stale, unreached
+
+
+def starting_gradients(tensors, gradients) -> list:
+    """What a backward pass starts from: one for each of its roots.  RuntimeError for another number of them."""
+    if len(tensors) != len(gradients):
+        raise RuntimeError(f"got {len(tensors)} tensors and {len(gradients)} gradients")
+    return [starting_gradient(tensor, gradient, place) for place, (tensor, gradient) in enumerate(zip(tensors, gradients))]
+
+
+def starting_gradient(tensor, gradient, place=0):
+    if gradient is None:
+        if isinstance(tensor, GradientEdge):
+            return starting_gradient(stand_in(*tensor), None, place)
+        if tensor.numel() != 1:
+            raise NotScalarError(f"grad can be implicitly created only for scalar outputs, not for one of shape {list(tensor.shape)}", "a single element, or weights",
+                                 "call .sum() or .mean() first, or give backward() a gradient of that shape")
+        if tensor.is_complex():
+            raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {tensor.dtype}")
+        return full_of(tensor._meta, 1)
+    if not isinstance(gradient, Tensor):
+        raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
+    if isinstance(tensor, GradientEdge):
+        return starting_gradient(stand_in(*tensor), gradient, place)
+    if tuple(gradient.shape) != tuple(tensor.shape):
+        raise RuntimeError(f"Mismatch in shape: grad_output[{place}] has a shape of {gradient.shape} and output[{place}] has a shape of {tensor.shape}.")
+    if gradient.is_complex() != tensor.is_complex():
+        raise RuntimeError(f"For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+                           f"grad_output has a dtype of {gradient.dtype} and output has a dtype of {tensor.dtype}.")
+    return gradient if gradient.dtype is tensor.dtype else gradient.to(tensor.dtype)
+
+
+def stand_in(node, output_nr):
+    """A tensor like the result of a node, whose gradient is asked for by a GradientEdge."""
+    step = node.step
+    metas = (step.variable._meta,) if step.kind == ACCUMULATE else step.plan.outputs if step.kind == DERIVED else step.outputs
+    return empty_of(metas[output_nr])
+
+
+def edge_of(tensor):
+    """The step that a gradient of this tensor (or GradientEdge) goes to, None if it wants none, and which result of the step it is."""
+    if isinstance(tensor, GradientEdge):
+        return tensor.node.step, tensor.output_nr
+    return calls.edge(tensor), tensor._output if tensor._step is not None else 0
+
+
+def launch(tensors, gradients, retain, create, inputs, accumulate):
+    """One run of the engine; returns it, with the gradients captured for ``inputs``: all with ``accumulate`` off, else those of inputs that are no leaves."""
+    roots = []
+    for tensor, gradient in zip(tensors, gradients):
+        step, slot = edge_of(tensor)
+        if step is None:
+            raise NoHistoryError("element 0 of tensors does not require grad and does not have a grad_fn", "a result computed from tensors that require gradients",
+                                 "set requires_grad=True on the inputs, and compute outside no_grad()")
+        roots.append((step, slot, gradient))
+    run = engine.Run()
+    run.retain, run.create, run.accumulate, run.queue, run.thread = int(retain), int(create), int(accumulate), [], get_ident()
+    if inputs is not None:
+        run.captures, run.captured = {}, [None] * len(inputs)
+        for place, tensor in enumerate(inputs):
+            step, slot = edge_of(tensor)
+            if step is None:
+                raise RuntimeError("One of the differentiated Tensors does not require grad")
+            run.captures.setdefault(step, []).append((slot, place))
+        run.needed = reaching([r[0] for r in roots], set(run.captures))
+        if accumulate:
+            leaves = [step for step in run.captures if step.kind == ACCUMULATE]
+            run.needed.update(leaves)
+            for step in leaves:
+                del run.captures[step]
+    first = list(dict.fromkeys(step for step, _, _ in roots))
+    try:
+        engine.begin(run, first)
+        for step, slot, gradient in roots:
+            engine.deliver(run, step, slot, gradient)
+        engine.drive(run, first)
+        if run.callbacks is not None:
+            call_back(run)
+    except Exception:
+        if state.anomaly:
+            from .anomaly import explain
+            explain()
+        raise
+    finally:
+        engine.end(run, first)
+    return run
+
+
+def call_back(run):
+    """Calls what was queued while a backward pass ran; that may queue more."""
+    for callback in run.callbacks:
+        callback()
+
+
+class Engine:
+    """What programs ask the engine of a backward pass that is under way in their thread."""
+
+    @staticmethod
+    def queue_callback(callback):
+        """Calls a function once the backward pass is done.  RuntimeError outside of one."""
+        run = mine.run
+        if run is None:
+            raise RuntimeError("Final callbacks can only be installed during backward pass.")
+        run.callbacks = run.callbacks or []
+        run.callbacks.append(callback)
+
+    @staticmethod
+    def is_checkpoint_valid() -> bool:
+        """Whether gradients go to all leaves, as those of reentrant checkpoints do: with chosen inputs they do not."""
+        return mine.run is None or mine.run.needed is None
+
+
+def reaching(roots, targets) -> set:
+    """The steps from which a target can be reached."""
+    order, seen, stack = [], set(), list(roots)
+    while stack:
+        step = stack.pop()
+        if step in seen:
+            continue
+        seen.add(step)
+        order.append(step)
+        stack.extend(e for e in step.edges if e is not None)
+    found = set(targets)
+    order.sort(key=lambda s: s.number if s.kind != ACCUMULATE else -1)
+    for step in order:
+        if any(e in found for e in step.edges if e is not None):
+            found.add(step)
+    return found - {t for t in targets if not any(e in found for e in t.edges if e is not None)}
+
+
+def as_tuple(value):
+    """One tensor (or GradientEdge), or any iterable of them, as a tuple."""
+    if value is None:
+        return None
+    return (value,) if isinstance(value, (Tensor, GradientEdge)) else tuple(value)
+
+
+def differentiable(inputs) -> tuple:
+    """What gradients are asked for, as a tuple.  RuntimeError for anything but tensors and GradientEdges."""
+    inputs = as_tuple(inputs)
+    for value in inputs:
+        if not isinstance(value, (Tensor, GradientEdge)):
+            raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(value).__name__}")
+    return inputs
+
+
+class Whole:
+    """What runs backward passes instead of the engine, if anything: ``run(tensors, gradients, retain)``."""
+
+    run = None
+
+
+def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, inputs=None):
+    """Accumulates into ``.grad`` of leaves the gradients of ``tensors`` (weighted by ``grad_tensors``)."""
+    tensors = as_tuple(tensors)
+    gradients = as_tuple(grad_tensors) or (None,) * len(tensors)
+    gradients = starting_gradients(tensors, gradients)
+    retain = create_graph if retain_graph is None else retain_graph
+    if create_graph:
+        warn("backward() with create_graph=True makes a reference cycle between a parameter and its gradient, which can leak memory: write autograd.grad() instead, or set the "
+             ".grad of parameters to None when they are no longer needed.")
+    if inputs is None:
+        if Whole.run is not None and not create_graph and not state.anomaly:
+            Whole.run(tensors, gradients, retain)
+            return
+        launch(tensors, gradients, retain, create_graph, None, True)
+        return
+    inputs = differentiable(inputs)
+    if not inputs:
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    run = launch(tensors, gradients, retain, create_graph, inputs, True)
+    for tensor, gradient in zip(inputs, run.captured):
+        if gradient is not None and isinstance(tensor, Tensor):
+            add_to(tensor, gradient, int(create_graph))
+
+
+def inmost(value):
+    """The tensor through which gradients flow: what a sparse or nested one is around."""
+    return inmost(value.inner) if isinstance(value, Composed) else value
+
+
+def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True, allow_unused=None,
+         is_grads_batched=False, materialize_grads=False):
+    """The gradients of ``outputs`` with respect to ``inputs``, as a tuple."""
+    outputs, inputs = as_tuple(outputs), differentiable(inputs)
+    if not inputs:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    if materialize_grads and allow_unused is False:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+    gradients = as_tuple(grad_outputs) or (None,) * len(outputs)
+    if is_grads_batched:
+        for output, rows in zip(outputs, gradients):
+            if rows is not None and tuple(rows.shape[1:]) != tuple(output.shape):
+                raise RuntimeError(f"If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension, and the others must be those of the "
+                                   f"output: there are {list(rows.shape)} and {list(output.shape)}")
+        from ...func.batching import vmap
+        return vmap(lambda *rows: grad(outputs, inputs, rows, retain_graph, create_graph, only_inputs, allow_unused, False, materialize_grads))(*gradients)
+    shown = inputs
+    outputs, inputs, gradients = (tuple(map(inmost, values)) for values in (outputs, inputs, gradients))
+    gradients = starting_gradients(outputs, gradients)
+    retain = create_graph if retain_graph is None else retain_graph
+    run = launch(outputs, gradients, retain, create_graph, inputs, False)
+    out = []
+    for like, tensor, gradient in zip(shown, inputs, run.captured):
+        if gradient is None and materialize_grads:
+            if isinstance(tensor, GradientEdge):
+                raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
+            gradient = full_of(tensor._meta, 0)
+            gradient.requires_grad = create_graph
+        elif gradient is None and not allow_unused:
+            raise RuntimeError("One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is "
+                               "the desired behavior.")
+        out.append(gradient if like is tensor or gradient is None else like.gradient(gradient))
+    return tuple(out)
+
+
+def _tensor_backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+    """Accumulates into ``.grad`` of leaves the gradient of this tensor."""
+    if not self.requires_grad:
+        raise NoHistoryError("element 0 of tensors does not require grad and does not have a grad_fn", "a result computed from tensors that require gradients",
+                                 "set requires_grad=True on the inputs, and compute outside no_grad()")
+    backward(self, gradient, retain_graph, create_graph, inputs)
+
+
+Tensor.backward = _tensor_backward
+
+
+def activate():
+    """Connects the engine with its slow paths."""
+    state.accumulate, state.unreached = accumulate, unreached
+    state.run_hooks, state.run_prehooks, state.run_posthooks = run_hooks, run_prehooks, run_posthooks
+    state.call_function, state.freed, state.stale = call_function, freed, stale
+    state.derive_recorded, state.mutate, state.refresh = derive_recorded, mutate, refresh
+    state.add, state.zeros = OPS["add"], lambda meta: full_of(meta, 0)

@@ -1,0 +1,118 @@
+"""Classes with ``__torch_dispatch__``: they answer operators below the recording of gradients, which is done here."""
+from __future__ import annotations
+
+from ..core import overriding
+from ..core.interpret import Interpreter, Suspended, is_recording, recording
+from ..core.native import Op, Step, Tensor, calls, state
+from ..core.native.objects import FUNCTION
+from ..core.op import OPS
+from ..core.overriding import DISPATCH
+from ..._ops import overload_of
+
+
+def call(op: Op, args, kwargs, kinds):
+    """The answer of the classes among the arguments, recorded for the backward pass."""
+    if opened(op):
+        return op.body(*args, **kwargs)  # of simpler operators, each of which is answered
+    wanted = tensors_of((*args, *kwargs.values()))
+    if not (is_recording() and any(t._needs_grad for t in wanted)) or op.facts.get("detaches"):
+        return answered(op, args, kwargs, kinds)
+    with recording(False):
+        results = answered(op, args, kwargs, kinds)
+    return recorded(op, args, kwargs, wanted, results)
+
+
+def opened(op) -> bool:
+    """Whether an operator is seen as those of its body: not those that make tensors of the kind of another, which no simpler operator is asked for, nor those whose
+    results have sizes that data decide."""
+    return "library" not in op.facts and not op.facts.get("fresh") and "unmeasured" not in op.rules and (op.facts.get("composite") or op.name not in OPS)
+
+
+def answered(op, args, kwargs, kinds):
+    """What the first class says that says anything."""
+    func = overload_of(op, args, kwargs)
+    packet = op.facts.get("library")
+    for kind in kinds:
+        rule = packet and packet.custom.rules.dispatch.get(kind)
+        result = rule(kind, func, kinds, tuple(args), kwargs) if rule else kind.__torch_dispatch__(func, kinds, tuple(args), kwargs)
+        if result is not NotImplemented:
+            return result
+    raise TypeError(f"Multiple dispatch failed for '{func}'; all __torch_dispatch__ handlers returned NotImplemented: {', '.join(k.__name__ for k in kinds)}. "
+                    "Handle the operator in one of them.")
+
+
+def tensors_of(values, found=None) -> list:
+    """The tensors among arguments, those in lists too."""
+    found = [] if found is None else found
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            tensors_of(value, found)
+    return found
+
+
+def recorded(op, args, kwargs, tensors, results):
+    """Results whose backward step derives the operator again, on what the classes make of its parts."""
+    wanted = tuple(k for k, t in enumerate(tensors) if t._needs_grad)
+    step = Step()
+    step.kind, step.extra = FUNCTION, f"{op.name}Backward"
+    step.edges = tuple(calls.edge(tensors[k]) for k in wanted)
+    step.slots = tuple(tensors[k]._output for k in wanted)
+    state.sequence += 1
+    step.number = state.sequence
+    outputs = results if isinstance(results, (tuple, list)) else (results,)
+    for k, out in enumerate(outputs):
+        if isinstance(out, Tensor) and out.dtype.is_inexact:
+            out._step, out._output, out._needs_grad = step, k, 1
+    step.outputs = tuple(o._meta if isinstance(o, Tensor) else None for o in outputs)
+    step.function = pulling(op, args, kwargs, wanted, outputs)
+    return results
+
+
+def pulling(op, args, kwargs, wanted, outputs):
+    """The backward of one call: cotangents of its results in, those of the tensors ``wanted`` out."""
+    from .reverse import linearised, zeros_like
+
+    def pull(*cotangents):
+        values, linear = linearised(op, args, kwargs, wanted)
+        if linear.backward is None:
+            return (None,) * len(wanted)
+        extras = () if linear.forward is None else linear.forward(*values)[linear.count:]
+        seen = (*values, *outputs, *extras)
+        given = [zeros_like(outputs[k]) if cotangents[k] is None else cotangents[k] for k in linear.carrying]
+        found = dict(zip(linear.reached, linear.backward(*(seen[k] for k in linear.residuals), *given)))
+        return tuple(found.get(k) for k in wanted)
+
+    return pull
+
+
+def read(function, args, kwargs):
+    """A member that reads elements, of an instance of such a class."""
+    tensor, name = args[0], function.__name__
+    if name in ("numpy", "__array__", "tolist"):
+        raise RuntimeError(f"{name}() is not supported for tensor subclasses with __torch_dispatch__, such as {type(tensor).__name__}: it has no memory of its own. "
+                           "Convert it to a plain tensor first.")
+    func = overload_of("_local_scalar_dense", args, {})
+    found = type(tensor).__torch_dispatch__(func, (type(tensor),), (tensor,), {})
+    if found is NotImplemented:
+        raise TypeError(f"{type(tensor).__name__}.__torch_dispatch__ returned NotImplemented for {func}, which {name}() asks for")
+    convert = {"__bool__": bool, "__int__": int, "__index__": int, "__float__": float}.get(name)
+    return convert(found) if convert else found
+
+
+class DispatchMode(Interpreter):
+    """The place of a TorchDispatchMode among the interpreters."""
+
+    def __init__(self, mode):
+        self.mode = mode
+
+    def call(self, op: Op, args, kwargs):
+        if opened(op):
+            return op.body(*args, **kwargs)
+        kinds = overriding.overriding((*args, *kwargs.values()), DISPATCH)
+        with Suspended(self):
+            result = self.mode.__torch_dispatch__(overload_of(op, args, kwargs), kinds, tuple(args), kwargs)
+        if result is NotImplemented:
+            raise TypeError(f"{op.name}: the mode {type(self.mode).__name__} returned NotImplemented")
+        return result

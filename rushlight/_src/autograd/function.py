@@ -1,0 +1,279 @@
+"""Functions with a gradient written by the user."""
+from __future__ import annotations
+
+import contextlib
+import functools
+
+from ..core.advice import deprecated
+from ..core.interpret import is_recording, recording, top
+from ..core.native import Step, Tensor, calls, mine, state
+from ..core.native.objects import FUNCTION
+from ..core.tensor import alias, unsaveable
+from ...autograd._functions import DelayedError
+from .mutation import refuse_leaves, written as written_into
+from .node import FunctionNode, GraphNode, NodeType, node_of
+from .steps import freed, full_of
+
+
+def version_of(value):
+    """How often the memory of a tensor was written; None for what has none: other values, and tensors of a transform's level."""
+    return value._storage.version if isinstance(value, Tensor) and value._storage is not None else None
+
+
+class Context:
+    """What ``forward`` leaves for ``backward``: ``save_for_backward``, and any attribute."""
+
+    def __init__(self):
+        self._saved, self._dirty, self._constant, self._materialize = (), (), (), True
+        self._saved_for_forward = None
+        self._step = None  # a weak reference to the backward step
+        self.needs_input_grad = ()
+
+    def __getattr__(self, name):
+        """What nodes of the graph have, once this is part of one: ``next_functions``, ``name()``, ``register_hook``, ``metadata``."""
+        step = self._step and self._step() if not name.startswith("__") and "_step" in self.__dict__ else None
+        if step is None or not hasattr(GraphNode, name):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(node_of(step), name)
+
+    def save_for_backward(self, *tensors):
+        """Keeps tensors for the backward pass, where ``saved_tensors`` gives them back."""
+        self._saved = tensors
+
+    def save_for_forward(self, *tensors):
+        """Keeps tensors for ``jvp``, where ``saved_tensors`` gives them back."""
+        self._saved_for_forward = tensors
+
+    @contextlib.contextmanager
+    def forward_mode(self):
+        """A block in which ``saved_tensors`` are those kept for ``jvp``."""
+        before = self._saved, self._versions
+        self._saved = self._saved_for_forward or ()
+        self._versions = tuple(map(version_of, self._saved))
+        try:
+            yield
+        finally:
+            self._saved, self._versions = before
+
+    def release(self):
+        """Lets go of what was saved: a backward pass without ``retain_graph`` has used it."""
+        if self._saved:
+            self._saved = None
+
+    def remember_versions(self):
+        """Notes what version the saved tensors have now."""
+        if mine.packing and self._saved:
+            from .saved import packed
+            self._saved = tuple(t if t is None else packed(t) for t in self._saved)
+        self._versions = tuple(map(version_of, self._saved))
+
+    def kept(self) -> tuple:
+        """What was saved, packed where there are hooks.  RuntimeError where a backward pass has used it up."""
+        if self._saved is None:
+            freed(None)
+        return self._saved
+
+    to_save = property(lambda self: self._saved)
+    dirty_tensors = property(lambda self: self._dirty or None)
+    non_differentiable = property(lambda self: self._constant or None)
+
+    @property
+    def saved_variables(self):
+        """``saved_tensors`` by its old name."""
+        deprecated("saved_variables", "saved_tensors", DeprecationWarning)
+        return self.saved_tensors
+
+    @property
+    def saved_tensors(self):
+        """What was saved; an error if it was modified in place since."""
+        self.kept()
+        for tensor, version in zip(self._saved, self._versions):
+            if isinstance(tensor, Tensor) and version_of(tensor) != version:
+                raise RuntimeError(f"one of the variables needed for gradient computation has been modified by an inplace operation: "
+                                   f"[{tensor.dtype} {list(tensor.shape)}] is at version {tensor._version}; expected version {version} instead.")
+        return tuple(t if t is None or isinstance(t, Tensor) else t.unpacked() for t in self._saved)
+
+    def mark_dirty(self, *tensors):
+        """Names inputs that ``forward`` modified in place."""
+        self._dirty = tensors
+
+    def mark_non_differentiable(self, *tensors):
+        """Names outputs that carry no gradient."""
+        self._constant = tensors
+
+    def set_materialize_grads(self, value):
+        """Whether missing gradients arrive as zeros (the default) or as None."""
+        self._materialize = value
+
+
+class Function:
+    """Subclass with static methods ``forward(ctx, *inputs)`` and ``backward(ctx, *gradients)``; call ``apply``."""
+
+    @staticmethod
+    def forward(*args, **kwargs):
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD.")
+
+    vjp = backward
+
+    @staticmethod
+    def jvp(ctx, *tangents):
+        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward mode AD.")
+
+    @staticmethod
+    def vmap(info, in_dims, *args):
+        raise NotImplementedError("To use autograd.Function with vmap, you must either override the vmap static method or set generate_vmap_rule=True.")
+
+    generate_vmap_rule = False
+
+    def __call__(self, *args, **kwargs):
+        name = type(self).__name__
+        raise RuntimeError(f"Legacy autograd function with non-static forward method is deprecated: an object of {name} was called. Use {name}.apply(...) with a "
+                           "static forward method.")
+
+    @classmethod
+    def rule(cls):
+        """The user's derivative, under the name it was given."""
+        own, other = cls.backward is not Function.backward, cls.vjp is not Function.vjp
+        if own and other:
+            raise RuntimeError("Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of them.")
+        return cls.backward if own else cls.vjp
+
+    @classmethod
+    def check_count(cls, found, count):
+        """RuntimeError where the derivative returned too few gradients, or gradients for no argument."""
+        if len(found) < count or any(g is not None for g in found[count:]):
+            raise RuntimeError(f"function {cls.__name__}Backward returned an incorrect number of gradients (expected {count}, got {len(found)})")
+
+    @classmethod
+    def fitted(cls, k, gradient, meta):
+        """A gradient with the shape and dtype of the argument that it is for: summed where it was broadcast.  RuntimeError where it cannot fit."""
+        if gradient is None:
+            return None
+        if not isinstance(gradient, Tensor):
+            raise TypeError(f"expected Variable or None (got {type(gradient).__name__}): gradient {k} of {cls.__name__}Backward")
+        if gradient.is_sparse or gradient.is_nested:
+            return gradient
+        if tuple(gradient.shape) != tuple(meta.shape):
+            if not expands(meta.shape, gradient.shape):
+                raise RuntimeError(f"Function {cls.__name__}Backward returned an invalid gradient at index {k} - got {list(gradient.shape)} but expected shape "
+                                   f"compatible with {list(meta.shape)}")
+            gradient = gradient.sum_to_size(*meta.shape)
+        return gradient if gradient.dtype is meta.dtype else gradient.to(meta.dtype)
+
+    @classmethod
+    def apply(cls, *args, **kwargs):
+        """Runs ``forward``, unrecorded, and records ``backward`` for its results."""
+        if top() is not None:
+            from .custom import answer
+            return answer(cls, args)
+        return cls.run(args, kwargs)
+
+    @classmethod
+    def run(cls, args, kwargs={}):
+        """``apply`` on tensors with data."""
+        return cls.begun(args, kwargs)[0]
+
+    @classmethod
+    def begun(cls, args, kwargs={}):
+        """What ``apply`` returns, and the context that ``forward`` had."""
+        ctx = Context()
+        tensors = [a for a in args if isinstance(a, Tensor)]
+        recorded = is_recording() and any(t._needs_grad for t in tensors)
+        ctx.needs_input_grad = tuple(isinstance(a, Tensor) and bool(a._needs_grad) for a in args)
+        with recording(False):
+            if cls.separate():
+                results = cls.forward(*args, **kwargs)
+                cls.setup_context(ctx, args, results)
+            else:
+                results = cls.forward(ctx, *args, **kwargs)
+        ctx.remember_versions()
+        return cls._record(ctx, args, results) if recorded else results, ctx
+
+    @classmethod
+    def separate(cls) -> bool:
+        """Whether ``forward`` does not get the context, which ``setup_context`` fills."""
+        return "setup_context" in dir(cls)
+
+    @classmethod
+    def _record(cls, ctx, args, results):
+        for saved in ctx._saved:
+            if isinstance(saved, Tensor) and saved.is_inference():
+                unsaveable(saved)
+        several = isinstance(results, (tuple, list))
+        outputs = list(results) if several else [results]
+        for written in ctx._dirty:
+            refuse_leaves(written)
+            if written._base is not None and sum(isinstance(o, Tensor) for o in outputs) > 1:
+                raise RuntimeError(f"{cls.__name__} writes into an argument that is a view, and returns more than one Tensor: clone() the view first, or split the function in two")
+        step = Step()
+        step.kind, step.extra = FUNCTION, cls.__name__ + "Backward"
+        wanted = [k for k, a in enumerate(args) if isinstance(a, Tensor)]
+        step.edges = tuple(calls.edge(args[k]) for k in wanted)
+        step.slots = tuple(args[k]._output for k in wanted)
+        state.sequence += 1
+        step.number = state.sequence
+        if state.anomaly:
+            state.watch(step, None)
+        for k, out in enumerate(outputs):
+            if not isinstance(out, Tensor) or any(out is c for c in ctx._constant) or not out.dtype.is_inexact:
+                continue
+            if any(out is a for a in args) and not any(out is d for d in ctx._dirty):
+                out = outputs[k] = alias(out)
+            out._step, out._output, out._needs_grad = step, k, 1
+            if any(out is d for d in ctx._dirty):
+                out._seen = out._storage.version
+                written_into(out)
+        metas = step.outputs = tuple(o._meta if isinstance(o, Tensor) else None for o in outputs)
+        inputs = [args[k]._meta for k in wanted]
+        backward = cls.rule()
+
+        def function(*gradients):
+            if ctx._materialize:
+                gradients = [full_of(m, 0) if g is None and m is not None else g for g, m in zip(gradients, metas)]
+            found = backward(ctx, *gradients)
+            found = found if isinstance(found, tuple) else (found,)
+            cls.check_count(found, len(args))
+            return tuple(cls.fitted(k, found[k], meta) for k, meta in zip(wanted, inputs))
+
+        function.release, function.unreached, function.context = ctx.release, True, ctx
+        step.function, ctx._step, ctx._forward_cls = function, state.weak(step), cls
+        return (tuple(outputs) if isinstance(results, tuple) else outputs) if several else outputs[0]
+
+
+class InplaceFunction(Function):
+    """A function that may write into its inputs, by its older name; ``inplace`` is for its own use."""
+
+    def __init__(self, inplace=False):
+        super().__init__()
+        self.inplace = inplace
+
+
+FunctionCtx = Context
+NodeType.kinds += (Context,)
+BackwardCFunction = FunctionNode
+
+
+def expands(shape, target) -> bool:
+    """Whether a tensor of one shape can be broadcast to the other."""
+    return len(shape) <= len(target) and all(a in (1, b) for a, b in zip(reversed(shape), reversed(target)))
+
+
+def once_differentiable(backward):
+    """Marks a backward that can't itself be differentiated: RuntimeError where that is tried."""
+    @functools.wraps(backward)
+    def run(ctx, *gradients):
+        with recording(False):
+            results = backward(ctx, *gradients)
+        if not is_recording() or not any(isinstance(g, Tensor) and g._needs_grad for g in gradients):
+            return results
+        leaves = [alias(g.detach()).requires_grad_() if isinstance(g, Tensor) and g.dtype.is_inexact else g for g in (results if isinstance(results, tuple) else (results,))]
+        refused = DelayedError("trying to differentiate twice a function that was marked with @once_differentiable", len(leaves))(*leaves)
+        return refused if isinstance(results, tuple) or not isinstance(refused, tuple) else refused[0]
+
+    return run
+
+

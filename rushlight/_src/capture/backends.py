@@ -1,0 +1,254 @@
+"""Backends: what becomes of a captured graph."""
+from __future__ import annotations
+
+import inspect
+import warnings
+
+from ..core.expr import Expr
+from ..core.interpret import precision, recording
+from ..core.log import logger
+from ..core.meta import Size
+from ..core.native import Op, Tensor, mine
+from ..core.op import make
+from ..core.settings import settings
+from ..graph.graph import Graph, Node, symbols_in
+from ..graph.save import Unsaveable, fingerprint, own
+from .errors import BackendFailed, UnknownBackend
+from .readings import PICK, SHIFT, in_stages
+
+log = logger("graph")
+
+
+class GraphModule:
+    """A captured graph as backends get it: callable, with ``graph`` and ``code``."""
+
+    def __init__(self, graph: Graph, plain=False, writes=False):
+        self.graph, self.plain, self.writes = graph, plain, writes  # plain: no result keeps its history, since backward passes in the graph use it up
+
+    def forward(self, *inputs):
+        """Runs the operators one by one."""
+        return tuple(run(self.graph, inputs))
+
+    __call__ = forward
+    def in_order(self, *inputs):
+        """Runs the operators as they were recorded, for inputs that share memory."""
+        return tuple(run(self.graph, inputs, self.graph.recorded))
+
+    code = property(lambda self: str(self.graph))
+
+    def print_readable(self):
+        """Prints the program, and returns its text."""
+        print(self.code)
+        return self.code
+
+
+def run(graph: Graph, values, nodes=None) -> list:
+    """The outputs of a graph for these inputs, operator by operator; ``nodes`` in another order than the graph's."""
+    env = dict(zip(graph.inputs, values))
+    sizes = {node.name: value for node, value in env.items() if type(value) in (int, Expr)}
+
+    for node in nodes or graph.nodes:
+        value = env[node] = called(node, env, sizes)
+        if type(value) is int:
+            sizes[node.name] = value
+    return [env[n] for n in graph.outputs]
+
+
+def called(node, env, sizes):
+    """The result of one node: ``env`` holds values by their nodes, ``sizes`` ints by name."""
+    function = node.op.body if isinstance(node.op, Op) and node.op.facts.get("each_time") else node.op
+    return function(*[value_of(a, env, sizes) for a in node.args], **{k: value_of(v, env, sizes) for k, v in node.params.items()})
+
+
+def value_of(value, env, sizes):
+    """An argument of a node.  (Not a function within ``called``: one that names itself would keep all values until the collector runs.)"""
+    if isinstance(value, Node):
+        return env[value]
+    if type(value) is Expr:
+        return value.evaluate(sizes)
+    return type(value)([value_of(v, env, sizes) for v in value]) if type(value) in (tuple, list, Size) else value
+
+
+def eager(module: GraphModule, example_inputs, **_):
+    """Runs the operators as they are."""
+    return module.forward
+
+
+def rushlight(module: GraphModule, example_inputs, freezing=False, **chosen):
+    """One operator whose body is the graph: its plans trace, differentiate, fuse and compile it.  Equal graphs are one operator.
+
+    A graph in which Python reads numbers becomes several.
+    """
+    from .stages import Recorded, Stages, divided, engine_takes
+    if in_stages(module.graph.nodes):
+        if divided(module.graph) and module.plain and engine_takes(module.graph):
+            return Recorded(module.graph, lambda part: rushlight(GraphModule(part, False, module.writes), None, **chosen))
+        if divided(module.graph):
+            log.debug("runs call by call: a backward pass goes through numbers that data decide")
+            return module.forward
+        return Stages(module.graph, lambda part: rushlight(GraphModule(part, module.plain, module.writes), None, **chosen))
+    if freezing and module.graph.held and not module.plain and not module.writes:
+        from .freezing import Frozen
+        return Frozen(module.graph, example_inputs, run, rushlight(module, example_inputs, **chosen), chosen)
+    try:
+        name = f"{fingerprint(module.graph, module.plain, declared)} {sorted(chosen.items())}"
+    except Unsaveable as reason:
+        log.debug("not shared, not kept on disk: %s", reason)
+        return operator_of(module, settings=chosen)
+    found = operators.get(name)
+    if found is None:
+        if len(operators) >= MOST_OPERATORS:
+            operators.clear()
+        found = operators[name] = operator_of(module, identity=f"graph {name}", settings=chosen)
+    return found
+
+
+operators: dict = {}  # fingerprint of a captured graph -> what runs it
+MOST_OPERATORS = 1024
+
+
+def declared(operator):
+    """The operator itself, if other processes know it by its name."""
+    return operator if operator in (PICK, SHIFT) else own(operator)
+
+
+def operator_of(module: GraphModule, **facts):
+    """What runs a captured graph: one operator, or a function around it."""
+    graph = module.graph
+    scalars = sum(1 << k for k, n in enumerate(graph.inputs) if n.weak)
+    facts |= {"several": True, "captured": True, "inputs": graph.inputs, "symbols": {s.arg[0]: s for s in symbols_in(graph)}}
+    signature = inspect.Signature([inspect.Parameter(n.name, inspect.Parameter.POSITIONAL_ONLY) for n in graph.inputs])
+    if not module.plain:
+        facts["shorter"] = lambda part: operator_of(GraphModule(part))
+        return make("compiled", lambda *values: tuple(run(graph, values)), None, signature, scalars, derived=graph, **facts)
+
+    def body(*values):
+        with recording(True):
+            return tuple(run(graph, values))
+
+    operator = make("compiled", body, None, signature, scalars, derived=graph, **facts)
+
+    def call(*inputs):
+        with recording(False):
+            return operator(*inputs)
+
+    return call
+
+
+def aot_eager(module: GraphModule, example_inputs, **_):
+    """Forward and backward programs as they are derived for compiled code, run operator by operator."""
+    from ...fx.aot import eagerly
+    if in_stages(module.graph.nodes):
+        return module.forward
+    return eagerly(module.graph)
+
+
+class Users:
+    """A user's backend: it gets the graph as ``torch.fx`` shows it."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, module: GraphModule, example_inputs, **options):
+        from ...fx.convert import module_of
+        try:
+            call = self.function(module_of(module.graph), example_inputs, **options)
+            if not callable(call):
+                raise TypeError(f"it returned {type(call).__name__}, which cannot be called: a backend takes (graph_module, example_inputs) "
+                                "and returns a function of the inputs, such as graph_module.forward")
+        except Exception as error:
+            raise BackendFailed(self.function, error) from error
+        return call
+
+
+class Default:
+    """The backend where none is asked for."""
+
+    backend = "rushlight"
+
+
+OWN = {"rushlight": rushlight, "inductor": rushlight, "eager": eager, "aot_eager": aot_eager, "aot_eager_decomp_partition": aot_eager}
+BACKENDS = dict(OWN)
+TAGS = dict.fromkeys(("eager", "aot_eager", "aot_eager_decomp_partition"), ("debug",))
+
+
+def find(backend):
+    """The function of a backend, by name or as it is.  ValueError for a name that is not registered."""
+    if callable(backend):
+        return backend if isinstance(backend, Users) or backend in OWN.values() else Users(backend)
+    if backend not in BACKENDS:
+        raise UnknownBackend(f"there is no backend {backend!r}: choose one of {', '.join(sorted(BACKENDS))}, or pass a function")
+    return BACKENDS[backend]
+
+
+def register(function, name: str, tags=()):
+    """Makes a user's backend known under a name."""
+    if name in OWN:
+        raise ValueError(f"the backend {name!r} is built in: choose another name")
+    BACKENDS[name], TAGS[name] = Users(function), tuple(tags)
+
+
+def shared(inputs) -> bool:
+    """Whether two of these tensors share memory, so that a write to one changes the other."""
+    storages = [x._storage for x in inputs if isinstance(x, Tensor)]
+    if len(set(map(id, storages))) < len(storages):
+        return True
+    if all(s.kind for s in storages):
+        return False
+    places = sorted((s.address, s.address + s.nbytes) for s in storages if s.nbytes)  # memory of others, such as arrays, which may overlap
+    return any(end > start for (_, end), (start, _) in zip(places, places[1:]))
+
+
+class CompiledGraph:
+    """A captured graph, compiled when it is first called."""
+
+    def __init__(self, graph: Graph, backend, options=None, writes=False, plain=False):
+        self.module, self.backend, self.options = GraphModule(graph, plain, writes), backend, options  # writes: whether tensors are changed in place
+        self.call, self.writes = None, writes
+
+    graph = property(lambda self: self.module.graph)
+
+    def compiled(self, inputs):
+        """What the backend makes of the graph, watched if settings say so."""
+        def compile(module):
+            return find(self.backend)(module, inputs, **(self.options or {}))
+
+        if settings.check:
+            from ...tools.accuracy import watched
+            return watched(self.module, compile, settings.check)
+        return compile(self.module)
+
+    def made(self, inputs):
+        """As ``compiled``; the operators one by one where that fails and errors are suppressed."""
+        from .frames import Stance
+        try:
+            return self.compiled(inputs)
+        except Exception as error:
+            if not Stance.errors_are_suppressed:
+                raise
+            warnings.warn(f"a graph runs uncompiled, since compiling it failed: {type(error).__name__}: {error}", stacklevel=4)
+            return self.module.forward
+
+    def __call__(self, *inputs):
+        if mine.autocast:  # what it does to precision is written in the graph
+            with precision(0):
+                return self(*inputs)
+        if self.writes and shared(inputs):
+            return self.module.in_order(*inputs)
+        if self.call is None:
+            log.debug("captured\n%s", self.graph)
+            self.call = self.made(list(inputs))
+        try:
+            return self.call(*inputs)
+        except (IndexError, RuntimeError) as error:
+            if not getattr(error, "__notes__", ()):
+                error.add_note(f"raised by the compiled form of {self.lines()}")
+            raise
+
+    def lines(self) -> str:
+        """The lines of the program that the graph was captured from."""
+        found: dict = {}
+        for node in self.graph.nodes:
+            if node.where is not None:
+                found.setdefault(node.where[0], []).append(node.where[1])
+        return ", ".join(f"{file}, lines {min(lines)} to {max(lines)}" for file, lines in found.items()) or "a function"

@@ -1,0 +1,367 @@
+"""Control flow that data decide, in a graph: functions become programs of their own, which Python chooses among, or repeats, between programs."""
+from __future__ import annotations
+
+from ..._higher_order_ops.cond import cond
+from ..._higher_order_ops.scan import steps
+from ..._higher_order_ops.while_loop import while_loop
+from ..._higher_order_ops.wrap import wrap
+from ..core.exchange import tensor
+from ..core.native import Tensor, mine
+from ..core.op import OPS
+from ..eager.plan import NUMBER_METAS
+from ..graph.graph import Graph, Node
+from ..transforms.batch import differs
+from . import polyfills
+from .errors import Break, Raised
+from .readings import Effect, Reading, in_stages
+from .record import expressions_in
+from .values import Cell, Constant, Function, Instance, IteratorValue, Lazy, Mapping, Method, Object, Partial, Rows, Sequence, SetValue, TensorValue
+
+WRITTEN_OUT = 256  # steps of a scan that are written out; more are a loop
+PURE = "HigherOrderOperator: Mutating a variable not in the current scope (SideEffects): a function of control flow that does more than compute"
+
+
+class Body:
+    """A function of the program, followed: the nodes that compute its results, and how these are nested (``spec``)."""
+
+    def __init__(self, nodes, results, spec):
+        self.nodes, self.results, self.spec = nodes, results, spec
+
+    metas = property(lambda self: [r.fake._meta for r in self.results])
+
+    def reads(self, recorder, known) -> tuple:
+        """(the nodes from outside that it reads, apart from those ``known``; the symbols in its arguments)."""
+        within = {*self.nodes, *known}
+        outside = dict.fromkeys(n for node in self.nodes for n in recorder.read_by(node) if n not in within)
+        symbols = {s for node in self.nodes for e in expressions_in((node.args, tuple(node.params.values()))) for s in e.free}
+        unbacked = recorder.facts.unbacked
+        return [n for n in outside if n not in unbacked.values()], sorted((s for s in symbols if unbacked.get(s) not in within), key=lambda s: s.arg[0])
+
+
+class Flow(Reading):
+    """Node operator of control flow over ``programs``, whose names are ``parts``; ``apply(programs, *values)`` runs it."""
+
+    parts: tuple = ()
+    public = None  # the function that stands for it in graphs of users, with the programs as its first arguments
+
+    def __init__(self, name, programs):
+        super().__init__(name, self.run)
+        self.programs = programs
+
+    def run(self, *values):
+        return self.apply(self.programs, *values)
+
+    def __getstate__(self):
+        return {**vars(self), "programs": ()}  # who saves it has them as modules
+
+
+class Chosen(Flow):
+    """The first of two programs where a condition holds, else the second."""
+
+    parts = "true_graph", "false_graph"
+
+    def apply(self, programs, condition, *values):
+        return programs[not condition](*values)
+
+
+class Repeated(Flow):
+    """A program, applied to the ``carried`` values while another's only result holds; both get the values around them as well."""
+
+    parts = "cond_graph", "body_graph"
+
+    def __init__(self, name, programs, before, carried):
+        super().__init__(name, programs)
+        self.before, self.after = before, before + carried
+
+    def apply(self, programs, *values):
+        test, body = programs
+        first, carried, last = values[:self.before], values[self.before:self.after], values[self.after:]
+        given = carried
+        while test(*first, *carried, *last)[0]:
+            carried = body(*first, *carried, *last)
+        return tuple(v.clone() for v in carried) if carried is given else carried
+
+
+class Scanned(Flow):
+    """A program, applied to the ``carried`` values and each row of the next ``rows``: the last values, and the other results stacked."""
+
+    parts = "combine_graph",
+
+    def __init__(self, name, programs, before, carried, rows):
+        super().__init__(name, programs)
+        self.before, self.middle, self.after = before, before + carried, before + carried + rows
+
+    def apply(self, programs, *values):
+        first, carried, last = values[:self.before], values[self.before:self.middle], values[self.after:]
+        count, found = len(carried), []
+        for row in zip(*[x.unbind(0) for x in values[self.middle:self.after]]):
+            results = programs[0](*first, *carried, *row, *last)
+            carried = results[:count]
+            found.append(results[count:])
+        return (*carried, *(OPS["stack"](list(column)) for column in zip(*found)))
+
+
+class Wrapped(Flow):
+    """A program that is called, as a part of its own."""
+
+    parts = "body",
+    public = staticmethod(wrap)
+
+    def apply(self, programs, *values):
+        return programs[0](*values)
+
+
+class Control:
+    """How the machine records functions that run as often as data decide."""
+
+    def cond(self, pred, true_fn, false_fn, operands=None):
+        """``torch.cond``."""
+        pred, operands = self.force(pred), self.force(operands or Sequence(tuple, []))
+        right = isinstance(operands, Sequence) and all(self.builtin_callable(f).value for f in (true_fn, false_fn))
+        if right and isinstance(pred, Constant) and type(pred.value) is bool:
+            return self.call(true_fn if pred.value else false_fn, self.items_of(operands), {})
+        if not right or not self.unknown(pred) and not (isinstance(pred, TensorValue) and pred.fake.numel() == 1):
+            return self.inline(self.as_function(self.from_python(cond)), [pred, true_fn, false_fn, operands], {})
+        given = self.items_of(operands)
+        if isinstance(pred, TensorValue) and differs(pred.fake):
+            return self.selected(pred, *(self.now(function, list(given)) for function in (true_fn, false_fn)))
+        condition = self.recorder.lowered(self.operand(pred) if self.unknown(pred) else self.recorder.entered(pred.fake))
+        bodies = [self.followed(function, given) for function in (true_fn, false_fn)]
+        self.agree(bodies[0].spec, bodies[1].spec, *bodies)
+        grad = any(r.fake._needs_grad for body in bodies for r in body.results)
+        programs, arguments, _ = self.programs(bodies, [])
+        return self.resulting(Chosen("cond", programs), (condition, *arguments), bodies, bodies[0].metas, grad, bodies[0].spec)
+
+    def wrap(self, function, /, *arguments, **keywords):
+        """``wrap``: a call that is one node."""
+        body = self.followed(function, arguments, keywords)
+        programs, given, _ = self.programs([body], [])
+        return self.resulting(Wrapped("wrap", programs), given, [body], body.metas, any(r.fake._needs_grad for r in body.results), body.spec)
+
+    def selected(self, pred, yes, no):
+        """Of two trees of tensors, for each example of a vmap the one that it chooses."""
+        first, second = [], []
+        spec = self.flattened(yes, first)
+        if spec != self.flattened(no, second):
+            raise Break("RB007", "a choice between trees that are nested differently")
+        return self.tree_of(spec, iter([self.run_framework(OPS["where"], [pred, a, b], {}) for a, b in zip(first, second)]))
+
+    def while_loop(self, cond_fn, body_fn, carried_inputs, additional_inputs=None):
+        """``while_loop``: of values that gradients reach in a later round, so they do from the first."""
+        if not all(self.builtin_callable(f).value for f in (cond_fn, body_fn)):
+            return self.inline(self.as_function(self.from_python(while_loop)), [cond_fn, body_fn, carried_inputs], {})
+        more = self.expanded(additional_inputs) if additional_inputs is not None else []
+        numbers = {k: self.class_of(v) for k, v in enumerate(map(self.force, self.expanded(carried_inputs))) if self.class_of(v) in (int, float)}
+        if numbers:
+            given = [cond_fn, body_fn, carried_inputs, Sequence(tuple, more), self.from_python(numbers)]
+            return self.now(self.from_python(polyfills.loop_with_numbers), [self.from_python(while_loop), self.from_python(tensor), *given])
+        spec, carried = self.carried(Sequence(tuple, self.expanded(carried_inputs)))
+        flags = [v.fake._needs_grad for v in carried]
+        while True:
+            slots = [self.slot(v.fake._meta, wanted, v.fake.inputs) for v, wanted in zip(carried, flags)]
+            given = [*self.tree_of(spec, iter(slots)).items, *more]
+            test, body = self.followed(cond_fn, given), self.followed(body_fn, given)
+            self.agree(spec, body.spec, body, slots)
+            found = [bool(r.fake._needs_grad or wanted) for r, wanted in zip(body.results, flags)]
+            if found == list(map(bool, flags)):
+                break
+            flags = found
+        if len(test.results) != 1 or test.results[0].fake.numel() != 1:
+            raise Break("RB007", "a condition of a loop that is not one element")
+        programs, arguments, before = self.programs([test, body], [slots], [carried])
+        return self.resulting(Repeated("while_loop", programs, before, len(carried)), arguments, [body], body.metas, any(flags), spec)
+
+    def steps(self, combine_fn, init, xs):
+        """A scan: written out, unless it has many steps or as many as vary."""
+        rows: list = []
+        row_spec = self.flattened(xs, rows)
+        length = rows[0].fake._meta.shape[0]
+        if type(length) is int and length <= WRITTEN_OUT:
+            return self.inline(self.as_function(self.from_python(steps)), [combine_fn, init, xs], {})
+        spec, carried = self.carried(init)
+        rows = [self.straight(row) for row in rows]
+        flags = [v.fake._needs_grad for v in carried]
+        while True:
+            slots = [self.slot(v.fake._meta, wanted, v.fake.inputs) for v, wanted in zip(carried, flags)]
+            places = [self.slot(v.fake._meta.like(tuple(v.fake._meta.shape[1:])), v.fake._needs_grad, v.fake.inputs) for v in rows]
+            body = self.followed(combine_fn, [self.tree_of(spec, iter(slots)), self.tree_of(row_spec, iter(places))])
+            if body.spec[0] is not tuple or len(body.spec[1]) != 2:
+                raise Break("RB007", "a function of a scan that does not give (carry, y)")
+            self.agree(spec, body.spec[1][0], body, slots)
+            found = [bool(r.fake._needs_grad or wanted) for r, wanted in zip(body.results, flags)]
+            if found == list(map(bool, flags)):
+                break
+            flags = found
+        programs, arguments, before = self.programs([body], [slots, places], [carried, rows])
+        metas = [*body.metas[:len(slots)], *(m.like((length, *m.shape)) for m in body.metas[len(slots):])]
+        grad = any(flags) or any(r.fake._needs_grad for r in body.results)
+        return self.resulting(Scanned("scan", programs, before, len(carried), len(rows)), arguments, [body], metas, grad, body.spec)
+
+    # --- trees of tensors -----------------------------------------------------------------------------------------------------------
+    def flattened(self, value, leaves):
+        """How a tree is nested; its tensors go to ``leaves``."""
+        value = self.force(value)
+        if isinstance(value, TensorValue):
+            leaves.append(value)
+            return ()
+        if isinstance(value, Sequence) and (value.kind in (list, tuple) or hasattr(value.kind, "_fields")):
+            return value.kind, [self.flattened(v, leaves) for v in self.items_of(value)]
+        if isinstance(value, Mapping) and value.kind is dict:
+            return dict, {k: self.flattened(self.lookup(value, k), leaves) for k in value.items}
+        if isinstance(value, Constant):
+            return None, type(value.value), value.value
+        raise Break("RB001", f"control flow over a {self.describe(value)}: only trees of tensors are taken")
+
+    def tree_of(self, spec, leaves):
+        """The tree of a spec with these tensors."""
+        if spec == ():
+            return next(leaves)
+        if spec[0] is None:
+            return Constant(spec[2])
+        if spec[0] is dict:
+            return Mapping({k: self.tree_of(inner, leaves) for k, inner in spec[1].items()})
+        return Sequence(spec[0], [self.tree_of(inner, leaves) for inner in spec[1]])
+
+    def straight(self, value):
+        """A tensor as programs take it that expect nothing of its strides."""
+        return self.run_framework(Tensor.contiguous, [self.from_python(self.recorder.entered(value.fake))], {})
+
+    def carried(self, tree) -> tuple:
+        """(how the values that a loop carries are nested, they)."""
+        leaves: list = []
+        spec = self.flattened(tree, leaves)
+        return spec, [self.straight(v) for v in leaves]
+
+    def slot(self, meta, needs_grad, inputs):
+        """An argument of a function that is followed, in place of the values that it will get."""
+        meta = meta.like(tuple(meta.shape))
+        return self.from_python(self.recorder.fake(Node(self.recorder.name("c"), None, meta=meta), meta, needs_grad, inputs))
+
+    # --- following --------------------------------------------------------------------------------------------------------------------
+    def followed(self, function, arguments, keywords=None) -> Body:
+        """A function of the program as a Body; a Break where it has effects."""
+        recorder, modes = self.recorder, self.modes_set()
+        effects, start = Effects(self), len(recorder.nodes)
+        kept, checked = dict(recorder.read_before), len(self.facts.checked)
+        try:
+            result, leaves = self.now(function, list(arguments), keywords), []
+        except Raised as error:
+            raise Break("RB007", "a function of control flow that raises, if it is called") from error
+        spec = self.flattened(result, leaves)
+        leaves = self.apart(leaves, set(recorder.nodes[start:]))
+        nodes = recorder.nodes[start:]
+        del recorder.nodes[start:]
+        recorder.read_before = kept
+        self.restore_modes(modes)
+        inside = set(nodes)
+        writes = any(recorder.root(t) not in inside for n in nodes for t in recorder.targets.get(n, ()))
+        if writes or effects.changed(self) or len(self.facts.checked) != checked or any(isinstance(n.op, Effect) for n in nodes):
+            raise Break("RB001", PURE)
+        return Body(recorder.in_turn(nodes) if in_stages(nodes) else nodes, leaves, spec)
+
+    def apart(self, leaves, inside) -> list:
+        """Results with memory of their own, in order: whichever program makes them, what follows sees no difference."""
+        recorder, seen, found = self.recorder, set(), []
+        for leaf in leaves:
+            root = recorder.root(leaf.fake.node)
+            if root not in inside or root in seen:
+                leaf = self.run_framework(OPS["clone"], [leaf], {})
+            seen.add(root)
+            found.append(self.run_framework(Tensor.contiguous, [leaf], {}))
+        return found
+
+    def agree(self, spec, other, body, values):
+        """A Break where results are not nested, shaped and typed as those of another body, or as the values they come from."""
+        metas = values.metas if isinstance(values, Body) else [v.fake._meta for v in values]
+        same = all(tuple(a.shape) == tuple(b.shape) and a.dtype is b.dtype for a, b in zip(body.metas, metas))
+        if spec != other or not same:
+            raise Break("RB001", "control flow whose functions give tensors that are nested, shaped or typed differently")
+
+    def programs(self, bodies, slots, values=()) -> tuple:
+        """(a program for each body, the arguments of all, how many of these come before ``values``, which stand for the ``slots``)."""
+        recorder = self.recorder
+        within = [v.fake.node for row in slots for v in row]
+        read = [body.reads(recorder, within) for body in bodies]
+        outside = list(dict.fromkeys(n for nodes, _ in read for n in nodes))
+        symbols = list(dict.fromkeys(s for _, found in read for s in found))
+        numbers, tensors = [n for n in outside if n.weak], [n for n in outside if not n.weak]
+        sizes = [Node(s.arg[0], None, meta=NUMBER_METAS[int]) for s in symbols]
+        inputs = [*numbers, *within, *tensors, *sizes]
+        owner = self.entry.owner
+        graphs = [Graph(inputs, body.nodes, [r.fake.node for r in body.results]) for body in bodies]
+        for graph in graphs:
+            graph.views = dict(recorder.bases)
+        programs = list(map(owner.program, graphs))
+        return programs, (*numbers, *(v.fake.node for row in values for v in row), *tensors, *symbols), len(numbers)
+
+    def resulting(self, operator, arguments, bodies, metas, grad, spec):
+        """Records a node of control flow; its results as the program gets them."""
+        recorder = self.recorder
+        inputs = frozenset().union(*(r.fake.inputs for body in bodies for r in body.results))
+        node = recorder.node(operator, tuple(arguments), tuple(metas))
+        made = [self.from_python(recorder.result(node, k, meta, None, (), bool(grad and mine.grad), inputs, True)) for k, meta in enumerate(metas)]
+        return self.tree_of(spec, iter(made))
+
+
+class Effects:
+    """What the objects of a program hold, to tell whether a function changed any."""
+
+    def __init__(self, machine):
+        self.found: dict = {}  # id -> (a Value, what it held)
+        self.before = self.counts(machine)
+        self.attributes = dict(machine.attributes)
+        roots = [v for frame in machine.frames for v in (*frame.locals.values(), *frame.cells.values(), *frame.stack)]
+        pending = [*roots, *machine.wrapped.values()]
+        while pending:
+            value = pending.pop()
+            if id(value) not in self.found:
+                self.found[id(value)] = value, held(value)
+                pending += parts(value)
+                pending += [v for (owner, _), v in machine.attributes.items() if isinstance(value, Instance) and owner == id(value)]
+
+    def counts(self, machine):
+        return len(machine.changed), dict(machine.stores), len(machine.notes), len(machine.numbers), machine.drawn, len(machine.recorder.leaves), len(machine.recorder.hooked)
+
+    def changed(self, machine) -> bool:
+        """Whether anything that was there before has changed."""
+        if self.counts(machine) != self.before:
+            return True
+        for value, before in self.found.values():
+            now = held(value)
+            if len(before) != len(now) or any(a is not b and a != b and type(a) is not Lazy for a, b in zip(before, now)):
+                return True
+        return any(self.attributes.get(key) is not value and self.is_outer(machine.owners[key][0]) for key, value in machine.attributes.items())
+
+    def is_outer(self, owner) -> bool:
+        return owner.value is not mine if isinstance(owner, Object) else id(owner) in self.found
+
+
+def held(value) -> list:
+    """What may change in a Value."""
+    if isinstance(value, (Mapping, SetValue)):
+        return [*value.items, *value.items.values()]
+    if isinstance(value, Sequence):
+        return list(value.items)
+    if isinstance(value, Cell):
+        return [value.content]
+    return [value.position] if isinstance(value, IteratorValue) else []
+
+
+def parts(value) -> list:
+    """The Values within a Value."""
+    if isinstance(value, (Mapping, SetValue)):
+        return list(value.items.values())
+    if isinstance(value, (Sequence, Cell)):
+        return held(value)
+    if isinstance(value, Function):
+        return [*value.closure, *(value.defaults or ()), *value.attributes.values()]
+    if isinstance(value, Method):
+        return [value.function, value.owner]
+    if isinstance(value, Partial):
+        return [value.function, *value.arguments, *value.keywords.values()]
+    if isinstance(value, IteratorValue):
+        return value.parts if isinstance(value, Rows) else [value.sequence]
+    return [value.payload] if isinstance(value, Instance) and value.payload is not None else []
+
+
+HANDLERS = {cond: Control.cond, while_loop: Control.while_loop, steps: Control.steps, wrap: Control.wrap}

@@ -1,0 +1,167 @@
+"""Hooks on gradients of intermediate values: where they only compute, they become part of the graph's derivative; others are called by backward passes."""
+from __future__ import annotations
+
+import inspect
+
+from ..._ops import Callable
+from ..core.interpret import recording
+from ..core.kinds import P
+from ..core.native import Op
+from ..core.op import make
+from ..graph.graph import Graph, Node, nodes_in
+from ...utils.hooks import RemovableHandle
+from .attributes import is_framework
+from .bytecode import listing
+from .errors import Again, Break
+from .readings import in_stages
+from .record import expressions_in
+from .transforms import Transformed
+from .values import Constant, ContainerMethod, Function, Object, TensorValue
+
+COMPUTING = ("LOAD_", "BINARY", "UNARY_", "COMPARE", "CALL", "PUSH_NULL", "POP_TOP", "NOP", "COPY", "SWAP", "STORE_FAST", "RETURN_", "BUILD_TUPLE", "BUILD_SLICE", "KW_NAMES", "JUMP")
+
+
+class Effect(Break):
+    """Raised where a hook that is followed does more than compute."""
+
+
+class Observer:
+    """A hook with effects on the gradient of an intermediate value, or (None) that the value keeps its gradient; and its place in the program."""
+
+    def __init__(self, tensor, hook, place):
+        self.tensor, self.hook, self.place = tensor, hook, place
+
+
+class Hooks:
+    """How the machine records ``register_hook`` and ``retain_grad``.  ``computing``: the hook that is followed, which may call only what has no effects."""
+
+    computing = None
+
+    def register_hook(self, tensor, hook):
+        """``tensor.register_hook(hook)`` of a value of the graph."""
+        recorder, node, hook = self.recorder, tensor.fake.node, self.force(hook)
+        if isinstance(hook, Object) and not is_framework(getattr(hook.value, "__module__", "")) and inspect.isfunction(hook.value):
+            hook = self.as_function(hook)
+        if node.op is None or not tensor.fake._needs_grad or node in recorder.bases or node in recorder.writers or not isinstance(hook, Function):
+            raise Break("RB011", "register_hook() of a value from outside, or that shares memory")
+        body, observed = None, not all(one.op.startswith(COMPUTING) for one in listing(hook.code).instructions)
+        if not observed:
+            depth, start = len(self.frames), len(recorder.nodes)
+            try:
+                body = self.derivative(tensor.fake, hook)
+            except Effect:
+                del self.frames[depth:], recorder.nodes[start:]
+                observed = True
+        if observed:
+            self.observe(tensor, hook)
+        if body is not None:
+            if any(o.tensor is tensor for o in self.observers):
+                raise Break("RB011", "a hook that changes a gradient which another one watches")
+            self.attach(recorder, node, body)
+        frame = self.frames[-1]
+        return Transformed(RemovableHandle({}, None), (frame.code, frame.now.offset), "the handle of a hook, which is kept")
+
+    def observe(self, tensor, hook):
+        """Has a hook with effects called, or (None) the gradient kept, by the backward passes of the segment."""
+        if tensor.fake.node in self.recorder.hooked:
+            raise Break("RB011", "a gradient that a hook changes and another one watches")
+        self.observers.append(Observer(tensor, hook, self.recorder.place()))
+
+    def retain_grad(self, tensor):
+        """``tensor.retain_grad()``."""
+        node = tensor.fake.node
+        if not tensor.fake._needs_grad:
+            raise Break("RB007", "retain_grad() of a tensor that wants no gradient")
+        if tensor.source is None and node not in self.recorder.leaves and not self.retains(tensor):
+            self.observe(tensor, None)
+        elif tensor.source is not None and not tensor.real.is_leaf:
+            raise Break("RB011", "retain_grad() of a value from outside")
+        return Constant(None)
+
+    def retains(self, tensor) -> bool:
+        """Whether a tensor made here keeps its gradient."""
+        return any(o.tensor is tensor and o.hook is None for o in self.observers)
+
+    def observed_by(self, outputs) -> list:
+        """The tensors with observers that a backward pass from these nodes reaches, latest first."""
+        tensors = list(dict.fromkeys(o.tensor for o in self.observers))
+        found = self.reach([t.fake.node for t in tensors])
+        reached = frozenset().union(*(found.get(o, ()) for o in outputs))
+        nodes = self.recorder.nodes
+        return sorted((t for t in tensors if t.fake.node in reached), key=lambda t: nodes.index(t.fake.node), reverse=True)
+
+    def observed(self, tensor, gradient):
+        """Calls the hooks of a tensor that a backward pass has reached; they see the gradient and leave it as it is."""
+        for one in [o for o in self.observers if o.tensor is tensor and o.hook is not None]:
+            changed = self.force(self.now(one.hook, [gradient]))
+            if not (isinstance(changed, Constant) and changed.value is None):
+                raise Again(one.place, Break("RB011", "a hook that changes the gradient and has effects"))
+        if self.retains(tensor):
+            self.put(tensor, "grad", self.accumulated(self.attributes.get((id(tensor), "grad")), gradient, False), False)
+
+    def unseen(self, carrying):
+        """A break at a hook that a later backward pass from these outputs, which keep their history, would have to call."""
+        for one in self.observers:
+            found = self.reach([one.tensor.fake.node])
+            if any(found.get(node) for node in carrying):
+                raise Again(one.place, Break("RB011", "register_hook() or retain_grad(), and a backward pass later than in the compiled function"))
+
+    def derivative(self, fake, hook):
+        """What a hook makes of a gradient, as a Graph: of that, and of other values of the graph; None where it leaves it as it is."""
+        recorder = self.recorder
+        gradient = recorder.fake(Node(recorder.name("g"), None, meta=fake._meta), fake._meta, False, fake.inputs)
+        start, drawn = len(recorder.nodes), self.drawn
+        self.computing = hook
+        try:
+            with recording(False):
+                result = self.force(self.now(hook, [self.from_python(gradient)]))
+        finally:
+            self.computing = None
+        nodes = recorder.nodes[start:]
+        del recorder.nodes[start:]
+        if isinstance(result, Constant) and result.value is None:
+            return None
+        wrong = in_stages(nodes) or drawn != self.drawn or any(n in recorder.writers or any(expressions_in(n.args)) for n in nodes)
+        if wrong or not isinstance(result, TensorValue) or tuple(result.fake._meta.shape) != tuple(fake._meta.shape):
+            raise Break("RB011", "a hook whose result is no gradient of the graph")
+        within = {gradient.node, *nodes}
+        outside = dict.fromkeys(n for node in nodes for n in nodes_in((node.args, tuple(node.params.values()))) if n not in within)
+        if any(n.weak for n in outside):
+            raise Break("RB011", "a hook that reads numbers which vary")
+        return Graph([gradient.node, *outside], nodes, [result.fake.node])
+
+    def attach(self, recorder, node, body):
+        """Puts a hook between a value and all that reads it; one that was registered earlier runs first."""
+        node = recorder.hooked.get(node, node)
+        inner = Node(recorder.name("t"), node.op, node.args, node.params, node.meta, where=node.where)
+        recorder.nodes.insert(recorder.nodes.index(node), inner)
+        others = body.inputs[1:]
+        place = max([recorder.nodes.index(n) for n in others if n.op is not None], default=-1)
+        if place > recorder.nodes.index(node):
+            raise Break("RB011", "a hook that reads what is computed later than its value")
+        node.become(hooked(body), (inner, *others))
+        recorder.hooked[node] = inner
+
+    def check_computing(self, function):
+        """A Break for a call that may have effects, while a hook is followed."""
+        if function is self.computing:
+            return
+        plain = isinstance(function, ContainerMethod) and isinstance(function.owner, TensorValue)
+        known = isinstance(function, Object) and (isinstance(function.value, (Op, Callable)) or is_framework(getattr(function.value, "__module__", None)))
+        if not (plain or known):
+            raise Effect("RB011", f"a hook that calls a {self.describe(function)}")
+
+
+def hooked(body: Graph):
+    """The operator that is its first argument, and whose gradient ``body`` makes of that of the result; the others are what that reads."""
+    from .backends import run
+    signature = inspect.Signature([inspect.Parameter(f"x{k}", inspect.Parameter.POSITIONAL_ONLY) for k in range(len(body.inputs))])
+    made = make("hooked", lambda *values, **named: P.copy((*values, *named.values())[0]), None, signature)
+
+    def vjp(g, y, value, *others):
+        with recording(False):
+            found, = run(body, [g, *others])
+        return [P.convert(found, dtype=value.dtype), *[None] * len(others)]
+
+    made.rules["vjp"] = vjp
+    return made

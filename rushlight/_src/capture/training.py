@@ -1,0 +1,462 @@
+"""Training steps: backward passes and optimizers as nodes of the graph, gradients as attributes that tensors get at the end."""
+from __future__ import annotations
+
+import contextlib
+
+from ..autograd.backward import _tensor_backward, backward, grad
+from ..autograd.program import gradients, leaf
+from ..core.interpret import Suspended, recording
+from ..core.meta import Meta
+from ..core.native import Tensor
+from ..core.op import OPS
+from ..graph.graph import nodes_in
+from ...optim import lr_scheduler
+from ...optim.optimizer import Optimizer
+from ...utils.checkpoint import checkpoint
+from .errors import Break
+from .values import Constant, Lazy, Mapping, Number, Object, Sequence, TensorValue
+
+
+class Training:
+    """How the machine records backward passes.  ``used``: the nodes whose history a backward pass has used up."""
+
+    # --- what depends on what -----------------------------------------------------------------------------------------------------
+    def reach(self, starts) -> dict:
+        """Node -> those of ``starts`` that a gradient of it flows to."""
+        found, owners, nothing = {node: frozenset((node,)) for node in starts}, {}, frozenset()
+        for node in self.recorder.nodes:
+            if detaches(node):
+                continue
+            if node in self.recorder.bases:
+                base = self.recorder.bases[node]
+                owners[node] = owners.get(base, base)
+            arguments = list(nodes_in((node.args, tuple(node.params.values()))))
+            reached = nothing.union(*(found.get(n, nothing) | found.get(owners.get(n), nothing) for n in arguments))
+            for target in (node, *self.recorder.targets.get(node, ())):
+                found[target] = found.get(target, nothing) | reached
+                if target in owners:
+                    found[owners[target]] = found.get(owners[target], nothing) | reached
+        return found
+
+    def inputs(self) -> dict:
+        """Graph input node -> its TensorValue."""
+        values = (v for v in self.wrapped.values() if isinstance(v, TensorValue))
+        return {v.fake.node: v for v in values if v.fake.node.op is None}
+
+    # --- backward -------------------------------------------------------------------------------------------------------------------
+    def leaves_of(self, outputs):
+        """The leaves that a backward pass from these nodes reaches, in the order in which they were met."""
+        inputs = {node: value for node, value in self.inputs().items() if value.fake._needs_grad}
+        inputs.update((node, self.from_python(made.fake)) for node, made in self.recorder.leaves.items())
+        found = self.reach(inputs)
+        reached = frozenset().union(*(found.get(o, ()) for o in outputs))
+        leaves = [value for node, value in inputs.items() if node in reached]
+        for value in leaves:
+            if value.source is not None and not value.real.is_leaf:
+                raise Break("RB011", "backward() into history from outside of the compiled function")
+            self.check_written(value, outputs)
+            self.check_hooks(value)
+        return leaves
+
+    def check_written(self, leaf, outputs):
+        """A Break where a leaf was written after these outputs had read it: the engine would find that its value is gone."""
+        recorder, node = self.recorder, leaf.fake.node
+        writes = [k for k, n in enumerate(recorder.nodes) if any(recorder.root(t) is node for t in recorder.targets.get(n, ()))]
+        if writes:
+            readers = {n for n in recorder.nodes[:writes[-1]] if node in nodes_in((n.args, tuple(n.params.values()))) and n not in recorder.targets and not detaches(n)}
+            found = self.reach(readers)
+            if any(found.get(o) for o in outputs):
+                raise Break("RB011", "backward() of values that were read before a parameter was written")
+
+    def check_hooks(self, leaf):
+        """A guard on the hooks of a leaf; what they are."""
+        if leaf.source is None:
+            return (), ()
+        real, source = leaf.real, leaf.source
+        hooks = tuple((real._hooks or {}).values()), tuple(getattr(real, "_post_accumulate_hooks", {}).values())
+        self.guard(f"{self.constant_name(same_hooks)}({{0}}, {self.constant_name(hooks)})", source)
+        return hooks
+
+    def derive(self, outputs, weights, inputs, again, recorded):
+        """A node of gradients; one TensorValue for each input."""
+        recorder = self.recorder
+        arguments = tuple(o.fake.node for o in outputs), tuple(w and w.fake.node for w in weights), tuple(i.fake.node for i in inputs), again, recorded
+        metas = tuple(i.fake._meta.like(tuple(i.fake._meta.shape)) for i in inputs)
+        node = recorder.node(gradients, arguments, metas)
+        if not again:
+            self.used.add(node)
+        depends = frozenset().union(*(v.fake.inputs for v in (*outputs, *inputs)))
+        return [self.from_python(recorder.result(node, k, meta, None, (), recorded, depends, True)) for k, meta in enumerate(metas)]
+
+    def weights_of(self, outputs, given):
+        """Weights of outputs as Values, None for one."""
+        given = self.force(given)
+        given = [given] * len(outputs) if isinstance(given, Constant) else [given] if isinstance(given, TensorValue) else self.expanded(given)
+        weights = [None if isinstance(self.force(w), Constant) else self.force(w) for w in given]
+        for output, weight in zip(outputs, weights):
+            fake = output.fake
+            if not fake._needs_grad or weight is None and fake.numel() != 1 or weight is not None and (not isinstance(weight, TensorValue) or tuple(weight.fake.shape) != tuple(fake.shape)):
+                raise Break("RB007", "backward() that raises")
+        return weights
+
+    def tensors(self, value):
+        """The TensorValues of one argument: a tensor, or a list of them."""
+        value = self.force(value)
+        values = [value] if isinstance(value, TensorValue) else [self.force(v) for v in self.expanded(value)]
+        if not all(isinstance(v, TensorValue) for v in values):
+            raise Break("RB011", "a backward pass of something other than tensors")
+        return values
+
+    def flag(self, value, default=False):
+        found = self.known(value)
+        return default if found is None else bool(found)
+
+    def tensor_backward(self, tensor, gradient=Constant(None), retain_graph=Constant(None), create_graph=Constant(False), inputs=Constant(None)):
+        """``tensor.backward()``."""
+        return self.backward(tensor, gradient, retain_graph, create_graph, inputs)
+
+    def backward(self, tensors, grad_tensors=Constant(None), retain_graph=Constant(None), create_graph=Constant(False), inputs=Constant(None)):
+        """``autograd.backward``: the gradients of all leaves, and their accumulation into ``.grad``."""
+        outputs, recorded = self.tensors(tensors), self.flag(create_graph)
+        weights = self.weights_of(outputs, grad_tensors)
+        leaves = self.leaves_of([o.fake.node for o in outputs])
+        if not isinstance(self.force(inputs), Constant):
+            chosen = self.tensors(inputs)
+            if not all(any(c is one for one in leaves) for c in chosen):
+                raise Break("RB011", "backward() into chosen inputs that are not leaves of the graph")
+            leaves = chosen
+        observed = self.observed_by([o.fake.node for o in outputs])
+        before = [self.force(self.getattr(leaf, "grad")) for leaf in leaves]
+        found = self.derive(outputs, weights, [*observed, *leaves], self.flag(retain_graph, recorded), recorded)
+        for tensor, gradient in zip(observed, found):
+            self.observed(tensor, gradient)
+        for leaf, gradient in zip(leaves, found[len(observed):]):
+            self.deliver(leaf, gradient, before.pop(0), recorded)
+        return Constant(None)
+
+    def deliver(self, leaf, gradient, before, recorded):
+        """Accumulates a gradient into a leaf, as the engine does; hooks of the leaf run."""
+        hooks, afterwards = self.check_hooks(leaf)
+        for hook in hooks:
+            changed = self.now(self.from_python(hook), [gradient])
+            gradient = gradient if isinstance(changed, Constant) else changed
+        gradient = self.accumulated(before, gradient, recorded)
+        self.put(leaf, "grad", gradient, False)
+        for hook in afterwards:
+            self.now(self.from_python(hook), [leaf])
+
+    def accumulated(self, before, gradient, recorded):
+        """A gradient added to what was there before, if anything was."""
+        if not isinstance(before, TensorValue):
+            return gradient
+        if recorded or before.fake._needs_grad:
+            return self.run_framework(OPS["add"], [before, gradient], {})
+        with recording(False):
+            return self.run_framework(OPS["add_"], [before, gradient], {})
+
+    def grad(self, outputs, inputs, grad_outputs=Constant(None), retain_graph=Constant(None), create_graph=Constant(False), only_inputs=None,
+             allow_unused=Constant(None), is_grads_batched=Constant(False), materialize_grads=Constant(False)):
+        """``autograd.grad``: gradients with respect to any tensors of the graph."""
+        if self.flag(is_grads_batched):
+            raise Break("RB011", "autograd.grad(is_grads_batched=True)")
+        outputs, inputs, recorded = self.tensors(outputs), self.tensors(inputs), self.flag(create_graph)
+        weights = self.weights_of(outputs, grad_outputs)
+        if self.observed_by([o.fake.node for o in outputs]):
+            raise Break("RB011", "autograd.grad() of values whose gradients hooks watch")
+        used = self.dependent([o.fake.node for o in outputs], inputs)
+        if not all(used) and not self.flag(materialize_grads):
+            raise Break("RB011", "autograd.grad() of an input that is not used")
+        found = self.derive(outputs, weights, inputs, self.flag(retain_graph, recorded), recorded)
+        return Sequence(tuple, found)
+
+    def dependent(self, outputs, inputs) -> list:
+        """Whether each of these inputs is used for the outputs, by way of gradients."""
+        if any(not i.fake._needs_grad for i in inputs):
+            raise Break("RB007", "autograd.grad() that raises")
+        for value in inputs:
+            self.check_written(value, outputs)
+        found = self.reach([i.fake.node for i in inputs])
+        reached = frozenset().union(*(found.get(o, ()) for o in outputs))
+        return [i.fake.node in reached for i in inputs]
+
+    # --- what becomes of history ------------------------------------------------------------------------------------------------------
+    def spent(self, outputs) -> list:
+        """For each of these nodes, whether a backward pass has used up part of its history."""
+        over, pending = set(), [n for node in self.used for n in node.args[0]]
+        while pending:
+            node = pending.pop()
+            if node not in over and node.op is not None and not detaches(node):
+                over.add(node)
+                pending += nodes_in((node.args, tuple(node.params.values())))
+        found = self.reach(over)
+        return [bool(found.get(node)) for node in outputs]
+
+    # --- gradients as attributes ----------------------------------------------------------------------------------------------------
+    def set_grad(self, owner, value):
+        """``tensor.grad = value``."""
+        value = self.force(value)
+        if owner.fake.node not in self.recorder.leaves and (owner.source is None or not owner.real.is_leaf):
+            raise Break("RB011", "setting .grad of a tensor made here")
+        if not isinstance(value, TensorValue) and not (isinstance(value, Constant) and value.value is None):
+            raise Break("RB007", "setting .grad to something other than a tensor")
+        if isinstance(value, TensorValue) and (tuple(value.fake.shape) != tuple(owner.fake.shape) or value.fake.dtype is not owner.fake.dtype):
+            raise Break("RB007", "setting .grad to a tensor of another shape or dtype")
+        self.put(owner, "grad", value, False)
+
+    # --- checkpoints ------------------------------------------------------------------------------------------------------------------
+    def checkpoint(self, function, *arguments, use_reentrant=Constant(None), context_fn=None, determinism_check=None, debug=None, early_stop=None,
+                   preserve_rng_state=Constant(True), **keywords):
+        """``utils.checkpoint``: the call, whose nodes become one that is computed again.  Random numbers come from the same places anyway."""
+        if context_fn is not None or not self.flag(preserve_rng_state) or keywords and self.flag(use_reentrant, True):
+            raise Break("RB001", "a checkpoint with contexts of its own, or other random numbers")
+        recorder = self.recorder
+        start = len(recorder.nodes)
+        result = self.now(self.force(function), list(arguments), keywords)
+        region = object()
+        for node in recorder.nodes[start:]:
+            recorder.regions[node] = region  # of nested ones the outermost
+        return result
+
+    # --- optimizers -------------------------------------------------------------------------------------------------------------------
+    def optimizer_of(self, owner):
+        """The optimizer behind a Value, guarded to be as it is."""
+        owner = self.force(owner)
+        if not isinstance(owner, Object) or not isinstance(owner.value, Optimizer):
+            raise Break("RB004", "an optimizer made in the compiled function")
+        changed = {name for (_, name), (v, _) in self.owners.items() if isinstance(v, Object) and v.value is owner.value}
+        if not changed <= NOTED:
+            raise Break("RB004", "an optimizer that was changed in the compiled function")
+        return owner.value, owner.source or self.constant_source(owner.value)
+
+    def optimizer_step(self, owner):
+        """What ``optimizer.step()`` does between its hooks: tensor updates become nodes; what is counted and computed in Python runs before the graph."""
+        optimizer, source = self.optimizer_of(owner)
+        self.check_later(optimizer)
+        if any(map(self.altered, (optimizer.param_groups, *(group["params"] for group in optimizer.param_groups)))):
+            raise Break("RB004", "the step of an optimizer whose parameters were changed in the compiled function before it")
+        chosen = Chosen(self.settings_set(optimizer))
+        with chosen.being(chosen.now):
+            self.planned_step(optimizer, source, chosen)
+        return Constant(None)
+
+    def settings_set(self, optimizer) -> list:
+        """(group, key, number) for each setting that the program has set."""
+        found = []
+        for group in filter(self.altered, optimizer.param_groups):
+            known = self.wrapped[id(group)]
+            if known.items.keys() != group.keys():
+                raise Break("RB004", "the step of an optimizer that got other settings in the compiled function before it")
+            for key, value in known.items.items():
+                value = value if isinstance(value, Lazy) else self.force(value)
+                if isinstance(value, Number) and not self.unknown(value) or isinstance(value, Constant) and type(value.value) in (int, float):
+                    found.append((group, key, value, self.text_of(value)))
+                    if key not in FREE:
+                        self.truth(value)
+                elif not isinstance(value, Lazy) and not (isinstance(value, (Constant, Object)) and value.value is group[key]):
+                    raise Break("RB004", "the step of an optimizer whose settings were changed in the compiled function before it")
+        return found
+
+    def planned_step(self, optimizer, source, chosen):
+        """Records a step."""
+        due = []
+        for group in optimizer.param_groups:
+            if group.get("differentiable"):
+                raise Break("RB001", "a differentiable optimizer")
+            for p in group["params"]:
+                value = self.wrap(p, self.constant_source(p))
+                gradient = self.force(self.getattr(value, "grad"))
+                if isinstance(gradient, TensorValue):
+                    due.append((value, gradient, group))
+        with recording(False):
+            for p, gradient, group in due:
+                if not optimizer.state[p.real]:
+                    with Suspended(self.recorder):
+                        optimizer.state[p.real].update(optimizer.prepare(p.real, p.real, group))
+        if any(p.real.is_complex() for p, _, _ in due) or getattr(optimizer, "untouched", ()):
+            raise Break("RB001", "the first step of an optimizer with dampening, or complex parameters")
+        plan = Numbers(optimizer, [(p.real, group) for p, _, group in due], chosen)
+        self.guard(f"{self.constant_name(plan)}.holds({{0}})", source)
+        numbers = plan.places(len(self.numbers))
+        self.updates(optimizer, due, numbers)
+        self.numbers.append((plan, chosen.texts))
+
+    def altered(self, container) -> bool:
+        """Whether the program has changed a container from outside."""
+        known = self.wrapped.get(id(container))
+        return known is not None and known.changed
+
+    def updates(self, optimizer, due, places):
+        """Records the updates; ``places`` are the texts of each parameter's numbers."""
+        inputs: dict = {}
+
+        def number(text):
+            if text not in inputs:
+                inputs[text] = self.recorder.number(float)
+                self.graph_inputs[inputs[text].node] = text, None
+            return inputs[text]
+
+        with recording(False):
+            for (p, gradient, group), texts in zip(due, places):
+                state = {k: self.lift(v) if isinstance(v, Tensor) and k not in optimizer.counters else v for k, v in optimizer.state[p.real].items()}
+                g = -gradient.fake if group.get("maximize") else gradient.fake
+                optimizer.update(p.fake, g, state, group, *map(number, texts))
+
+    def scheduler_step(self, function, owner, arguments, keywords):
+        """A schedule's ``step()``, which only sets numbers in Python: it is called when the graph has run, and what it changes cannot be read before."""
+        known = self.force(owner)
+        known = known.value if isinstance(known, Object) else None
+        optimizer = getattr(known, "optimizer", None)
+        met = [self.wrapped.get(id(each)) for each in getattr(optimizer, "param_groups", ())]
+        written = any(id(v) in (id(self.wrapped.get(id(known))), *map(id, met)) for v, _ in self.owners.values())
+        if known is None or written or any(isinstance(v, Mapping) for v in met) or not isinstance(optimizer, Optimizer):
+            return self.inline(self.as_function(self.from_python(function)), [owner, *arguments], keywords)
+        self.later |= {id(known): known, id(optimizer): optimizer}
+        return self.put_off(self.from_python(function), [self.force(owner), *map(self.as_passed, arguments)], {k: self.as_passed(v) for k, v in keywords.items()})
+
+    def check_later(self, value):
+        """A Break where an object is looked at that a call put off until the graph has run will change."""
+        if id(value) in self.later:
+            raise Break("RB004", f"reading a {type(value).__name__} after the step of a schedule, which is taken when the graph has run")
+
+    def zero_grad(self, owner, set_to_none=Constant(True)):
+        """``optimizer.zero_grad()``."""
+        optimizer, source = self.optimizer_of(owner)
+        groups = Groups(optimizer)
+        self.guard(f"{self.constant_name(groups)}.holds({{0}})", source)
+        for p in groups.parameters:
+            leaf = self.wrap(p, self.constant_source(p))
+            if self.flag(set_to_none):
+                self.put(leaf, "grad", Constant(None), False)
+            else:
+                self.zero(self.force(self.getattr(leaf, "grad")))
+        return Constant(None)
+
+    def zero(self, gradient):
+        """Fills a gradient with zeros where it lies, if there is one."""
+        if isinstance(gradient, TensorValue):
+            if gradient.fake._needs_grad:
+                raise Break("RB001", "zero_grad(set_to_none=False) of gradients that have a history")
+            with recording(False):
+                self.run_framework(OPS["zero_"], [gradient], {})
+
+
+def detaches(node) -> bool:
+    """Whether no gradient flows through a node."""
+    plain = node.op is leaf or node.op is gradients and not node.args[-1]
+    return plain or bool(getattr(node.op, "facts", {}).get("detaches")) or type(node.meta) is Meta and not node.meta.dtype.is_inexact
+
+
+def same_hooks(leaf, hooks) -> bool:
+    """Whether a leaf has these hooks on its gradient, and these after accumulation."""
+    if leaf._hooks is None and "_post_accumulate_hooks" not in leaf.__dict__:
+        return hooks == ((), ())
+    return hooks == (tuple((leaf._hooks or {}).values()), tuple(getattr(leaf, "_post_accumulate_hooks", {}).values()))
+
+
+def kept(value):
+    """What a compiled step assumes of a setting: numbers are run-time values, apart from whether they are zero."""
+    if isinstance(value, (tuple, list)):
+        return tuple(map(kept, value))
+    if isinstance(value, Tensor):
+        return Tensor
+    return value != 0 if type(value) in (int, float) else value
+
+
+class Groups:
+    """The parameters of an optimizer, as a guard."""
+
+    def __init__(self, optimizer):
+        self.lists = [list(group["params"]) for group in optimizer.param_groups]
+        self.parameters = [p for each in self.lists for p in each]
+        self.ids = [list(map(id, each)) for each in self.lists]
+
+    def holds(self, optimizer) -> bool:
+        groups = optimizer.param_groups
+        return len(groups) == len(self.ids) and all(list(map(id, group["params"])) == ids for group, ids in zip(groups, self.ids))
+
+
+NOTED = {"_opt_called"}  # what a step sets on its optimizer that no step reads
+FREE = ("params", "lr", "initial_lr")  # of a group's entries those that may change without a new capture
+
+
+class Chosen:
+    """Settings of an optimizer that the program sets: what they are ``now``, and the Python ``texts`` of their values."""
+
+    def __init__(self, settings):
+        self.places = [(group, key) for group, key, _, _ in settings]
+        self.now = [v.hint if isinstance(v, Number) else v.value for _, _, v, _ in settings]
+        self.texts = [text for _, _, _, text in settings]
+        self.keys = {(id(group), key) for group, key in self.places}
+
+    def set(self, values):
+        for (group, key), value in zip(self.places, values):
+            group[key] = value
+
+    @contextlib.contextmanager
+    def being(self, values):
+        """A block in which they have these values; the program itself sets them when the graph has run."""
+        before = [group[key] for group, key in self.places]
+        self.set(values)
+        try:
+            yield
+        finally:
+            self.set(before)
+
+
+class Numbers(Groups):
+    """What a compiled optimizer step computes in Python: counters are moved on, and the numbers of the updates come out.
+
+    As a guard: parameters, settings and state are as they were, and counters that agreed still do.
+    """
+
+    def __init__(self, optimizer, due, chosen):
+        super().__init__(optimizer)
+        self.optimizer, self.due, self.chosen = optimizer, due, chosen
+        self.settings = self.settings_of(optimizer)
+        self.states = [(p, optimizer.state[p], dict(optimizer.state[p])) for p, _ in due]
+        self.agreement = self.agreement_of()
+
+    def settings_of(self, optimizer):
+        return [{k: kept(v) for k, v in group.items() if k not in FREE and (id(group), k) not in self.chosen.keys} for group in optimizer.param_groups]
+
+    def agreement_of(self):
+        """For each parameter the first with the same numbers."""
+        first: dict = {}
+        return [first.setdefault(self.optimizer.agreement(self.optimizer.state[p], group), k) for k, (p, group) in enumerate(self.due)]
+
+    def holds(self, optimizer) -> bool:
+        if optimizer is not self.optimizer or not super().holds(optimizer) or self.settings != self.settings_of(optimizer):
+            return False
+        state = optimizer.state
+        for p, own, before in self.states:
+            if state.get(p) is not own or own.keys() != before.keys() or any(own[k] is not v for k, v in before.items()):
+                return False
+        return self.agreement == self.agreement_of()
+
+    def places(self, at) -> list:
+        """The texts of the numbers of each parameter's update."""
+        optimizer, made, found = self.optimizer, 0, {}
+        for k, (p, group) in enumerate(self.due):
+            if self.agreement[k] == k:
+                count = len(optimizer.numbers(group, *optimizer.agreement(optimizer.state[p], group)[1:])[1])
+                found[k] = [f"numbers{at}[{made + j}]" for j in range(count)]
+                made += count
+        return [found[k] for k in self.agreement]
+
+    def __call__(self, *chosen) -> list:
+        """Counts one step, with the settings that the program has ``chosen``; the numbers of the updates."""
+        known, optimizer, out = {}, self.optimizer, []
+        optimizer._opt_called = True  # schedules ask, whose steps are put off until the graph has run
+        with self.chosen.being(chosen):
+            for k, (p, group) in enumerate(self.due):
+                numbers = optimizer.advance(optimizer.state[p], group, known)
+                if self.agreement[k] == k:
+                    out += numbers
+        return out
+
+
+HANDLERS = {_tensor_backward: Training.tensor_backward, backward: Training.backward, grad: Training.grad, Optimizer.update_all: Training.optimizer_step,
+            Optimizer.zero_grad: Training.zero_grad, checkpoint: Training.checkpoint}
+for _class in vars(lr_scheduler).values():
+    if isinstance(_class, type) and issubclass(_class, lr_scheduler.LRScheduler) and "step" in vars(_class):
+        HANDLERS[_class.step] = lambda self, owner, *a, _function=_class.step, **k: self.scheduler_step(_function, owner, a, k)

@@ -1,0 +1,277 @@
+"""What the machine computes with: every Python value, by how much is known of it."""
+from __future__ import annotations
+
+import types
+
+from ..._ops import Callable
+from ..core.devices import device
+from ..core.dtypes import dtype
+
+NUMBERS_AND_TEXT = (int, float, str, bytes)  # immutable classes that users extend
+PLAIN = (int, float, str, bytes, bool, complex, type(None), type(...), type(NotImplemented), types.CodeType, range)
+IDENTITIES = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
+              types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, dtype, device, Callable)
+
+
+class Source:
+    """Where a value is found at run time, as a Python expression.
+
+    ``covered``: it can change only together with the modules' epoch, so guards on it are checked when that moved.
+    """
+
+    __slots__ = ("parent", "suffix", "covered", "text")
+
+    def __init__(self, parent, suffix: str, covered=False):
+        self.parent, self.suffix, self.covered = parent, suffix, covered
+        self.text = suffix if parent is None else parent.text + suffix
+
+    def attribute(self, name: str, covered=False) -> "Source":
+        return Source(self, f".{name}", covered) if name.isidentifier() else Source(self, f".__dict__[{name!r}]", covered)
+
+    def item(self, key: str, covered=False) -> "Source":
+        return Source(self, f"[{key}]", covered)
+
+    def __str__(self):
+        return self.text
+
+    def __eq__(self, other):
+        return isinstance(other, Source) and self.text == other.text
+
+    def __hash__(self):
+        return hash(self.text)
+
+
+class Value:
+    """A value of the program under capture.  ``source`` tells where it came from, None if it was made here."""
+
+    source: Source | None = None
+
+
+class Null(Value):
+    """CPython's NULL on the value stack."""
+
+
+NULL = Null()
+
+
+class Constant(Value):
+    """An immutable value, known."""
+
+    def __init__(self, value, source=None):
+        self.value, self.source = value, source
+
+
+class Offset(Value):
+    """The place of an instruction that raised, which CPython keeps on the stack of a handler."""
+
+    def __init__(self, offset):
+        self.offset = offset
+
+
+class Handled(Value):
+    """The slot for the exception that was handled ``before``, while a handler of ``error`` runs."""
+
+    def __init__(self, before, error):
+        self.before, self.error = before, error
+
+
+class Number(Value):
+    """A number that varies from call to call; ``hint`` is what it is now.
+
+    An int is an Expr over symbols, as is a comparison of ints that data decide; any other number is Python ``text`` over the inputs,
+    or ``fake``, a value of the graph. Of what data decide ``hint`` tells the type only.
+    """
+
+    def __init__(self, hint, expr=None, text=None, fake=None):
+        self.hint, self.expr, self.text, self.fake = hint, expr, text, fake
+
+
+class Object(Value):
+    """An object that exists outside the program; ``payload`` is the container it extends, for subclasses of list and dict."""
+
+    loose = False  # a function of which the code is assumed, and not yet that it is this very one
+
+    def __init__(self, value, source=None):
+        self.value, self.source, self.payload = value, source, None
+
+
+class Lazy(Value):
+    """A value that nothing has looked at yet, so that nothing is assumed of it."""
+
+    def __init__(self, value, source):
+        self.value, self.source = value, source
+
+
+class TensorValue(Value):
+    """A tensor: what is recorded of it is ``fake``."""
+
+    def __init__(self, fake, source=None):
+        self.fake, self.source = fake, source
+
+
+class ArrayValue(Value):
+    """An array of NumPy, or a number of it: ``array`` is what NumPy's functions get."""
+
+    def __init__(self, array, source=None):
+        self.array, self.source = array, source
+
+
+class Deferred(Value):
+    """A text, or a statement, that Python makes when the graph has run: a ``template`` of its code, and the operands in it."""
+
+    def __init__(self, template, operands):
+        self.template, self.operands = template, operands
+
+
+class Sequence(Value):
+    """A list, tuple, deque or named tuple."""
+
+    def __init__(self, kind, items, source=None):
+        self.kind, self.items, self.source, self.changed = kind, items, source, False
+        self.limit = None  # a deque's maxlen
+        self.outer = None  # a named tuple with attributes, from outside
+
+
+class Mapping(Value):
+    """A dict: Python keys to Values.  ``factory`` is a defaultdict's, as a Value."""
+
+    def __init__(self, items, source=None, kind=dict, factory=None):
+        self.items, self.source, self.kind, self.factory, self.changed = items, source, kind, factory, False
+        self.original = list(items)  # its keys when it was met
+
+
+class Identity(Value):
+    """``id()`` of a Value."""
+
+    def __init__(self, of):
+        self.of = of
+
+
+class Key:
+    """What stands in a dict for a key that Python cannot hash now: an object by its identity, or by the hash that its class computes.
+
+    ``same(a, b)`` says whether two Values are equal.
+    """
+
+    def __init__(self, value, number, same):
+        self.value, self.number, self.same = value, number, same
+
+    def __hash__(self):
+        return self.number
+
+    def __eq__(self, other):
+        return self is other or isinstance(other, Key) and self.number == other.number and self.same(self.value, other.value)
+
+
+class Namespace(Mapping):
+    """The ``__dict__`` of an object, as it is now."""
+
+    def __init__(self, items, owner):
+        super().__init__(items)
+        self.owner = owner
+
+
+class View(Value):
+    """What ``keys()``, ``values()`` or ``items()`` of a dict shows."""
+
+    def __init__(self, mapping, part):
+        self.mapping, self.part = mapping, part
+
+
+class SetValue(Value):
+    """A set: the items of a dict by their Python keys; ``order`` is a set with the same history, which knows the order of iteration."""
+
+    def __init__(self, items, source=None, kind=set, order=None):
+        self.items, self.source, self.kind, self.changed = items, source, kind, False
+        self.order = set(items) if order is None else order
+        self.original = frozenset(items)  # what it held when it was met
+
+
+class Function(Value):
+    """A function made by the program."""
+
+    def __init__(self, code, namespace, defaults=(), keyword_defaults=None, closure=(), name=None):
+        self.code, self.namespace, self.defaults, self.closure = code, namespace, defaults, closure
+        self.keyword_defaults, self.name = keyword_defaults or {}, name or code.co_name
+        self.attributes: dict = {}
+
+
+class Method(Value):
+    """A function bound to its first argument."""
+
+    def __init__(self, function, owner):
+        self.function, self.owner = function, owner
+
+
+class ContainerMethod(Value):
+    """A method of a container or of an immutable value, by name."""
+
+    def __init__(self, owner, name):
+        self.owner, self.name = owner, name
+
+
+class Cell(Value):
+    """A variable that closures share; ``content`` None while empty."""
+
+    def __init__(self, content=None, source=None):
+        self.content, self.source, self.changed = content, source, False
+
+
+class IteratorValue(Value):
+    """An iterator over a known sequence; ``watched`` is the dict or set that must not change its size meanwhile.
+
+    ``of`` is what the program iterates over, where that is not the sequence itself: ``iter(of)``, or ``reversed(of)`` if it is ``turned``.
+    """
+
+    watched, size, of, turned = None, 0, None, False
+
+    def __init__(self, sequence, position=0, of=None, turned=False):
+        self.sequence, self.position, self.of, self.turned = sequence, position, of, turned
+
+
+class Rows(IteratorValue):
+    """``zip`` or ``enumerate`` (the ``kind``) of known iterators; ``position`` is the next number of an enumeration."""
+
+    def __init__(self, kind, parts, position=0):
+        super().__init__(None, position)
+        self.kind, self.parts = kind, parts
+
+
+class GeneratorValue(Value):
+    """A generator: its frame, and how to make it again while it has not started.  ``kind`` is the builtin that its function stands for."""
+
+    kind = None
+
+    def __init__(self, frame, function, arguments):
+        self.frame, self.function, self.arguments = frame, function, arguments
+        self.started = self.finished = False
+
+
+class Instance(Value):
+    """An object made by the program; ``payload`` is the container it extends, for subclasses of list, dict or tuple."""
+
+    def __init__(self, cls, payload=None):
+        self.cls, self.payload = cls, payload
+
+
+class ExceptionValue(Value):
+    """An exception made by the program.  ``raised``: it has a traceback; ``suppress``: its context is not to be shown."""
+
+    def __init__(self, cls, arguments):
+        self.cls, self.arguments = cls, list(arguments)
+        self.cause = self.context = None
+        self.raised = self.suppress = False
+
+
+class Super(Value):
+    """``super()``: the class after which to look, and the object."""
+
+    def __init__(self, cls, owner):
+        self.cls, self.owner = cls, owner
+
+
+class Partial(Value):
+    """``functools.partial`` made by the program."""
+
+    def __init__(self, function, arguments, keywords):
+        self.function, self.arguments, self.keywords = function, arguments, keywords

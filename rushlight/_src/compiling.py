@@ -1,0 +1,417 @@
+"""What users call to compile: ``compile``, and how they steer it."""
+from __future__ import annotations
+
+import types
+
+from .capture import marks
+from ..nn.modules.module import Module
+from ..optim.optimizer import Optimizer
+
+
+def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=None, options=None, disable=False):
+    """A function or module that runs as compiled graphs, captured when it is called and again when what was assumed no longer holds.
+
+    ``fullgraph`` refuses to run any part uncompiled; ``dynamic`` says whether numbers vary from call to call (None: those
+    that were seen to change); ``backend`` is a name or ``backend(graph_module, example_inputs) -> callable`` (None: our own, or
+    what ``compiler.set_default_backend`` chose).
+    ``mode`` "max-autotune" measures choices that are estimated otherwise, once, and remembers them; ``options`` are a backend's.
+    TypeError for what cannot be called, RuntimeError for modes and options that there are not.
+
+    >>> import rushlight as torch
+    >>> f = torch.compile(lambda x: x.sin() + 1)
+    >>> f(torch.zeros(2))
+    tensor([1., 1.])
+    """
+    if model is None:
+        return lambda function: compile(function, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable)
+    if disable:
+        return model
+    if not callable(model):
+        raise TypeError(f"compile() takes a function or a module, not {type(model).__name__}: call it as compile(model) or @compile")
+    from .capture.backends import Default, find
+    from .capture.frames import Owner
+    from .capture.modes import chosen
+    backend = Default.backend if backend is None else backend
+    keep = None
+    if options is not None:
+        options = dict(options)
+        keep = options.pop("guard_filter_fn", None)
+    owner = Owner(find(backend), fullgraph, dynamic, chosen(backend, mode, options), keep)
+    return compiled(model, owner)
+
+
+def compile_forward(self, *args, **kwargs):
+    """Runs this module's forward through the compiler from now on; the arguments are those of ``compile``."""
+    self.forward = compile(self.forward, *args, **kwargs)
+
+
+Module.compile = compile_forward  # modules need not know the compiler, which knows them
+
+
+def compiled(target, owner):
+    """``target`` under an Owner's options."""
+    from .capture.attributes import is_framework
+    from .capture.frames import wrap
+    if isinstance(target, Module):
+        return OptimizedModule(target, owner)
+    if isinstance(target, types.MethodType) and target.__func__.__name__ == "step" and isinstance(target.__self__, Optimizer):
+        return wrap(lambda closure=None: target(closure), owner)
+    if isinstance(target, types.MethodType):
+        return types.MethodType(compiled(target.__func__, owner), target.__self__)
+    if isinstance(target, types.FunctionType):
+        if is_framework(target.__module__):  # it is called as user's code calls it
+            return wrap(lambda *args, **kwargs: target(*args, **kwargs), owner)
+        mark = marks.of(target)
+        return wrap(mark.original if isinstance(mark, marks.Compiled) else target, owner)
+    if isinstance(target, type):
+        target.__init__ = compiled(target.__init__, owner)
+        return target
+    call = type(target).__call__
+    if not isinstance(call, types.FunctionType):
+        return wrap(lambda *args, **kwargs: target(*args, **kwargs), owner)
+    run = wrap(call, owner)
+    return lambda *args, **kwargs: run(target, *args, **kwargs)
+
+
+class OptimizedModule(Module):
+    """A compiled module: the original's attributes and state, and a compiled call."""
+
+    def __init__(self, original, owner):
+        from .capture.frames import wrap
+        super().__init__()
+        self._modules["_orig_mod"] = original
+        run = wrap(type(original).__call__, owner)
+        object.__setattr__(self, "run", lambda *args, **kwargs: run(original, *args, **kwargs))
+        object.__setattr__(self, "owner", owner)
+
+    def __call__(self, *args, **kwargs):
+        own = self.__dict__
+        if own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"]:
+            return self._call_with_hooks(args, kwargs)
+        return self.run(*args, **kwargs)
+
+    def __reduce_ex__(self, protocol):
+        return OptimizedModule, (self._orig_mod, self.owner)  # a copy compiles anew, under the same options
+
+    @property
+    def training(self):
+        return self._orig_mod.training
+
+    @training.setter
+    def training(self, mode):
+        if self.__dict__.get("_modules"):
+            self._orig_mod.training = mode
+
+    def __getattr__(self, name):
+        if name == "_orig_mod":
+            return self.__dict__["_modules"]["_orig_mod"]
+        return getattr(self._orig_mod, name)
+
+    def __setattr__(self, name, value):
+        setattr(self._orig_mod, name, value)
+
+    def __delattr__(self, name):
+        delattr(self._orig_mod, name)
+
+    def __dir__(self):
+        return sorted({*super().__dir__(), *dir(self._modules["_orig_mod"])})
+
+    def __len__(self):
+        return len(self._orig_mod)
+
+    def __getitem__(self, index):
+        return self._orig_mod[index]
+
+    def __iter__(self):
+        return iter(self._orig_mod)
+
+    def forward(self, *args, **kwargs):
+        return self.run(*args, **kwargs)
+
+    def extra_repr(self):
+        return ""
+
+
+# --- steering capture -----------------------------------------------------------------------------------------------------------
+def disable(fn=None, recursive=True, *, reason=None):
+    """A function that runs uncompiled, also where compiled code calls it; usable as ``@disable`` and ``@disable()``.
+
+    >>> import rushlight as torch
+    >>> f = torch.compiler.disable(lambda x: x.item())
+    >>> torch.compile(lambda x: x + f(x))(torch.ones(()))
+    tensor(2.)
+    """
+    if fn is None:
+        return lambda function: disable(function, recursive, reason=reason)
+    if isinstance(fn, Module):
+        fn.forward = disable(fn.forward)
+        return fn
+    mark = marks.of(fn)
+    original = mark.original if isinstance(mark, marks.Compiled) else fn
+    if isinstance(original, types.FunctionType):
+        from .capture.frames import copied
+        original = copied(original)
+    return marks.put(original, "disabled")
+
+
+_disable_dynamo = disable  # as libraries with subclasses of tensors call it
+
+
+def allow_in_graph(fn):
+    """A function that is one node of a graph: it is run, without looking at its bytecode.  TypeError for what cannot be called.
+
+    Backends that run graphs as they are call it each time; compilers while they trace.  One that gives no tensor is called in its place, between programs.
+    """
+    if not callable(fn) and not isinstance(fn, (list, tuple)):
+        raise TypeError(f"allow_in_graph() takes a function, not {type(fn).__name__}")
+    if isinstance(fn, (list, tuple)):
+        return [allow_in_graph(f) for f in fn]
+    return marks.put(fn, "allowed")
+
+
+def assume_constant_result(fn):
+    """A function that capture calls once and whose result it keeps."""
+    return marks.put(fn, "constant")
+
+
+def nested_compile_region(fn=None, *, options=None, max_reuse_entries=8, reuse_hash_fn=None):
+    """A function or module that is called again and again within compiled code, as the layers of a model are; usable as ``@nested_compile_region``.
+
+    It is followed as any other callee and fused with what is around it. Calls that are alike (equal shapes, dtypes and branches) share machine code, and
+    from seven in a row on they are planned once: so do those that are not marked, hence ``options``, ``max_reuse_entries`` and ``reuse_hash_fn`` decide
+    nothing.  TypeError for what cannot be called.
+
+    >>> import rushlight as torch
+    >>> layer = torch.compiler.nested_compile_region(lambda x: x.sin() + 1)
+    >>> torch.compile(lambda x: layer(layer(x)))(torch.zeros(2))
+    tensor([1.8415, 1.8415])
+    """
+    if fn is None:
+        return nested_compile_region
+    if not callable(fn):
+        raise TypeError(f"nested_compile_region takes a function or a module, not {type(fn).__name__}")
+    return fn
+
+
+def is_compiling() -> bool:
+    """True in code that is being captured, False when it runs uncompiled."""
+    return False
+
+
+def is_dynamo_compiling() -> bool:
+    """As ``is_compiling``."""
+    return False
+
+
+def is_exporting() -> bool:
+    """Whether code is being captured for export."""
+    return False
+
+
+def graph_break(msg=""):
+    """Ends the graph here in compiled code; nothing otherwise."""
+
+
+for _function in (is_compiling, is_dynamo_compiling):
+    marks.put(_function, "compiling")
+marks.put(graph_break, "break")
+marks.put(compile, "following")
+marks.put(is_exporting, "exporting")
+
+
+def reset():
+    """Forgets everything compiled: functions are captured anew at their next call."""
+    from .capture.frames import reset_all
+    reset_all()
+
+
+def list_backends(exclude_tags=("debug", "experimental")) -> list:
+    """The names that ``compile(backend=...)`` takes, but for those with one of these tags.
+
+    >>> import rushlight as torch
+    >>> "eager" in torch.compiler.list_backends(), "eager" in torch.compiler.list_backends(exclude_tags=())
+    (False, True)
+    """
+    from .capture.backends import BACKENDS, TAGS
+    return sorted(name for name in BACKENDS if set(exclude_tags or ()).isdisjoint(TAGS.get(name, ())))
+
+
+def register_backend(compiler_fn=None, name=None, tags=()):
+    """Makes ``backend(graph_module, example_inputs)`` known by its name, so that ``compile(backend="name")`` finds it; usable as a decorator.
+
+    ValueError for the name of a built-in backend.
+
+    >>> import rushlight as torch
+    >>> @torch._dynamo.register_backend
+    ... def as_it_is(graph_module, example_inputs):
+    ...     return graph_module.forward
+    >>> torch.compile(lambda x: x + 1, backend="as_it_is")(torch.zeros(1))
+    tensor([1.])
+    """
+    if compiler_fn is None:
+        return lambda function: register_backend(function, name, tags)
+    from .capture.backends import register
+    register(compiler_fn, name or compiler_fn.__name__, tags)
+    return compiler_fn
+
+
+def lookup_backend(compiler_fn):
+    """A backend by name, as a function of (graph module, example inputs)."""
+    if not isinstance(compiler_fn, str):
+        return compiler_fn
+    from .capture.backends import Users, find
+    found = find(compiler_fn)
+    if isinstance(found, Users):
+        return found.function
+    if compiler_fn == "eager":
+        return lambda module, example_inputs: module.forward
+    if compiler_fn == "aot_eager":
+        from ..fx.aot import aot_module_simplified, nop
+        return lambda module, example_inputs: aot_module_simplified(module, example_inputs, nop)
+    from .._inductor.compile_fx import compile_fx
+    return compile_fx
+
+
+def mark_dynamic(tensor, index=None, *, min=None, max=None, hint_override=None, specialize_on=None):
+    """Says that sizes of a tensor (all, or those of some dimensions) vary from call to call, between ``min`` and ``max``.
+
+    Capture raises ConstraintViolationError where the program then needs one size, or a size is out of bounds.
+
+    >>> import rushlight as torch
+    >>> x = torch.ones(4)
+    >>> torch._dynamo.mark_dynamic(x, 0)
+    >>> torch.compile(lambda x: x + x.shape[0])(x)
+    tensor([5., 5., 5., 5.])
+    """
+    from .capture.promises import Promise, promise
+    promise(tensor, index, Promise(min, max, True))
+
+
+def maybe_mark_dynamic(tensor, index=None):
+    """As ``mark_dynamic``, but what the program decides by such a size is guarded, and captured again where it comes out otherwise."""
+    from .capture.promises import Promise, promise
+    promise(tensor, index, Promise(None, None, False))
+
+
+def mark_unbacked(tensor, index=None, **_):
+    """As ``maybe_mark_dynamic``."""
+    maybe_mark_dynamic(tensor, index)
+
+
+def mark_static(tensor, index=None):
+    """Says that sizes of a tensor stay, also under ``dynamic=True``: another size is captured by itself."""
+    from .capture.promises import keep
+    keep(tensor, index)
+
+
+def cudagraph_mark_step_begin():
+    """Nothing on CPUs."""
+
+
+class CacheInfo:
+    """The entries of the disk cache that were saved or loaded, by kind: ``object`` is machine code, ``plan`` how operators and graphs run."""
+
+    def __init__(self, names):
+        self.artifacts: dict = {}
+        for name in names:
+            self.artifacts.setdefault(name.partition("/")[0], []).append(name)
+
+    def __repr__(self):
+        return f"CacheInfo({', '.join(f'{len(names)} of {kind}' for kind, names in self.artifacts.items())})"
+
+
+def save_cache_artifacts():
+    """What this process compiled, or found compiled, as bytes for ``load_cache_artifacts`` on another machine, and a CacheInfo; None if there is nothing.
+
+    >>> import rushlight as torch
+    >>> f = torch.compile(lambda x: x.cos() + 2)
+    >>> f(torch.zeros(1)), torch.compiler.save_cache_artifacts() is None
+    (tensor([3.]), False)
+    """
+    from .core import cache
+    data = cache.carried()
+    return (data, CacheInfo(f"{kind}/{name}" for kind, name in sorted(cache.touched))) if data else None
+
+
+def load_cache_artifacts(serialized_artifacts):
+    """Puts what ``save_cache_artifacts`` gave into this machine's cache; a CacheInfo.  ValueError for other bytes.
+
+    The artifacts hold machine code, which is run as if this machine had compiled it: load only those from where you trust.
+    """
+    from .core import cache
+    return CacheInfo(cache.unpack(serialized_artifacts))
+
+
+class set_stance:
+    """How compiled functions behave from here on, in a ``with`` block, or in the calls of a decorated function.
+
+    "default"; "force_eager": uncompiled; "eager_on_recompile": uncompiled where no graph applies; "fail_on_recompile": an error there;
+    "eager_then_compile" and "aot_eager_then_compile": the first call uncompiled.  RuntimeError for any other.
+    """
+
+    def __init__(self, stance="default", *, skip_guard_eval_unsafe=False):
+        from .capture.frames import Stance
+        if stance not in Stance.KNOWN:
+            raise RuntimeError(f"unknown stance {stance!r}: choose one of {', '.join(Stance.KNOWN)}")
+        self.before, Stance.now = Stance.now, stance
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        from .capture.frames import Stance
+        Stance.now = self.before
+
+    def __call__(self, function):
+        import functools
+        from .capture.frames import Stance
+        mine, Stance.now = Stance.now, self.before
+
+        @functools.wraps(function)
+        def run(*args, **kwargs):
+            with set_stance(mine):
+                return function(*args, **kwargs)
+
+        return run
+
+
+class Explanation:
+    """What ``explain`` found: graphs, breaks and guards."""
+
+    def __init__(self, owner, result):
+        from ..fx.convert import module_of
+        stats = owner.stats
+        self.graphs = [module_of(g.graph) for g in stats.graphs]
+        self.graph_count, self.break_reasons = len(stats.graphs), list(stats.breaks)
+        self.graph_break_count = len(stats.breaks)
+        self.ops_per_graph = [[n.op for n in g.graph.nodes] for g in stats.graphs]
+        self.op_count = sum(map(len, self.ops_per_graph))
+        self.out_guards = [guard for entry in owner.entries.values() for segment in entry.segments for guard in segment.guards]
+        self.result = result
+
+    def __str__(self):
+        lines = [f"{self.graph_count} graphs, {self.op_count} operators, {self.graph_break_count} breaks, {len(self.out_guards)} guards"]
+        lines += [f"break {k}: {reason}" for k, reason in enumerate(self.break_reasons, 1)]
+        lines += [f"graph {k}:\n{module.code}" for k, module in enumerate(self.graphs, 1)]
+        return "\n".join([*lines, "guards:", *(f"  {guard}" for guard in self.out_guards)])
+
+    __repr__ = __str__
+
+
+def explain(f, *extra_args, **extra_kwargs):
+    """``explain(f)(*args)`` runs ``f`` under capture and reports graphs, breaks (with line and remedy) and guards.
+
+    >>> import rushlight as torch
+    >>> torch._dynamo.explain(lambda x: x + 1)(torch.zeros(2)).graph_count
+    1
+    """
+    from .capture.backends import find
+    from .capture.frames import Owner
+
+    def run(*args, **kwargs):
+        mark = marks.of(f)
+        owner = Owner(find("eager"))
+        result = compiled(mark.original if isinstance(mark, marks.Compiled) else f, owner)(*args, **kwargs)
+        return Explanation(owner, result)
+
+    return run(*extra_args, **extra_kwargs) if extra_args or extra_kwargs else run

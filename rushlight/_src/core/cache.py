@@ -1,0 +1,189 @@
+"""The disk cache: compiled objects and what was measured or asked once, one signed file an entry.
+
+It lives in ``~/.cache/rushlight``, or where ``RUSHLIGHT_CACHE`` says; ``RUSHLIGHT_CACHE=0`` disables it.  A relative path starts from the
+folder in which the process first used the cache.  Without a home folder that can be written, it is a private one among the temporary
+files.  Entries are machine code that this process will run, so the folder has to be this user's alone, and each entry is signed
+(``folder.py``).  All is best effort: an entry that is missing, damaged or not ours is rebuilt, and a folder that is refused or cannot be
+written costs only time.
+
+All entries together take at most ``RUSHLIGHT_CACHE_MB``, and a part in 32 more.  Nobody keeps count: a write looks through all of them with a
+chance that goes with its size, and then removes those that were not used for longest (``Folder.trim``).
+"""
+
+import functools
+import hashlib
+import logging
+import os
+import re
+import struct
+
+from ..version import VERSION
+from . import folder as folders
+from .settings import settings
+
+logger = logging.getLogger("rushlight.cache")
+
+CHECKS = 32  # times that all entries are looked through while as much is written as the cache may hold
+_CARRIED = struct.Struct("<IQ")  # lengths of a name and an entry
+_ARTIFACTS = b"RLA2"
+_NAME = re.compile("[a-z]+/[0-9a-f]{2}/[0-9a-f]+")
+
+
+@functools.cache
+def _opened(setting, base, home, user):
+    """The Folder that the environment asks for, or None, with a word on why; ``user`` is one of what decides."""
+    try:
+        if setting:
+            return folders.Folder(os.path.abspath(setting))
+        base = base if os.path.isabs(base) else os.path.join(os.path.expanduser("~"), ".cache")
+        try:
+            if os.path.isabs(base):
+                return folders.Folder(os.path.join(base, "rushlight"))
+        except folders.Refused:
+            raise
+        except OSError as error:
+            logger.info("no cache in %s: %s", base, error)
+        import tempfile  # seldom needed
+        return folders.Folder(os.path.join(tempfile.gettempdir(), f"rushlight-{user}"))
+    except OSError as error:
+        logger.warning("working without a disk cache: %s. Choose another folder by RUSHLIGHT_CACHE, or correct its owner and permissions (chmod 700).", error)
+        return None
+
+
+def _folder():
+    setting = settings.cache
+    if setting == "0":
+        return None
+    return _opened(setting, os.environ.get("XDG_CACHE_HOME", ""), os.environ.get("HOME"), folders.user())
+
+
+def directory():
+    """The cache's folder as a string, or None when it is disabled or refused."""
+    folder = _folder()
+    return folder and folder.path
+
+
+def _name(kind, key):
+    digest = hashlib.sha256(f"{VERSION}\0{key}".encode()).hexdigest()
+    return f"{kind}/{digest[:2]}/{digest[2:34]}"
+
+
+@functools.cache
+def _passing():
+    """A folder that is nowhere, with a secret of this process alone."""
+    folder = object.__new__(folders.Folder)
+    folder.secret = os.urandom(folders.LENGTH)
+    return folder
+
+
+def seal(kind, data) -> bytes:
+    """What proves that a process of this user, with this cache, had these bytes; without a cache: this process."""
+    return (_folder() or _passing()).signature(kind, data)
+
+
+def stamp(folder):
+    """A digest of the names, sizes and times of a folder's source files, which changes when one of them is edited."""
+    found = []
+    for base, _, names in os.walk(folder):
+        for name in names:
+            if name.endswith(".py"):
+                path = os.path.join(base, name)
+                status = os.stat(path)
+                found.append(f"{os.path.relpath(path, folder)} {status.st_size} {status.st_mtime_ns}")
+    return hashlib.sha256("\n".join(sorted(found)).encode()).hexdigest()[:16]
+
+
+touched: set = set()  # (kind, path within it) of what this process read or wrote
+
+
+def get(kind, key):
+    """The bytes stored under a kind (a folder name) and a key (any text), or None.
+
+    Example:
+        >>> get("object", "a key nobody stored") is None
+        True
+    """
+    folder = _folder()
+    return folder and _read(folder, _name(kind, key))
+
+
+def _read(folder, name):
+    """An entry's bytes, or None, with a word on one that is not ours."""
+    try:
+        payload = folder.get(name)
+    except folders.Refused as refusal:
+        logger.warning("dropping a damaged cache entry: %s", refusal)
+        return None
+    except OSError:
+        return None
+    touched.add(tuple(name.split("/", 1)))
+    return payload
+
+
+def put(kind, key, payload):
+    """Stores bytes under a kind and a key; readers and other processes see all of it or nothing.
+
+    Returns whether it was stored: a disabled cache or an unwritable folder is no error.
+    """
+    folder = _folder()
+    return folder is not None and _write(folder, _name(kind, key), payload)
+
+
+def _write(folder, name, payload):
+    """Makes an entry appear whole."""
+    try:
+        if not folder.current():  # it was removed while this process ran
+            folder.open()
+        folder.put(name, payload)
+        most = settings.cache_mb << 20
+        if int.from_bytes(os.urandom(6), "little") * most < (folders.taken(len(payload)) * CHECKS << 48):
+            folder.trim(most)
+    except OSError as error:
+        logger.info("not caching on disk: %s", error)
+        return False
+    touched.add(tuple(name.split("/", 1)))
+    return True
+
+
+# --- carrying entries to another machine -------------------------------------------------------------------------------------------
+def carried() -> bytes:
+    """Every entry that this process read or wrote, as bytes for ``unpack``; entries that are gone are left out.  They are not signed:
+    who loads them says that they are trusted."""
+    folder, found = _folder(), []
+    for name in sorted(map("/".join, touched)):
+        try:
+            payload = folder.get(name)
+        except OSError:
+            logger.info("an entry is gone, and not carried: %s", name)
+        else:
+            found.append(_CARRIED.pack(len(name), len(payload)) + name.encode() + payload)
+    whole = b"".join(found)
+    return whole and _ARTIFACTS + hashlib.sha256(whole).digest() + whole
+
+
+def unpack(data: bytes) -> list:
+    """Stores what ``carried`` gave, signed as ours from now on, and returns the names; entries that are there already stay.
+
+    They hold machine code that later calls run: unpack only what comes from where you trust.  ValueError, before anything is stored, for
+    bytes that are something else.  Entries made under another version or on another processor are stored and never found.
+    """
+    folder, entries = _folder(), list(_entries(data))
+    for name, payload in entries:
+        if folder is not None and _read(folder, name) is None:
+            _write(folder, name, payload)
+    return [name for name, _ in entries]
+
+
+def _entries(data):
+    start = len(_ARTIFACTS) + 32
+    if data and (data[:4] != _ARTIFACTS or hashlib.sha256(data[start:]).digest() != data[4:start]):
+        raise ValueError("these are not cache artifacts, or they are damaged")
+    at = start
+    while at < len(data):
+        name_length, length = _CARRIED.unpack_from(data, at) if at + _CARRIED.size <= len(data) else (0, 0)
+        at += _CARRIED.size
+        name, payload = data[at:at + name_length].decode(errors="replace"), data[at + name_length:at + name_length + length]
+        at += name_length + length
+        if _NAME.fullmatch(name) is None or len(payload) != length:
+            raise ValueError("these are not cache artifacts: the bytes end in the middle of an entry")
+        yield name, payload

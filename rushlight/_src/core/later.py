@@ -1,0 +1,76 @@
+"""Rooms that few programs enter are imported when they are first asked for."""
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.machinery import PathFinder, SourceFileLoader
+
+ROOT, HIDDEN = __name__.split(".")[:2]
+
+
+class Beyond:
+    """Who answers for names that no room has, and for modules below one that is a file: ``compat/table.py``, which the package's root puts here."""
+
+    @staticmethod
+    def below(package: str) -> bool:
+        return False
+
+    @staticmethod
+    def ask(package: str, name: str):
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+
+def later(package: str, homes: dict | None = None):
+    """The ``__getattr__`` of a module: modules in it are its attributes, ``homes`` say which module defines which other names, and the table of PyTorch's names has the rest.
+
+    Homes are relative to the package (``".compiling"``: beside it).  What it returns raises AttributeError for a name that is nowhere.
+
+    >>> found = later("rushlight", {"futures": ("Future",)})
+    >>> found("Future").__module__, found("linalg").__name__
+    ('rushlight.futures', 'rushlight.linalg')
+    """
+    home_of = {name: home for home, names in (homes or {}).items() for name in names}
+
+    def found(name: str):
+        from importlib.util import find_spec
+
+        module = sys.modules[package]
+        if name in home_of:
+            value = getattr(import_module(f".{home_of[name]}", package), name)
+            setattr(module, name, value)  # also where the import has put a module of this name
+            return value
+        if name == "__path__" and Beyond.below(package):
+            return []
+        if "__path__" in vars(module) and name.isidentifier() and name != "__main__" and find_spec(f"{package}.{name}"):
+            return import_module(f".{name}", package)
+        if name.startswith("__") or not name.isidentifier():
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return Beyond.ask(package, name)
+
+    return found
+
+
+class Public(SourceFileLoader):
+    """Loads a module that stands at a path of PyTorch's: a name that its file does not define is looked for in the table."""
+
+    def exec_module(self, module):
+        super().exec_module(module)
+        vars(module).setdefault("__getattr__", later(module.__name__))
+
+
+class Paths:
+    """Finds the modules at PyTorch's paths (``sys.meta_path``); those of the implementation are found as any module is."""
+
+    @staticmethod
+    def find_spec(fullname, path=None, target=None):
+        if not fullname.startswith(f"{ROOT}.") or fullname.startswith(f"{ROOT}.{HIDDEN}"):
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and type(spec.loader) is SourceFileLoader:
+            spec.loader = Public(spec.loader.name, spec.loader.path)
+        return spec
+
+
+def activate():
+    """Gives every module that is imported from now on the names of the table."""
+    sys.meta_path.insert(0, Paths)

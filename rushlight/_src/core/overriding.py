@@ -1,0 +1,266 @@
+"""Who may answer an operator call before the operator does: classes with ``__torch_function__`` or ``__torch_dispatch__``, and modes.
+
+Plain tensors never come here: an instance of another class, or an active mode, makes the hot path hand the call over.
+"""
+from __future__ import annotations
+
+import inspect
+import threading
+
+from . import interpret
+from .native import Scope, Tensor, held, mine, scopes
+from .tensor import attach, blank
+
+PLAIN, FUNCTION, DISPATCH = 0, 1, 2
+KINDS: dict[type, int] = {}  # what is known of the classes seen as arguments
+FIELDS = ("_storage", "_offset", "itemsize", "_meta", "_needs_grad", "_output", "_step", "_base", "_seen")
+READING = ("item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__array__")
+
+
+def disabled(cls, func, types, args=(), kwargs=None):
+    """As a class's ``__torch_function__``: its instances are treated as plain tensors."""
+    raise NotImplementedError("this function marks classes that do not override operators; it is never called")
+
+
+def declared(kind: type, name: str):
+    """The function under a classmethod of this name, or None."""
+    found = getattr(kind, name, None)
+    return getattr(found, "__func__", found)
+
+
+def kind_of(kind: type) -> int:
+    """Whether a class overrides functions, or dispatch, or nothing."""
+    found = KINDS.get(kind)
+    if found is None:
+        found = KINDS[kind] = describe(kind)
+    return found
+
+
+def describe(kind: type) -> int:
+    if kind is Tensor:
+        return PLAIN
+    function = declared(kind, "__torch_function__")
+    if not issubclass(kind, Tensor):
+        return FUNCTION if function is not None and not issubclass(kind, type) else PLAIN
+    if function is default and kind.__module__.partition(".")[0] == __name__.partition(".")[0]:
+        return PLAIN  # our own classes of tensors take part in other ways
+    found = PLAIN if function is disabled else FUNCTION
+    return found | (DISPATCH if declared(kind, "__torch_dispatch__") is not None else PLAIN)
+
+
+def overriding(args, wanted: int, found=()) -> tuple:
+    """The classes among arguments that override what is ``wanted``: subclasses before their bases, else from left to right."""
+    for value in args:
+        kind = type(value)
+        if kind is list or kind is tuple:
+            found = overriding(value, wanted, found)
+        elif (KINDS.get(kind) if kind in KINDS else kind_of(kind)) & wanted and kind not in found:
+            at = next((k for k, other in enumerate(found) if issubclass(kind, other)), len(found))
+            found = (*found[:at], kind, *found[at:])
+    return found
+
+
+class Aside(Scope):
+    """A block in which the innermost mode does not watch."""
+
+    def __enter__(self):
+        modes = mine.modes
+        self.outer = held(scopes.MODES, self.outer, None)
+        mine.modes = modes[:-1]
+        return modes[-1]
+
+
+class DisableTorchFunctionSubclass(Scope):
+    """A block in which classes with ``__torch_function__`` are treated as plain tensors."""
+
+    def __enter__(self):
+        self.outer = held(scopes.PLAIN, self.outer, None)
+        mine.plain += 1
+
+
+class DisableTorchFunction(DisableTorchFunctionSubclass):
+    """A block in which neither classes nor modes override functions."""
+
+    def __enter__(self):
+        self.outer = held(scopes.PLAIN | scopes.MODES, self.outer, None)
+        mine.plain += 1
+        mine.modes = ()
+
+
+NOBODY = object()
+
+
+def answered(function, args, kwargs):
+    """What an active mode or an overriding class among the arguments makes of a call; NOBODY where there is neither."""
+    values = (*args, *kwargs.values()) if kwargs else args
+    if mine.modes:
+        kinds = overriding(values, FUNCTION)
+        with Aside() as mode:
+            result = mode.__torch_function__(function, kinds, args, kwargs)
+        if result is NotImplemented:
+            raise TypeError(f"{name_of(function)}: the mode {type(mode).__name__} returned NotImplemented")
+        return result
+    kinds = () if mine.plain else overriding(values, FUNCTION)
+    for kind in kinds:
+        result = kind.__torch_function__(function, kinds, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    if kinds:
+        raise TypeError(f"Multiple dispatch failed for '{name_of(function)}'; all __torch_function__ handlers returned NotImplemented: "
+                        f"{', '.join(k.__name__ for k in kinds)}. Implement the function in one of them, or convert the arguments to tensors.")
+    return NOBODY
+
+
+def name_of(function) -> str:
+    return getattr(function, "name", None) or getattr(function, "__name__", repr(function))
+
+
+def observed(function):
+    """A function that is not an operator, but that modes see."""
+    import functools
+
+    @functools.wraps(function)
+    def run(*args, **kwargs):
+        if mine.modes:
+            result = answered(run, args, kwargs)
+            if result is not NOBODY:
+                return result
+        return function(*args, **kwargs)
+
+    return run
+
+
+def reclassed(value, kind):
+    """Plain tensors as instances of a subclass, within lists and tuples."""
+    if kind is Tensor:
+        return value
+    if isinstance(value, Tensor):
+        return value if isinstance(value, kind) else as_subclass(value, kind)
+    if isinstance(value, (tuple, list)) and type(value).__module__ != "rushlight._src.core.meta":
+        made = [reclassed(v, kind) for v in value]
+        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+    return value
+
+
+@attach
+def as_subclass(self, cls):
+    """This tensor as an instance of a subclass of Tensor, with the same memory and history."""
+    if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+        raise TypeError(f"as_subclass() takes a subclass of Tensor, not {cls!r}")
+    from .op import OPS
+    source = OPS["view_as"](self, self) if self._needs_grad and self._step is None and interpret.is_recording() else self
+    made = blank(cls)
+    for name in FIELDS:
+        setattr(made, name, getattr(source, name))
+    return made
+
+
+class Running(threading.local):
+    """The function that ``default`` runs in this thread: one that comes back is of another library, which asks us again."""
+
+    function = None
+
+
+running = Running()
+
+
+def default(cls, func, types, args=(), kwargs=None):
+    """What a subclass does that says nothing else: run as ever, and give results its own class."""
+    if not all(issubclass(cls, kind) for kind in types) or running.function is func:
+        return NotImplemented
+    outer, running.function = running.function, func
+    try:
+        with DisableTorchFunctionSubclass():
+            result = func(*args, **(kwargs or {}))
+    finally:
+        running.function = outer
+    return result if func in UNCHANGED else reclassed(result, cls)
+
+
+Tensor.__torch_function__ = classmethod(default)
+UNCHANGED: set = set()  # functions whose results stay plain tensors
+
+
+def initialise(cls, **facts):
+    """A new subclass: members that are no operators are overridden too, if it overrides."""
+    super(Tensor, cls).__init_subclass__(**facts)
+    found = describe(cls)
+    if found & FUNCTION and declared(cls, "__torch_function__") is not default:
+        overridden = MEMBERS
+    elif found & DISPATCH:
+        overridden = READING
+    else:
+        return
+    for name in overridden:
+        own = inspect.getattr_static(cls, name, None)
+        if own is Tensor.__dict__.get(name) and own is not None:
+            setattr(cls, name, member(own, name))
+
+
+Tensor.__init_subclass__ = classmethod(initialise)
+MEMBERS = ("shape", "dtype", "device", "ndim", "dim", "size", "stride", "numel", "nelement", "element_size", "storage_offset", "data_ptr", "is_contiguous",
+           "is_floating_point", "is_complex", "requires_grad", "grad", "is_leaf", "grad_fn", "data", "T", "mT", "H", "mH", "real", "imag", "layout", "backward",
+           "to", "cpu", "cuda", "float", "double", "half", "bfloat16", "long", "int", "short", "char", "byte", "bool", "type", "type_as", "requires_grad_",
+           "detach_", "register_hook", "new_tensor", "split", "unflatten", "__len__", "__iter__", "__reversed__", "__getitem__", "__setitem__", "__contains__",
+           "__repr__", "__format__", "__deepcopy__", "item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__array__")
+
+
+def member(own, name):
+    """A member of Tensor that an overriding subclass answers."""
+    if isinstance(own, property):
+        def read(self):
+            return offered(own.__get__, (self,), {}, lambda: own.fget(self))
+
+        def write(self, value):
+            offered(own.__set__, (self, value), {}, lambda: own.fset(self, value))
+        return property(read, write if own.fset else None, doc=own.__doc__)
+    if not callable(own):
+        return property(lambda self: offered(getattr(Tensor, name), (self,), {}, lambda: own))
+
+    def call(self, *args, **kwargs):
+        return offered(own, (self, *args), kwargs, lambda: own(self, *args, **kwargs))
+
+    call.__name__, call.__doc__ = name, getattr(own, "__doc__", None)
+    return call
+
+
+def offered(function, args, kwargs, run):
+    """The answer of a subclass, or of the plain member where none is asked."""
+    found = kind_of(type(args[0]))
+    if found & FUNCTION and not mine.plain:
+        result = answered(function, args, kwargs)
+        if result is not NOBODY:
+            return result
+    if found & DISPATCH and getattr(function, "__name__", "") in READING:
+        from ..autograd.dispatching import read
+        return read(function, args, kwargs)
+    return run()
+
+
+# --- instances of subclasses ------------------------------------------------------------------------------------------------------
+def make_subclass(cls, data, require_grad=False, *, dispatch_sizes_strides_policy=None, dispatch_device=False, dispatch_layout=False, device_for_backend_keys=None):
+    """An instance of a subclass over the memory of ``data``, without its history."""
+    if not isinstance(data, Tensor):
+        raise TypeError(f"_make_subclass() takes a Tensor, not {type(data).__name__}")
+    made = blank(cls)
+    made._storage, made._offset, made._meta, made.itemsize = data._storage, data._offset, data._meta, data.itemsize
+    made.requires_grad = require_grad
+    return made
+
+
+def make_wrapper_subclass(cls, size, strides=None, storage_offset=None, memory_format=None, dtype=None, layout=None, device=None, pin_memory=False,
+                          requires_grad=False, dispatch_sizes_strides_policy=None, dispatch_device=False, dispatch_layout=False, **_):
+    """An instance of a subclass that looks like a tensor of these sizes, and whose class answers every operator."""
+    from .dtypes import Defaults
+    from .tensor import empty
+    if declared(cls, "__torch_dispatch__") is None:
+        raise RuntimeError(f"_make_wrapper_subclass() needs a class with __torch_dispatch__, which {cls.__name__} lacks: operators could only read memory that "
+                           "it does not have")
+    made = make_subclass(cls, empty(size, dtype or Defaults.floating, strides, device))
+    made._offset, made._wraps = storage_offset or 0, True
+    made.requires_grad = requires_grad
+    return made
+
+
+Tensor._make_subclass = staticmethod(make_subclass)
+Tensor._make_wrapper_subclass = staticmethod(make_wrapper_subclass)

@@ -1,0 +1,139 @@
+"""Every setting: its name, its environment variable, its default, and a sentence.
+
+    >>> from rushlight._src.core.settings import settings
+    >>> settings.kernels
+    True
+    >>> with settings.set(kernels=False):
+    ...     settings.kernels
+    False
+
+A value set here wins over the environment, which is read whenever the setting is.
+"""
+from __future__ import annotations
+
+import contextlib
+import os
+
+
+class Setting:
+    """One row of the table; ``read`` turns the environment's text into the value, ValueError if it can't."""
+
+    def __init__(self, variable: str, default, read, text: str):
+        self.variable, self.default, self.read, self.__doc__ = variable, default, read, text
+
+    def __set_name__(self, owner, name):
+        self.name = name
+
+    def __get__(self, table, owner=None):
+        if table is None:
+            return self
+        if self.name in table.__dict__["chosen"]:
+            return table.chosen[self.name]
+        text = os.environ.get(self.variable, "")
+        if not text:
+            return self.default
+        try:
+            return self.read(text)
+        except ValueError as error:
+            raise ValueError(f"{self.variable} is {text!r}: {error}. {self.__doc__}") from None
+
+    def __set__(self, table, value):
+        table.chosen[self.name] = value
+
+
+def switch(text: str) -> bool:
+    if text not in ("0", "1"):
+        raise ValueError("it must be 0 or 1")
+    return text == "1"
+
+
+def yes(text: str) -> bool:
+    return text.lower() in ("1", "y", "yes", "true")
+
+
+def one_of(*choices):
+    def read(text):
+        if text.lower() not in choices:
+            raise ValueError(f"it must be one of {', '.join(choices)}")
+        return text.lower()
+    return read
+
+
+def count(text: str) -> int:
+    first = text.split(",")[0].strip()  # OMP_NUM_THREADS may list a number for each level
+    if not first.isdigit() or int(first) < 1:
+        raise ValueError("it must be a number from 1")
+    return int(first)
+
+
+def seconds(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise ValueError("it must be a number of seconds, 0 or more")
+    return value
+
+
+def foreign_count(text: str):
+    """A number that another library reads too: what makes no sense to us is not ours to refuse."""
+    try:
+        return count(text)
+    except ValueError:
+        return None
+
+
+class Settings:
+    """The table.  ``settings.name`` reads, assignment overrides, ``with settings.set(name=value):`` overrides for a block."""
+
+    native = Setting("RUSHLIGHT_NATIVE", True, switch, "Whether the hot path is compiled; read once, at import.")
+    kernels = Setting("RUSHLIGHT_KERNELS", True, switch, "Whether operators run by generated kernels; if not, all but contractions run by their NumPy meaning.")
+    cpu = Setting("RUSHLIGHT_CPU", "native", one_of("generic", "avx2", "avx512", "amx-model", "native"), "Instructions that generated code may use; read once.")
+    cache = Setting("RUSHLIGHT_CACHE", None, str, "Folder of the disk cache, which has to be this user's alone (default: ~/.cache/rushlight); 0 disables it.")
+    cache_mb = Setting("RUSHLIGHT_CACHE_MB", 1024, count, "Megabytes that the disk cache takes at most; beyond, entries go that were not used for longest.")
+    force_weights_only = Setting("TORCH_FORCE_WEIGHTS_ONLY_LOAD", False, yes, "Whether load() reads weights only, whatever the program says.")
+    force_no_weights_only = Setting("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", False, yes, "Whether load() reads any object where the program does not say.")
+    store = Setting("RUSHLIGHT_STORE", True, switch, "Whether the disk cache holds plans too: what was traced, differentiated and assembled, beside machine code.")
+    regions = Setting("RUSHLIGHT_REGIONS", True, switch, "Whether programs that repeat a stretch, as models do their layers, are planned by one with few of them.")
+    threads = Setting("RUSHLIGHT_NUM_THREADS", None, count, "Threads that kernels run on (default: OMP_NUM_THREADS, else the physical cores).")
+    openmp_threads = Setting("OMP_NUM_THREADS", None, foreign_count, "What other libraries take as the number of threads.")
+    max_autotune = Setting("RUSHLIGHT_MAX_AUTOTUNE", False, switch, "Whether choices within templates are measured and remembered.")
+    trace_numpy = Setting("RUSHLIGHT_TRACE_NUMPY", True, switch, "Whether functions of NumPy on arrays are followed into graphs, or run between them.")
+    recompile_limit = Setting("RUSHLIGHT_RECOMPILE_LIMIT", 8, count, "How often one piece of code is captured before it runs uncompiled.")
+    progress = Setting("RUSHLIGHT_PROGRESS", 2.0, seconds, "Seconds after which a compilation tells a terminal how far it is; 0 for never.")
+    check = Setting("RUSHLIGHT_CHECK", "", one_of("accuracy", "minify"), "Whether compiled graphs are compared with eager ones: accuracy raises where they "
+                    "differ, minify also writes a small script that shows it.")
+    as_torch = Setting("RUSHLIGHT_AS_TORCH", False, switch, "Whether `import torch` means Rushlight in every process of Python that starts; read once, by rushlight.pth.")
+    debug = Setting("RUSHLIGHT_DEBUG", "", str, "Folder into which every stage of each compilation is written; read once, at import.")
+    torch_logs = Setting("TORCH_LOGS", "", str, "What is logged, by PyTorch's names with commas: +name for everything, -name for nothing.")
+    logs = Setting("RUSHLIGHT_LOGS", "", str, "What is logged, by names of rushlight.logging.LOGS with commas, or all.")
+
+    def __init__(self):
+        self.__dict__["chosen"] = {}
+
+    def __setattr__(self, name, value):
+        if not isinstance(getattr(type(self), name, None), Setting):
+            raise AttributeError(f"there is no setting {name!r}; there are {', '.join(self.names())}")
+        super().__setattr__(name, value)
+
+    @classmethod
+    def names(cls):
+        return [name for name, value in vars(cls).items() if isinstance(value, Setting)]
+
+    @contextlib.contextmanager
+    def set(self, **values):
+        """Overrides settings for a block."""
+        before = dict(self.chosen)
+        for name, value in values.items():
+            setattr(self, name, value)
+        try:
+            yield self
+        finally:
+            self.chosen.clear()
+            self.chosen.update(before)
+
+    def __repr__(self):
+        rows = [f"{name} = {getattr(self, name)!r}  # {setting.variable}: {setting.__doc__}"
+                for name, setting in vars(type(self)).items() if isinstance(setting, Setting)]
+        return "\n".join(rows)
+
+
+settings = Settings()

@@ -1,0 +1,36 @@
+"""Results whose derivative does not follow from how they are computed: random variables, and what has none."""
+from __future__ import annotations
+
+from ..core.interpret import is_recording, top
+from ..core.kinds import P
+from ..core.op import op, rule
+from ..core.tensor import Tensor
+
+
+@op(method=False, name="_drawn")
+def drawn_by(sample, parameter):
+    """A random variable: the derivative by the parameter of its distribution is 0, as in PyTorch, not that of how it was computed."""
+    return P.copy(sample)
+
+
+@rule(drawn_by)
+def vjp(g, y, sample, parameter):
+    return [None, P.full(shape=tuple(parameter.shape), value=0, dtype=parameter.dtype)]
+
+
+def with_history(sample, *parameters):
+    """A sample, which depends on the tensors among the parameters of its distribution with derivatives of 0."""
+    for parameter in parameters:
+        if isinstance(parameter, Tensor) and (parameter.requires_grad or top() is not None):
+            sample = drawn_by(sample, parameter)
+    return sample
+
+
+def without_derivative(name, input, results):
+    """Results of which the first is no constant where the input wants a gradient: RuntimeError where a gradient is asked for."""
+    if top() is not None or not (input.requires_grad and is_recording()):
+        return results
+    from ...autograd._functions import DelayedError
+    first, *others = results if isinstance(results, tuple) else (results,)
+    refused = DelayedError(f"the derivative for '{name}' is not implemented.", 1)(first)
+    return (refused, *others) if isinstance(results, tuple) else refused

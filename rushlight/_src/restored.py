@@ -1,0 +1,124 @@
+"""What is made of the parts that a checkpoint's pickle keeps of tensors."""
+from __future__ import annotations
+
+import copyreg
+
+from .core.convert import OWN, layout, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
+from .core.dtypes import bool_
+from .core.errors import CorruptFileError
+from .core.meta import CONJUGATED, NEGATED, Meta
+from .core.native import Tensor, wrap
+from .core.op import OPS
+from ..nn.parameter import Parameter
+
+LAYOUTS = strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc
+REMEDY = "copy or write the file again"
+TURNED = {"conj": CONJUGATED, "neg": NEGATED}  # what files call the bits of ``Meta.turned``
+
+
+def rebuild_tensor(storage, offset, size, stride, requires_grad=False, hooks=None, metadata=None):
+    """A tensor over a storage that was read.  CorruptFileError for one that would reach beyond it."""
+    return rebuild_as(storage, offset, size, stride, requires_grad, hooks, storage.dtype, metadata)
+
+
+def rebuild_as(storage, offset, size, stride, requires_grad, hooks, dtype, metadata=None):
+    """A tensor of this dtype over the bytes of a storage; ``metadata`` names the bits of ``Meta.turned`` that are set."""
+    memory = storage.elements
+    numbers = (offset, *size, *stride)
+    if len(size) != len(stride) or not all(type(n) is int and n >= 0 for n in numbers):
+        raise CorruptFileError(f"a tensor with sizes {size}, strides {stride} and start {offset}", "one stride for each size, none below 0")
+    turned = sum(bit for name, bit in TURNED.items() if type(metadata) is dict and metadata.get(name))
+    if turned & CONJUGATED and not dtype.is_complex or turned and dtype is bool_:
+        raise CorruptFileError(f"a tensor of {dtype} whose numbers are {' and '.join(metadata)}", "complex numbers where they are conjugated", REMEDY)
+    meta, nbytes = Meta(tuple(size), tuple(stride), dtype, memory.device, turned), memory.numel() * memory.itemsize
+    if offset * dtype.itemsize + meta.nbytes > nbytes and meta.numel:
+        raise CorruptFileError(f"a tensor with sizes {list(size)}, strides {list(stride)} and start {offset} of {dtype} does not fit into its storage "
+                               f"of {nbytes} bytes", "a storage that holds it all", REMEDY)
+    tensor = wrap(memory._storage, offset + memory._offset * memory.itemsize // dtype.itemsize, meta, meta.itemsize)
+    return tensor.requires_grad_() if requires_grad else tensor
+
+
+def rebuild_meta(dtype, size, stride, requires_grad):
+    """A tensor without memory."""
+    tensor = OPS["empty_strided"](tuple(size), tuple(stride), dtype=dtype, device="meta")
+    return tensor.requires_grad_() if requires_grad else tensor
+
+
+def rebuild_parameter(data, requires_grad=True, hooks=None):
+    """A Parameter over the memory of a tensor."""
+    return Parameter(data, requires_grad)
+
+
+def rebuild_parameter_with_state(data, requires_grad, hooks, state):
+    """A Parameter with attributes of its own."""
+    return with_state(Parameter(data, requires_grad), state)
+
+
+def rebuild_from_type(function, kind, args, state):
+    """A tensor of the user's class, with attributes.  CorruptFileError where parts of something else stand in its place."""
+    if function not in BUILDERS.values() or not (isinstance(kind, type) and issubclass(kind, Tensor)):
+        raise CorruptFileError(f"{function!r} is to make an object of {kind!r}", "a tensor's parts, and its class", REMEDY)
+    made = function(*args)
+    if kind not in (Tensor, type(made)):
+        made = made.as_subclass(kind)
+    own = getattr(kind, "__setstate__", None)
+    if own is None:
+        return with_state(made, state)
+    own(made, state)
+    return made
+
+
+def rebuild_wrapper(kind, dtype, size, stride, storage_offset, layout, device, requires_grad):
+    """A tensor of a class that answers operators itself, without memory."""
+    if not (isinstance(kind, type) and issubclass(kind, Tensor)):
+        raise CorruptFileError(f"{kind!r} is to be the class of a tensor", "a subclass of Tensor", REMEDY)
+    return Tensor._make_wrapper_subclass(kind, tuple(size), strides=tuple(stride), storage_offset=storage_offset, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
+
+
+def with_state(made: Tensor, state):
+    """A tensor with attributes: of a dict, or of a pair of one and the values of ``__slots__``."""
+    state, slots = state if isinstance(state, tuple) else (state, None)
+    for name, value in {**(state or {}), **(slots or {})}.items():
+        if name not in OWN:
+            setattr(made, name, value)
+    return made
+
+
+def attributes(tensor: Tensor):
+    """The attributes that a user gave a tensor; a pair of them and the values of ``__slots__``, where its class has some."""
+    found = {name: value for name, value in vars(tensor).items() if name not in OWN and name != "_wraps"}
+    kind = type(tensor)
+    slots = {} if kind.__module__.startswith("rushlight") else {name: getattr(tensor, name) for name in copyreg._slotnames(kind) if hasattr(tensor, name)}
+    return (found, slots) if slots else found
+
+
+def sparse_parts(tensor):
+    """What a sparse tensor is made of, as PyTorch writes it."""
+    if tensor.layout is sparse_coo:
+        return tensor._indices(), tensor._values().detach(), tensor.shape, tensor.is_coalesced()
+    if tensor.layout in (sparse_csr, sparse_bsr):
+        return tensor.crow_indices(), tensor.col_indices(), tensor.values().detach(), tensor.shape
+    return tensor.ccol_indices(), tensor.row_indices(), tensor.values().detach(), tensor.shape
+
+
+def layout_named(name) -> layout:
+    """The layout of this name.  CorruptFileError for others."""
+    found = {str(known): known for known in LAYOUTS}.get(name)
+    if found is None:
+        raise CorruptFileError(f"a tensor with the layout {name}", "torch.strided, or one of those of sparse tensors", "convert it with to_dense() before it is saved")
+    return found
+
+
+def rebuild_sparse(layout, parts):
+    """A sparse tensor of the parts that ``sparse_parts`` gives; files from before PyTorch 2.0 do not tell whether it is coalesced."""
+    from ..sparse.compressed import sparse_compressed_tensor
+    from ..sparse.tensor import sparse_coo_tensor
+
+    if layout is sparse_coo:
+        indices, values, size, *coalesced = parts
+        return sparse_coo_tensor(indices, values, tuple(size), is_coalesced=coalesced[0] if coalesced else None)
+    return sparse_compressed_tensor(*parts[:3], tuple(parts[3]), layout=layout)
+
+
+BUILDERS = {"_rebuild_tensor_v2": rebuild_tensor, "_rebuild_tensor_v3": rebuild_as, "_rebuild_meta_tensor_no_storage": rebuild_meta, "_rebuild_sparse_tensor": rebuild_sparse,
+            "_rebuild_parameter": rebuild_parameter, "_rebuild_parameter_with_state": rebuild_parameter_with_state, "_rebuild_wrapper_subclass": rebuild_wrapper}
