@@ -4,10 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
-import torch
 
 import rushlight as rl
 from rushlight._src.core.settings import settings
+
+torch = pytest.importorskip("torch")
 
 LOOKED_AT, MOST = 40, 120  # samples of an entry that are considered; elements that one may have
 SPELLED = {  # entries whose samples come in another order than the arguments of the function that users call

@@ -116,7 +116,8 @@ def made_for(op: Op, args, names, key, mask) -> Plan:
     """Makes and remembers the plan of a call that was not seen before."""
     if names and respelled(op, args, names)[1] != names or any(type(a) is type or isinstance(a, np.generic) for a in flat(args)):
         return op.plans.enter(key, python_plan(op, call_respelled(op)).settle(op))
-    check_operands(op, args, names)
+    if another(op, args, names) is None:
+        check_operands(op, args, names)
     if in_parts(op):
         return op.plans.enter(key, plan_in_parts(op, bool(names) and "out" in names))
     direct = joins.directly(op, args, names, key) if op is OPS["cat"] else None
@@ -368,10 +369,17 @@ def refuse_mixture(op: Op, arguments):
                            "(to_empty(device='cpu'), then load their values), or neither.")
 
 
-def make_plan(op: Op, args, names, mask, scalars=None) -> Draft:
+def another(op: Op, args, names):
+    """What such a call means instead, as a function of the first argument; None for most calls."""
     otherwise = op.facts.get("otherwise")
-    if otherwise is not None and otherwise(*args[1:]) is not None:
-        return python_plan(op, lambda args, names: otherwise(*args[1:])(args[0]))
+    if otherwise is None or names and getattr(otherwise, "by_position", False):
+        return None
+    return otherwise(*args[1:])
+
+
+def make_plan(op: Op, args, names, mask, scalars=None) -> Draft:
+    if another(op, args, names) is not None:
+        return python_plan(op, lambda args, names: another(op, args, names)(args[0]))
     if names and "out" in names and op.facts.get("into") is None:
         return out_plan(op, args, names, mask, scalars)
     trace = Recording(writes="into" not in op.facts)

@@ -7,6 +7,7 @@ from ..core.advice import warn
 from ..core.dtypes import FLOATING, bool_, float32
 from ..core.interpret import is_recording
 from ..core.kinds import P
+from ..core.meta import product
 from ..core.op import OPS, Scalar, op, rule, sample
 from ..core.tensor import wrapped
 from .promotion import as_dtype, check_number, floating, held, needs, real, wide
@@ -282,13 +283,20 @@ def shifted(x, at):
     return P.sub(x, P.amax(x, (at,))) if not (type(x.shape[at]) is int and x.shape[at] == 0) else x
 
 
+def without_elements(x, error):
+    """A copy of an argument of a dtype that is not computed with, if it has no elements; else the error is raised."""
+    if product(x.shape) != 0:
+        raise error
+    return P.convert(x, dtype=x.dtype)
+
+
 @op(samples=(sample((3, 4), 1), sample((2, 3, 4), 0)))
 def softmax(input, dim, dtype=None):
     """exp(x) / sum exp(x) along a dimension, shifted by the maximum so that no exp overflows."""
     x = input if dtype is None else P.convert(input, dtype=dtype)
     wrapped(dim, len(x.shape))
     if not x.dtype.is_floating_point:
-        raise NotImplementedError(f'"softmax_kernel_impl" not implemented for {x.dtype}')
+        return without_elements(x, NotImplementedError(f'"softmax_kernel_impl" not implemented for {x.dtype}'))
     if not x.shape:
         return P.div(P.exp(P.mul(x, 0)), 1.0)
     at = wrapped(dim, len(x.shape))
@@ -317,7 +325,7 @@ def log_softmax(input, dim, dtype=None):
     """log(softmax(x)), without underflow."""
     x = input if dtype is None else P.convert(input, dtype=dtype)
     if not x.dtype.is_floating_point:
-        raise RuntimeError(f'"log_softmax_lastdim_kernel_impl" not implemented for {x.dtype}')
+        return without_elements(x, NotImplementedError(f'"log_softmax_lastdim_kernel_impl" not implemented for {x.dtype}'))
     if not x.shape:
         return P.mul(x, 0)
     at = wrapped(dim, len(x.shape))

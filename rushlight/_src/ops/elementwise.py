@@ -14,6 +14,7 @@ from ..core.op import OPS, Scalar, declare, op, sample
 from ..core.results import named
 from ..core.runtime import RunTime
 from ..core.tensor import Tensor
+from .former import former
 from .prims import binary, primitive
 from .promotion import as_dtype, check_factor, check_number, floating, held, is_number, needs, promoted, real as real_number, result_dtype
 
@@ -27,7 +28,7 @@ def refuse_bool(name, *values):
         raise RuntimeError(f"{name} with bool operands is not supported; use logical operators such as ^ or ~, or convert first")
 
 
-@op(samples=PAIR, inplace_too=True, operator="add", number_first=True, numbers=True)
+@op(samples=PAIR, inplace_too=True, operator="add", number_first=True, numbers=True, otherwise=former("add"))
 def add(input, other: Scalar, *, alpha: Scalar = 1):
     """input + alpha * other.  [*], [*] -> [*] broadcast and promoted."""
     x, y = promoted(input, other)
@@ -37,7 +38,7 @@ def add(input, other: Scalar, *, alpha: Scalar = 1):
     return P.logical_or(x, y) if result_dtype(x, y) is bool_ else P.add(x, y)
 
 
-@op(samples=PAIR, inplace_too=True, operator="sub", number_first=True, numbers=True)
+@op(samples=PAIR, inplace_too=True, operator="sub", number_first=True, numbers=True, otherwise=former("sub"))
 def sub(input, other: Scalar, *, alpha: Scalar = 1):
     """input - alpha * other.  [*], [*] -> [*] broadcast and promoted."""
     refuse_bool("subtraction", input, other)
@@ -571,7 +572,7 @@ def lerp(input, end, weight: Scalar):
     return P.where(P.lt(P.abs(weight) if weight.dtype.is_complex else weight, 0.5), low, high)
 
 
-@op(samples=(sample((2, 3), (2, 3), (3,)),), inplace_too=True)
+@op(samples=(sample((2, 3), (2, 3), (3,)),), inplace_too=True, otherwise=former("addcmul"))
 def addcmul(input, tensor1, tensor2, *, value: Scalar = 1):
     """input + value * tensor1 * tensor2."""
     x, a, b = promoted(input, tensor1, tensor2)
@@ -581,7 +582,7 @@ def addcmul(input, tensor1, tensor2, *, value: Scalar = 1):
     return P.add(x, product if not isinstance(value, Tensor) and value == 1 else P.mul(product, held(value, product.dtype, True)))
 
 
-@op(samples=(sample((2, 3), (2, 3), (3,)),), inplace_too=True)
+@op(samples=(sample((2, 3), (2, 3), (3,)),), inplace_too=True, otherwise=former("addcdiv"))
 def addcdiv(input, tensor1, tensor2, *, value: Scalar = 1):
     """input + value * tensor1 / tensor2."""
     x, a, b = promoted(input, tensor1, tensor2)

@@ -9,6 +9,7 @@ from ..core.interpret import is_recording
 from ..core.native import Tensor, wrap
 from ..core.op import OPS, Scalar, declare, declared_scalars, op
 from ..core.tensor import empty_of
+from .former import ORDERS, former
 from .promotion import as_dtype, held, is_number
 
 
@@ -23,7 +24,7 @@ def derive():
                 continue
             declare(operator.name + "_", operator.body, None, operator.signature, declared_scalars(operator), into=0, method=True, namespace="",
                     samples=(), doc=f"In-place {operator.name}.", moves=operator.facts.get("moves"), some=operator.facts.get("some"),
-                    aliases=operator.facts.get("aliases", {}), out_of_range=operator.facts.get("out_of_range", IndexError))
+                    aliases=operator.facts.get("aliases", {}), out_of_range=operator.facts.get("out_of_range", IndexError), otherwise=former(operator.name, operator.name + "_") if operator.name in ORDERS else None)
             OPS[operator.name + "_"].rules.update(operator.rules)
 
 

@@ -7,6 +7,7 @@ from ..core.kinds import P
 from ..core.meta import broadcast, product
 from ..core.op import Scalar, op, sample
 from ..core.tensor import Tensor
+from .former import former
 from .promotion import held, promoted, wide
 
 AUTOCAST = "half"  # products are worth it
@@ -182,7 +183,7 @@ def plus(name, product_of, ranks, **aliases):
             out = P.add(input, out)
         return out if out.dtype is result else P.convert(out, dtype=result)
     body.__name__, body.__doc__ = name, "beta * input + alpha * (mat1 @ mat2)."
-    return op(body, inplace_too=True, aliases=aliases)
+    return op(body, inplace_too=True, aliases=aliases, otherwise=former(name))
 
 
 def summed(a, b):
