@@ -5,6 +5,7 @@ import weakref
 
 from .._src.capture.record import Fake
 from .._src.core import devices
+from .._src.core.advice import warn
 from .._src.core.convert import copied_memory
 from .._src.core.interpret import Suspended
 from .._src.core.native import Storage, Tensor, mine, wrap
@@ -154,7 +155,9 @@ class FakeTensor(Tensor):
 class FakeTensorMode(TorchDispatchMode):
     """A block in which every operator gives tensors without data, on the device that is asked for, be it there or not.
 
-    ``allow_non_fake_inputs`` takes tensors with data as ones without; else AssertionError.  RuntimeErrors: DataDependentOutputException where elements are asked for,
+    ``allow_non_fake_inputs`` takes tensors with data as ones without; else AssertionError.
+    Sizes are numbers, whatever the ``shape_env``: a UserWarning where it wants symbols.
+    RuntimeErrors: DataDependentOutputException where elements are asked for,
     DynamicOutputShapeException where data decide a size, FakeTensorDeviceMismatchError for arguments on several devices.
 
     >>> import rushlight as rl
@@ -166,7 +169,9 @@ class FakeTensorMode(TorchDispatchMode):
 
     def __init__(self, *, allow_fallback_kernels=True, allow_non_fake_inputs=False, shape_env=None, static_shapes=None, export=False):
         super().__init__()
-        self.shape_env, self.allow_non_fake_inputs, self.static_shapes, self.export = shape_env, allow_non_fake_inputs, static_shapes, export
+        if shape_env is not None and not static_shapes and not getattr(shape_env, "assume_static_by_default", False):
+            warn("FakeTensorMode keeps sizes as numbers, whatever the shape_env: give static_shapes=True; symbols are made while torch.compile or torch.export captures")
+        self.shape_env, self.allow_non_fake_inputs, self.static_shapes, self.export = shape_env, allow_non_fake_inputs, True, export
         self.standing: dict = {}  # id of a tensor with data -> (a weak reference to it, how it looked, what stands for it)
         self.storages: dict = {}  # id of its storage -> (weak references to tensors over it, the storage without data)
         self.entered, self.preferred = [], None

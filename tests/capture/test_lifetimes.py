@@ -50,3 +50,34 @@ def test_nothing_waits_for_the_collector(name):
         assert gone() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("backend", ["eager", "rushlight"])
+@pytest.mark.parametrize("kind", ["Adam", "Adadelta", "SGD"])
+def test_state_goes_with_its_optimizer(kind, backend):
+    layer = torch.nn.Linear(4, 4)
+    held = [getattr(torch.optim, kind)(layer.parameters(), lr=0.1, **{"momentum": 0.9} if kind == "SGD" else {})]
+
+    def train():
+        held[0].zero_grad()
+        layer(torch.ones(4)).sum().backward()
+        held[0].step()
+
+    step = torch.compile(train, backend=backend)
+    for _ in range(3):
+        step()
+    entry, = step.owner.entries.values()
+    assert entry.segments
+    gone = [weakref.ref(held[0]), *(weakref.ref(v) for state in held[0].state.values() for v in state.values() if isinstance(v, torch.Tensor))]
+    gc.collect()
+    gc.disable()
+    try:
+        held.clear()
+        assert [r() for r in gone] == [None] * len(gone)
+        assert not entry.segments or not any(segment.ends for segment in entry.segments)
+    finally:
+        gc.enable()
+    held.append(torch.optim.SGD(layer.parameters(), lr=0.1))  # another in its place is captured anew
+    before = layer.weight.detach().clone()
+    step()
+    assert torch.allclose(layer.weight, before - 0.1)

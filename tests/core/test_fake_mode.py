@@ -1,5 +1,6 @@
 """FakeTensorMode: no operator in the block computes anything, and its tensors say where they lie."""
 import copy
+import warnings
 
 import pytest
 
@@ -128,3 +129,19 @@ def test_other_classes_give_numbers_too():
 
     x = torch.tensor([2.5, 0.0]).as_subclass(Held)
     assert x[0].item() == 2.5 and x.nonzero().tolist() == [[0]]
+
+
+def test_sizes_stay_numbers_whatever_the_shape_env():
+    from rushlight.fx.experimental.symbolic_shapes import ShapeEnv
+    with pytest.warns(UserWarning, match="keeps sizes as numbers"):
+        mode = FakeTensorMode(shape_env=ShapeEnv())
+    assert mode.static_shapes and [type(size) for size in mode.from_tensor(torch.ones(3, 4)).shape] == [int, int]
+    with mode, pytest.raises(DynamicOutputShapeException):
+        torch.randn(3, 4).nonzero()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        modes = FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True), FakeTensorMode(shape_env=ShapeEnv(assume_static_by_default=True))
+    for mode in modes:
+        assert mode.from_tensor(torch.ones(3, 4)).t().shape == (4, 3) and mode.shape_env.guards == []
+    with pytest.raises(AttributeError, match="sizes are static here"):
+        ShapeEnv().create_unbacked_symint()

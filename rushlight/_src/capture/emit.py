@@ -5,6 +5,7 @@ import collections
 import functools
 import itertools
 import types
+import weakref
 
 from ..autograd.program import ended, spent
 from ..core.expr import Expr, Printer
@@ -50,6 +51,16 @@ class Segment:
         self.values = None  # what it was captured for, where a program is exported
         self.varying = varying  # text of a size that was said to vary -> whether it may
         self.roots = [(int(str(place)[2:-1]), module) for place, module in roots if str(place).startswith("V")]
+
+    def end_with(self, optimizers, entry):
+        """Has the entry forget this as soon as one of these is gone, whose state it holds."""
+        ours, its = weakref.ref(self), weakref.ref(entry)
+
+        def ended(_):
+            if its() is not None:
+                its().segments = [segment for segment in its().segments if segment is not ours()]
+
+        self.ends = [weakref.ref(optimizer, ended) for optimizer in optimizers]
 
     def concerns(self, values) -> bool:
         """Whether this was captured for the same modules."""
@@ -685,6 +696,7 @@ def write_segment(machine, ending) -> Segment:
     exec(compile(source, "<capture>", "exec"), namespace)
     guards = kept(list(machine.guards.values()), machine)
     guard, arming = guard_function(guards, *fetched, names)
-    made = Segment(guard, arming, namespace["run"], compiled, guards, source, machine.roots, varying)
+    made = Segment(guard, arming, namespace.pop("run"), compiled, guards, source, machine.roots, varying)  # popped: no cycle, it goes with the last that holds it
+    made.end_with(machine.ends_with, machine.entry)
     made.values = machine.values if machine.entry.owner.exporting else None
     return made

@@ -92,7 +92,7 @@ def function(lines, arguments: str, result: str, names: dict):
                         "    except (ArithmeticError, AttributeError, KeyError, IndexError, ValueError, TypeError, RuntimeError):", "        return False"])
     namespace = {"maximum": max, "minimum": min, "logical_not": operator.not_, **names}
     exec(compile(source, "<guards>", "exec"), namespace)
-    made = namespace["guard"]
+    made = namespace.pop("guard")  # no cycle: it goes with its segment
     made.source = source
     return made
 

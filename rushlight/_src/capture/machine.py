@@ -101,6 +101,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
         self.recorder.facts, self.recorder.place = self.facts, lambda: (self.frames[-1].code, self.frames[-1].now.offset)
         self.used: set = set()  # nodes of backward passes that use their history up
         self.numbers: list = []  # what optimizers compute in Python before the graph runs
+        self.ends_with: list = []  # optimizers without which the segment is of no use
         self.later: dict = {}  # id -> an object that a call put off to the end will change
         self.observers: list = []  # hooks with effects on gradients
         self.notes: list = []  # statements of output, for the end

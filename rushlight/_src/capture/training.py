@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 
 from ..autograd.backward import _tensor_backward, backward, grad
 from ..autograd.program import gradients, leaf
@@ -279,6 +280,7 @@ class Training:
         numbers = plan.places(len(self.numbers))
         self.updates(optimizer, due, numbers)
         self.numbers.append((plan, chosen.texts))
+        self.ends_with.append(optimizer)
 
     def altered(self, container) -> bool:
         """Whether the program has changed a container from outside."""
@@ -411,18 +413,20 @@ class Numbers(Groups):
 
     def __init__(self, optimizer, due, chosen):
         super().__init__(optimizer)
-        self.optimizer, self.due, self.chosen = optimizer, due, chosen
+        self.reference, self.due, self.chosen = weakref.ref(optimizer), due, chosen
         self.settings = self.settings_of(optimizer)
         self.states = [(p, optimizer.state[p], dict(optimizer.state[p])) for p, _ in due]
         self.agreement = self.agreement_of()
+
+    optimizer = property(lambda self: self.reference())  # held weakly: its state goes with it
 
     def settings_of(self, optimizer):
         return [{k: kept(v) for k, v in group.items() if k not in FREE and (id(group), k) not in self.chosen.keys} for group in optimizer.param_groups]
 
     def agreement_of(self):
         """For each parameter the first with the same numbers."""
-        first: dict = {}
-        return [first.setdefault(self.optimizer.agreement(self.optimizer.state[p], group), k) for k, (p, group) in enumerate(self.due)]
+        first, optimizer = {}, self.optimizer
+        return [first.setdefault(optimizer.agreement(optimizer.state[p], group), k) for k, (p, group) in enumerate(self.due)]
 
     def holds(self, optimizer) -> bool:
         if optimizer is not self.optimizer or not super().holds(optimizer) or self.settings != self.settings_of(optimizer):

@@ -7,10 +7,10 @@ from ..._src.capture.errors import ConstraintViolationError
 from ..._src.compat.absent import absent
 from ..._src.core.expr import Expr
 
-__all__ = ["ConstraintViolationError", "DimDynamic", "GuardOnDataDependentSymNode", "free_symbols", "guard_int", "guard_or_false", "guard_or_true", "guard_size_oblivious", "has_free_symbols",
+__all__ = ["ConstraintViolationError", "DimDynamic", "GuardOnDataDependentSymNode", "ShapeEnv", "free_symbols", "guard_int", "guard_or_false", "guard_or_true", "guard_size_oblivious", "has_free_symbols",
            "is_concrete_bool", "is_concrete_float", "is_concrete_int", "is_symbolic", "statically_known_false", "statically_known_true", "sym_and", "sym_eq", "sym_or"]
 globals().update(absent("torch.fx.experimental.symbolic_shapes", "capture keeps what it knows of sizes with its guards: see torch._dynamo.explain",
-                        "ShapeEnv StatelessSymbolicContext StatefulSymbolicContext SymbolicContext ConvertIntKey CallMethodKey"))
+                        "StatelessSymbolicContext StatefulSymbolicContext SymbolicContext ConvertIntKey CallMethodKey"))
 
 
 class GuardOnDataDependentSymNode(RuntimeError):
@@ -21,6 +21,39 @@ class DimDynamic(enum.Enum):
     """How a size is treated: as a symbol, as a symbol if asked for, as a number."""
 
     DYNAMIC, DUCK, STATIC, SIZE_LIKE_UNBACKED, INFER_STRIDE, OBLIVIOUS_SIZE = range(6)
+
+
+class ShapeEnv:
+    """What a FakeTensorMode is given to know sizes by.  Here sizes stay numbers: no symbol is made, so nothing is assumed of one and there are no guards.
+
+    The arguments are PyTorch's: they say how symbols are made and treated.  Symbols exist while ``torch.compile`` or ``torch.export`` captures.
+
+    >>> ShapeEnv().guards, ShapeEnv()
+    ([], ShapeEnv(static sizes))
+    """
+
+    def __init__(self, *, should_record_events=None, tracked_fakes=None, allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True, assume_static_by_default=False,
+                 specialize_zero_one=True, duck_shape=None, co_fields=None, prefer_deferred_runtime_asserts_over_guards=False, trace_asserts=False):
+        self.assume_static_by_default, self.frozen = assume_static_by_default, False
+        self.guards: list = []
+
+    def freeze(self):
+        """Notes that no guard may be added any more."""
+        self.frozen = True
+
+    def format_guards(self, verbose=False) -> str:
+        """The guards as text: none."""
+        return ""
+
+    def get_nontrivial_guards(self) -> list:
+        """The guards that do not always hold: none."""
+        return []
+
+    def __getattr__(self, name):
+        raise AttributeError(f"ShapeEnv has no {name!r}: sizes are static here, symbols are made while torch.compile or torch.export captures")
+
+    def __repr__(self):
+        return "ShapeEnv(static sizes)"
 
 
 def is_symbolic(a) -> bool:
