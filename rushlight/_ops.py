@@ -1,6 +1,8 @@
 """``torch.ops``: operators by namespace, packet and overload, as objects that can be called, compared and used as keys."""
 from __future__ import annotations
 
+from importlib import import_module
+
 from ._src.core.native import Tensor
 from ._src.core.op import OPS
 from ._src.core.overriding import NOBODY, answered
@@ -168,8 +170,7 @@ class Namespace:
 
     def find(self, name):
         if self.name == "higher_order":
-            from . import _higher_order_ops
-            return getattr(_higher_order_ops, {"map_impl": "map"}.get(name, name), None)
+            return getattr(import_module(f"{__package__}._higher_order_ops"), {"map_impl": "map"}.get(name, name), None)
         if self.name == "profiler":
             from .profiler import entering
             return OpOverloadPacket(self.name, name, None, vars(entering)[name]) if name in vars(entering) else None

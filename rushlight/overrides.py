@@ -4,6 +4,7 @@ from __future__ import annotations
 import contextlib
 
 from ._src.core import overriding
+from ._src.core.later import facade
 from ._src.core.native import Op, Scope, Tensor, held, mine
 from ._src.core.native.scopes import WATCHING
 from ._src.core.op import OPS
@@ -134,17 +135,16 @@ def resolve_name(f):
 
 def get_overridable_functions():
     """The functions that can be overridden, by the module or class that holds them."""
-    import rushlight
-    found = {}
-    for holder in (rushlight, rushlight.nn.functional, rushlight.linalg, rushlight.special, rushlight.fft, Tensor):
+    torch, found = facade(), {}
+    for holder in (torch, torch.nn.functional, torch.linalg, torch.special, torch.fft, Tensor):
         found[holder] = [v for k, v in vars(holder).items() if isinstance(v, Op) and not k.startswith("_")]
     return found
 
 
 def get_ignored_functions():
     """Functions that never ask ``__torch_function__``."""
-    import rushlight
-    return {rushlight.is_tensor, rushlight.is_grad_enabled, rushlight.set_grad_enabled, rushlight.get_default_dtype, rushlight.manual_seed, rushlight.typename}
+    torch = facade()
+    return {torch.is_tensor, torch.is_grad_enabled, torch.set_grad_enabled, torch.get_default_dtype, torch.manual_seed, torch.typename}
 
 
 def get_testing_overrides():

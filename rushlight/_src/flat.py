@@ -19,9 +19,10 @@ _plan.activate()
 
 from .ops import library as _library
 from .layouts import sparse_bsc_tensor, sparse_bsr_tensor, sparse_compressed_tensor, sparse_coo_tensor, sparse_csc_tensor, sparse_csr_tensor
-from .autograd.backward import activate as _activate
+from .autograd import backward as _backward, dispatching as _dispatching
 
-_activate()
+_backward.activate()
+_dispatching.activate()
 globals().update(_library.namespace(""))
 globals().update({d.name: d for d in (*_ALL, *_dtypes.NAMED)})
 globals().update(_ALIASES)

@@ -1,22 +1,11 @@
 """The ways from strided tensors to other layouts.  Their room is entered when one is first taken."""
 from __future__ import annotations
 
+from .core.later import entered
 from .core.native import Tensor
-
-
-def entered(room: str, name: str):
-    """A function of a room that is imported when it is called."""
-    def call(*args, **kwargs):
-        from importlib import import_module
-        return getattr(import_module(f"..{room}", __package__), name)(*args, **kwargs)
-    call.__name__ = call.__qualname__ = name
-    return call
-
 
 sparse_coo_tensor, sparse_csr_tensor = entered("sparse.tensor", "sparse_coo_tensor"), entered("sparse.tensor", "sparse_csr_tensor")
 Tensor.to_sparse, Tensor.sparse_mask = entered("sparse.tensor", "to_sparse"), entered("sparse.tensor", "masked")
-
-
 sparse_compressed_tensor = entered("sparse.compressed", "sparse_compressed_tensor")
 sparse_csc_tensor, sparse_bsr_tensor, sparse_bsc_tensor = (entered("sparse.compressed", f"sparse_{kind}_tensor") for kind in ("csc", "bsr", "bsc"))
 Tensor.to_sparse_csc, Tensor.to_sparse_bsr, Tensor.to_sparse_bsc = (entered("sparse.compressed", f"to_sparse_{kind}") for kind in ("csc", "bsr", "bsc"))

@@ -1,52 +1,5 @@
-"""Steps that stand in a graph for what they refuse, or leave out: by the names that ``torch._C._functions`` has for them."""
-from __future__ import annotations
+"""Steps that stand in a graph, by the names that ``torch._C._functions`` has for them."""
+from .._src.autograd.node import AccumulateGrad
+from .._src.autograd.passing import DelayedError, UndefinedGrad
 
-from .._src.core.native import Step, Tensor, calls, state
-from .._src.core.native.objects import FUNCTION
-from .._src.core.tensor import alias
-from .._src.autograd.node import AccumulateGrad  # noqa: F401 - another of these names
-
-
-def following(tensors, name: str, function) -> tuple:
-    """The tensors as results of a step whose backward is ``function``; None stays None."""
-    step, found = Step(), [t if isinstance(t, Tensor) and t.dtype.is_inexact else None for t in tensors]
-    step.kind, step.extra, step.function = FUNCTION, name, function
-    step.edges = tuple(None if t is None else calls.edge(t) for t in found)
-    step.slots = tuple(0 if t is None else t._output for t in found)
-    step.outputs = tuple(None if t is None else t._meta for t in found)
-    state.sequence += 1
-    step.number = state.sequence
-    if state.anomaly:
-        state.watch(step, None)
-    made = []
-    for k, tensor in enumerate(tensors):
-        if found[k] is not None:
-            tensor = alias(tensor)
-            tensor._step, tensor._output, tensor._needs_grad = step, k, 1
-        made.append(tensor)
-    return tuple(made)
-
-
-class DelayedError:
-    """``DelayedError(message, count)(*tensors)``: tensors through which no gradient can flow; RuntimeError where one does."""
-
-    def __init__(self, message: str, num_inputs: int):
-        self.message = message
-
-    def __call__(self, *tensors):
-        def refuse(*gradients):
-            raise RuntimeError(self.message)
-
-        made = following(tensors, "Error", refuse)
-        return made[0] if len(made) == 1 else made
-
-
-class UndefinedGrad:
-    """``UndefinedGrad()(*tensors)``: tensors whose gradient does not arrive."""
-
-    def __call__(self, *tensors):
-        def nothing(*gradients):
-            return (None,) * len(tensors)
-
-        made = following(tensors, "UndefinedGradBackward", nothing)
-        return made[0] if len(made) == 1 else made
+__all__ = ["AccumulateGrad", "DelayedError", "UndefinedGrad"]

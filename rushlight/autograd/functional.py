@@ -4,7 +4,7 @@ from __future__ import annotations
 from .._src.core.interpret import recording
 from .._src.core.native import Tensor
 from .._src.core.op import OPS
-from ..func.batching import vmap
+from .._src.transforms.vmap import vmap
 from ..func.derivatives import Noted, jvp as push_forward
 from ..func.jacobians import basis, jacfwd, parts
 

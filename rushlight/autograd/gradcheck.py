@@ -147,7 +147,7 @@ class Checking:
 
     def batched(self, output):
         """vmap of the backward pass, over two weights of an output, against one after the other."""
-        from ..func.batching import vmap
+        from .._src.transforms.vmap import vmap
 
         inputs = [self.inputs[k] for k in self.wanted]
         weights = OPS["stack"]([unflat(random_like(output), output) * s for s in (1, 2)])
@@ -228,7 +228,7 @@ class Checking:
             self.agree("Jacobian computed with forward mode mismatch", found, moved[j], k, j, False)
 
     def batched_forward(self, k):
-        from ..func.batching import vmap
+        from .._src.transforms.vmap import vmap
 
         x = self.inputs[k]
 

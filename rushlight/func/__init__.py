@@ -1,6 +1,6 @@
 """Function transforms: each takes a function and gives another one; they compose in any nesting."""
 from .._src.transforms.functional import functionalize
-from .batching import vmap
+from .._src.transforms.vmap import vmap
 from .derivatives import grad, grad_and_value, jvp, linearize, vjp
 from .jacobians import hessian, jacfwd, jacrev
 from .modules import functional_call, replace_all_batch_norm_modules_, stack_module_state

@@ -6,7 +6,7 @@ import functools
 from .._src.core.op import OPS
 from .._src.core.pytree import tree_flatten, tree_map, tree_unflatten
 from .._src.transforms.batch import Batched
-from .batching import vmap
+from .._src.transforms.vmap import vmap
 from .derivatives import checked_tensors, jvp, replaced, selected, vjp
 
 

@@ -7,7 +7,8 @@ import math
 import operator
 import re
 
-from .._src.core.native import Op
+from .._src.core.later import facade
+from .._src.core.native import Op, Tensor
 from .._src.core.random import default_generator
 from .node import Node
 
@@ -55,13 +56,12 @@ class Namespace:
 
 def public_path(op: Op) -> str | None:
     """Where users find an operator: ``torch.nn.functional.gelu``; None for one that has no such place."""
-    import rushlight
-    where = rushlight
+    where = facade()
     for part in op.name.split("."):
         where = getattr(where, part, None)
     if where is op:
         return f"torch.{op.name}"
-    return f"torch.Tensor.{op.name}" if getattr(rushlight.Tensor, op.name, None) is op else None
+    return f"torch.Tensor.{op.name}" if getattr(Tensor, op.name, None) is op else None
 
 
 def qualified_name(function) -> str:
@@ -80,8 +80,7 @@ def qualified_name(function) -> str:
     if module == "math" or getattr(math, name, None) is function:
         return f"math.{name}"
     if module.split(".")[0] == "rushlight":
-        import rushlight
-        module = "torch" if getattr(rushlight, name, None) is function else "torch" + module[len("rushlight"):]
+        module = "torch" if getattr(facade(), name, None) is function else "torch" + module[len("rushlight"):]
     return f"{module}.{name}" if module else name
 
 
@@ -104,9 +103,8 @@ class Writer:
     """Writes one graph as a function."""
 
     def __init__(self, graph, root: str, verbose=False, release=True):
-        import rushlight
         self.graph, self.root, self.verbose, self.release = graph, root, verbose, release
-        self.globals, self.names = {"torch": rushlight}, {}
+        self.globals, self.names = {"torch": facade()}, {}
         self.taken = {node.name for node in graph.nodes}
 
     def named(self, function) -> str:

@@ -169,9 +169,9 @@ class GraphModule(Module):
 
     def to_folder(self, folder, module_name: str = "FxModule"):
         """Writes the program as a package of that folder: ``module.py`` with its text, ``state.pt`` with parameters and submodules."""
-        import rushlight
+        from ..serialization import save
         os.makedirs(folder, exist_ok=True)
-        rushlight.save(self, os.path.join(folder, "state.pt"))
+        save(self, os.path.join(folder, "state.pt"))
         with open(os.path.join(folder, "module.py"), "w") as file:
             file.write(f'"""The program of {module_name}; parameters and submodules lie in state.pt."""\nimport os\n\nimport rushlight as torch\n\n'
                        f"TEXT = '''{self._code}'''\n\n\ndef {module_name}():\n"

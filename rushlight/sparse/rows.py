@@ -23,3 +23,6 @@ class Rows(Function):
             kept = at != ctx.padding_idx
             at, rows = at[kept], rows[kept]
         return sparse_coo_tensor(at.reshape(1, -1), rows, ctx.shape), None, None
+
+
+with_sparse_gradient = Rows.apply

@@ -226,14 +226,14 @@ def failing(compile, wanted: type):
 
 def report(captured, compile, inputs, error, out: str = ""):
     """Reduces a captured graph that fails with an error, writes the script, and says where it is."""
-    import rushlight
     from ..fx.convert import module_of
+    from ..serialization import save
     fails = failing(compile, type(error))
     module, small = module_of(captured.graph), list(inputs)
     if fails(module, small):
         module, small = minify(module, small, fails)
     path = os.path.abspath(out or os.environ.get("RUSHLIGHT_MINIFIED", OUT))
-    rushlight.save([x.detach() if isinstance(x, Tensor) and not x.requires_grad else x for x in small], path[:-3] + ".pt")
+    save([x.detach() if isinstance(x, Tensor) and not x.requires_grad else x for x in small], path[:-3] + ".pt")
     with open(path, "w") as file:
         file.write(script(module, small, os.path.basename(path)[:-3] + ".pt"))
     print(f"rushlight: {type(error).__name__} in a compiled graph; {path} shows it in {len(module.graph.nodes)} nodes", file=sys.stderr)

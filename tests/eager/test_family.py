@@ -77,7 +77,7 @@ def alike(filled, settled):
     for field in {*store.FIELDS, "op", "derived", "spending"} - {"temporaries", "inside", "reused"}:
         assert getattr(filled, field) == getattr(settled, field), field
     if filled.code and len(filled.temporaries) == len(settled.temporaries):
-        outline = filled.code_owner.keep
+        outline, _ = filled.code_owner.keep
         assert steps(filled, outline) == steps(settled, outline)
 
 

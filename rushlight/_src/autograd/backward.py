@@ -208,7 +208,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
             if rows is not None and tuple(rows.shape[1:]) != tuple(output.shape):
                 raise RuntimeError(f"If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension, and the others must be those of the "
                                    f"output: there are {list(rows.shape)} and {list(output.shape)}")
-        from ...func.batching import vmap
+        from ..transforms.vmap import vmap
         return vmap(lambda *rows: grad(outputs, inputs, rows, retain_graph, create_graph, only_inputs, allow_unused, False, materialize_grads))(*gradients)
     shown = inputs
     outputs, inputs, gradients = (tuple(map(inmost, values)) for values in (outputs, inputs, gradients))

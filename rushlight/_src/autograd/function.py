@@ -9,7 +9,7 @@ from ..core.interpret import is_recording, recording, top
 from ..core.native import Step, Tensor, calls, mine, state
 from ..core.native.objects import FUNCTION
 from ..core.tensor import alias, unsaveable
-from ...autograd._functions import DelayedError
+from .passing import DelayedError
 from .mutation import refuse_leaves, written as written_into
 from .node import FunctionNode, GraphNode, NodeType, node_of
 from .steps import freed, full_of

@@ -6,6 +6,7 @@ import warnings
 
 from ..core.expr import Expr
 from ..core.interpret import precision, recording
+from ..core.later import entered
 from ..core.log import logger
 from ..core.meta import Size
 from ..core.native import Op, Tensor, mine
@@ -15,6 +16,8 @@ from ..graph.graph import Graph, Node, symbols_in
 from ..graph.save import Unsaveable, fingerprint, own
 from .errors import BackendFailed, UnknownBackend
 from .readings import PICK, SHIFT, in_stages
+
+eagerly, module_of, watched = entered("fx.aot", "eagerly"), entered("fx.convert", "module_of"), entered("tools.accuracy", "watched")
 
 log = logger("graph")
 
@@ -137,7 +140,6 @@ def operator_of(module: GraphModule, **facts):
 
 def aot_eager(module: GraphModule, example_inputs, **_):
     """Forward and backward programs as they are derived for compiled code, run operator by operator."""
-    from ...fx.aot import eagerly
     if in_stages(module.graph.nodes):
         return module.forward
     return eagerly(module.graph)
@@ -150,7 +152,6 @@ class Users:
         self.function = function
 
     def __call__(self, module: GraphModule, example_inputs, **options):
-        from ...fx.convert import module_of
         try:
             call = self.function(module_of(module.graph), example_inputs, **options)
             if not callable(call):
@@ -214,7 +215,6 @@ class CompiledGraph:
             return find(self.backend)(module, inputs, **(self.options or {}))
 
         if settings.check:
-            from ...tools.accuracy import watched
             return watched(self.module, compile, settings.check)
         return compile(self.module)
 

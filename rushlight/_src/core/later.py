@@ -50,6 +50,28 @@ def later(package: str, homes: dict | None = None):
     return found
 
 
+def facade():
+    """The package as users see it: there whenever anything of it runs.
+
+    >>> facade().__name__
+    'rushlight'
+    """
+    return sys.modules[ROOT]
+
+
+def entered(room: str, name: str):
+    """A function of a room above, which is imported when it is first called.
+
+    >>> entered("futures", "collect_all").__name__
+    'collect_all'
+    """
+    def call(*args, **kwargs):
+        return getattr(import_module(f"{ROOT}.{room}"), name)(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = name
+    return call
+
+
 class Public(SourceFileLoader):
     """Loads a module that stands at a path of PyTorch's: a name that its file does not define is looked for in the table."""
 

@@ -232,9 +232,14 @@ def offered(function, args, kwargs, run):
         if result is not NOBODY:
             return result
     if found & DISPATCH and getattr(function, "__name__", "") in READING:
-        from ..autograd.dispatching import read
-        return read(function, args, kwargs)
+        return Dispatch.read(function, args, kwargs)
     return run()
+
+
+class Dispatch:
+    """What answers for classes with ``__torch_dispatch__``: ``autograd/dispatching.py`` puts itself here, since it records what they answer."""
+
+    call = read = None
 
 
 # --- instances of subclasses ------------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ from ..core.operands import check_operands
 from ..core.progress import progress
 from ..core.runtime import Conditions, Known, holds
 from ..core.settings import settings
-from ..core.overriding import DISPATCH, FUNCTION, NOBODY, answered, overriding
+from ..core.overriding import DISPATCH, FUNCTION, NOBODY, Dispatch, answered, overriding
 from ..core.targets import check_cast, check_distinct, check_shape, is_expanded
 from ..core.tensor import alias, check_size, empty_of
 from ..graph.graph import Graph, Node, Store, splice
@@ -959,8 +959,7 @@ def overridden(op: Op, args, kwargs):
     if found is NOBODY and interpret.top() is None:
         kinds = overriding((*args, *kwargs.values()), DISPATCH)
         if kinds:
-            from ..autograd.dispatching import call
-            return call(op, args, kwargs, kinds)
+            return Dispatch.call(op, args, kwargs, kinds)
     return found
 
 

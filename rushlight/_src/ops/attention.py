@@ -8,6 +8,7 @@ from ..core import interpret
 from ..core.dtypes import bool_, float32, int32, int64
 from ..core.expr import Expr
 from ..core.kinds import P
+from ..core.later import entered
 from ..core.log import logger
 from ..core.meta import Meta, product
 from ..core.op import OPS, op, rule
@@ -19,6 +20,7 @@ from .promotion import wide
 from .random import draw
 
 F = "nn.functional"
+with_sparse_gradient = entered("sparse.rows", "with_sparse_gradient")
 log = logger("kernels")
 
 
@@ -222,8 +224,7 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
     if sparse and not scale_grad_by_freq and weight.requires_grad and interpret.is_recording():
         interpreter = interpret.top()
         if interpreter is None:
-            from ...sparse.rows import Rows
-            return Rows.apply(weight, input, padding_idx)
+            return with_sparse_gradient(weight, input, padding_idx)
         if interpreter.breaks:
             raise NotImplementedError("a table with a sparse gradient is read outside of graphs")
     out = embedding_rows(weight, input, padding_idx)

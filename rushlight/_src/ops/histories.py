@@ -30,7 +30,7 @@ def without_derivative(name, input, results):
     """Results of which the first is no constant where the input wants a gradient: RuntimeError where a gradient is asked for."""
     if top() is not None or not (input.requires_grad and is_recording()):
         return results
-    from ...autograd._functions import DelayedError
+    from ..autograd.passing import DelayedError
     first, *others = results if isinstance(results, tuple) else (results,)
     refused = DelayedError(f"the derivative for '{name}' is not implemented.", 1)(first)
     return (refused, *others) if isinstance(results, tuple) else refused

@@ -3,11 +3,11 @@ from __future__ import annotations
 
 import functools
 
-from .._src.core.native import Tensor
-from .._src.core.op import OPS
-from .._src.core.random import default_generator
-from .._src.core.pytree import broadcast_prefix, tree_flatten, tree_unflatten
-from .._src.transforms.batch import RANDOMNESS, Batch, Batched
+from ..core.native import Tensor
+from ..core.op import OPS
+from ..core.random import default_generator
+from ..core.pytree import broadcast_prefix, tree_flatten, tree_unflatten
+from .batch import RANDOMNESS, Batch, Batched
 
 
 def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
