@@ -172,7 +172,7 @@ class Namespace:
         if self.name == "higher_order":
             return getattr(import_module(f"{__package__}._higher_order_ops"), {"map_impl": "map"}.get(name, name), None)
         if self.name == "profiler":
-            from .profiler import entering
+            entering = import_module(f"{__package__}.profiler.entering")
             return OpOverloadPacket(self.name, name, None, vars(entering)[name]) if name in vars(entering) else None
         if self.name not in ("aten", "prims", "prim"):
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 import sys
 
 from .._src.capture import marks
-from .._src.capture.frames import Stance
+from .._src.capture.stance import Stance
 from .._src.core.configuration import Configuration, Steered
 from .._src.core.settings import settings
 

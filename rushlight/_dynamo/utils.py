@@ -1,5 +1,6 @@
 """What was captured, in numbers."""
-from .._src.capture.frames import counters, owners
+from .._src.capture.frames import owners
+from .._src.capture.stance import counters
 from .testing import same
 
 __all__ = ["compile_times", "counters", "same"]

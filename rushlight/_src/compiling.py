@@ -193,30 +193,12 @@ def nested_compile_region(fn=None, *, options=None, max_reuse_entries=8, reuse_h
     return fn
 
 
-def is_compiling() -> bool:
-    """True in code that is being captured, False when it runs uncompiled."""
-    return False
-
-
-def is_dynamo_compiling() -> bool:
-    """As ``is_compiling``."""
-    return False
-
-
-def is_exporting() -> bool:
-    """Whether code is being captured for export."""
-    return False
-
-
 def graph_break(msg=""):
     """Ends the graph here in compiled code; nothing otherwise."""
 
 
-for _function in (is_compiling, is_dynamo_compiling):
-    marks.put(_function, "compiling")
 marks.put(graph_break, "break")
 marks.put(compile, "following")
-marks.put(is_exporting, "exporting")
 
 
 def reset():
@@ -350,7 +332,7 @@ class set_stance:
     """
 
     def __init__(self, stance="default", *, skip_guard_eval_unsafe=False):
-        from .capture.frames import Stance
+        from .capture.stance import Stance
         if stance not in Stance.KNOWN:
             raise RuntimeError(f"unknown stance {stance!r}: choose one of {', '.join(Stance.KNOWN)}")
         self.before, Stance.now = Stance.now, stance
@@ -359,12 +341,12 @@ class set_stance:
         return self
 
     def __exit__(self, *exception):
-        from .capture.frames import Stance
+        from .capture.stance import Stance
         Stance.now = self.before
 
     def __call__(self, function):
         import functools
-        from .capture.frames import Stance
+        from .capture.stance import Stance
         mine, Stance.now = Stance.now, self.before
 
         @functools.wraps(function)

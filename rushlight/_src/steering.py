@@ -157,13 +157,13 @@ class error_on_graph_break(contextlib.ContextDecorator):
         self.wanted, self.before = bool(error_on_graph_break), []
 
     def __enter__(self):
-        from .capture.frames import Stance
+        from .capture.stance import Stance
         self.before.append(Stance.break_is_error)
         Stance.break_is_error = self.wanted
         return self
 
     def __exit__(self, *exception):
-        from .capture.frames import Stance
+        from .capture.stance import Stance
         Stance.break_is_error = self.before.pop()
 
 

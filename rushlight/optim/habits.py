@@ -4,7 +4,7 @@ from __future__ import annotations
 import functools
 
 from .._src.autograd.mode import set_grad_enabled
-from .._src.compiling import is_compiling
+from .._src.capture.asking import is_compiling
 from .._src.core.dtypes import Defaults, float32, float64
 from .._src.core.native import Tensor
 from .._src.ops.elementwise import view_as_real

@@ -648,3 +648,15 @@ def is_framework(name) -> bool:
 
 
 FRAMEWORK = __name__.split(".")[0]
+PLAIN_CODE: dict = {}  # (file, code) -> whether it names nothing of the framework
+
+
+def plain_code(code, namespace) -> bool:
+    """Whether a function names nothing of the framework."""
+    key = code.co_filename, code
+    known = PLAIN_CODE.get(key)
+    if known is None:
+        found = (namespace.get(name) for name in code.co_names)
+        named = any(is_framework(getattr(v, "__name__" if isinstance(v, types.ModuleType) else "__module__", None)) for v in found)
+        known = PLAIN_CODE[key] = not named and all(plain_code(c, namespace) for c in code.co_consts if isinstance(c, types.CodeType))
+    return known

@@ -4,15 +4,14 @@ from __future__ import annotations
 import inspect
 import warnings
 
-from ..core.expr import Expr
 from ..core.interpret import precision, recording
 from ..core.later import entered
 from ..core.log import logger
-from ..core.meta import Size
 from ..core.native import Op, Tensor, mine
 from ..core.op import make
 from ..core.settings import settings
-from ..graph.graph import Graph, Node, symbols_in
+from ..graph.graph import Graph, symbols_in
+from ..graph.running import run
 from ..graph.save import Unsaveable, fingerprint, own
 from .errors import BackendFailed, UnknownBackend
 from .readings import PICK, SHIFT, in_stages
@@ -33,6 +32,7 @@ class GraphModule:
         return tuple(run(self.graph, inputs))
 
     __call__ = forward
+
     def in_order(self, *inputs):
         """Runs the operators as they were recorded, for inputs that share memory."""
         return tuple(run(self.graph, inputs, self.graph.recorded))
@@ -43,33 +43,6 @@ class GraphModule:
         """Prints the program, and returns its text."""
         print(self.code)
         return self.code
-
-
-def run(graph: Graph, values, nodes=None) -> list:
-    """The outputs of a graph for these inputs, operator by operator; ``nodes`` in another order than the graph's."""
-    env = dict(zip(graph.inputs, values))
-    sizes = {node.name: value for node, value in env.items() if type(value) in (int, Expr)}
-
-    for node in nodes or graph.nodes:
-        value = env[node] = called(node, env, sizes)
-        if type(value) is int:
-            sizes[node.name] = value
-    return [env[n] for n in graph.outputs]
-
-
-def called(node, env, sizes):
-    """The result of one node: ``env`` holds values by their nodes, ``sizes`` ints by name."""
-    function = node.op.body if isinstance(node.op, Op) and node.op.facts.get("each_time") else node.op
-    return function(*[value_of(a, env, sizes) for a in node.args], **{k: value_of(v, env, sizes) for k, v in node.params.items()})
-
-
-def value_of(value, env, sizes):
-    """An argument of a node.  (Not a function within ``called``: one that names itself would keep all values until the collector runs.)"""
-    if isinstance(value, Node):
-        return env[value]
-    if type(value) is Expr:
-        return value.evaluate(sizes)
-    return type(value)([value_of(v, env, sizes) for v in value]) if type(value) in (tuple, list, Size) else value
 
 
 def eager(module: GraphModule, example_inputs, **_):
@@ -220,7 +193,7 @@ class CompiledGraph:
 
     def made(self, inputs):
         """As ``compiled``; the operators one by one where that fails and errors are suppressed."""
-        from .frames import Stance
+        from .stance import Stance
         try:
             return self.compiled(inputs)
         except Exception as error:

@@ -41,7 +41,7 @@ from ...nn.parameter import Parameter
 from ...overrides import is_tensor_like
 from . import custom, marks, polyfills
 from .arrays import DISPATCHED, HANDLERS as ARRAYS
-from .attributes import ABSENT, FRAMEWORK, HEAP, is_framework, static
+from .attributes import ABSENT, FRAMEWORK, HEAP, is_framework, plain_code, static
 from .bytecode import COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
 from .containers import raised
 from .control import HANDLERS as CONTROL
@@ -163,7 +163,6 @@ class Calls:
 
     def settled(self, function) -> bool:
         """Whether a function has nothing to do with tensors, so that it may be called now."""
-        from .machine import plain_code
         return isinstance(function, types.FunctionType) and plain_code(function.__code__, function.__globals__)
 
     def initialise(self, owner, module, arguments, keywords=Constant(None)):

@@ -1,9 +1,7 @@
 """Compiled functions: entries, where code can start; segments, what starts there; and the trampoline between them."""
 from __future__ import annotations
 
-import collections
 import functools
-import re
 import types
 import warnings
 import weakref
@@ -17,7 +15,8 @@ from .bytecode import COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
 from .emit import Place, write_segment
 from .errors import Again, CaptureError, RecompileLimitError
 from .machine import Machine
-from .promises import promises_of, still
+from .promises import named, promises_of, still
+from .stance import Stance, counters
 
 guards_log, breaks_log, recompiles_log, graph_log = logger("guards"), logger("graph_breaks"), logger("recompiles"), logger("output")
 
@@ -138,11 +137,6 @@ def failed(segment, values) -> str:
     return "no guard alone"
 
 
-def named(text, names) -> str:
-    """A guard with the program's variables instead of places among the values of an entry."""
-    return re.sub(r"V\[(\d+)\]", lambda found: names[int(found[1])] if int(found[1]) < len(names) else found[0], text)
-
-
 def drive(entry, values):
     """Runs from an entry to the return, segment by segment."""
     while entry is not None:
@@ -162,16 +156,6 @@ def run_native(entry, values):
     return run_native(entry, values)
 
 
-class Stance:
-    """How compiled functions behave: see ``compiler.set_stance``."""
-
-    KNOWN = ("default", "force_eager", "fail_on_recompile", "eager_on_recompile", "eager_then_compile", "aot_eager_then_compile")
-    now = "default"
-    break_is_error = limit_is_error = False  # whether a graph break raises, and giving up at the limit
-    errors_are_suppressed = False  # whether a function runs uncompiled where capturing or compiling it fails
-
-
-counters = collections.defaultdict(collections.Counter)  # what happened, by PyTorch's names
 owners = weakref.WeakSet()
 
 

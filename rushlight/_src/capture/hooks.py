@@ -154,7 +154,7 @@ class Hooks:
 
 def hooked(body: Graph):
     """The operator that is its first argument, and whose gradient ``body`` makes of that of the result; the others are what that reads."""
-    from .backends import run
+    from ..graph.running import run
     signature = inspect.Signature([inspect.Parameter(f"x{k}", inspect.Parameter.POSITIONAL_ONLY) for k in range(len(body.inputs))])
     made = make("hooked", lambda *values, **named: P.copy((*values, *named.values())[0]), None, signature)
 

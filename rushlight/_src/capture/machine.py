@@ -16,7 +16,7 @@ from ...nn.modules.module import Module
 from ..transforms.level import Wrapped
 from .arithmetic import Arithmetic
 from .arrays import Arrays
-from .attributes import FRAMEWORK, Attributes, is_framework
+from .attributes import FRAMEWORK, Attributes, is_framework, plain_code
 from .bytecode import listing
 from .calls import Calls
 from .containers import Containers
@@ -648,7 +648,6 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
         self.frames.append(frame)
 
 
-PLAIN_CODE: dict = {}  # (file, code) -> whether it names nothing of the framework
 dynamic_log = logger("dynamic")
 HERE = __file__.rpartition("/")[0]
 
@@ -668,17 +667,6 @@ def immutable(value) -> bool:
     if isinstance(value, (enum.Enum, types.UnionType, types.GenericAlias, re.Pattern, re.Match)) or kind.__module__ == "typing":
         return True
     return kind.__module__ == f"{FRAMEWORK}._src.core.convert" or value is NotImplemented
-
-
-def plain_code(code, namespace) -> bool:
-    """Whether a function names nothing of the framework."""
-    key = code.co_filename, code
-    known = PLAIN_CODE.get(key)
-    if known is None:
-        found = (namespace.get(name) for name in code.co_names)
-        named = any(is_framework(getattr(v, "__name__" if isinstance(v, types.ModuleType) else "__module__", None)) for v in found)
-        known = PLAIN_CODE[key] = not named and all(plain_code(c, namespace) for c in code.co_consts if isinstance(c, types.CodeType))
-    return known
 
 
 def holds_tensors(value, names) -> bool:

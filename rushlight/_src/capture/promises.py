@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import collections
+import re
 
 from ..core.expr import evaluate
 from .errors import ConstraintViolationError
@@ -42,7 +43,6 @@ def still(tensor) -> frozenset:
 
 def checked(machine) -> dict:
     """{text of a size that is said to vary: whether it may}.  ConstraintViolationError where the program needs one value of it all the same."""
-    from .frames import named  # which runs this file's promises
     found, names = {}, machine.entry.places[0].locals + machine.entry.places[0].cells
     for text, (expr, made) in machine.promised.items():
         size = evaluate(expr, machine.facts.hints)
@@ -67,3 +67,8 @@ def fixed(machine, symbol) -> str:
             if all(bool(evaluate(condition, values)) is outcome for condition, outcome in guards):
                 return ""
     return " and ".join(f"({machine.expression(condition)}) is {outcome}" for condition, outcome in guards)
+
+
+def named(text, names) -> str:
+    """A guard with the program's variables instead of places among the values of an entry."""
+    return re.sub(r"V\[(\d+)\]", lambda found: names[int(found[1])] if int(found[1]) < len(names) else found[0], text)

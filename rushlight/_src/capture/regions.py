@@ -6,7 +6,7 @@ import inspect
 from ..autograd.program import computed_again
 from ..core.native import Op
 from ..graph.graph import Graph, Node, map_nodes, nodes_in
-from .backends import run
+from ..graph.running import run
 from .readings import in_stages
 
 

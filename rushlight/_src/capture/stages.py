@@ -19,7 +19,7 @@ class Stages:
         self.programs = {part: compile(part) for part in self.steps if isinstance(part, Graph)}
 
     def __call__(self, *inputs):
-        from .backends import called
+        from ..graph.running import called
         env = dict(zip(self.inputs, inputs))
         sizes = {node.name: value for node, value in env.items() if type(value) is int}
         for step in self.steps:
@@ -57,7 +57,7 @@ class Recorded(Stages):
         self.last = max(k for k, step in enumerate(self.steps) if not isinstance(step, Graph) and step.op is gradients)
 
     def __call__(self, *inputs):
-        from .backends import called
+        from ..graph.running import called
         env = dict(zip(self.inputs, inputs))
         sizes = {node.name: value for node, value in env.items() if type(value) is int}
         for k, step in enumerate(self.steps):

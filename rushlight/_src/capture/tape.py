@@ -14,7 +14,7 @@ from ..compiling import compile, disable
 from ..core.interpret import recording
 from ..core.native import Tensor, state
 from ..core.native.objects import ACCUMULATE, DERIVED
-from .frames import counters
+from .stance import counters
 
 MOST_TAPES = 256
 HELPERS = '''

@@ -1,7 +1,7 @@
 """The fast path of transformer encoders in inference: a layer is one operator, and padding is left out as a nested tensor."""
 from __future__ import annotations
 
-from ..._src import compiling
+from ..._src.capture.asking import is_compiling
 from ..._src.core import interpret
 from ..._src.core.dtypes import bfloat16, bool_, float16, float32
 from ..._src.core.log import logger
@@ -29,7 +29,7 @@ def obstacle(layer, src, mask, padding):
         return "backends.mha.set_fastpath_enabled(False)"
     if mine.autocast:
         return "autocast is on"
-    if interpret.top() is not None or mine.modes or compiling.is_compiling():
+    if interpret.top() is not None or mine.modes or is_compiling():
         return "its operators are being looked at"
     if any(type(m) is not kind for m, kind in parts) or any(watched(m) for m in (attention, *(m for m, _ in parts), layer.dropout, layer.dropout1, layer.dropout2)):
         return "its modules are of other kinds, or have hooks"

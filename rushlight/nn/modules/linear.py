@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 
+from ..._src import flat as torch
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter, UninitializedParameter
@@ -11,9 +12,7 @@ from .module import Module
 
 
 def empty(*size, device=None, dtype=None):
-    import rushlight
-
-    return Parameter(rushlight.empty(*size, device=device, dtype=dtype))
+    return Parameter(torch.empty(*size, device=device, dtype=dtype))
 
 
 def enter_parameters(module, shape, wanted, device=None, dtype=None):

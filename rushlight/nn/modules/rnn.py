@@ -8,7 +8,8 @@ from .. import functional as F
 from .. import init
 from .linear import empty, unusual
 from .module import Module
-from ..._src.compiling import is_compiling
+from ..._src import flat as torch
+from ..._src.capture.asking import is_compiling
 from ..._src.ops.recurrent import advanced, step
 
 GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
@@ -118,7 +119,6 @@ class RNNBase(Module):
 
     def _layers(self, x, h, c, alive):
         """All layers over all times: outputs, last hidden and cell states."""
-        import rushlight as rl
 
         directions = 1 + self.bidirectional
         hidden, cells = [], []
@@ -130,10 +130,10 @@ class RNNBase(Module):
                 outs.append(out)
                 hidden.append(last_h)
                 cells.append(last_c)
-            x = rl.cat(outs, -1) if self.bidirectional else outs[0]
+            x = torch.cat(outs, -1) if self.bidirectional else outs[0]
             if self.dropout and self.training and layer < self.num_layers - 1:
                 x = F.dropout(x, self.dropout, True)
-        return x, rl.stack(hidden), None if c is None else rl.stack(cells)
+        return x, torch.stack(hidden), None if c is None else torch.stack(cells)
 
 
 def together(mode, gates, alive, h, c, weights):
@@ -150,18 +150,16 @@ def together(mode, gates, alive, h, c, weights):
 
 def in_parts(mode, gates, alive, h, c, weights):
     """The same, some steps at a time: numbers of steps that are powers of two, so that there are few programs."""
-    import rushlight as rl
-
     left, sizes = gates.size(0), []
     while left:
         sizes.append(min(STEPS, 1 << left.bit_length() - 1))
         left -= sizes[-1]
     found, ends = [], [None] * len(sizes) if alive is None else alive.split(sizes)
     for rows, end in zip(gates.split(sizes), ends):
-        out, h, *rest = rl._recurrent_steps(mode, rows, end, h, c, *weights)
+        out, h, *rest = torch._recurrent_steps(mode, rows, end, h, c, *weights)
         c = rest[0] if rest else None
         found.append(out)
-    return (found[0] if len(found) == 1 else rl.cat(found)), h, c
+    return (found[0] if len(found) == 1 else torch.cat(found)), h, c
 
 
 def ordered(state, indices):

@@ -1,0 +1,24 @@
+"""Questions that code asks about itself: compiled code answers them otherwise."""
+from __future__ import annotations
+
+from . import marks
+
+
+def is_compiling() -> bool:
+    """True in code that is being captured, False when it runs uncompiled."""
+    return False
+
+
+def is_dynamo_compiling() -> bool:
+    """As ``is_compiling``."""
+    return False
+
+
+def is_exporting() -> bool:
+    """Whether code is being captured for export."""
+    return False
+
+
+for _function in (is_compiling, is_dynamo_compiling):
+    marks.put(_function, "compiling")
+marks.put(is_exporting, "exporting")
