@@ -12,7 +12,7 @@ from .attributes import FRAMEWORK
 from .errors import Again, Break
 from .values import ContainerMethod, Function, Instance, Method, Object, Partial, Sequence, TensorValue
 
-ROOMS = tuple(f"{FRAMEWORK}.func.{room}" for room in ("derivatives", "jacobians", "batching"))
+ROOMS = f"{FRAMEWORK}.func.derivatives", f"{FRAMEWORK}.func.jacobians", f"{FRAMEWORK}._src.transforms.vmap"
 
 
 class Transformed(Object):
