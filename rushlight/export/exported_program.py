@@ -14,8 +14,14 @@ from ..fx.code import PythonCode, Writer
 from ..fx.convert import module_of, recorded_module
 from ..fx.recording import Recorded
 from .._src.graph import graph as house
+from .decomp_utils import CustomDecompTable
 from .dims import Hint
 from .graph_signature import ExportGraphSignature, InputKind
+
+
+def default_decompositions() -> CustomDecompTable:
+    """What ``run_decompositions`` takes where it is given no table: a new table, to be changed."""
+    return CustomDecompTable()
 
 
 def entered(value, varying, trace, symbols, sizes):
@@ -164,7 +170,12 @@ class ExportedProgram:
         return made
 
     def run_decompositions(self, decomp_table=None) -> "ExportedProgram":
-        """The same program in primitives; with a table (overload: function), in the operators that the table leaves."""
+        """The same program in primitives; with a table (overload: function), in the operators that the table leaves.
+
+        ``default_decompositions()``, unchanged, means what no table means.
+        """
+        if isinstance(decomp_table, CustomDecompTable) and decomp_table.unchanged:
+            decomp_table = None
         made = copy.copy(self)
         made.graph_module = self.decomposed(decomp_table)
         names = [n.name for n in made.graph.find_nodes(op="placeholder")]

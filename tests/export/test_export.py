@@ -269,3 +269,26 @@ def test_primitives_take_what_bodies_give_them():
     module, x = Made(lambda x, y: x[1:, :2].unbind(1)[0] * y.flip(0)[1:]), torch.randn(4, 3)
     program = export(module, (x, x[:, 0])).run_decompositions()
     assert torch.allclose(program.module()(x, x[:, 0]), module(x, x[:, 0]))
+
+
+def test_default_decompositions():
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return torch.nn.functional.softplus(x) + torch.lerp(x, x * 2, 0.3)
+
+    x, softplus = torch.randn(5, 3), torch.ops.aten.softplus.default
+    program = export(Model(), (x,))
+    table = torch.export.default_decompositions()
+    assert softplus in table and torch.ops.aten.mm.default not in table and table.materialize() == table.copy() == table
+
+    def targets(table):
+        made = program.run_decompositions(table)
+        torch.testing.assert_close(made.module()(x), Model()(x))
+        return [node.target for node in made.graph.find_nodes(op="call_function")]
+
+    assert list(map(str, targets(table))) == list(map(str, targets(None)))
+    kept = table.copy()
+    assert kept.pop(softplus) is table[softplus] and kept.pop(softplus, None) is None and softplus in table
+    assert softplus in targets(kept) and torch.ops.aten.lerp.Scalar not in targets(kept)
+    varying = export(Model(), (x,), dynamic_shapes=({0: Dim("batch")},)).run_decompositions(table)
+    torch.testing.assert_close(varying.module()(x[:2]), Model()(x[:2]))
