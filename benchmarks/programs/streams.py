@@ -122,6 +122,12 @@ def share(root):
             ).to(self.dtype)
 
         kernel(name)(drawn)
+    for name in ("_standard_gamma_grad", "_dirichlet_grad"):  # PyTorch's are approximations, right to 1e-3
+
+        def slope(*inputs, name=name):
+            return torch.from_numpy(getattr(rushlight, name)(*map(streams.values, inputs)).numpy()).to(inputs[0].dtype)
+
+        kernel(name)(slope)
     kernel("binomial")(
         lambda count, prob, generator=None: streams(
             generator, lambda stream: rushlight.binomial(streams.values(count), streams.values(prob), generator=stream)

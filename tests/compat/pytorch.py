@@ -157,7 +157,7 @@ UNDERSCORED = {
     "torch.export.dynamic_shapes": "_Dim _DerivedDim _DimHint _DimHintType _IntWrapper",
     "torch.jit": "_unwrap_optional _script_if_tracing _fork _wait _overload _overload_method _builtins _state _recursive",
     "torch.jit.annotations": "_eval_no_call _Signature",
-    "torch": "_assert _check _foreach_add _utils _tensor _VF _softmax _log_softmax _shape_as_tensor _cast_Float _sync _dirichlet_grad _unique2 _unpack_dual _make_dual _weight_norm _GLOBAL_DEVICE_CONTEXT "
+    "torch": "_assert _check _foreach_add _utils _tensor _VF _softmax _log_softmax _shape_as_tensor _cast_Float _sync _unique2 _unpack_dual _make_dual _weight_norm _GLOBAL_DEVICE_CONTEXT "
              "_get_device_index _is_functional_tensor _to_functional_tensor _from_functional_tensor _functorch _guards _jit_internal _lobpcg _logging _ops _prims _refs _sources _storage_classes _tensor_classes "
              "_tensor_str _running_with_deploy _import_dotted_name _preload_cuda_deps _warn_typed_storage_removal _weights_only_unpickler",
 }

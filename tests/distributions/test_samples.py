@@ -102,6 +102,28 @@ def test_gamma_gradients_are_exact():
         assert found.item() == pytest.approx(expected, rel=1e-6)
 
 
+def test_dirichlet_gradients_are_exact():
+    """d share / d concentration at a sample, over 1 - share, beside a difference of the beta distribution's quantiles."""
+    for first, rest, at in ((0.3, 0.4, 0.5), (1.0, 7.0, 0.7), (1.02, 63.0, 0.2), (5.0, 0.6, 0.9), (2.0, 1500.0, 0.8), (900.0, 1000.0, 0.3)):
+        x = stats.beta(first, rest).ppf(at)
+        step = 1e-5 * first
+        expected = (stats.beta(first + step, rest).ppf(at) - stats.beta(first - step, rest).ppf(at)) / (2 * step) / (1 - x)
+        found = torch._dirichlet_grad(*(torch.tensor(v, dtype=torch.float64) for v in (x, first, first + rest)))
+        assert found.item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_dirichlet_gradients_depend_on_the_shares_alone():
+    """One share of each sample moves as a beta variable does, the others in proportion; broadcasting and dtypes are those of the inputs."""
+    a = torch.tensor([0.05, 1.0, 4.0, 30.0], requires_grad=True)
+    x = d.Dirichlet(a).rsample((50,))
+    weight = torch.rand(50, 4)
+    found, = torch.autograd.grad((x * weight).sum(), a)
+    x, total = x.detach(), a.detach().sum()
+    slope = torch._dirichlet_grad(x, a.detach(), total)
+    assert slope.shape == x.shape and slope.dtype == torch.float32
+    assert torch.allclose(found, (slope * (weight - (x * weight).sum(-1, True))).sum(0), rtol=1e-4)
+
+
 def test_samples_repeat_with_the_seed():
     for made in (d.Gamma(2.0, 1.0), d.Poisson(3.0), d.Normal(0.0, 1.0), d.Binomial(5, 0.3)):
         torch.manual_seed(3)

@@ -71,9 +71,56 @@ def sample_dirichlet(input, generator=None):
     from .random import uniform_tensor
     from .shape import to_dtype
     where, log = OPS["where"], OPS["log"]
-    shapes = to_dtype(input, float64)
-    small = shapes.detach() < 1
+    shapes = to_dtype(input.detach(), float64)
+    small = shapes < 1
     chances = 1 - uniform_tensor(tuple(input.shape), float64, generator)
     logs = log(standard_gamma(shapes + to_dtype(small, float64), generator)) + where(small, log(chances) / shapes, 0)
     limits = finfo(input.dtype)
-    return to_dtype(OPS["softmax"](logs, -1), input.dtype).clamp(limits.tiny, 1 - limits.eps / 2)
+    sample = to_dtype(OPS["softmax"](logs, -1), input.dtype).clamp(limits.tiny, 1 - limits.eps / 2)
+    if not input.requires_grad:
+        return sample
+    fixed = input.detach()
+    moved = dirichlet_grad(sample, fixed, fixed.sum(-1, True).expand(fixed.shape)) * (input - fixed)
+    return sample + (moved - sample * moved.sum(-1, True))  # of the same value, and moving with the concentrations
+
+
+@op(composite=True, method=False, name="_dirichlet_grad")
+def dirichlet_grad(x, alpha, total):
+    """How a share ``x`` moves with its concentration ``alpha``, over 1 - x: [*], [*], [*] -> [*]; the concentrations' sum is ``total``.
+
+    A share is a beta variable of ``alpha`` and total - alpha.  The result is minus the derivative of its distribution function by
+    ``alpha`` at a fixed rest, over the density and over 1 - x; the function's smaller tail is a series of positive terms, which is
+    differentiated term by term in float64.
+    """
+    from ..core.dtypes import float64
+    from ..core.exchange import from_array, values_of
+    from .shape import to_dtype
+    digamma = OPS["digamma"]
+    share, first, whole = (to_dtype(t.detach(), float64) for t in OPS["broadcast_tensors"]([x, alpha, total]))
+    rises = [values_of(digamma(whole) - digamma(first + shift)) for shift in (1, 0)]
+    share, first, whole = (values_of(t) for t in (share, first, whole))
+    with np.errstate(all="ignore"):
+        rest, logs = whole - first, np.log(share)
+        low, high = (logs + rise for rise in rises)
+        lower = share * whole < first
+        series = tail_series(
+            np.where(lower, share, 1 - share), np.where(lower, first, rest) + 1, whole, np.where(lower, low, high), lower
+        )
+        slope = np.where(lower, -share / first, share / rest) * series
+    return from_array(slope, x.dtype)
+
+
+def tail_series(ratio, below, whole, weight, lower):
+    """The sum over n of t[n] * (weight + w[n]), t[n] = ratio ** n (whole)_n / (below)_n, all float64 arrays of one shape.
+
+    w[n] is how the logarithm of t[n] grows with ``whole``, and where ``lower`` holds with ``below`` as well.
+    """
+    term, total = np.ones_like(ratio), np.array(weight, copy=True)
+    for n in range(100_000):
+        term = term * ratio * (whole + n) / (below + n)
+        weight = weight + 1 / (whole + n) - lower / (below + n)
+        added = term * weight
+        total = total + added
+        if not (np.abs(added) > 1e-16 * np.abs(total)).any():
+            break
+    return total
