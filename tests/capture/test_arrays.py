@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 import rushlight as torch
+from rushlight._src.capture.errors import CaptureError
 
 CASES = {
     "operators": lambda a, b, i: (a * 2 + b - i, a / 3, i // 2, i % 3, a ** 2, -a, a @ b.T, i & 3, ~i, a > b, (a == a).all(), i + 1.5, i / 2, np.float32(3) * a),
@@ -135,3 +136,15 @@ def test_the_setting():
     with torch._dynamo.config.patch(trace_numpy=False), pytest.raises(torch._dynamo.exc.Unsupported):
         program(np.ones(3))
     check(program(np.ones(3)), np.sin(np.ones(3)))
+
+
+@pytest.mark.parametrize("given", [["L", "U"], [b"a"], [1j, None], ["2026-01-01"]], ids=str)
+def test_arrays_that_no_tensor_holds(given):
+    f = torch.compile(lambda x: (x + 1, np.array(given), np.asarray(given)))
+    for _ in range(2):
+        total, *arrays = f(torch.ones(2))
+        assert total.tolist() == [2, 2]
+        for array in arrays:
+            assert array.dtype == np.array(given).dtype and array.tolist() == given
+    with pytest.raises(CaptureError, match="no tensor has"):
+        torch.compile(lambda: np.array(given), fullgraph=True)()

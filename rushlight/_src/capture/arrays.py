@@ -5,6 +5,7 @@ import functools
 
 import numpy as np
 
+from ..core.dtypes import FROM_NUMPY
 from ..core.exchange import as_tensor, from_numpy, tensor
 from ..core.native import Tensor
 from ..core.settings import settings
@@ -73,6 +74,8 @@ class Arrays:
         if function in MAKERS[:2] and self.holds_arrays(arguments):
             return self.run_framework(np.stack, arguments, keywords)
         made = function(*map(self.known, arguments), **{k: self.known(v) for k, v in keywords.items()})
+        if made.dtype not in FROM_NUMPY:
+            raise Break("RB001", f"{function.__name__}() of {made.dtype}, which no tensor has")
         return self.from_python(constant_array(made, self.recorder))
 
     def tensor_from_array(self, function, arguments, keywords):
