@@ -1,12 +1,16 @@
 """The bytes under tensors, and, deprecated, their elements: ``torch.storage``."""
 from __future__ import annotations
 
+import sys
+
+import numpy as np
+
 from ._src.compat.absent import absent
 from ._src.core.later import later
 from ._src.core.advice import deprecated
 from ._src.core.convert import InProcess, UntypedStorage
-from ._src.core.dtypes import BY_NAME, Defaults, type_name
-from ._src.core.exchange import tensor
+from ._src.core.dtypes import BY_NAME, Defaults, bool_, type_name, uint8
+from ._src.core.exchange import from_numpy, tensor
 from ._src.core.meta import Meta
 from ._src.core.native import Tensor, wrap
 from ._src.core.op import OPS
@@ -130,6 +134,34 @@ class StorageType(type):
 
     def __call__(cls, *args, **options):
         return TypedStorage(*args, dtype=cls.dtype, **options)
+
+    def from_buffer(cls, buffer, byte_order=None, count=-1, offset=0) -> TypedStorage:
+        """A copy of ``count`` elements from a byte of a buffer on, all of them by default.  ``byte_order``: "native", "little" or "big".
+
+        >>> import rushlight as rl
+        >>> rl.ShortStorage.from_buffer(bytes([0, 1, 0, 2]), "big").tolist()
+        [1, 2]
+        """
+        order = sys.byteorder if byte_order == "native" or cls.dtype is uint8 else byte_order  # a byte has none
+        if order is None:
+            raise RuntimeError("from_buffer() is missing required argument 'byte_order' (pos 2)")
+        if order not in ("little", "big"):
+            raise ValueError(f"invalid byte_order '{byte_order}' (expected 'big', 'little' or 'native')")
+        size, each = memoryview(buffer).nbytes, cls.dtype.itemsize
+        if offset < 0 or offset > size:
+            raise ValueError(f"offset must be non-negative and no greater than buffer length ({size}), but got {offset}")
+        if count < 0 and (size - offset) % each:
+            raise ValueError(f"buffer size ({size - offset}) must be a multiple of element size ({each})")
+        nbytes = count * each if count >= 0 else size - offset
+        if offset + nbytes > size:
+            raise ValueError(f"buffer has only {size - offset} bytes after offset {offset}, but {nbytes} are wanted")
+        part = np.frombuffer(buffer, np.uint8, nbytes, offset).copy() if nbytes else np.zeros(0, np.uint8)
+        if order != sys.byteorder:
+            each //= 1 + cls.dtype.is_complex  # both parts of a complex number turn by themselves
+            part = part.reshape(-1, each)[:, ::-1].copy().reshape(-1)
+        if cls.dtype is bool_:
+            part = (part != 0).view(np.uint8)
+        return TypedStorage(wrap_storage=UntypedStorage(from_numpy(part)), dtype=cls.dtype, _internal=True)
 
 
 def __getattr__(name):

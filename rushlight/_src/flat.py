@@ -11,6 +11,7 @@ from .core import overriding as _overriding, tensor as _tensor_members, members 
 from .core.members import legacy_contiguous_format
 from .core.convert import (channels_last, channels_last_3d, contiguous_format, jagged, layout, memory_format, preserve_format, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided)
 from .core.exchange import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, scalar_tensor, tensor
+from .core.mapped import from_file
 from .core.printing import set_printoptions
 from .core.random import (Generator, default_generator, fork_rng as _fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state)
 from .eager import plan as _plan
