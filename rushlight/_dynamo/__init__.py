@@ -5,7 +5,7 @@ from .._src.capture.asking import is_compiling  # noqa: F401
 from .._src.compiling import (OptimizedModule, allow_in_graph, assume_constant_result, disable, explain, graph_break, list_backends, lookup_backend, mark_dynamic,  # noqa: F401
                          mark_static, mark_unbacked, maybe_mark_dynamic, register_backend, reset, set_stance)
 from .._src.compiling import compile as optimize_function
-from .._src.steering import (disallow_in_graph, error_on_graph_break, forbid_in_graph, mark_static_address, run, skip_frame, step_unsupported,  # noqa: F401
+from .._src.controls import (disallow_in_graph, error_on_graph_break, forbid_in_graph, mark_static_address, run, skip_frame, step_unsupported,  # noqa: F401
                         substitute_in_graph)
 from . import backends, config, testing, utils  # noqa: F401
 

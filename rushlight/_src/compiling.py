@@ -265,14 +265,14 @@ def mark_dynamic(tensor, index=None, *, min=None, max=None, hint_override=None, 
     >>> torch.compile(lambda x: x + x.shape[0])(x)
     tensor([5., 5., 5., 5.])
     """
-    from .capture.promises import Promise, promise
-    promise(tensor, index, Promise(min, max, True))
+    from .capture.constraints import ShapeConstraint, constrain
+    constrain(tensor, index, ShapeConstraint(min, max, True))
 
 
 def maybe_mark_dynamic(tensor, index=None):
     """As ``mark_dynamic``, but what the program decides by such a size is guarded, and captured again where it comes out otherwise."""
-    from .capture.promises import Promise, promise
-    promise(tensor, index, Promise(None, None, False))
+    from .capture.constraints import ShapeConstraint, constrain
+    constrain(tensor, index, ShapeConstraint(None, None, False))
 
 
 def mark_unbacked(tensor, index=None, **_):
@@ -282,7 +282,7 @@ def mark_unbacked(tensor, index=None, **_):
 
 def mark_static(tensor, index=None):
     """Says that sizes of a tensor stay, also under ``dynamic=True``: another size is captured by itself."""
-    from .capture.promises import keep
+    from .capture.constraints import keep
     keep(tensor, index)
 
 

@@ -5,7 +5,7 @@ import ast
 import operator
 
 from .._src.capture.errors import ConstraintViolationError, UserError
-from .._src.capture.promises import promises_of
+from .._src.capture.constraints import constraints_of
 from .._src.core.native import Tensor
 from .._src.core.pytree import tree_flatten
 from ..fx import GraphModule
@@ -13,7 +13,7 @@ from ..fx.convert import draw
 from ..nn import Module, Parameter
 from .arguments import ShapesCollection, register_dataclass
 from .capturing import Untouched, captured
-from .dims import Dim, dims, promised, varying
+from .dims import Dim, dims, constraint_of, varying
 from .exported_program import ExportedModule, ExportedProgram
 from .graph_signature import (ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument)
 from .._src.core.later import later
@@ -78,17 +78,17 @@ class Exporting:
         self.leaves, self.in_spec = tree_flatten((args, kwargs))
         self.expected = self.expectations(*for_signature(mod, args, kwargs, dynamic_shapes))
         marked = [(leaf, free) for leaf, (_, _, free) in zip(self.leaves, self.expected) if isinstance(leaf, Tensor) and free]
-        before = [promises_of(leaf) for leaf, _ in marked]
+        before = [constraints_of(leaf) for leaf, _ in marked]
         for leaf, free in marked:
-            leaf._dynamic_sizes = {k: promised(dim) for k, dim in free.items()}
+            leaf._dynamic_sizes = {k: constraint_of(dim) for k, dim in free.items()}
         try:
             with Untouched(mod, self.leaves):
                 self.found = captured(mod, args, kwargs, dynamic=None if marked else False)
         except ConstraintViolationError as error:
             raise UserError(f"{error} In dynamic_shapes, leave that dimension out, or give it Dim.AUTO.") from error
         finally:
-            for (leaf, _), promises in zip(marked, before):
-                leaf._dynamic_sizes = promises
+            for (leaf, _), constraints in zip(marked, before):
+                leaf._dynamic_sizes = constraints
         for leaf, free in marked:
             for k in [k for k, dim in free.items() if dim is Dim.AUTO and not self.found.varies(leaf, k)]:
                 del free[k]

@@ -1,7 +1,7 @@
 """Sizes that vary: ``Dim("batch")`` in ``dynamic_shapes``."""
 from __future__ import annotations
 
-from .._src.capture.promises import Promise
+from .._src.capture.constraints import ShapeConstraint
 
 
 class Dim:
@@ -73,9 +73,9 @@ class Hint:
 Dim.AUTO, Dim.DYNAMIC, Dim.STATIC = Hint("AUTO"), Hint("DYNAMIC"), Hint("STATIC")
 
 
-def promised(dim) -> Promise:
+def constraint_of(dim) -> ShapeConstraint:
     """What an entry of ``dynamic_shapes`` says of a size."""
-    return Promise(None, None, dim is not Dim.AUTO) if isinstance(dim, Hint) else Promise(dim.min, dim.max, True)
+    return ShapeConstraint(None, None, dim is not Dim.AUTO) if isinstance(dim, Hint) else ShapeConstraint(dim.min, dim.max, True)
 
 
 def dims(*names: str, min=None, max=None):

@@ -4,7 +4,7 @@ from __future__ import annotations
 import operator
 
 from .._src.capture.control import Flow
-from .._src.capture.readings import PICK, SHIFT, Reading
+from .._src.capture.unbacked import PICK, SHIFT, Reading
 from .._src.capture.record import expressions_in
 from .._src.core.expr import ARITHMETIC, LEAVES, Expr
 from .._src.core.meta import Meta, Size

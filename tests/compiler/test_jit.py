@@ -12,7 +12,7 @@ from rushlight._src.core import cache
 from rushlight._src.core.apart import apart
 from rushlight._src.core.native import loader
 from rushlight._src.compiler.llvm import jit, jumps
-from rushlight._src.compiler.llvm.behind import Line
+from rushlight._src.compiler.llvm.compile_queue import CompileQueue
 from rushlight._src.compiler.llvm.builder import Module, Value
 from rushlight._src.compiler.llvm.generate import Agreement
 from rushlight._src.compiler.llvm.types import i64, ptr
@@ -213,12 +213,12 @@ def test_an_interrupted_wait_goes_on_later(folder, monkeypatch):
 def test_the_second_thread_ends_and_the_switch_interval_is_as_before(folder, monkeypatch):
     ended = threading.Event()
 
-    class Watched(Line):
+    class Watched(CompileQueue):
         def run(self):
             super().run()
             ended.set()
 
-    monkeypatch.setattr(jit, "Line", Watched)
+    monkeypatch.setattr(jit, "CompileQueue", Watched)
     before = sys.getswitchinterval()
     with jit.ahead():
         jit.build("ahead once", lambda: adding(3), ["add"])
@@ -229,12 +229,12 @@ def test_the_second_thread_ends_and_the_switch_interval_is_as_before(folder, mon
 def test_a_third_thread_takes_its_share(monkeypatch):
     working = []
 
-    class Idle(Line):
+    class Idle(CompileQueue):
         def run(self):
             """Nothing is done on the second thread."""
 
     line = Idle()
-    monkeypatch.setattr("rushlight._src.compiler.llvm.behind.generate", lambda text, *rest: working.append((text, threading.current_thread())) or text.encode())
+    monkeypatch.setattr("rushlight._src.compiler.llvm.compile_queue.generate", lambda text, *rest: working.append((text, threading.current_thread())) or text.encode())
     waiting = [line.add(text, 1) for text in ("; many streams", "a", "b")]
     apart(line.share)
     line.end()

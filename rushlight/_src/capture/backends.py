@@ -14,7 +14,7 @@ from ..graph.graph import Graph, symbols_in
 from ..graph.running import run
 from ..graph.save import Unsaveable, fingerprint, own
 from .errors import BackendFailed, UnknownBackend
-from .readings import PICK, SHIFT, in_stages
+from .unbacked import PICK, SHIFT, in_stages
 
 eagerly, module_of, watched = entered("fx.aot", "eagerly"), entered("fx.convert", "module_of"), entered("tools.accuracy", "watched")
 

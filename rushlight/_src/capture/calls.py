@@ -49,7 +49,7 @@ from .errors import Again, Break, CaptureError, Raised
 from .iterators import BUILTINS
 from .output import HANDLERS as OUTPUT_HANDLERS
 from .protocols import ASKED, stand_in
-from .readings import Effect
+from .unbacked import Effect
 from .reals import Real
 from .training import HANDLERS as TRAINING
 from .transforms import ROOMS, kind_of
@@ -60,7 +60,7 @@ from .values import (IDENTITIES, NUMBERS_AND_TEXT, PLAIN, ArrayValue, Cell, Cons
 
 APPLY = CustomFunction.__dict__["apply"].__func__
 INLINED = tuple(f"{FRAMEWORK}.{room}" for room in (
-    "nn.modules", "nn.multihead", "nn.utils", "_src.checks", "func.modules", "_src.compiling", "_src.steering", "_src.autograd.mode", "amp", "_src.capture.polyfills", "utils", "optim", "fx",
+    "nn.modules", "nn.multihead", "nn.utils", "_src.checks", "func.modules", "_src.compiling", "_src.controls", "_src.autograd.mode", "amp", "_src.capture.polyfills", "utils", "optim", "fx",
     "distributions", "jit", "_higher_order_ops", "_src.core.pytree", "_src.compat.devices", "_dynamo"))
 RUN = tuple(f"{FRAMEWORK}.{room}" for room in ("_src.ops", "_src.core", "nn.functional", "nn.init", "_src.api", "_src.foreach", "special", "linalg", "fft", "_src.capture", "_src.eager", "_src.compiler"))
 CALLING = (f"{FRAMEWORK}.nn.attention.flex_attention",)  # framework code that calls functions of the user

@@ -13,7 +13,7 @@ from ..graph.graph import Graph, Node
 from ..transforms.batch import differs
 from . import polyfills
 from .errors import Break, Raised
-from .readings import Effect, Reading, in_stages
+from .unbacked import Effect, Reading, in_stages
 from .record import expressions_in
 from .values import Cell, Constant, Function, Instance, IteratorValue, Lazy, Mapping, Method, Object, Partial, Rows, Sequence, SetValue, TensorValue
 

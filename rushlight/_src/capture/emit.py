@@ -17,7 +17,7 @@ from ..core.random import default_generator
 from ..graph.graph import nodes_in
 from ...nn.parameter import Parameter
 from .arithmetic import INPLACE
-from . import promises
+from . import constraints
 from .attributes import DELETED, is_framework
 from .errors import Again, Break
 from .guards import Described, guard_function
@@ -672,7 +672,7 @@ def kept(guards, machine) -> list:
 
 def write_segment(machine, ending) -> Segment:
     """The Segment of what a machine captured."""
-    varying = promises.checked(machine)
+    varying = constraints.checked(machine)
     writer = Writer(machine)
     last = writer.finish(ending)
     effects = [*map(writer.deferred, machine.notes), *writer.effects()]

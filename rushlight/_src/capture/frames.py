@@ -15,7 +15,7 @@ from .bytecode import COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
 from .emit import Place, write_segment
 from .errors import Again, CaptureError, RecompileLimitError
 from .machine import Machine
-from .promises import named, promises_of, still
+from .constraints import named, constraints_of, still
 from .stance import Stance, counters
 
 guards_log, breaks_log, recompiles_log, graph_log = logger("guards"), logger("graph_breaks"), logger("recompiles"), logger("output")
@@ -56,7 +56,7 @@ class Entry:
             return frozenset()
         before, self.shapes[text] = self.shapes.get(text, shape), shape
         moved = self.moving.setdefault(text, set())
-        moved.update(promises_of(tensor))
+        moved.update(constraints_of(tensor))
         if len(before) == len(shape):
             moved.update(k for k, (a, b) in enumerate(zip(before, shape)) if a != b)
         return frozenset(k for k, size in enumerate(shape) if size > 1 and (self.owner.dynamic or k in moved)) - still(tensor)

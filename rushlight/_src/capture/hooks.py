@@ -13,7 +13,7 @@ from ...utils.hooks import RemovableHandle
 from .attributes import is_framework
 from .bytecode import listing
 from .errors import Again, Break
-from .readings import in_stages
+from .unbacked import in_stages
 from .record import expressions_in
 from .transforms import Transformed
 from .values import Constant, ContainerMethod, Function, Object, TensorValue

@@ -28,9 +28,9 @@ from .instructions import Instructions
 from .iterators import Iterators
 from . import marks, polyfills
 from .output import Output
-from .promises import promises_of
+from .constraints import constraints_of
 from .protocols import Protocols
-from .readings import Assumptions, Reading
+from .unbacked import Assumptions, Reading
 from .reals import Real
 from .record import Fake, Recorder
 from .callables import Callables
@@ -90,7 +90,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
         self.entered: dict = {}  # text of a number -> the Fake that stands for it in the graph
         self.stream, self.drawn = None, 0  # seed and position in the random stream, and how many blocks are drawn
         self.facts, self.symbols = Assumptions(), {}  # what is assumed of varying ints; symbol -> text that computes it
-        self.promised: dict = {}  # text of a size -> (the size, what users promised of it)
+        self.constrained: dict = {}  # text of a size -> (the size, the constraint that users gave)
         self.roots: list = []  # (source, module) of modules that are values of the entry
         self.real: dict = {}  # graph input node -> the tensor it stands for now
         self.checks: dict = {}  # graph input node -> TensorCheck
@@ -269,7 +269,7 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
             raise Break("RB014", f"{type(value).__name__}")
         self.guard(f"type({{0}}) is {self.constant_name(type(value))} and {{0}}._needs_grad == {value._needs_grad}", source)
         free = self.entry.free_sizes(source, value) if "static" not in self.rules else frozenset()
-        fake = self.recorder.input(self.symbolic(value._meta, free, source, promises_of(value)), value._needs_grad, type(value))
+        fake = self.recorder.input(self.symbolic(value._meta, free, source, constraints_of(value)), value._needs_grad, type(value))
         node = fake.node
         self.graph_inputs[node], self.real[node] = (str(source), source), value
         check = self.checks[node] = TensorCheck(value._meta, free)
@@ -279,18 +279,18 @@ class Machine(Instructions, Calls, Attributes, Containers, Iterators, Protocols,
         made.real = value
         return made
 
-    def symbolic(self, meta, free, source, promises):
+    def symbolic(self, meta, free, source, constraints):
         """The metadata with a symbol for each size that varies."""
         if not free:
             return meta
-        return meta.like([self.free_size(size, f"{source}.shape[{k}]", promises.get(k)) if k in free else size for k, size in enumerate(meta.shape)])
+        return meta.like([self.free_size(size, f"{source}.shape[{k}]", constraints.get(k)) if k in free else size for k, size in enumerate(meta.shape)])
 
-    def free_size(self, size, text, promise):
-        """A symbol for a size, within the bounds that were promised for it."""
+    def free_size(self, size, text, constraint):
+        """A symbol for a size, within the bounds of its constraint."""
         made = self.symbol(size, text, 2)
-        if promise is not None:
-            self.promised[text] = made, promise
-            bounds = [str(promise.low)] * (promise.low is not None), [str(promise.high)] * (promise.high is not None)
+        if constraint is not None:
+            self.constrained[text] = made, constraint
+            bounds = [str(constraint.low)] * (constraint.low is not None), [str(constraint.high)] * (constraint.high is not None)
             if any(bounds):
                 self.guard(" <= ".join([*bounds[0], text, *bounds[1]]))
         return made

@@ -16,7 +16,7 @@ from ..graph.graph import Graph, Node, nodes_in
 from ..transforms.trace import Traced, ValueNeeded
 from .errors import Break
 from .reals import Real
-from .readings import ITEM, NUMBER, OPERATORS, PICK, REQUIRE, SHIFT, SIZE, Assumptions, Effect, Reading, between, in_stages, measured
+from .unbacked import ITEM, NUMBER, OPERATORS, PICK, REQUIRE, SHIFT, SIZE, Assumptions, Effect, Reading, between, in_stages, measured
 
 
 def needs_data(what: str, code="RB003", method=None):

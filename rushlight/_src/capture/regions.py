@@ -7,7 +7,7 @@ from ..autograd.program import computed_again
 from ..core.native import Op
 from ..graph.graph import Graph, Node, map_nodes, nodes_in
 from ..graph.running import run
-from .readings import in_stages
+from .unbacked import in_stages
 
 
 def fold(nodes, outputs, recorder) -> list:

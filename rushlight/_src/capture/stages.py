@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..autograd.program import gradients
 from ..core.interpret import recording
 from ..graph.graph import Graph, nodes_in
-from .readings import PICK, between
+from .unbacked import PICK, between
 from .record import expressions_in
 
 

@@ -9,15 +9,15 @@ from .schedule import Schedule
 
 
 class Overwriting:
-    """``after[k]``: the Stores that may follow landmark k of a schedule; those not among them come last, where ``groups`` are pairs of
+    """``after[k]``: the Stores that may follow call k of a schedule; those not among them come last, where ``groups`` are pairs of
     values in the last slot and the Stores that alone read them, so that one gradient is used up before the next is computed.
 
-    Times are numbers: slot k is filled at ``2 k``, landmark k runs at ``2 k + 1``.
+    Times are numbers: slot k is filled at ``2 k``, call k runs at ``2 k + 1``.
     """
 
     def __init__(self, schedule: Schedule, stores):
-        self.schedule, self.end = schedule, 2 * len(schedule.landmarks) + 1
-        self.landmark_of = {n: schedule.at[node] for node, tail in schedule.landmarks.items() for n in tail.inside}
+        self.schedule, self.end = schedule, 2 * len(schedule.calls) + 1
+        self.call_of = {n: schedule.at[node] for node, fused in schedule.calls.items() for n in fused.inside}
         self.results = {o for o in schedule.graph.outputs if not isinstance(o, Store)}
         cones = [self.cone(store.node) for store in stores]
         uses = self.last_uses()
@@ -85,8 +85,8 @@ class Overwriting:
         for node in reversed(schedule.graph.nodes):
             if node in schedule.at:
                 time = 2 * schedule.at[node] + 1
-            elif node in self.landmark_of:
-                time = 2 * self.landmark_of[node] + 1
+            elif node in self.call_of:
+                time = 2 * self.call_of[node] + 1
             else:
                 time = max(2 * schedule.slot.get(node, 0), uses.get(node, 0) if node not in schedule.slot or node.op.kind.name == "view" else 0)
             if node in self.results:

@@ -1,6 +1,6 @@
 """What of a program is kept in memory, and when it is computed.
 
-A *landmark* is a node with a step of its own: a contraction that a template computes, or what only NumPy can.  Landmarks run in the
+A *template call* is a node with a step of its own: a contraction that a template computes, or what only NumPy can.  Template calls run in the
 program's order.  Between them lie *slots*: all other kept values are computed in one of them, by generated kernels that read through
 everything not kept.
 """
@@ -23,25 +23,25 @@ MOST_JOINED = 8  # pieces among which a kernel chooses for each element it reads
 
 
 class Schedule:
-    """``landmarks``: nodes with a step of their own, each with the Tail that its step computes along and leaves in memory; ``heads`` are the
-    Heads by which some compute their arguments, by number.
-    ``kept``: nodes with memory.  ``slots[k]``: those computed by kernels before landmark k; the last slot comes after all landmarks.
+    """``calls``: nodes with a step of their own, each with the FusedEpilogue that its step computes along and leaves in memory; ``prologues`` are the
+    Prologues by which some compute their arguments, by number.
+    ``kept``: nodes with memory.  ``slots[k]``: those computed by kernels before call k; the last slot comes after all calls.
     ``ends``: kept values that a kernel ends with, as more would be too much for one.
     """
 
-    def __init__(self, graph: Graph, landmarks: dict, heads: dict):
-        self.graph, self.landmarks, self.heads, self.ends = graph, landmarks, heads, set()
-        self.at = {n: k for k, (node, tail) in enumerate(landmarks.items()) for n in (node, *tail.stored)}
-        self.inside = frozenset().union(*(tail.inside for tail in landmarks.values()))
+    def __init__(self, graph: Graph, calls: dict, prologues: dict):
+        self.graph, self.calls, self.prologues, self.ends = graph, calls, prologues, set()
+        self.at = {n: k for k, (node, fused) in enumerate(calls.items()) for n in (node, *fused.stored)}
+        self.inside = frozenset().union(*(fused.inside for fused in calls.values()))
         for node in graph.nodes:
             if is_part(node):
                 self.at[node] = self.at[node.args[0]]
         self.kept = {*graph.inputs, *(o for o in graph.outputs if not isinstance(o, Store))}
-        for tail in landmarks.values():
-            self.kept.update(tail.stored, map(through_views, tail.reads))
+        for fused in calls.values():
+            self.kept.update(fused.stored, map(through_views, fused.reads))
         self.kept.update(n for n in graph.nodes if is_part(n) or n.op is P.part)
         for node in graph.nodes:
-            if node in landmarks:
+            if node in calls:
                 self.kept.update(through_views(used) for used in self.read_by(node))
             elif node.op.kind.name == "scan":
                 self.kept.add(node)
@@ -60,10 +60,10 @@ class Schedule:
 
     def read_by(self, node: Node):
         """What a node's step or kernel reads, or reads through."""
-        heads = self.heads.get(node)
-        if not heads:
+        prologues = self.prologues.get(node)
+        if not prologues:
             return node.used
-        return dict.fromkeys((*(a for k, a in enumerate(node.args) if k not in heads), *(n for head in heads.values() for n in head.reads)))
+        return dict.fromkeys((*(a for k, a in enumerate(node.args) if k not in prologues), *(n for prologue in prologues.values() for n in prologue.reads)))
 
     # --- what is kept -----------------------------------------------------------------------------------------------------------
     def keep_shared(self):
@@ -126,7 +126,7 @@ class Schedule:
     # --- when it is computed ------------------------------------------------------------------------------------------------------
     def place(self):
         """Fills the slots: late, so that values do not wait in memory, but what shrinks data early."""
-        last = len(self.landmarks)
+        last = len(self.calls)
         earliest, latest = {}, {}
         for node in self.graph.nodes:
             own = self.at[node] + 1 if node in self.at else 0

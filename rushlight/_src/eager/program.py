@@ -10,13 +10,13 @@ from dataclasses import replace
 
 from ..aot.block import dense
 from ..compiler.llvm import jit, pool
-from ..compiler.head import Heads, shown
+from ..compiler.prologue import Prologues, shown
 from ..compiler.lower import NotLowerable, obstacle
 from ..compiler.overwriting import Overwriting
 from ..compiler.pipeline import compile_once, fingerprint
-from ..compiler.pairs import in_pairs
+from ..compiler.complex_lowering import in_pairs
 from ..compiler.schedule import Schedule
-from ..compiler.tail import Tail, Tails
+from ..compiler.epilogue import FusedEpilogue, Epilogues
 from ..compiler.turned import resolved
 from ..compiler.templates.contraction import NO_EPILOGUE, Table
 from ..compiler.templates.conv import Convolution, packs, plan_conv, plan_conv_input_grad, plan_conv_weight_grad
@@ -213,7 +213,7 @@ def settled_graph(graph: Graph, sizes: dict) -> Graph:
 
 
 class Assembler:
-    """Decides the steps of one program: those of its landmarks, and between them those of the kernels that compute what is kept.
+    """Decides the steps of one program: those of its calls, and between them those of the kernels that compute what is kept.
 
     ``homes`` tells where a value is to lie, ``places`` where it lies already.  Sizes may be symbols: what is decided holds for all sizes under
     the Facts that are noted on the way.
@@ -248,15 +248,15 @@ class Assembler:
         return counted(node) is not None and all(user.op is P.random_bits or user.op in SEVERAL for user in self.users.get(node, ()))
 
     def assemble(self) -> "Outline":
-        landmarks = self.landmarks()
-        self.heads = self.headed(landmarks)
-        plan = Schedule(self.graph, landmarks, self.heads)
+        calls = self.calls()
+        self.prologues = self.prologues_of(calls)
+        plan = Schedule(self.graph, calls, self.prologues)
         pending = [o for o in self.stores if o.node not in self.homes]
         overwriting = Overwriting(plan, pending) if pending else None
         self.ends = plan.ends
-        for k, ((landmark, tail), slot) in enumerate(zip(plan.landmarks.items(), plan.slots)):
+        for k, ((call, fused), slot) in enumerate(zip(plan.calls.items(), plan.slots)):
             self.fill(slot)
-            self.land(landmark, tail)
+            self.land(call, fused)
             if overwriting:
                 self.overwrite(overwriting.after.get(k, ()))
         groups = overwriting.groups if overwriting else []
@@ -323,10 +323,10 @@ class Assembler:
             self.segment([(node, place)])
         return place
 
-    def leaves(self, head) -> list[Place]:
+    def leaves(self, prologue) -> list[Place]:
         """Where the parts of an operand lie that a template computes, each seen in the operand's shape."""
         places = []
-        for node, views in head.reads.items():
+        for node, views in prologue.reads.items():
             place = self.operand(node, lambda meta: shown(meta, views) is not None)
             meta, offset = shown(place.meta, views)
             places.append(Place(place.value, meta, place.offset + offset * meta.itemsize))
@@ -364,25 +364,25 @@ class Assembler:
             at += piece.shape[dim] * place.meta.strides[dim] * node.meta.itemsize
         return found
 
-    # --- landmarks -----------------------------------------------------------------------------------------------------------------
-    def landmarks(self) -> dict:
+    # --- calls -----------------------------------------------------------------------------------------------------------------
+    def calls(self) -> dict:
         """Contractions and what only NumPy computes, each with what its step computes along."""
         found = [n for n in self.graph.nodes if n.op.kind.name == "contract" or not is_part(n) and n.op not in IN_MEMORY and (obstacle(n) or reads_nothing(n))]
-        tails = Tails(self.graph, self.users, found)
-        return {node: tails.of(node) if node.op in WITH_TAILS and plannable(node) and settings.kernels else Tail((node,)) for node in found}
+        epilogues = Epilogues(self.graph, self.users, found)
+        return {node: epilogues.of(node) if node.op in WITH_EPILOGUES and plannable(node) and settings.kernels else FusedEpilogue((node,)) for node in found}
 
-    def headed(self, landmarks: dict) -> dict:
-        """What contractions compute while they pack: {contraction: {number of an argument: its Head}}."""
+    def prologues_of(self, calls: dict) -> dict:
+        """What contractions compute while they pack: {contraction: {number of an argument: its FusedPrologue}}."""
         if not settings.kernels:
             return {}
-        heads = Heads(self.graph, self.users, landmarks, times_packed)
-        found = {node: heads.of(node) for node in landmarks if node.op in PLANNERS}
+        prologues = Prologues(self.graph, self.users, calls, times_packed)
+        found = {node: prologues.of(node) for node in calls if node.op in PLANNERS}
         return {node: own for node, own in found.items() if own}
 
-    def land(self, node: Node, tail: Tail):
-        """The steps of a landmark."""
+    def land(self, node: Node, fused: FusedEpilogue):
+        """The steps of a call."""
         if node.op.kind.name == "contract" and plannable(node):
-            self.contract(node, tail)
+            self.contract(node, fused)
             return
         if node.op in SEVERAL:
             self.call(node, SEVERAL[node.op], has_rows)
@@ -400,23 +400,23 @@ class Assembler:
         self.by_numpy(part, targets)
         self.places.update(targets)
 
-    def contract(self, node: Node, tail: Tail):
+    def contract(self, node: Node, fused: FusedEpilogue):
         """Steps of a template."""
-        homes = {n: self.home(n, is_contiguous) for n in tail.stored}
+        homes = {n: self.home(n, is_contiguous) for n in fused.stored}
         output, epilogue, beside = PLANNERS[node.op].output, NO_EPILOGUE, {}
-        if tail.inside:
-            epilogue, names = tail.epilogue(node, output)
+        if fused.inside:
+            epilogue, names = fused.epilogue(node, output)
             beside = {name: homes.get(n) or self.operand(n, is_contiguous) for name, n in names.items()}
-            fusion_log.debug("%s: %s computes %s", self.name, node.name, tail)
-        root = tail.stored[0]
-        heads = self.heads.get(node, {})
-        for head in heads.values():
-            fusion_log.debug("%s: %s computes %s", self.name, node.name, head)
-        plan, problem, operands = PLANNERS[node.op].plan(self, node, homes[root], root.dtype.name, heads)
-        more = (epilogue,) if heads or node.op in WITH_TAILS else ()
-        if heads:
-            more += tuple(heads[k].prologue() if k in heads else None for k in range(PLANNERS[node.op].computed))
-        after = "".join(f" and {computed}" for computed in (*heads.values(), *([tail] if tail.inside else ())))
+            fusion_log.debug("%s: %s computes %s", self.name, node.name, fused)
+        root = fused.stored[0]
+        prologues = self.prologues.get(node, {})
+        for prologue in prologues.values():
+            fusion_log.debug("%s: %s computes %s", self.name, node.name, prologue)
+        plan, problem, operands = PLANNERS[node.op].plan(self, node, homes[root], root.dtype.name, prologues)
+        more = (epilogue,) if prologues or node.op in WITH_EPILOGUES else ()
+        if prologues:
+            more += tuple(prologues[k].prologue() if k in prologues else None for k in range(PLANNERS[node.op].computed))
+        after = "".join(f" and {computed}" for computed in (*prologues.values(), *([fused] if fused.inside else ())))
         self.add(node, root.shape, plan, problem, more, {**operands, **beside}, after)
         self.work.append(product(root.shape) * node.args[1].shape[-1])
         self.places.update(homes)
@@ -635,16 +635,16 @@ def windows_match(x_shape, w_shape, g_shape, p) -> bool:
                for size, k, n, s, pad, d in zip(x_shape[2:], w_shape[2:], g_shape[2:], p["stride"], p["padding"], p["dilation"]))
 
 
-def plan_product(assembler: Assembler, node: Node, target: Place, dtype: str, heads):
+def plan_product(assembler: Assembler, node: Node, target: Place, dtype: str, prologues):
     shape, operands, strides, parts = node.shape, {"c": target}, [], []
-    if 0 in heads:
-        shape = (*heads[0].operand.shape[:-1], shape[-1])  # of which the rows may have several dimensions
+    if 0 in prologues:
+        shape = (*prologues[0].operand.shape[:-1], shape[-1])  # of which the rows may have several dimensions
     for k, name in enumerate("ab"):
-        places = assembler.leaves(heads[k]) if k in heads else [assembler.operand(node.args[k])]
-        operands.update({f"{name}{number}": place for number, place in enumerate(places)} if k in heads else {name: places[0]})
+        places = assembler.leaves(prologues[k]) if k in prologues else [assembler.operand(node.args[k])]
+        operands.update({f"{name}{number}": place for number, place in enumerate(places)} if k in prologues else {name: places[0]})
         found = [(*(0,) * (len(shape) - len(place.meta.shape)), *place.meta.strides) for place in places]
         strides.append(found[0])
-        parts.append(tuple((*own, 0) for own in found) if k in heads else ())
+        parts.append(tuple((*own, 0) for own in found) if k in prologues else ())
     problem = Matmul(tuple(shape[:-2]), shape[-2], shape[-1], node.args[0].shape[-1], *strides,
                      row_major(shape), node.args[0].dtype.name, dtype, a_parts=parts[0], b_parts=parts[1])
     return plan_matmul, problem, operands
@@ -666,12 +666,12 @@ def convolution(x_shape, w_shape, x, y, node: Node, x_parts=(), y_parts=()) -> C
                        p["groups"], node.dtype.name, tuple(x), tuple(y), x_parts, y_parts)
 
 
-def images(assembler: Assembler, node: Node, number: int, name: str, heads):
+def images(assembler: Assembler, node: Node, number: int, name: str, prologues):
     """Where an operand of a convolution lies: ({name: Place}, its strides, the strides of what it is computed from)."""
-    if number not in heads:
+    if number not in prologues:
         place = assembler.operand(node.args[number])
         return {name: place}, place.meta.strides, ()
-    places = assembler.leaves(heads[number])
+    places = assembler.leaves(prologues[number])
     parts = tuple(tuple(place.meta.strides) for place in places)
     return {f"{name}{k}": place for k, place in enumerate(places)}, parts[0], parts
 
@@ -693,29 +693,29 @@ def is_contiguous(meta: Meta) -> bool:
     return meta.contiguous
 
 
-def plan_forward(assembler: Assembler, node: Node, target: Place, dtype: str, heads):
-    x, strides, parts = images(assembler, node, 0, "x", heads)
+def plan_forward(assembler: Assembler, node: Node, target: Place, dtype: str, prologues):
+    x, strides, parts = images(assembler, node, 0, "x", prologues)
     w = assembler.operand(node.args[1], is_contiguous)
     problem = convolution(node.args[0].shape, node.args[1].shape, strides, row_major(node.shape), node, x_parts=parts)
     return plan_conv, problem, {**x, "weight": w, "y": target}
 
 
-def plan_input(assembler: Assembler, node: Node, target: Place, dtype: str, heads):
-    g, strides, parts = images(assembler, node, 0, "y", heads)
+def plan_input(assembler: Assembler, node: Node, target: Place, dtype: str, prologues):
+    g, strides, parts = images(assembler, node, 0, "y", prologues)
     w = assembler.operand(node.args[1], is_contiguous)
     problem = convolution(node.shape, node.args[1].shape, row_major(node.shape), strides, node, y_parts=parts)
     return plan_conv_input_grad, problem, {**g, "weight": w, "x": target}
 
 
-def plan_weight(assembler: Assembler, node: Node, target: Place, dtype: str, heads):
-    g, g_strides, g_parts = images(assembler, node, 0, "y", heads)
-    x, x_strides, x_parts = images(assembler, node, 1, "x", heads)
+def plan_weight(assembler: Assembler, node: Node, target: Place, dtype: str, prologues):
+    g, g_strides, g_parts = images(assembler, node, 0, "y", prologues)
+    x, x_strides, x_parts = images(assembler, node, 1, "x", prologues)
     problem = convolution(node.args[1].shape, node.shape, x_strides, g_strides, node, x_parts, g_parts)
     return plan_conv_weight_grad, problem, {**x, **g, "weight": target}
 
 
 class Planner:
-    """``plan(assembler, node, target, dtype of the target, heads)`` gives what plans a problem, the problem, and its operands; ``output`` is
+    """``plan(assembler, node, target, dtype of the target, prologues)`` gives what plans a problem, the problem, and its operands; ``output`` is
     the target's name.  The first ``computed`` arguments may be computed: ``packings(node, number)`` tells how often the template packs one of
     them, 0 if it does not."""
 
@@ -726,11 +726,11 @@ class Planner:
 PLANNERS = {P.matmul: Planner(plan_product, "c", 2, product_packings), P.int_matmul: Planner(plan_product, "c"),
             P.conv: Planner(plan_forward, "y", 1, image_packings), P.conv_input: Planner(plan_input, "x", 1, image_packings),
             P.conv_weight: Planner(plan_weight, "weight", 2, image_packings)}
-WITH_TAILS = (P.matmul, P.int_matmul, P.conv, P.conv_input)
+WITH_EPILOGUES = (P.matmul, P.int_matmul, P.conv, P.conv_input)
 
 
 def times_packed(node: Node, number: int) -> int:
-    """How often a landmark's template packs each element of an argument, and so could compute it; 0 where it cannot."""
+    """How often a call's template packs each element of an argument, and so could compute it; 0 where it cannot."""
     planner = PLANNERS.get(node.op)
     return planner.packings(node, number) if planner and number < planner.computed and plannable(node) else 0
 

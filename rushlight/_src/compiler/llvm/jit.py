@@ -20,7 +20,7 @@ from ...core import cache
 from ...core.apart import apart
 from ...core.forking import guarded
 from . import jumps
-from .behind import Line
+from .compile_queue import CompileQueue
 from .features import host
 from .generate import generate, machine_of, new_machine, tools
 
@@ -160,7 +160,7 @@ def _is_ahead():
 def _begin(key, digest, text, exports, level):
     """Starts a compilation; the addresses that its functions will have."""
     global _line
-    _line = _line or Line()
+    _line = _line or CompileQueue()
     _pending[key] = one = _line.add(text, level)
     one.digest, one.jumps = digest, {name: jumps.new() for name in exports}
     return one.jumps

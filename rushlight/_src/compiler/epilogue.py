@@ -1,6 +1,6 @@
 """What a contraction's template computes along with its sums: elementwise nodes that follow, of the same elements.
 
-A tail grows node by node as long as no more tensors get memory than without it.  What it reads besides the sums is known before the
+An epilogue grows node by node as long as no more tensors get memory than without it.  What it reads besides the sums is known before the
 contraction runs: numbers, vectors along the columns or the rows of a product or the channels of a convolution, and tensors of the same elements.
 """
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .schedule import own_work
 from .templates.expression import Operand, Stored, expression_epilogue, leaf
 
 PRODUCTS = (P.matmul, P.int_matmul)
-MOST_NODES = 48     # of a tail
+MOST_NODES = 48     # of an epilogue
 MOST_OPERANDS = 10  # tensors that it reads
 MOST_AGAIN = 6      # operations that are computed elsewhere too
 
 
 @dataclass
-class Tail:
+class FusedEpilogue:
     """``stored``: the nodes that get memory, the template's own output first; ``reads``: what else is read, and along what."""
 
     stored: tuple
@@ -34,7 +34,7 @@ class Tail:
         return f"{len(self.inside) - 1} operations after it, reading {', '.join(self.reads.values()) or 'nothing'}"
 
     def epilogue(self, contraction: Node, output: str):
-        """The Epilogue that computes the tail, and the names that its operands and further outputs have there: {name: node}."""
+        """The Epilogue that computes the epilogue, and the names that its operands and further outputs have there: {name: node}."""
         reader, names, given = Reader(Graph()), {}, []
         reader.places[contraction] = sums = leaf("sums", contraction.dtype)
         for k, (node, along) in enumerate(self.reads.items()):
@@ -47,23 +47,23 @@ class Tail:
         return expression_epilogue(values[0], tuple(given), (output, self.stored[0].dtype), tuple(further), sums), names
 
 
-class Tails:
-    """Finds the tails of a program's contractions; ``landmarks`` in order."""
+class Epilogues:
+    """Finds the epilogues of a program's contractions; ``calls`` in order."""
 
-    def __init__(self, graph: Graph, users: dict, landmarks: list):
+    def __init__(self, graph: Graph, users: dict, calls: list):
         self.users, self.results = users, set(graph.result_nodes())
         self.written = {o.node for o in graph.outputs if isinstance(o, Store)}  # go into inputs, once nobody reads those
         self.order = {node: k for k, node in enumerate(graph.nodes)}
-        number = {node: k + 1 for k, node in enumerate(landmarks)}
-        self.reach: dict = {}  # how many landmarks must have run before a value is there
+        number = {node: k + 1 for k, node in enumerate(calls)}
+        self.reach: dict = {}  # how many calls must have run before a value is there
         for node in graph.nodes:
             self.reach[node] = number.get(node) or max((self.reach.get(n, 0) for n in node.used), default=0)
         self.wanted = operands(graph.nodes) | {through_views(o) for o in self.results}
         self.there = {n for n in graph.nodes if n in number or is_part(n) or n.op.kind.name in ("scan", "scatter", "reduce")} | set(graph.inputs)
 
-    def of(self, contraction: Node) -> Tail:
-        """The longest tail that costs no more memory than none."""
-        inside, best, queue = {contraction}, Tail((contraction,)), set(self.users.get(contraction, ()))
+    def of(self, contraction: Node) -> FusedEpilogue:
+        """The longest epilogue that costs no more memory than none."""
+        inside, best, queue = {contraction}, FusedEpilogue((contraction,)), set(self.users.get(contraction, ()))
         while queue and len(inside) < MOST_NODES:
             node = min(queue, key=self.order.__getitem__)
             queue.discard(node)
@@ -71,13 +71,13 @@ class Tails:
                 continue
             inside.add(node)
             queue.update(n for n in self.users.get(node, ()) if n not in inside)
-            found = self.tail(contraction, inside)
+            found = self.fused(contraction, inside)
             best = found or best
         self.there.update(best.stored)
         return best
 
     def joins(self, node: Node, contraction: Node, inside: set) -> bool:
-        """Whether a node is computed from a tail and what is known before."""
+        """Whether a node is computed from an epilogue and what is known before."""
         shaped = node.op is P.reshape or node.op.kind.name == "elementwise" and not stands_alone(node)
         if not shaped or node in self.written or product(node.shape) != product(contraction.shape):
             return False
@@ -103,8 +103,8 @@ class Tails:
         found = tuple(node.shape) == tuple(contraction.shape) and product(shape) == shape[1] == node.shape[1]
         return "row" if found and lies_in_rows(operand) else ""
 
-    def tail(self, contraction: Node, inside: set) -> Tail | None:
-        """The Tail of these nodes, unless it stores more, or makes others store more, than its contraction alone."""
+    def fused(self, contraction: Node, inside: set) -> FusedEpilogue | None:
+        """The FusedEpilogue of these nodes, unless it stores more, or makes others store more, than its contraction alone."""
         shown = [owner(n) for n in inside if n in self.results or any(u not in inside for u in self.users.get(n, ()))]
         stored = sorted(set(shown), key=lambda n: -self.order[n])
         extra = [n for n in stored if n not in self.wanted]
@@ -125,10 +125,10 @@ class Tails:
                     reads[n] = self.along(n, node, contraction)
         if len(reads) > MOST_OPERANDS or any(along == "element" and not self.in_memory(n) for n, along in reads.items()):
             return None
-        return Tail((first, *(n for n in stored if n is not first)), frozenset(whole), reads)
+        return FusedEpilogue((first, *(n for n in stored if n is not first)), frozenset(whole), reads)
 
     def absorbed(self, contraction: Node, inside: set) -> set:
-        """Elementwise nodes that a tail reads, computed there from what they are made of: those that nobody else reads, and a few
+        """Elementwise nodes that an epilogue reads, computed there from what they are made of: those that nobody else reads, and a few
         cheap ones that are computed elsewhere too."""
         found: set = set()
         again = MOST_AGAIN

@@ -35,7 +35,7 @@ class Compilation:
         return self.made
 
 
-class Line:
+class CompileQueue:
     """Compilations in the order they were asked for."""
 
     def __init__(self):

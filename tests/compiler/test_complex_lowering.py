@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import rushlight  # noqa: E402
-from rushlight._src.compiler.pairs import in_pairs, is_complex  # noqa: E402
+from rushlight._src.compiler.complex_lowering import in_pairs, is_complex  # noqa: E402
 from rushlight._src.core.dtypes import complex64  # noqa: E402
 from rushlight._src.core.kinds import P  # noqa: E402
 from rushlight._src.core.meta import Meta  # noqa: E402

@@ -8,7 +8,7 @@ from ..core.expr import evaluate
 from .errors import ConstraintViolationError
 
 
-class Promise(collections.namedtuple("Promise", "low high strict")):
+class ShapeConstraint(collections.namedtuple("ShapeConstraint", "low high strict")):
     """A size varies, from ``low`` to ``high`` (None: without bound); ``strict``: it is an error if the program fixes it."""
 
 
@@ -19,21 +19,21 @@ def dimensions(tensor, index) -> set:
     return {k % rank for k in chosen if -rank <= k < rank}
 
 
-def promises_of(tensor) -> dict:
-    """{dimension: Promise} of a tensor."""
+def constraints_of(tensor) -> dict:
+    """{dimension: ShapeConstraint} of a tensor."""
     return getattr(tensor, "_dynamic_sizes", {})
 
 
-def promise(tensor, index, made: Promise):
-    """Notes a Promise for some dimensions of a tensor."""
-    tensor._dynamic_sizes = {**promises_of(tensor), **dict.fromkeys(dimensions(tensor, index), made)}
+def constrain(tensor, index, made: ShapeConstraint):
+    """Notes a ShapeConstraint for some dimensions of a tensor."""
+    tensor._dynamic_sizes = {**constraints_of(tensor), **dict.fromkeys(dimensions(tensor, index), made)}
     tensor._static_sizes = still(tensor) - dimensions(tensor, index)
 
 
 def keep(tensor, index):
     """Notes that some sizes of a tensor stay."""
     tensor._static_sizes = still(tensor) | dimensions(tensor, index)
-    tensor._dynamic_sizes = {k: made for k, made in promises_of(tensor).items() if k not in tensor._static_sizes}
+    tensor._dynamic_sizes = {k: made for k, made in constraints_of(tensor).items() if k not in tensor._static_sizes}
 
 
 def still(tensor) -> frozenset:
@@ -44,7 +44,7 @@ def still(tensor) -> frozenset:
 def checked(machine) -> dict:
     """{text of a size that is said to vary: whether it may}.  ConstraintViolationError where the program needs one value of it all the same."""
     found, names = {}, machine.entry.places[0].locals + machine.entry.places[0].cells
-    for text, (expr, made) in machine.promised.items():
+    for text, (expr, made) in machine.constrained.items():
         size = evaluate(expr, machine.facts.hints)
         if made.low is not None and size < made.low or made.high is not None and size > made.high:
             raise ConstraintViolationError(f"{named(text, names)} is {size}, which is not in range [{made.low}, {'oo' if made.high is None else made.high}] that mark_dynamic() gave for it")

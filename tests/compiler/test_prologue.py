@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight._src.compiler import head
+from rushlight._src.compiler import prologue
 from rushlight._src.eager import program
 from rushlight.nn import functional as F
 
@@ -14,23 +14,23 @@ from ..whole import whole
 
 @pytest.fixture(autouse=True)
 def small_operands(monkeypatch):
-    """Operands that are quick to compute become heads too."""
-    monkeypatch.setattr(head, "LEAST_BYTES", 0)
-    monkeypatch.setattr(head, "LEAST_ROWS", 0)
+    """Operands that are quick to compute become prologues too."""
+    monkeypatch.setattr(prologue, "LEAST_BYTES", 0)
+    monkeypatch.setattr(prologue, "LEAST_ROWS", 0)
 
 
 @pytest.fixture
-def heads(monkeypatch):
-    """The heads that programs find."""
+def prologues(monkeypatch):
+    """The prologues that programs find."""
     found = []
-    real = program.Assembler.headed
+    real = program.Assembler.prologues_of
 
-    def headed(self, landmarks):
-        own = real(self, landmarks)
-        found.extend(one for heads in own.values() for one in heads.values())
+    def prologues_of(self, calls):
+        own = real(self, calls)
+        found.extend(one for prologues in own.values() for one in prologues.values())
         return own
 
-    monkeypatch.setattr(program.Assembler, "headed", headed)
+    monkeypatch.setattr(program.Assembler, "prologues_of", prologues_of)
     return found
 
 
@@ -57,7 +57,7 @@ LEFT = {  # what the left operand [rows, k] of a product is computed from
 @pytest.mark.parametrize("name", LEFT)
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("shape", [(37, 29), (2, 19, 33), (300, 16), (3, 2, 9, 17)])
-def test_left_operands(heads, name, turned, shape):
+def test_left_operands(prologues, name, turned, shape):
     *batch, rows, depth = shape
     x, g, b, w = values((*batch, depth, rows) if turned else shape, (depth,), (depth,), (depth, 21))
 
@@ -65,7 +65,7 @@ def test_left_operands(heads, name, turned, shape):
         return LEFT[name](x.mT if turned else x, g, b) @ w
 
     same(body, (x, g, b, w))
-    assert heads
+    assert prologues
 
 
 RIGHT = {  # what the right operand [k, columns] is computed from
@@ -75,16 +75,16 @@ RIGHT = {  # what the right operand [k, columns] is computed from
 @pytest.mark.parametrize("name", RIGHT)
 @pytest.mark.parametrize("rows", [1, 7, 50])
 @pytest.mark.parametrize("batch", [(), (3,)])
-def test_right_operands(heads, name, rows, batch):
+def test_right_operands(prologues, name, rows, batch):
     x, w, s = values((*batch, rows, 45), (45, 45), (45,))
     same(lambda x, w, s: x @ RIGHT[name](w, s), (x, w, s))
-    assert heads or batch or rows == 50  # what is packed several times is better computed once
+    assert prologues or batch or rows == 50  # what is packed several times is better computed once
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.bfloat16, torch.float16, torch.float64])
 @pytest.mark.parametrize("rows", [1, 6, 56])
 @pytest.mark.parametrize("zero_point", [False, True])
-def test_weights_of_another_dtype(heads, dtype, rows, zero_point):
+def test_weights_of_another_dtype(prologues, dtype, rows, zero_point):
     x, scale, zero = torch.randn(rows, 67), torch.rand(51, 1), torch.randint(-5, 5, (51, 1)).float()
     w = torch.randint(0, 100, (51, 67)).to(dtype)
 
@@ -93,10 +93,10 @@ def test_weights_of_another_dtype(heads, dtype, rows, zero_point):
         return F.linear(x, weights * scale)
 
     same(body, (x, w, scale, zero))
-    assert heads
+    assert prologues
 
 
-def test_weights_of_four_bits(heads):
+def test_weights_of_four_bits(prologues):
     """Two to a byte: even columns of the weights in the lower half of a byte, odd ones in the upper."""
     packed, scale, even, odd = torch.randint(0, 255, (40, 33)).to(torch.uint8), torch.rand(40, 1), torch.randn(5, 33), torch.randn(5, 33)
 
@@ -105,7 +105,7 @@ def test_weights_of_four_bits(heads):
         return F.linear(even, low * scale) + F.linear(odd, high * scale)
 
     same(body, (packed, scale, even, odd))
-    assert heads
+    assert prologues
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
@@ -155,14 +155,14 @@ def test_images_and_their_gradients(channels, outputs, size, kernel, stride, pad
         np.testing.assert_allclose(found / np.abs(expected).max(), expected / np.abs(expected).max(), atol=2e-4)
 
 
-def test_which_convolutions_compute_their_images(heads):
+def test_which_convolutions_compute_their_images(prologues):
     x, mean, var, g, b, w = values((2, 32, 19, 21), *[(1, 32, 1, 1)] * 4, (24, 32, 3, 3))
     same(lambda *t: F.conv2d(normed(*t[:5]), t[5], None, 1, 1), (x, mean, var, g, b, w), 1e-4)
-    assert len(heads) == 1 and len(heads[0].inside) >= 4
+    assert len(prologues) == 1 and len(prologues[0].inside) >= 4
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_some_images_at_a_time(heads, threads):
+def test_some_images_at_a_time(prologues, threads):
     """Batches of which the packed images would not stay in the cache, with numbers of their own for each image."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
@@ -171,7 +171,7 @@ def test_some_images_at_a_time(heads, threads):
         same(lambda x, g, w: F.conv2d(torch.relu(x * g + 1.0), w, None, 1, 1), (x, g, w), 1e-4)
     finally:
         torch.set_num_threads(before)
-    assert heads
+    assert prologues
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -181,16 +181,16 @@ def test_padding_of_a_computed_image_is_zero(dtype):
     same(lambda x, w: F.conv2d(torch.exp(x) + 3.0, w, None, 1, 1), (x, w), 1e-5)
 
 
-def test_zeros_beside_infinities(heads):
+def test_zeros_beside_infinities(prologues):
     """Elements that fill up a panel are zero whatever the formula is of zero."""
     x, w = values((5, 9), (9, 3))
     same(lambda x, w: torch.exp(x) @ (1.0 / w), (x, w))
     found = whole(lambda x, w: (1.0 / x) @ w)(torch.ones(3, 5), torch.ones(5, 2))
     assert torch.equal(found, torch.full((3, 2), 5.0))
-    assert heads
+    assert prologues
 
 
-def test_what_is_shared_is_computed_once(heads):
+def test_what_is_shared_is_computed_once(prologues):
     """An operand that something else reads too, or that is a result, is written down."""
     x, g, b, w = values((40, 24), (24,), (24,), (24, 8))
     normalised = LEFT["normalised"]
@@ -198,14 +198,14 @@ def test_what_is_shared_is_computed_once(heads):
         expected, found = body(x, g, b, w), whole(body)(x, g, b, w)
         for e, f in zip(expected if isinstance(expected, tuple) else [expected], found if isinstance(found, tuple) else [found]):
             np.testing.assert_allclose(f.numpy(), e.numpy(), rtol=1e-4, atol=1e-4)
-    assert not heads
+    assert not prologues
 
 
-def test_operands_that_stay_near_are_written(heads, monkeypatch):
-    monkeypatch.setattr(head, "LEAST_BYTES", 1 << 20)
+def test_operands_that_stay_near_are_written(prologues, monkeypatch):
+    monkeypatch.setattr(prologue, "LEAST_BYTES", 1 << 20)
     x, w = values((64, 64), (64, 64))
     same(lambda x, w: torch.relu(x) @ w, (x, w))
-    assert not heads
+    assert not prologues
 
 
 def test_sizes_that_vary():

@@ -16,7 +16,7 @@ from .lower import Reader, same_shape, stands_alone
 from .schedule import below_views, bytes_of_work
 from .templates.expression import expression_prologue, leaf
 
-MOST_NODES = 24  # of a head
+MOST_NODES = 24  # of a prologue
 MOST_LEAVES = 6  # tensors that it reads
 MOST_DIMENSIONS = 5  # of an operand of a product
 LEAST_BYTES = 1 << 20  # of an operand: less stays in the second cache, and kernels of their own cost more
@@ -30,7 +30,7 @@ UNSURE = 1.25    # gains that are estimated smaller are left alone
 
 
 @dataclass
-class Head:
+class FusedPrologue:
     """``operand`` computed from ``reads``: for each leaf the views, outermost first, through which the operand shows it."""
 
     operand: Node
@@ -68,49 +68,49 @@ def is_rows(reshape: Node) -> bool:
     return 2 < len(shape) <= MOST_DIMENSIONS and same(shape[-1], reshape.shape[-1]) and guess(product(shape[-3:-1])) >= LEAST_ROWS
 
 
-class Heads:
-    """Finds the heads of a program's contractions.
+class Prologues:
+    """Finds the prologues of a program's contractions.
 
-    ``landmarks``: {node: its Tail}; ``packings(node, number)`` tells how often a template packs each element of an operand, 0 where it
+    ``calls``: {node: its FusedEpilogue}; ``packings(node, number)`` tells how often a template packs each element of an operand, 0 where it
     cannot compute it.
     """
 
-    def __init__(self, graph: Graph, users: dict, landmarks: dict, packings):
-        self.users, self.landmarks, self.packings = users, landmarks, packings
-        self.stored = {n for tail in landmarks.values() for n in tail.stored}
-        self.within = {n for tail in landmarks.values() for n in tail.inside} - self.stored
+    def __init__(self, graph: Graph, users: dict, calls: dict, packings):
+        self.users, self.calls, self.packings = users, calls, packings
+        self.stored = {n for fused in calls.values() for n in fused.stored}
+        self.within = {n for fused in calls.values() for n in fused.inside} - self.stored
         self.kept = {*graph.result_nodes(), *(o.node for o in graph.outputs if isinstance(o, Store))}
-        self.kept.update(n for tail in landmarks.values() for n in tail.reads)
+        self.kept.update(n for fused in calls.values() for n in fused.reads)
         self.reduced = {node.args[0] for node in graph.nodes if node.op.kind.name == "reduce" and 0 not in node.params["dims"]}
-        self.found: dict = {}  # operand's root: Head or None
+        self.found: dict = {}  # operand's root: FusedPrologue or None
 
     def of(self, contraction: Node) -> dict:
-        """{number of an argument: its Head}."""
-        heads = {k: self.head(operand) for k, operand in enumerate(contraction.args)}
+        """{number of an argument: its FusedPrologue}."""
+        prologues = {k: self.prologue(operand) for k, operand in enumerate(contraction.args)}
         left = contraction.args[0]
-        if heads[0] is None and contraction.op is P.matmul and len(contraction.shape) == 2 and left.op is P.reshape and is_rows(left):
-            heads[0] = self.head(left.args[0])  # rows that strides cannot tell as one dimension
-        return {k: head for k, head in heads.items() if head is not None}
+        if prologues[0] is None and contraction.op is P.matmul and len(contraction.shape) == 2 and left.op is P.reshape and is_rows(left):
+            prologues[0] = self.prologue(left.args[0])  # rows that strides cannot tell as one dimension
+        return {k: prologue for k, prologue in prologues.items() if prologue is not None}
 
-    def head(self, operand: Node) -> Head | None:
-        """The Head that computes an operand, if that takes less time than to write it down and to read it again."""
+    def prologue(self, operand: Node) -> FusedPrologue | None:
+        """The FusedPrologue that computes an operand, if that takes less time than to write it down and to read it again."""
         if operand not in self.found:
             self.found[operand] = self.find(operand)
         return self.found[operand]
 
-    def find(self, operand: Node) -> Head | None:
+    def find(self, operand: Node) -> FusedPrologue | None:
         root = below_views(operand)
         if root.op is None or root.op.kind.name != "elementwise" or self.lies(root):
             return None
         readers = self.readers(root)
         if readers is None or not all(times for times, _ in readers):
             return None
-        head = Head(operand, frozenset())
+        prologue = FusedPrologue(operand, frozenset())
         inside: set = set()
-        if not self.expand(operand, (), head, inside) or not 0 < len(head.reads) <= MOST_LEAVES or len(inside) > MOST_NODES:
+        if not self.expand(operand, (), prologue, inside) or not 0 < len(prologue.reads) <= MOST_LEAVES or len(inside) > MOST_NODES:
             return None
-        head.inside = frozenset(inside)
-        return head if self.pays(head, root, readers) else None
+        prologue.inside = frozenset(inside)
+        return prologue if self.pays(prologue, root, readers) else None
 
     def readers(self, root: Node):
         """How often each contraction that reads a value packs it, and whether it wants halves rounded; None where something else reads it too."""
@@ -122,7 +122,7 @@ class Heads:
             for user in self.users.get(node, ()):
                 if user.op.kind.name == "view":
                     queue.append(user)
-                elif user in self.landmarks:
+                elif user in self.calls:
                     rounds = user.op is not P.matmul or guess(user.shape[-2]) > FEW
                     found += [(self.packings(user, k), rounds or k == 0) for k, arg in enumerate(user.args) if arg is node]
                 else:
@@ -130,45 +130,45 @@ class Heads:
         return found
 
     def lies(self, node: Node) -> bool:
-        """Whether a value lies in memory whatever becomes of the heads."""
+        """Whether a value lies in memory whatever becomes of the prologues."""
         if node.op is None:
             return not node.weak
         return node in self.stored or node in self.kept or is_part(node) or node.op is P.part or node.op.kind.name in ("reduce", "scan", "scatter")
 
-    def expand(self, node: Node, views, head: Head, inside: set) -> bool:
+    def expand(self, node: Node, views, prologue: FusedPrologue, inside: set) -> bool:
         """Adds what a node, seen through views, is computed from; whether all of that can be read."""
-        if self.lies(node) or node.op is not None and node.op.kind.name == "elementwise" and self.small(node, head.operand):
-            return self.reads(node, views, head)
+        if self.lies(node) or node.op is not None and node.op.kind.name == "elementwise" and self.small(node, prologue.operand):
+            return self.reads(node, views, prologue)
         if node.op is P.full:
             return isinstance(node.params["value"], (bool, int, float))
         if node.op is None or node in self.within or len(inside) > MOST_NODES:
             return False
         if node.op.kind.name == "view":
-            return self.expand(node.args[0], (*views, node), head, inside)
+            return self.expand(node.args[0], (*views, node), prologue, inside)
         if node.op.kind.name != "elementwise" or stands_alone(node) or node.dtype.is_complex:
             return False
         inside.add(node)
-        return all(self.expand(n, views if same_shape(n.shape, node.shape) else (*views, tuple(node.shape)), head, inside) for n in node.used)
+        return all(self.expand(n, views if same_shape(n.shape, node.shape) else (*views, tuple(node.shape)), prologue, inside) for n in node.used)
 
     def small(self, node: Node, operand: Node) -> bool:
         """Whether a value is much smaller than the operand, and takes operations that are better done once."""
         return bytes_of_work(node) > 0 and guess(product(node.shape)) * SMALL <= guess(product(operand.shape))
 
-    def reads(self, node: Node, views, head: Head) -> bool:
+    def reads(self, node: Node, views, prologue: FusedPrologue) -> bool:
         """Adds a leaf, unless strides cannot tell how the operand shows it, or it is shown in two ways."""
-        if node.weak or node.dtype.is_complex or head.reads.setdefault(node, views) != views:
+        if node.weak or node.dtype.is_complex or prologue.reads.setdefault(node, views) != views:
             return False
         return shown(in_memory(node), views) is not None
 
-    def pays(self, head: Head, root: Node, readers) -> bool:
+    def pays(self, prologue: FusedPrologue, root: Node, readers) -> bool:
         """Whether fewer bytes are moved, work counted as bytes that could be moved meanwhile: all for an element of the operand.  What several
         contractions read is computed again only if that is less than reading it."""
-        size, own = guess(product(head.operand.shape)), root.dtype.itemsize
+        size, own = guess(product(prologue.operand.shape)), root.dtype.itemsize
         if size * own < LEAST_BYTES:
             return False
         times, rounds = sum(n for n, _ in readers), root.dtype.is_half and any(rounds for _, rounds in readers)
-        leaves = {n: n.dtype.itemsize * min(1, guess(product(n.shape)) / size) for n in head.reads}
-        work = sum(map(bytes_of_work, head.inside))
+        leaves = {n: n.dtype.itemsize * min(1, guess(product(n.shape)) / size) for n in prologue.reads}
+        work = sum(map(bytes_of_work, prologue.inside))
         read_anyway = sum(bytes_ for n, bytes_ in leaves.items() if n in self.reduced)  # in the kernel that reduces its rows
         written = sum(leaves.values()) - read_anyway + work + WRITTEN * own + times * own
         once = sum(leaves.values()) + work + ROUNDED * rounds + WHOLE * sum(not n.dtype.is_floating_point for n in leaves)
