@@ -174,7 +174,9 @@ def default(cls, func, types, args=(), kwargs=None):
             result = func(*args, **(kwargs or {}))
     finally:
         running.function = outer
-    return result if func in UNCHANGED else reclassed(result, cls)
+    if func in UNCHANGED or kind_of(cls) & DISPATCH and interpret.top() is not None:
+        return result  # under a transform a result is the transform's, and what answered for the class lies within it
+    return reclassed(result, cls)
 
 
 Tensor.__torch_function__ = classmethod(default)
