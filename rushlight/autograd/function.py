@@ -1,4 +1,4 @@
 """Functions with a backward of their own."""
-from .._src.autograd.function import BackwardCFunction, Context, Function, FunctionCtx, InplaceFunction, expands, once_differentiable, version_of
+from .._src.autograd.function import BackwardCFunction, Function, FunctionCtx, InplaceFunction, once_differentiable
 
 __all__ = ["BackwardCFunction", "Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]

@@ -6,7 +6,6 @@ from ..core.native.objects import FUNCTION
 from ..core.tensor import alias
 
 
-
 def following(tensors, name: str, function) -> tuple:
     """The tensors as results of a step whose backward is ``function``; None stays None."""
     step, found = Step(), [t if isinstance(t, Tensor) and t.dtype.is_inexact else None for t in tensors]

@@ -7,7 +7,7 @@ import warnings
 from ..core.interpret import precision, recording
 from ..core.later import entered
 from ..core.log import logger
-from ..core.native import Op, Tensor, mine
+from ..core.native import Tensor, mine
 from ..core.op import make
 from ..core.settings import settings
 from ..graph.graph import Graph, symbols_in

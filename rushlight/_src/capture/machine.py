@@ -10,7 +10,7 @@ from ..core import overriding
 from ..core.dtypes import Defaults, bool_
 from ..core.expr import INFINITY, Expr, Printer, evaluate, size
 from ..core.log import logger
-from ..core.meta import Meta, Size
+from ..core.meta import Size
 from ..core.native import Op, Tensor, mine
 from ...nn.modules.module import Module
 from ..transforms.level import Wrapped
