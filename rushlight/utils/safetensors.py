@@ -38,12 +38,17 @@ def save_file(tensors: dict, path, metadata: dict | None = None) -> None:
     >>> load_file(path)["x"].tolist()
     [0, 1, 2]
     """
+    with replaced(path) as file:
+        write(tensors, file, metadata)
+
+
+def write(tensors: dict, file, metadata: dict | None = None) -> None:
+    """As ``save_file``, to a file that is open for bytes."""
     header, arrays = describe(tensors, metadata)
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    with replaced(path) as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        file.writelines(arrays)
+    file.write(len(text).to_bytes(8, "little") + text)
+    file.writelines(arrays)
 
 
 def describe(tensors, metadata):

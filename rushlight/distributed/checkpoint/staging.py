@@ -1,0 +1,111 @@
+"""Copies of states, from which they are written while training goes on."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import rushlight as torch
+
+from ...futures import Future
+
+__all__ = ["AsyncStager", "BlockingAsyncStager", "DefaultStager", "StagingOptions"]
+
+
+def copied(value, known: dict | None = None):
+    """A nested state with a copy of each tensor; ``known`` maps tensors to copies that are written over."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone()
+    if isinstance(value, Mapping):
+        return {key: copied(inner) for key, inner in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(copied, value))
+    import copy
+    return copy.deepcopy(value)
+
+
+class AsyncStager:
+    """What copies a state before ``async_save`` returns."""
+
+    _synchronize_after_execute = True
+
+    @property
+    def should_synchronize_after_execute(self) -> bool:
+        return self._synchronize_after_execute
+
+    def stage(self, state_dict):
+        raise NotImplementedError(f"{type(self).__name__} must implement stage method")
+
+    def synchronize_staging(self):
+        """Waits until the copy is there."""
+
+    def close(self):
+        """Frees what is kept."""
+
+
+class BlockingAsyncStager(AsyncStager):
+    """Copies at once.  ``cache_staged_state_dict`` keeps the memory of the copy for the next one."""
+
+    _synchronize_after_execute = False
+
+    def __init__(self, cache_staged_state_dict: bool = False, type_check: bool = False):
+        self.cache_staged_state_dict, self.state_dict_cache = cache_staged_state_dict, None
+
+    def stage(self, state_dict):
+        if not self.cache_staged_state_dict:
+            return copied(state_dict)
+        self.state_dict_cache = refreshed(self.state_dict_cache, state_dict)
+        return self.state_dict_cache
+
+    def close(self):
+        self.state_dict_cache = None
+
+
+def refreshed(copy, value):
+    """A copy made before, brought up to date; a new one where it does not fit."""
+    if isinstance(value, torch.Tensor) and isinstance(copy, torch.Tensor) and type(copy) is type(value.detach()) and copy.size() == value.size() and copy.dtype == value.dtype:
+        return copy.copy_(value.detach())
+    if isinstance(value, Mapping) and isinstance(copy, dict) and copy.keys() == value.keys():
+        return {key: refreshed(copy[key], inner) for key, inner in value.items()}
+    return copied(value)
+
+
+@dataclass
+class StagingOptions:
+    """How ``DefaultStager`` copies.  Memory that is pinned or shared is of use where there is an accelerator, or another process."""
+
+    use_pinned_memory: bool = False
+    use_shared_memory: bool = False
+    use_async_staging: bool = True
+    use_non_blocking_copy: bool = False
+
+
+class DefaultStager(AsyncStager):
+    """Copies, by ``use_async_staging`` in a thread: parameters must not be written before ``synchronize_staging()`` returns."""
+
+    def __init__(self, config: StagingOptions = StagingOptions()):
+        if config.use_pinned_memory or config.use_shared_memory:
+            raise NotImplementedError("StagingOptions: memory is neither pinned nor shared between processes here")
+        self.config, self.pool, self.future = config, None, None
+
+    def stage(self, state_dict, **kwargs):
+        if not self.config.use_async_staging:
+            return copied(state_dict)
+        from concurrent.futures import ThreadPoolExecutor
+        self.pool = self.pool or ThreadPoolExecutor(1)
+        self.future = Future()
+        inner, made = self.pool.submit(copied, state_dict), self.future
+
+        def pass_on(done):
+            error = done.exception()
+            made.set_result(done.result()) if error is None else made.set_exception(error)
+        inner.add_done_callback(pass_on)
+        return made
+
+    def synchronize_staging(self):
+        if self.future is not None:
+            self.future.wait()
+
+    def close(self):
+        if self.pool is not None:
+            self.pool.shutdown()
+            self.pool = None

@@ -1,0 +1,134 @@
+"""Saving a state from all processes that have a part of it."""
+from __future__ import annotations
+
+import enum
+import os
+import threading
+import warnings
+from dataclasses import dataclass
+
+import rushlight as torch
+
+from ...futures import Future
+from .. import membership
+from .coordination import Together
+from .default_planner import DefaultSavePlanner
+from .filesystem import FileSystemWriter
+from .metadata import Metadata
+from .staging import AsyncStager, BlockingAsyncStager
+from .stateful import Stateful
+
+__all__ = ["save_state_dict", "save", "async_save", "AsyncCheckpointerType", "AsyncSaveResponse"]
+
+
+class AsyncCheckpointerType(enum.Enum):
+    """What writes while training goes on."""
+
+    THREAD, PROCESS = "thread", "process"
+
+
+@dataclass
+class AsyncSaveResponse:
+    """What ``async_save`` gives where copying goes on, too."""
+
+    staging_completion: Future
+    upload_completion: Future
+
+
+def writer_of(storage_writer, checkpoint_id):
+    """The writer that is given, or one into a folder.  RuntimeError where neither is."""
+    if storage_writer is None:
+        if not checkpoint_id:
+            raise RuntimeError("`checkpoint_id` must be specified if storage_writer is None.")
+        return FileSystemWriter(checkpoint_id, single_file_per_rank=True, overwrite=True)
+    storage_writer.reset(checkpoint_id)
+    return storage_writer
+
+
+def states_of(state_dict) -> dict:
+    """What is saved: of objects with a state that."""
+    return {key: value.state_dict() if not isinstance(value, torch.Tensor) and isinstance(value, Stateful) else value for key, value in state_dict.items()}
+
+
+def alone(no_dist: bool) -> bool:
+    """Whether a process saves or loads for itself."""
+    if not no_dist and not membership.is_initialized():
+        warnings.warn("torch.distributed is disabled, unavailable or uninitialized, assuming the intent is to save in a single process.", stacklevel=3)
+    return no_dist or not membership.is_initialized()
+
+
+def save(state_dict, *, checkpoint_id: str | os.PathLike | None = None, storage_writer=None, planner=None, process_group=None, no_dist=False,
+         use_collectives=True) -> Metadata:
+    """Saves a nested state: each process its chunks of tensors that are split, and its share of what all have.  All processes of the group call it.
+
+    CheckpointException where a process fails: the folder then holds the checkpoint that it held before.
+
+    >>> import rushlight as torch, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> found = save({"model": torch.nn.Linear(2, 1).state_dict(), "step": 3}, checkpoint_id=folder, no_dist=True)
+    >>> list(found.state_dict_metadata)
+    ['model.weight', 'model.bias', 'step']
+    """
+    if not use_collectives:
+        raise NotImplementedError("save(use_collectives=False): every process would write metadata of its own")
+    return written(states_of(state_dict), writer_of(storage_writer, checkpoint_id), process_group, 0, alone(no_dist), planner)
+
+
+def save_state_dict(state_dict, storage_writer, process_group=None, coordinator_rank=0, no_dist=False, planner=None) -> Metadata:
+    """``save`` as it was called before."""
+    storage_writer.reset()
+    return written(states_of(state_dict), storage_writer, process_group, coordinator_rank, no_dist, planner)
+
+
+def written(state_dict, writer, group, coordinator_rank, no_dist, planner) -> Metadata:
+    """Plans, writes, and writes down what was written."""
+    together, planner, known = Together(group, not no_dist, coordinator_rank), planner or DefaultSavePlanner(), []
+
+    def local_plan():
+        planner.set_up_planner(state_dict=state_dict, storage_meta=writer.storage_meta(), is_coordinator=together.is_coordinator)
+        writer.set_up_storage_writer(together.is_coordinator)
+        return writer.prepare_local_plan(planner.create_local_plan())
+
+    def global_plan(plans):
+        plans, metadata = planner.create_global_plan(plans)
+        known.append(metadata)
+        return writer.prepare_global_plan(plans)
+
+    def write():
+        return writer.write_data(planner.finish_plan(plan), planner).wait()
+
+    def finish(results):
+        writer.finish(known[0], results)
+        return known[0]
+
+    plan = together.reduce_scatter("plan", local_plan, global_plan)
+    return together.all_reduce("write", write, finish)
+
+
+def async_save(state_dict, *, checkpoint_id=None, storage_writer=None, planner=None, process_group=None, async_checkpointer_type=AsyncCheckpointerType.THREAD,
+               async_stager: AsyncStager | None = None, no_dist=False, use_collectives=True):
+    """Copies the state, and writes the copy in a thread: a Future of the Metadata.  With a stager that copies in a thread, too, an AsyncSaveResponse.
+
+    Processes of a group talk to each other meanwhile: give a ``process_group`` that training does not use.
+    """
+    if async_checkpointer_type is not AsyncCheckpointerType.THREAD:
+        raise NotImplementedError("async_save() writes in a thread; AsyncCheckpointerType.PROCESS is not here")
+    writer, no_dist = writer_of(storage_writer, checkpoint_id), alone(no_dist)
+    stager = async_stager or (writer if isinstance(writer, AsyncStager) else BlockingAsyncStager())
+    staged, done, place = stager.stage(states_of(state_dict)), Future(), membership.here() if hasattr(membership, "here") else None
+
+    def run():
+        try:
+            if place is not None:
+                place.enter()
+            ready = staged.wait() if isinstance(staged, Future) else staged
+            done.set_result(written(ready, writer, process_group, 0, no_dist, planner))
+        except BaseException as error:  # a CheckpointException is none of Python's Exceptions
+            done.inner.set_exception(error)
+
+    threading.Thread(target=run, name="async_save").start()
+    if isinstance(staged, Future):
+        return AsyncSaveResponse(staged, done)
+    if stager.should_synchronize_after_execute:
+        stager.synchronize_staging()
+    return done
