@@ -46,3 +46,30 @@ def test_errors_as_torch(name):
         program(torch)
     with pytest.raises(theirs.type, match=re.escape(said)):
         program(rushlight)
+
+
+READERS = {
+    "index_select": lambda t, x, dim, at: x.index_select(dim, at), "gather": lambda t, x, dim, at: x.gather(dim, at.reshape([-1 if k == dim else 1 for k in range(x.dim())]).expand(
+        [at.numel() if k == dim else n for k, n in enumerate(x.shape)])), "take": lambda t, x, dim, at: x.take(at), "by a tensor": lambda t, x, dim, at: x[(slice(None),) * dim + (at,)],
+    "embedding": lambda t, x, dim, at: t.nn.functional.embedding(at, x), "embedding_bag": lambda t, x, dim, at: t.nn.functional.embedding_bag(at, x, t.tensor([0])),
+}
+
+
+def read(t, name, shape, dim, at):
+    try:
+        return tuple(READERS[name](t, t.zeros(shape), dim, t.tensor(at, dtype=t.int64)).shape)
+    except (IndexError, RuntimeError):
+        return "refused"
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_results_without_elements_hide_no_wrong_position(name):
+    shapes = [(0, 3), (3, 0), (0, 0)] + [(0,), (2, 0, 3)] * (not name.startswith("embedding"))
+    for shape in shapes:
+        for dim in range(len(shape)):
+            for at in ([5], [-5], [-1], [0, 7], [0], []):
+                assert read(rushlight, name, shape, dim, at) == read(torch, name, shape, dim, at), (shape, dim, at)
+                compiled = rushlight.compile(lambda x, i: READERS[name](rushlight, x, dim, i))
+                if not name.startswith("embedding_bag") and read(torch, name, shape, dim, at) == "refused":
+                    with pytest.raises((IndexError, RuntimeError)):
+                        compiled(rushlight.zeros(shape), rushlight.tensor(at, dtype=rushlight.int64))

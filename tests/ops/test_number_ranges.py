@@ -46,3 +46,30 @@ def test_beyond_the_dtype(name):
                 assert outcome(rushlight, name, dtype, value) is RuntimeError, (dtype, value)
             elif name not in ("softplus", "hardtanh", "smooth_l1_loss"):
                 assert outcome(rushlight, name, dtype, value) == wanted or dtype.startswith("complex"), (dtype, value)
+
+
+WORDS = (1 << 63, (1 << 63) + 5, 0x9E3779B97F4A7C15, (1 << 64) - 1)  # no signed word holds them
+OPERANDS = {"add": lambda x, v: x + v, "reflected": lambda x, v: v + x, "sub": lambda x, v: x - v, "mul": lambda x, v: x * v, "and": lambda x, v: x & v, "xor": lambda x, v: x ^ v, "or": lambda x, v: x | v,
+            "eq": lambda x, v: x == v, "lt": lambda x, v: x < v, "floordiv": lambda x, v: x // v, "in place": lambda x, v: x.add_(v), "fill_": lambda x, v: x.fill_(v), "clamp": lambda x, v: x.clamp(max=v),
+            "addcmul": lambda x, v: x.addcmul(x, x, value=v), "where": lambda x, v: x.where(x < 1, v), "pow": lambda x, v: x ** v}
+
+
+def of_words(T, name, dtype, value):
+    try:
+        result = OPERANDS[name](T.ones(2, dtype=getattr(T, dtype)), value)
+    except (RuntimeError, NotImplementedError):
+        return RuntimeError
+    return result.dtype.__repr__().split(".")[-1], result.tolist()
+
+
+@pytest.mark.parametrize("name", OPERANDS)
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8", "float32", "float64"])
+def test_unsigned_words(name, dtype):
+    for value in (7, *WORDS, 7):
+        assert of_words(rushlight, name, dtype, value) == of_words(torch, name, dtype, value), value
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bool", "uint64"])
+def test_words_in_tensors(dtype):
+    for value in WORDS[:3]:
+        assert rushlight.tensor([value, 1], dtype=getattr(rushlight, dtype)).tolist() == torch.tensor([value, 1], dtype=getattr(torch, dtype)).tolist()

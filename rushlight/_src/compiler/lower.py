@@ -62,6 +62,11 @@ def may_fail(node: Node) -> bool:
     return isinstance(node.args[1], Node) or node.args[1] == 0
 
 
+def is_empty(node: Node) -> bool:
+    """Whether a value certainly has no elements."""
+    return any(type(size) is int and size == 0 for size in node.shape)
+
+
 def obstacle(node: Node) -> str:
     """Why kernels cannot compute a node from its arguments; empty if they can."""
     if node.op is None or node.op.kind.name not in (*READABLE, "reduce", "scan", "scatter"):
@@ -69,6 +74,8 @@ def obstacle(node: Node) -> str:
     without = next((n.dtype for n in (node, *node.used) if not n.dtype.has_kernels), None)
     if without is not None or isinstance(node.params.get("value"), complex):
         return f"numbers of {without or 'complex types'}"
+    if node.op.kind.name == "gather" and is_empty(node) and not is_empty(node.args[1]):
+        return "positions of an empty result: none would be checked"
     if node.op.kind.name != "elementwise":
         return ""
     name, kind = node.op.name.split(".")[-1], computing_dtype(node)

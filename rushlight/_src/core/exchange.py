@@ -212,6 +212,8 @@ def array_of(data, dtype):
     try:
         array = np.array(data, dtype=wide)
     except OverflowError as error:
+        if inferred.is_inexact or inferred is dtypes.bool_:  # these take integers of any length
+            return np.array(data, dtype=object).astype(np.bool_ if inferred is dtypes.bool_ else np.float64), inferred
         raise ValueError(f"Overflow when unpacking long long: {data} holds a number beyond 64 bits") from error
     except (ValueError, TypeError) as error:
         raise ValueError(f"expected sequence of equal lengths at every dimension: {error}") from None

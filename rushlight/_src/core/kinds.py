@@ -330,6 +330,12 @@ class Reduce(Kind):
         return [self.gradient(g, y, x, dims) if self.gradient else None]
 
 
+def refuse_positions(x: Meta, index: Meta, dim: int):
+    """IndexRangeError for positions in a dimension without elements: no kernel may run that would see them."""
+    if x.shape and type(x.shape[dim]) is int and x.shape[dim] == 0 and type(index.numel) is int and index.numel:
+        raise IndexRangeError("an index is out of bounds for a dimension with size 0", "no positions, or a dimension that has elements")
+
+
 class Gather(Kind):
     """Reads x at integer positions: ``take`` (index replaces a dimension) and ``gather`` (index along a dimension)."""
 
@@ -340,6 +346,7 @@ class Gather(Kind):
         self.numpy, self.shape, self.transpose = numpy, shape, transpose
 
     def meta(self, op, x, index, dim):
+        refuse_positions(x, index, dim)
         return x.like(self.shape(x.shape, index.shape, dim))
 
     def vjp(self, op, g, y, x, index, dim):
@@ -356,8 +363,7 @@ class Scatter(Kind):
         self.numpy, self.read = numpy, read
 
     def meta(self, op, x, index, source, dim, combine):
-        if type(x.shape[dim]) is int and x.shape[dim] == 0 and type(index.numel) is int and index.numel:  # no kernel runs that would see it
-            raise IndexRangeError("an index is out of bounds for a dimension with size 0", "no positions, or a dimension that has elements")
+        refuse_positions(x, index, dim)
         return x.like(tuple(x.shape))
 
     def vjp(self, op, g, y, x, index, source, dim, combine):

@@ -23,7 +23,7 @@ from ..compiler.products import joined_products
 from ..compiler.schedule import bytes_of_work
 from ..compiler.simplify import simplify
 from ..core import advice, collector, failures, interpret
-from ..core.dtypes import INTEGER, bool_, float64, int32, int64, meant
+from ..core.dtypes import INTEGER, bool_, dtype, float64, int32, int64, meant, uint64
 from ..core.errors import OutOfMemoryError
 from ..core.expr import Expr
 from ..core.forking import guarded
@@ -33,7 +33,7 @@ from ..core.meta import Meta, settled
 from ..core.native import Op, Plan, Tensor, calls, mine, state
 from ..core.native.objects import CHOICE, FLOAT_VALUE, INTEGER_VALUE, INTO, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, VIEW
 from ..core.op import OPS, in_parts, keywords, make, respelled
-from ..core.operands import check_operands
+from ..core.operands import BEYOND, check_operands
 from ..core.progress import progress
 from ..core.runtime import Conditions, Known, holds
 from ..core.settings import settings
@@ -904,6 +904,7 @@ def slow(op: Op, args, names):
     if any(getattr(a, "level", None) for a in flat(args)):
         args = tuple(map(escaped, args))
     masks = calls_mask(op, names, positional)
+    args = tuple(within_word(op, a, args) if type(a) is int and masks >> k & 1 and not -BEYOND <= a < BEYOND else a for k, a in enumerate(args))
     words, mask, tensors = [], 0, 0
 
     def key_of(value, scalar):
@@ -934,6 +935,18 @@ def slow(op: Op, args, names):
     if plan.large == CHOICE:
         plan = choose(plan, args, names, key, mask)
     return run_values(plan, args, names, words, mask)
+
+
+def within_word(op: Op, value: int, args):
+    """A run-time number that is no signed word: beside floats the float next to it, operand of whole ones the word of the same bits.
+    RuntimeError where PyTorch takes neither."""
+    beside = [a.dtype for a in flat(args) if isinstance(a, Tensor)] + [a for a in args if type(a) is dtype]
+    if 0 <= value < 2 * BEYOND and beside:
+        if any(d.is_inexact for d in beside):
+            return float(value)
+        if not any(d is bool_ for d in beside) and (OPS.get(op.name.removesuffix("_"), op).facts.get("operator") not in (None, "pow") or all(d is uint64 for d in beside)):
+            return value - 2 * BEYOND
+    raise RuntimeError(f"value cannot be converted to type int64_t without overflow: {op.name} was given {value}")
 
 
 def operand(value):

@@ -231,6 +231,8 @@ def index_rows(input, indices):
     """input[indices] with a tensor or None for each dimension."""
     x, count, at, place = positions(input, indices)
     lead = product(x.shape[:count])
+    if lead and any(type(size) is int and size == 0 for size in x.shape[count:]):
+        at = P.full(shape=tuple(at.shape), value=0, dtype=int64)  # of rows without elements PyTorch takes any position, here alone
     flat = P.reshape(x, shape=(lead, *x.shape[count:]))
     out = P.take(flat, at, dim=0)
     if place:

@@ -78,7 +78,10 @@ class Op:
             elif kind is int or kind is bool:
                 if (scalars >> k) & 1:
                     tuple_set(key, k, kind)
-                    store_i64(values, used, argument)
+                    try:
+                        store_i64(values, used, argument)
+                    except OverflowError:
+                        return state.slow(self, collect(args), names)
                     used += 1
                 elif kind is int:
                     tuple_set(key, k, argument)
@@ -177,7 +180,10 @@ def wide(op: Op, args: Args, names: tuple, scalars: i64) -> object:
                 if kind is float:
                     store_f64(given, used, argument)
                 else:
-                    store_i64(given, used, argument)
+                    try:
+                        store_i64(given, used, argument)
+                    except OverflowError:
+                        return state.slow(op, collect(args), names)
                 used += 1
             else:
                 tuple_set(key, k, exact(argument))
