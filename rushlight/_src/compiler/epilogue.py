@@ -16,7 +16,7 @@ from .lower import Reader, stands_alone
 from .schedule import own_work
 from .templates.expression import Operand, Stored, expression_epilogue, leaf
 
-PRODUCTS = (P.matmul, P.int_matmul)
+COLUMNS = (P.matmul, P.int_matmul, P.int_conv)  # whose last dimension is that of output features
 MOST_NODES = 48     # of an epilogue
 MOST_OPERANDS = 10  # tensors that it reads
 MOST_AGAIN = 6      # operations that are computed elsewhere too
@@ -94,7 +94,7 @@ class Epilogues:
         shape = (1,) * (len(node.shape) - len(operand.shape)) + tuple(operand.shape)
         if product(shape) == product(node.shape):
             return "element" if lies_in_rows(operand) else ""
-        if contraction.op in PRODUCTS:
+        if contraction.op in COLUMNS:
             found = node.shape[-1] == contraction.shape[-1] == product(shape) == shape[-1]
             if found:
                 return "column" if lies_in_rows(operand) else ""
@@ -111,7 +111,7 @@ class Epilogues:
         if len(extra) > 1 or any(n.dtype.itemsize > contraction.dtype.itemsize for n in extra) or stored == [contraction]:
             return None
         own = next((n for n in stored if n.dtype is contraction.dtype), None)
-        if own is None and contraction.op not in PRODUCTS:
+        if own is None and contraction.op not in COLUMNS:
             return None
         first = own or stored[0]
         if first.dtype is bool_:  # a template's own result is numbers; masks lie beside them

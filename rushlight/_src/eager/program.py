@@ -19,7 +19,7 @@ from ..compiler.schedule import Schedule
 from ..compiler.epilogue import FusedEpilogue, Epilogues
 from ..compiler.turned import resolved
 from ..compiler.templates.contraction import NO_EPILOGUE, Table
-from ..compiler.templates.conv import Convolution, packs, plan_conv, plan_conv_input_grad, plan_conv_weight_grad
+from ..compiler.templates.conv import Convolution, packs, plan_conv, plan_conv_input_grad, plan_conv_weight_grad, plan_pixels
 from ..compiler.templates.matmul import Matmul, packings, plan_matmul
 from ..core.expr import Expr, guess
 from ..core.kinds import P
@@ -622,7 +622,7 @@ def plannable(node: Node) -> bool:
         return False
     if node.op is P.conv_weight and not windows_match(node.args[1].shape, node.shape, node.args[0].shape, node.params):
         return False
-    return (node.dtype.name in FLOATS or node.op is P.int_matmul) and 0 not in sizes and (not is_matmul(node) or len(node.shape) <= 5)
+    return (node.dtype.name in FLOATS or node.op in (P.int_matmul, P.int_conv)) and 0 not in sizes and (not is_matmul(node) or len(node.shape) <= 5)
 
 
 def is_matmul(node: Node) -> bool:
@@ -714,6 +714,15 @@ def plan_weight(assembler: Assembler, node: Node, target: Place, dtype: str, pro
     return plan_conv_weight_grad, problem, {**x, **g, "weight": target}
 
 
+def plan_int_conv(assembler: Assembler, node: Node, target: Place, dtype: str, prologues):
+    (image, weight), p = node.args, node.params
+    x, w = assembler.operand(image, lambda meta: has_rows(meta) or meta.shape[-1] == 1), assembler.operand(weight)
+    x_strides, y_strides = ((strides[0], 1, *strides[1:-1]) for strides in (x.meta.strides, row_major(node.shape)))
+    problem = Convolution(image.shape[0], image.shape[-1], weight.shape[0], tuple(image.shape[1:-1]), tuple(weight.shape[2:]), p["stride"], p["padding"], p["dilation"],
+                          p["groups"], image.dtype.name, x_strides, y_strides, w=tuple(w.meta.strides), b_dtype=weight.dtype.name, out_dtype=dtype, border=p["border"])
+    return plan_pixels, problem, {"x": x, "weight": w, "y": target}
+
+
 class Planner:
     """``plan(assembler, node, target, dtype of the target, prologues)`` gives what plans a problem, the problem, and its operands; ``output`` is
     the target's name.  The first ``computed`` arguments may be computed: ``packings(node, number)`` tells how often the template packs one of
@@ -725,8 +734,8 @@ class Planner:
 
 PLANNERS = {P.matmul: Planner(plan_product, "c", 2, product_packings), P.int_matmul: Planner(plan_product, "c"),
             P.conv: Planner(plan_forward, "y", 1, image_packings), P.conv_input: Planner(plan_input, "x", 1, image_packings),
-            P.conv_weight: Planner(plan_weight, "weight", 2, image_packings)}
-WITH_EPILOGUES = (P.matmul, P.int_matmul, P.conv, P.conv_input)
+            P.conv_weight: Planner(plan_weight, "weight", 2, image_packings), P.int_conv: Planner(plan_int_conv, "y")}
+WITH_EPILOGUES = (P.matmul, P.int_matmul, P.conv, P.conv_input, P.int_conv)
 
 
 def times_packed(node: Node, number: int) -> int:

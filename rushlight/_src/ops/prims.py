@@ -724,19 +724,22 @@ def windows(x, kernel, stride, dilation):
     return seen[(np.s_[:],) * 2 + tuple(np.s_[::s] for s in stride) + tuple(np.s_[::d] for d in dilation)]
 
 
+def places(sizes, kernel, stride, padding, dilation):
+    """How many windows fit, in each dimension."""
+    return tuple((size + 2 * p - d * (k - 1) - 1) // s + 1 for size, k, s, p, d in zip(sizes, kernel, stride, padding, dilation))
+
+
 def conv_shape(x, w, stride, padding, dilation, groups):
-    space = tuple((size + 2 * p - d * (k - 1) - 1) // s + 1
-                  for size, k, s, p, d in zip(x.shape[2:], w.shape[2:], stride, padding, dilation))
-    return (x.shape[0], w.shape[0], *space)
+    return (x.shape[0], w.shape[0], *places(x.shape[2:], w.shape[2:], stride, padding, dilation))
 
 
-def border(padding):
+def bordered(padding):
     return [(0, 0), (0, 0), *((p, p) for p in padding)]
 
 
 def conv_numpy(x, w, stride, padding, dilation, groups):
     out, per, rank = [], x.shape[1] // groups, w.ndim - 2
-    x = np.pad(x, border(padding))
+    x = np.pad(x, bordered(padding))
     share = w.shape[0] // groups
     for k in range(groups):
         seen = windows(x[:, k * per:(k + 1) * per], w.shape[2:], stride, dilation)
@@ -759,13 +762,22 @@ def conv_input_numpy(g, w, shape, stride, padding, dilation, groups):
 
 def conv_weight_numpy(g, x, shape, stride, padding, dilation, groups):
     rank, per, share = x.ndim - 2, x.shape[1] // groups, shape[0] // groups
-    x, out = np.pad(x, border(padding)), []
+    x, out = np.pad(x, bordered(padding)), []
     for k in range(groups):
         seen = windows(x[:, k * per:(k + 1) * per], shape[2:], stride, dilation)
         seen = seen[(np.s_[:], np.s_[:], *(np.s_[:n] for n in g.shape[2:]))]
         axes = [0, *range(2, 2 + rank)]
         out.append(np.tensordot(g[:, k * share:(k + 1) * share], seen, (axes, axes)))
     return np.concatenate(out, 0).astype(x.dtype)
+
+
+def int_conv_shape(x, w, stride, padding, dilation, groups, border):
+    return (x.shape[0], *places(x.shape[1:-1], w.shape[2:], stride, padding, dilation), w.shape[0])
+
+
+def int_conv_numpy(x, w, stride, padding, dilation, groups, border):
+    x = np.pad(np.moveaxis(x, -1, 1).astype(np.int32), bordered(padding), constant_values=border)
+    return np.moveaxis(conv_numpy(x, w.astype(np.int32), stride, (0,) * len(padding), dilation, groups), 1, -1)
 
 
 def adjoint(x):
@@ -797,6 +809,10 @@ conv_input = primitive("conv_input", Contract(conv_input_numpy, lambda g, w, sha
 conv_weight = primitive("conv_weight", Contract(conv_weight_numpy, lambda g, x, shape, **_: tuple(shape), conv_weight_gradient),
                         lambda g, x, shape, stride, padding, dilation, groups: 0,
                         doc="The transpose of conv in its weight: g: [n, o, *out], x: [n, c, *space] -> shape [o, c / groups, *kernel].")
+int_conv = primitive("int_conv", Contract(int_conv_numpy, int_conv_shape, lambda g, y, x, w, **_: [None, None], int32),
+                     lambda x, w, stride, padding, dilation, groups, border: 0,
+                     doc="Cross-correlation of bytes with channels last, exactly. x: uint8 or int8 [n, *space, c], around which stands the number border, "
+                         "w: int8 [o, c / groups, *kernel] -> int32 [n, *out, o].")
 
 item = primitive("item", Foreign(lambda values, index: values[index], lambda metas, index: metas[index]), lambda values, index: 0, arity=1,
                  doc="One of several results of an operator.")

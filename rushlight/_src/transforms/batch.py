@@ -355,7 +355,14 @@ def conv_weight(level, op, g, x, shape, groups, **geometry):
     return parted(level, op(merged(level, g, 1), merged(level, x, 1), shape=shape, groups=groups * level.size, **geometry), 0)
 
 
-CONVOLUTIONS = {P.conv: conv, P.conv_input: conv_input, P.conv_weight: conv_weight}
+def int_conv(level, op, x, w, groups, **geometry):
+    if not level.owns(w):
+        return parted(level, op(merged(level, x, 0), w, groups=groups, **geometry), 0)
+    last = len(x.shape) - 1
+    return parted(level, op(merged(level, x, last), merged(level, w, 0), groups=groups * level.size, **geometry), last)
+
+
+CONVOLUTIONS = {P.int_conv: int_conv, P.conv: conv, P.conv_input: conv_input, P.conv_weight: conv_weight}
 
 
 def foreign(level, op, args, params):

@@ -19,18 +19,20 @@ _ROW = vector(i32, WORDS)
 _LEAST = 2.0 ** -126  # below it floats count as zero, in operands and in results
 
 
-def tiles_of(b, heights=()):
-    """The tile registers of a function that is being written, as its features want them; `heights` as it is configured."""
-    return Tiles(b) if b.features.tiles == "amx" else Model(b, heights)
+def tiles_of(b, heights=(), widths=()):
+    """The tile registers of a function that is being written, as its features want them; `heights` and `widths` as it is configured."""
+    return Tiles(b) if b.features.tiles == "amx" else Model(b, heights, widths)
 
 
-def configured(b, body, heights=()):
+def configured(b, body, heights=(), widths=()):
     """Writes `body()` between the configuration of the tiles and their release; functions called there may use tiles.  `heights`: how many rows each
-    tile has, all of them where none are given; those of sums and of their rows of operands are the same."""
+    tile has, `widths`: how many bytes a row, all of them where none are given; sums and their rows of operands are equally high, and columns have a
+    row for each word of these."""
     if b.features.tiles != "amx":
         body()
         return
-    shape = [1, *[0] * 15, *[ROW_BYTES, 0] * COUNT, *[0] * 16, *(heights or [ROWS] * COUNT), *[0] * 8]
+    columns = [byte for width in widths or [ROW_BYTES] * COUNT for byte in (width, 0)]
+    shape = [1, *[0] * 15, *columns, *[0] * 16, *(heights or [ROWS] * COUNT), *[0] * 8]
     text = "".join(f"\\{byte:02X}" for byte in shape)
     where = b.module.data("tile_shapes", f"[{len(shape)} x i8]", f'c"{text}"', constant=True)
     b.call("llvm.x86.ldtilecfg", [where])
@@ -71,8 +73,8 @@ class Tiles:
 class Model:
     """The same registers in memory."""
 
-    def __init__(self, b, heights):
-        self.b, self.heights = b, heights or (ROWS,) * COUNT
+    def __init__(self, b, heights, widths):
+        self.b, self.heights, self.widths = b, heights or (ROWS,) * COUNT, widths or (ROW_BYTES,) * COUNT
         self.memory = b.alloca(_ROW, COUNT * ROWS)
 
     def zero(self, tile):
@@ -81,11 +83,13 @@ class Model:
 
     def load(self, tile, pointer, stride):
         """Its rows from memory, `stride` bytes (i64) apart."""
-        self._move(self.at(tile), ROW_BYTES, pointer, stride, self.heights[tile])
+        if (self.heights[tile], self.widths[tile]) != (ROWS, ROW_BYTES):
+            self.zero(tile)
+        self._move(self.at(tile), ROW_BYTES, pointer, stride, tile)
 
     def store(self, tile, pointer, stride):
         """Its rows to memory, `stride` bytes (i64) apart."""
-        self._move(pointer, stride, self.at(tile), ROW_BYTES, self.heights[tile])
+        self._move(pointer, stride, self.at(tile), ROW_BYTES, tile)
 
     def multiply_add(self, kind, total, rows, columns):
         """Adds the products of two tiles of operands to a tile of sums."""
@@ -101,14 +105,14 @@ class Model:
     def _rows(self, body):
         self.b.loop(0, TILE_BYTES, ROW_BYTES, [], lambda at, _: body(at))
 
-    def _move(self, target, target_stride, source, source_stride, rows):
-        b = self.b
+    def _move(self, target, target_stride, source, source_stride, tile):
+        b, words = self.b, vector(i32, self.widths[tile] // 4)
 
         def row(r, _):
-            words = b.load(_ROW, b.offset(source, b.mul(r, source_stride)), align=1)
-            b.store(words, b.offset(target, b.mul(r, target_stride)), align=1)
+            found = b.load(words, b.offset(source, b.mul(r, source_stride)), align=1)
+            b.store(found, b.offset(target, b.mul(r, target_stride)), align=1)
 
-        b.loop(0, rows, 1, [], row)
+        b.loop(0, self.heights[tile], 1, [], row)
 
 
 def _write_multiply_add(b, kind):

@@ -21,6 +21,7 @@ from .image import Geometry, is_contiguous, spacing
 from .implicit_plan import Builder, Product, equidistant, wide_dtype
 from .implicit_tiled_plan import TiledBuilder
 from .matmul import Matmul, beside, blocked_plan, dot_plan, extent, packings, plan_matmul, rounding_step
+from .pixels_plan import PixelPlan, PixelProduct, Weights
 from .portions import renamed
 from .tune import pick, planned
 
@@ -29,8 +30,9 @@ from .tune import pick, planned
 class Convolution:
     """A convolution y[N, O, *out] of x[N, I, *size] with weights[O, I / groups, *kernel], zeros around the input.
 
-    The strides `x` and `y` are in elements, one a dimension of the tensor; () means contiguous. Weights are contiguous.
-    `pad` counts zeros before and after each dimension alike. `x_parts` and `y_parts`: where x or y is computed by a Prologue, the strides of
+    The strides `x` and `y` are in elements, one a dimension of the tensor; () means contiguous, as weights are unless `w` says how they lie.
+    `b_dtype` and `out_dtype` are those of weights and results, where they are others: bytes times bytes are summed exactly in 32 bits. `pad` counts zeros
+    before and after each dimension alike; around bytes `border` may stand in place of zero. `x_parts` and `y_parts`: where x or y is computed by a Prologue, the strides of
     each of its parts.
     """
 
@@ -48,6 +50,10 @@ class Convolution:
     y: tuple = ()
     x_parts: tuple = ()
     y_parts: tuple = ()
+    w: tuple = ()
+    b_dtype: str = ""
+    out_dtype: str = ""
+    border: int = 0
 
     @property
     def out(self):
@@ -79,6 +85,52 @@ def plan_conv_input_grad(convolution, epilogue=NO_EPILOGUE, y_from=None):
 def plan_conv_weight_grad(convolution, epilogue=NO_EPILOGUE, y_from=None, x_from=None):
     """Plans the gradient of the weights: "x" and "y" (the gradient of the output) in, "weight" out."""
     return _planned("weight", convolution, epilogue, x_from, y_from)
+
+
+def plan_pixels(convolution, epilogue=NO_EPILOGUE):
+    """Plans the forward convolution of images whose channels are neighbours, into such images: each pixel is a row of a product.  Operands are those of
+    plan_conv; what an epilogue has for each channel goes along columns, as after a product of matrices.
+
+    Raises ValueError where channels are no neighbours, and as plan_conv does.
+
+    Example:
+        >>> last = (81 * 16, 1, 9 * 16, 16)
+        >>> plan = plan_pixels(Convolution(2, 16, 16, (9, 9), (3, 3), (1, 1), (1, 1), (1, 1), dtype="uint8", x=last, y=last, b_dtype="int8", out_dtype="int32"))
+        >>> len(plan.steps)  # pack the weights, pad, multiply
+        3
+    """
+    c = _three_dimensional(convolution)
+    return planned(_pixels_plan, (c, epilogue, pool.get_num_threads()), Operands(c, epilogue))
+
+
+@functools.lru_cache(maxsize=4096)
+def _pixels_plan(c, epilogue, threads):
+    if not c.batch:
+        return Contraction((), {})
+    found = _forward_pixels(c, threads)
+    if not found.suits:
+        raise ValueError(f"channels of {c} are no neighbours; plan_conv takes images as they lie")
+    return found.plan(epilogue)
+
+
+def _forward_pixels(c, threads):
+    """The PixelPlan of a convolution."""
+    c, taps = _run_on(c), tuple(tuple(enumerate(dim)) for dim in _taps(c))
+    geometry = Geometry(c.size, c.out, c.pad, c.stride, _taps(c))
+    group_out, group_in = c.out_channels // c.groups, c.in_channels // c.groups
+    weights = Weights(c.w[0], c.w[1], group_out * c.w[0], c.w[2:])
+    return PixelPlan(c, threads, geometry, ("x", c.x), group_in, group_out, [PixelProduct(taps, c.out, "y", c.y, 0)], weights)
+
+
+def _run_on(c):
+    """The same convolution; single pixels of several images that lie evenly are those of one."""
+    if not _is_pixelwise(c):
+        return c
+    pixels, (x, y) = int(np.prod(c.size)), (spacing(strides, c.size) for strides in (c.x, c.y))
+    if c.batch > 1 and (c.x[0], c.y[0]) != (x * pixels, y * pixels):
+        return c
+    x, y = ((pixels * c.batch * step, strides[1], 0, 0, step) for strides, step in ((c.x, x), (c.y, y)))
+    return replace(c, batch=1, size=(1, 1, pixels * c.batch), x=x, y=y)
 
 
 def _planned(direction, convolution, epilogue, x_from=None, y_from=None):
@@ -120,7 +172,8 @@ def _three_dimensional(c):
         return (*given[:2], *[0] * missing, *given[2:])
 
     one, none = (1,) * missing, (0,) * missing
-    return replace(c, size=one + c.size, kernel=one + c.kernel, stride=one + c.stride, pad=none + c.pad,
+    w = strides(c.w, c.in_channels // c.groups, c.kernel)
+    return replace(c, w=w, size=one + c.size, kernel=one + c.kernel, stride=one + c.stride, pad=none + c.pad,
                    dilation=one + c.dilation, x=strides(c.x, c.in_channels, c.size), y=strides(c.y, c.out_channels, c.out),
                    x_parts=tuple(strides(part, c.in_channels, c.size) for part in c.x_parts),
                    y_parts=tuple(strides(part, c.out_channels, c.out) for part in c.y_parts))

@@ -19,21 +19,32 @@ def cycles(rows, vectors):
     return max(PRODUCT * down * vectors, LOAD * (down + vectors))
 
 
-def write_sums(b, registers, numbers, rows, vectors, a, panel, chunks, beside=None, a_row=tiles.ROW_BYTES, a_step=None, b_row=None):
+def operands(rows, vectors):
+    """(which operand is held while the other one passes, {operand: its first register}, {operand: how many registers}) of a shape; sums come first."""
+    down = rows // tiles.ROWS
+    held, passing = ("a", "b") if down <= vectors else ("b", "a")
+    counts = {"a": down, "b": vectors}
+    first = {held: down * vectors, passing: down * vectors + counts[held]}
+    return (held, passing), first, {held: counts[held], passing: tiles.COUNT - first[passing]}
+
+
+def write_sums(b, registers, numbers, rows, vectors, a, panel, chunks, beside=None, a_row=tiles.ROW_BYTES, a_step=None, b_row=None, a_places=None,
+               words=tiles.WORDS):
     """Adds the products of `chunks` (i64) steps along k to the sums in registers 0 and on, row by row; `beside(step)` is done in each step.
 
-    A is in quads and B in a panel, unless rows of A are `a_row` bytes apart and a step takes `a_step`, or words of B along k are `b_row` bytes apart.
+    A is in quads and B in a panel, unless rows of A are `a_row` bytes apart and a step takes `a_step` or lies where the table `a_places` says, in
+    bytes from the beginning, or words of B along k are `b_row` bytes apart.  `words`: those of a step.
     """
     down = rows // tiles.ROWS
     a_row, a_step = (step if isinstance(step, Value) else constant(i64, step) for step in (a_row, rows * tiles.ROW_BYTES if a_step is None else a_step))
     b_row = vectors * numbers.lanes * numbers.word.bytes if b_row is None else b_row
-    held, passing = ("a", "b") if down <= vectors else ("b", "a")
+    (held, passing), first, free = operands(rows, vectors)
     counts = {"a": down, "b": vectors}
-    first = {held: down * vectors, passing: down * vectors + counts[held]}
-    free = {held: counts[held], passing: tiles.COUNT - first[passing]}
 
     def step(number, at):
         places, strides = dict(zip("ab", at)), {"a": a_row, "b": b_row}
+        if a_places is not None:
+            places["a"] = b.offset(a, b.load(i64, b.offset(a_places, number, i64)))
         jumps = {"a": b.mul(a_row, tiles.ROWS), "b": constant(i64, tiles.ROW_BYTES)}
 
         def load(operand, number):
@@ -51,7 +62,7 @@ def write_sums(b, registers, numbers, rows, vectors, a, panel, chunks, beside=No
                 registers.multiply_add(numbers.tiles, pair["a"][0] * vectors + pair["b"][0], pair["a"][1], pair["b"][1])
         if beside is not None:
             beside(number)
-        return [b.offset(places["a"], a_step), b.offset(places["b"], tiles.WORDS * b_row)]
+        return [a if a_places is not None else b.offset(places["a"], a_step), b.offset(places["b"], words * b_row)]
 
     b.loop(0, chunks, 1, [a, panel], step)
 
@@ -210,8 +221,9 @@ def write_products(f, waiting, a, panel, chunks, first, last, partial, finishing
         keep()
 
 
-def multiply(f, registers, waiting, a, panel, chunks, finisher, rest, fetch):
-    """Writes the loop along k, and what is done in each of its steps: rows of what waits are finished, if something does, and memory is asked for."""
+def multiply(f, registers, waiting, a, panel, chunks, finisher, rest, fetch, **lying):
+    """Writes the loop along k, and what is done in each of its steps: rows of what waits are finished, if something does, and memory is asked for.
+    `lying`: how A and B lie, as for write_sums."""
     numbers, rows, vectors = waiting.numbers, waiting.rows, waiting.vectors
     steps = f.maximum(chunks, 1)
     per_step = f.div(f.add(steps, rows - 1), steps)
@@ -222,7 +234,7 @@ def multiply(f, registers, waiting, a, panel, chunks, finisher, rest, fetch):
             for act in acts:
                 act(begin, f.add(begin, per_step))
 
-        write_sums(f, registers, numbers, rows, vectors, a, panel, chunks, beside)
+        write_sums(f, registers, numbers, rows, vectors, a, panel, chunks, beside, **lying)
 
     def with_waiting():
         there, finish = waiting.get("rows"), finisher()

@@ -40,11 +40,11 @@ class Units:
         """Where the memory of the thread that runs it begins."""
         return self.f.offset(self.s.scratch, self.f.mul(self.worker, self.s.scratch_bytes))
 
-    def text(self, unit, tiles=False, heights=()):
-        """The text of the module; `unit(number)` writes a unit of work, with tile registers if `tiles`, of `heights` rows."""
+    def text(self, unit, tiles=False, heights=(), widths=()):
+        """The text of the module; `unit(number)` writes a unit of work, with tile registers if `tiles`, of `heights` rows and `widths` bytes."""
         def units():
             self.f.loop(self.begin, self.end, 1, [], lambda number, _: unit(number))
 
-        configured(self.f, units, heights) if tiles else units()
+        configured(self.f, units, heights, widths) if tiles else units()
         self.f.ret()
         return self.module.text()

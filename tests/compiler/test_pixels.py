@@ -1,0 +1,113 @@
+"""Convolutions over pixels, with channels last: of bytes exactly, of halves and floats, by any processor; the primitive of bytes within programs."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import rushlight  # noqa: E402
+from rushlight._src.compiler.templates.conv import Convolution, plan_pixels  # noqa: E402
+from rushlight._src.core.kinds import P  # noqa: E402
+
+from .contractions import Runner  # noqa: E402
+from .test_conv import CASES, TOLERANCE  # noqa: E402
+
+
+def channels_last(t):
+    """The tensor with channels last, and its strides as if no dimension were 1."""
+    order = (0, *range(2, t.dim()), 1)
+    back = (0, t.dim() - 1, *range(1, t.dim() - 1))
+    held = t.permute(order).contiguous()
+    sizes, strides = list(held.shape), [1]
+    for size in reversed(sizes[1:]):
+        strides.insert(0, strides[0] * size)
+    return held.permute(back), tuple(strides[k] for k in back)
+
+
+def elements(shape, dtype):
+    if dtype == "uint8":
+        return torch.randint(0, 256, shape, dtype=torch.uint8)
+    return torch.randint(-128, 128, shape, dtype=torch.int8) if dtype == "int8" else torch.randn(shape).to(getattr(torch, dtype))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "bfloat16", "float32"])
+@pytest.mark.parametrize("name", CASES)
+def test_pixels(name, dtype):
+    case = CASES[name]
+    batch, channels, out, size, kernel, stride, pad, dilation, groups = case
+    torch.manual_seed(0)
+    whole = dtype in ("uint8", "int8")
+    x, x_strides = channels_last(elements((batch, channels, *size), dtype))
+    weight = elements((out, channels // groups, *kernel), "int8" if whole else dtype)
+    border = 9 if whole else 0
+    wide = torch.nn.functional.pad(x.double(), [p for p in reversed(pad) for _ in range(2)], value=border)
+    wanted = getattr(torch.nn.functional, f"conv{len(size)}d")(wide, weight.double(), None, stride, 0, dilation, groups)
+    for w in (weight, channels_last(weight)[0]):
+        got, y_strides = channels_last(torch.full(wanted.shape, 77, dtype=torch.int32 if whole else weight.dtype))
+        problem = Convolution(*case, dtype, x_strides, y_strides, w=w.stride(), b_dtype="int8" if whole else "", out_dtype="int32" if whole else "", border=border)
+        Runner(plan_pixels(problem), x=x.data_ptr(), weight=w.data_ptr(), y=got.data_ptr())()
+        assert (got.double() - wanted).abs().max() <= (0 if whole else TOLERANCE[dtype] * wanted.abs().max())
+
+
+@pytest.mark.parametrize("channels", [3, 40])
+def test_infinite_neighbours_stay_out(channels):
+    """What lies beside a run of channels is not multiplied by zero."""
+    x, strides = channels_last(torch.ones(1, channels, 9, 9).bfloat16())
+    x[:, :, :, 5:] = float("inf")
+    weight, (got, y_strides) = torch.ones(16, channels, 1, 1).bfloat16(), channels_last(torch.zeros(1, 16, 9, 9).bfloat16())
+    Runner(plan_pixels(Convolution(1, channels, 16, (9, 9), (1, 1), (1, 1), (0, 0), (1, 1), 1, "bfloat16", strides, y_strides)),
+           x=x.data_ptr(), weight=weight.data_ptr(), y=got.data_ptr())()
+    assert (got[:, :, :, :5] == channels).all() and got[:, :, :, 5:].isinf().all()
+
+
+def test_channels_must_be_neighbours():
+    with pytest.raises(ValueError, match="neighbours"):
+        plan_pixels(Convolution(1, 16, 16, (9, 9), (3, 3), (1, 1), (1, 1), (1, 1), 1, "uint8", b_dtype="int8", out_dtype="int32"))
+
+
+GEOMETRY = {"stride": (1, 2), "padding": (1, 0), "dilation": (1, 1), "groups": 1}
+
+
+def of_bytes():
+    """(images, weights) with the reference's sums, for GEOMETRY and a border of 7."""
+    generator = np.random.default_rng(0)
+    x, w = generator.integers(0, 256, (2, 9, 8, 20), np.uint8), generator.integers(-128, 128, (33, 20, 3, 3), np.int8)
+    wide = torch.from_numpy(np.pad(x, ((0, 0), (1, 1), (0, 0), (0, 0)), constant_values=7)).double().permute(0, 3, 1, 2)
+    wanted = torch.nn.functional.conv2d(wide, torch.from_numpy(w).double(), stride=(1, 2)).permute(0, 2, 3, 1).numpy().astype(np.int32)
+    return rushlight.from_numpy(x), rushlight.from_numpy(w), wanted
+
+
+def test_bytes_are_a_primitive(caplog):
+    x, w, wanted = of_bytes()
+    with caplog.at_level("DEBUG", "rushlight.kernels"):
+        got = P.int_conv(x, w, **GEOMETRY, border=7)
+    assert "prims.int_conv by template" in caplog.text
+    np.testing.assert_array_equal(got.numpy(), wanted)
+    mapped = rushlight.func.vmap(lambda w: P.int_conv(x, w, **GEOMETRY, border=7))(rushlight.stack([w, w + 1]))
+    np.testing.assert_array_equal(mapped[0].numpy(), wanted)
+
+
+def test_bytes_are_requantised_where_they_are_stored(caplog):
+    x, w, wanted = of_bytes()
+    scale = rushlight.linspace(1e-5, 1e-3, 33)
+
+    def requantised(x, w, scale):
+        sums = P.int_conv(x, w, **GEOMETRY, border=7)
+        return (((sums.to(rushlight.float32) * scale).round() + 3).clamp(0, 255)).to(rushlight.uint8)
+
+    with caplog.at_level("DEBUG", "rushlight.fusion"):
+        got = rushlight.compile(requantised, fullgraph=True)(x, w, scale)
+    assert "operations after it, reading column" in caplog.text
+    np.testing.assert_array_equal(got.numpy(), np.clip(np.rint(wanted.astype(np.float32) * scale.numpy()) + 3, 0, 255).astype(np.uint8))
+
+
+@pytest.mark.parametrize("cpu", ["generic", "avx2", "amx-model"])
+def test_other_cpus(cpu):
+    some = "strided or stem or grouped or bytes or neighbours or lanes"
+    command = [sys.executable, "-m", "pytest", "-q", "-x", __file__, "-k", f"({some}) and not other_cpus and not float32"]
+    done = subprocess.run(command, env={**os.environ, "RUSHLIGHT_CPU": cpu}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
