@@ -5,6 +5,7 @@ import os
 import re
 
 os.environ.setdefault("RUSHLIGHT_STORE", "0")
+os.environ.setdefault("RUSHLIGHT_VERIFY", "1")  # what each stage of a compilation leaves is checked
 JUDGED = importlib.util.find_spec("torch") is not None
 NEEDS_JUDGE = re.compile(r"^(import torch\b|from torch\b|from \.+\w*judge import)", re.M)
 

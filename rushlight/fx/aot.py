@@ -2,18 +2,16 @@
 from __future__ import annotations
 
 from .._src.aot.alias import Recording
-from .._src.aot.joint import active_nodes, carries_gradient, differentiate
-from .._src.aot.partition import partition
+from .._src.aot.joint import carries_gradient
 from .._src.autograd.function import Function
 from .._src.capture.backends import run
-from .._src.compiler.schedule import bytes_of_work
-from .._src.compiler.simplify import simplify
+from .._src.compiler import pipeline
 from .._src.core.interpret import is_recording
 from .._src.core.native import Tensor
 from .._src.core.pytree import tree_flatten, tree_unflatten
 from .._src.core.random import default_generator
 from .._src.core.tensor import empty
-from .._src.eager.plan import NUMBER_METAS, alias_of, dense, own
+from .._src.eager.plan import NUMBER_METAS, alias_of, own
 from ..func.modules import functional_call
 from .._src.graph import graph as house
 from ..nn import Module
@@ -54,29 +52,19 @@ class Derived:
     def differentiated(self, nodes, wanted):
         """Derives the backward program, and cuts the two apart."""
         trace, sources = self.trace, [nodes[k] for k in wanted]
-        before = list(trace.inputs)
-        active = active_nodes(list(trace.nodes), sources)
-        self.carrying = [k for k, node in enumerate(self.outputs) if node in active]
-        cotangents = [trace.input(dense(self.outputs[k].meta), "g") for k in self.carrying]
-        gradients = differentiate(list(trace.nodes), [self.outputs[k] for k in self.carrying], cotangents, sources) if cotangents else []
-        found = [(k, g.node) for k, g in zip(wanted, gradients) if g is not None]
-        self.wanted = [k for k, _ in found]
-        count, stored = len(self.outputs), len(self.stores)
-        joint = simplify(house.splice(house.Graph(trace.inputs, trace.nodes, [*self.outputs, *self.stores, *(g for _, g in found)])), count)
-        self.twins = [k for k, node in enumerate(joint.outputs[:count]) if any(node is joint.outputs[j] and self.outputs[k] is not self.outputs[j] for j in range(k))]
-        first = [n for n in joint.inputs if n in set(before) or n in getattr(trace, "stream", ())]
-        self.overwritten = []
-        if not found:
-            self.forward, self.backward, self.residuals = house.Graph(first, joint.nodes, joint.outputs).prune(), None, []
+        made = pipeline.run(pipeline.CUTTING, pipeline.Compilation("aot", trace, self.outputs, stores=self.stores, sources=sources))
+        d, self.forward = made.derivative, made.graph
+        results = d.results if d is not None else made.graph.outputs[:len(self.outputs)]
+        self.twins = [k for k, node in enumerate(results) if any(node is results[j] and self.outputs[k] is not self.outputs[j] for j in range(k))]
+        self.carrying, self.wanted, self.backward, self.residuals, self.overwritten = [], [], None, [], []
+        if d is None:
             return
-        results = joint.outputs[:count]
-        cut = partition(joint, results, [c.node for c in cotangents], joint.outputs[count + stored:], joint.outputs[count:count + stored], bytes_of_work)
-        self.forward, self.backward = cut.forward, cut.backward
-        made = {node: len(cut.forward.inputs) + k for k, node in reversed(list(enumerate([*results, *cut.extras])))}
-        place = {**made, **{node: k for k, node in enumerate(cut.forward.inputs)}}
-        self.residuals = [place[node] for node in cut.residuals]  # positions among inputs, results and extras
-        stored = {o.into for o in cut.forward.outputs if isinstance(o, house.Store)}
-        self.overwritten = [k for k, node in enumerate(cut.forward.inputs) if node in stored and k in self.residuals]  # which the forward changes
+        self.carrying, self.wanted, self.backward = d.carrying, [nodes.index(s) for s, _ in d.found], d.backward
+        positions = {node: len(self.forward.inputs) + k for k, node in reversed(list(enumerate([*results, *d.cut.extras])))}
+        positions |= {node: k for k, node in enumerate(self.forward.inputs)}
+        self.residuals = [positions[node] for node in d.cut.residuals]  # among inputs, results and extras
+        stored = {o.into for o in self.forward.outputs if isinstance(o, house.Store)}
+        self.overwritten = [k for k, node in enumerate(self.forward.inputs) if node in stored and k in self.residuals]  # which the forward changes
 
 
 def example(node):

@@ -21,9 +21,10 @@ import gc
 import time
 from dataclasses import dataclass
 
+from .._src.compiler.code import Code
+from .._src.compiler.launch import encode
 from .._src.compiler.llvm import pool
 from .._src.core.native import memory
-from .._src.eager.program import Code
 
 
 @dataclass
@@ -50,16 +51,15 @@ class Table:
 
     def run(self, address, values):
         """Runs a program step by step."""
-        code, at = self.code_at(address), 1
-        for k in range(code.block[0]):
-            length = 4 + 2 * code.block[at + 3]
-            step = (ctypes.c_int64 * (1 + length))(1, *code.block[at:at + length])
+        code = self.code_at(address)
+        for k, launch in enumerate(code.launches):
+            words = encode([launch])
+            step = (ctypes.c_int64 * len(words))(*words)
             began = self.clock()
             pool.caller("program_run")(ctypes.addressof(step), values)
             row = self.found.setdefault(code.labels[k], Row(code.labels[k]))
             row.seconds += self.clock() - began
             row.calls += 1
-            at += length
 
     def rows(self):
         """The steps, longest first."""

@@ -181,20 +181,20 @@ def test_a_cache_is_updated_where_it_lies(monkeypatch):
 
     cache, new, query = torch.randn(2, 50, 4), torch.randn(2, 1, 4), torch.randn(2, 1, 4)
     other, at, operator = cache.clone(), torch.tensor([7]), whole(body)
-    outlines, assemble = [], plan.assemble
+    outlines, outlined = [], plan.outlined
 
-    def recorded(graph, name, *rest):
-        outline = assemble(graph, name, *rest)
-        if name == "program":
+    def recorded(made):
+        outline = outlined(made)
+        if made.name == "program":
             outlines.append(outline)
         return outline
 
-    monkeypatch.setattr(plan, "assemble", recorded)
+    monkeypatch.setattr(plan, "outlined", recorded)
     for k in range(3):
         np.testing.assert_allclose(operator(other, new + k, at + k, query).numpy(), body(cache, new + k, at + k, query).numpy(), rtol=1e-4, atol=1e-5)
         np.testing.assert_array_equal(other.numpy(), cache.numpy())
     outline, = outlines
-    assert sum("nodes" in label and "[2, 50, 4]" in label for label in outline.code().labels) == 1  # the update alone
+    assert sum("nodes" in label and "[2, 50, 4]" in label for label in plan.code_of(outline).labels) == 1  # the update alone
 
 
 def test_an_old_cache_that_is_read_later_is_copied_first():

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight._src.aot import block
+from rushlight._src.compiler import residuals
 from rushlight._src.compiler import memory
 
 from ..whole import whole
@@ -38,7 +38,7 @@ def gradients(loss, given, **how):
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(block, "WORTHWHILE", 1)
+    monkeypatch.setattr(residuals, "WORTHWHILE", 1)
 
 
 def test_gradients_do_not_depend_on_where_they_are_computed(small):
@@ -70,7 +70,7 @@ def test_a_backward_program_takes_less_memory_of_its_own(monkeypatch):
     monkeypatch.setattr(memory, "plan", lambda lives: arenas.append(original(lives)) or arenas[-1])
 
     def arena(limit):
-        monkeypatch.setattr(block, "WORTHWHILE", limit)
+        monkeypatch.setattr(residuals, "WORTHWHILE", limit)
         whole(convolutions)(*images()).sum().backward()
         return arenas[-1][1]
 
@@ -90,7 +90,7 @@ def test_tight_places():
 
 def test_what_only_one_kept_value_reads_is_not_kept():
     """The normalised image and its activation are computed again where they are read, not written down."""
-    from rushlight._src.eager import program
+    from rushlight._src.compiler import assembler as program
 
     seen = []
     original = program.Schedule.keep_shared

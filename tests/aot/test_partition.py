@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rushlight as torch
-from rushlight._src.aot.flow import Network
+from rushlight._src.compiler.flow import Network
 from rushlight.nn import functional as F
 
 from ..whole import whole

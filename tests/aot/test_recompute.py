@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight._src.aot import recompute
-from rushlight._src.aot.recompute import recomputed
+from rushlight._src.compiler import recompute
+from rushlight._src.compiler.recompute import recomputed
 from rushlight._src.core.native.blocks import heap, trim
 from rushlight._src.core.settings import settings
 from rushlight.nn import functional as F
@@ -51,7 +51,7 @@ def test_steps_are_the_same_and_hold_less():
 
 def test_without_the_cut_more_is_held(monkeypatch):
     _, _, less = run(True)
-    monkeypatch.setattr("rushlight._src.eager.plan.recomputed", lambda graph, *rest: graph)
+    monkeypatch.setattr("rushlight._src.compiler.pipeline.recomputed", lambda graph, *rest: graph)
     with settings.set(store=False):
         _, _, more = run(True, batch=514)
     assert less < 0.8 * more
@@ -80,12 +80,12 @@ def test_programs_without_a_backward_pass_are_left_alone():
     with trace:
         y = recompute.P.exp(x)
     graph = Graph(trace.inputs, trace.nodes, [y.node])
-    assert recomputed(graph, None, None) is graph
+    assert recomputed(graph) is graph
 
 
 def test_an_update_follows_its_gradient(monkeypatch):
     """No more than a layer's gradient waits: parameters are overwritten as soon as nothing reads them."""
-    from rushlight._src.eager import layout
+    from rushlight._src.compiler import layout
 
     sizes, original = [], layout.Layout.arrange
     monkeypatch.setattr(layout.Layout, "arrange", lambda self: (original(self), sizes.append(self.size)))
@@ -129,7 +129,7 @@ def test_parameters_are_not_overwritten_before_they_are_read():
 
 
 def test_gradients_of_tables_are_used_up_one_by_one(monkeypatch):
-    from rushlight._src.eager import layout
+    from rushlight._src.compiler import layout
 
     sizes, original = [], layout.Layout.arrange
     monkeypatch.setattr(layout.Layout, "arrange", lambda self: (original(self), sizes.append(self.size)))

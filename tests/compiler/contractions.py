@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from rushlight._src.compiler.launch import encode
 from rushlight._src.compiler.llvm import pool
 from rushlight._src.compiler.templates.expression import Operand, expression_epilogue, leaf
 from rushlight._src.core import dtypes
@@ -25,7 +26,7 @@ class Runner:
         addresses = [array if isinstance(array, int) else array.ctypes.data for array in operands.values()]
         addresses += [(buffer.ctypes.data + 63) & ~63 for buffer in self.keep[2]]
         self.values = np.array(addresses, np.int64)
-        self.code = np.array([len(plan.steps), *plan.code({name: k for k, name in enumerate(names)})], np.int64)
+        self.code = np.array(encode(plan.launches({name: k for k, name in enumerate(names)})), np.int64)
         self.arguments = self.code.ctypes.data, self.values.ctypes.data
         self.run = pool.caller("program_run")
 

@@ -4,8 +4,9 @@ import ctypes
 
 import numpy as np
 
+from rushlight._src.compiler.launch import encode
 from rushlight._src.compiler.llvm import pool
-from rushlight._src.compiler.pipeline import compile_graph
+from rushlight._src.compiler.segment import compile_graph
 from rushlight._src.core import dtypes
 from rushlight._src.core.kinds import P
 from rushlight._src.core.meta import Meta
@@ -52,7 +53,7 @@ class Program:
         flag = np.zeros(1, np.int64)
         values = [slot(n, a) for n, a in zip(self.inputs, arrays)]
         values = np.array(values + [a.ctypes.data for a in (*results, *room, flag)], np.int64)
-        code = np.array(bound.words, np.int64)
+        code = np.array(encode(bound.launches), np.int64)
 
         def again(keep=(arrays, room, results)):
             pool.caller("program_run")(code.ctypes.data, values.ctypes.data)

@@ -6,7 +6,7 @@ import rushlight as torch
 from rushlight._src.compiler.products import joined_products
 from rushlight._src.compiler.simplify import simplify
 from rushlight._src.core.kinds import P
-from rushlight._src.eager.reference import evaluate
+from rushlight._src.compiler.reference import evaluate
 from rushlight._src.graph.graph import Graph, splice
 from rushlight._src.transforms.trace import Trace
 

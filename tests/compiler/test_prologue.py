@@ -6,7 +6,7 @@ import pytest
 
 import rushlight as torch
 from rushlight._src.compiler import prologue
-from rushlight._src.eager import program
+from rushlight._src.compiler import assembler as program
 from rushlight.nn import functional as F
 
 from ..whole import whole

@@ -5,7 +5,7 @@ import pytest
 import rushlight as rl
 from rushlight._src.core.kinds import P
 from rushlight._src.core.meta import Meta
-from rushlight._src.compiler.pipeline import compile_graph
+from rushlight._src.compiler.segment import compile_graph
 from rushlight._src.graph.graph import Graph
 from rushlight._src.transforms.trace import Trace
 

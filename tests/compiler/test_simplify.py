@@ -5,7 +5,7 @@ import pytest
 import rushlight as torch
 from rushlight._src.compiler.simplify import SHOWN, simplify
 from rushlight._src.core.kinds import P
-from rushlight._src.eager.reference import evaluate
+from rushlight._src.compiler.reference import evaluate
 from rushlight._src.graph.graph import Graph, splice
 from rushlight._src.transforms.trace import Trace
 

@@ -6,7 +6,9 @@ import pytest
 
 import rushlight as torch
 from rushlight._src.core.native import heap
-from rushlight._src.eager.layout import Layout, Parts, Temporary
+from rushlight._src.compiler.launch import Launch
+from rushlight._src.compiler.layout import Layout, Parts
+from rushlight._src.compiler.places import Temporary
 
 M = 1 << 20
 
@@ -17,7 +19,7 @@ def test_a_result_takes_the_place_of_temporaries_that_are_dead():
     class Meta:
         nbytes = 4 * M - 64
 
-    steps = [(0, 1, 1, [(one, 0)]), (0, 1, 1, [(one, 0), (two, 0)]), (0, 1, 1, [(two, 0), (1, 0)])]
+    steps = [Launch(0, 1, 1, [(one, 0)]), Launch(0, 1, 1, [(one, 0), (two, 0)]), Launch(0, 1, 1, [(two, 0), (1, 0)])]
     layout = Layout(steps, 1, [Meta], mixed=True)
     assert len(layout.inside) == 1 and layout.size < 7 * M and layout.at.keys() == {one, two}
     assert Layout(steps, 1, [Meta]).inside == ()
@@ -28,7 +30,7 @@ def test_results_lie_where_residuals_lay_once_they_are_read():
         nbytes = M - 64
 
     residuals = Parts(0, [(0, M), (M, M)], 2 * M + 4032, full=True)
-    steps = [(0, 1, 1, [(0, 0), (1, 0)]), (0, 1, 1, [(0, M), (2, 0)])]
+    steps = [Launch(0, 1, 1, [(0, 0), (1, 0)]), Launch(0, 1, 1, [(0, M), (2, 0)])]
     layout = Layout(steps, 1, [Meta, Meta], None, residuals, True)
     assert layout.reused == ((1, 0),)
 
@@ -117,7 +119,7 @@ def test_an_error_midway_leaves_nothing_behind():
 def in_place(*slots, size=64, later=64):
     """Where a value lies that step 1 writes, beside one that it reads last."""
     read, written = Temporary(size), Temporary(later)
-    steps = [(0, 1, 1, [(read, 0)]), (0, 1, 1, [(read, 0), (written, 0), *((read, at) for at in slots)]), (0, 1, 1, [(written, 0)])]
+    steps = [Launch(0, 1, 1, [(read, 0)]), Launch(0, 1, 1, [(read, 0), (written, 0), *((read, at) for at in slots)]), Launch(0, 1, 1, [(written, 0)])]
     layout = Layout(steps, 0, [], replaceable=[(1, (written, 0), (read, 0))])
     return layout.at[read] == layout.at[written]
 
@@ -130,20 +132,20 @@ def test_a_value_takes_the_place_of_one_that_is_read_for_the_last_time():
 
 def test_a_chain_of_elementwise_kernels_needs_one_place():
     values = [Temporary(64) for _ in range(5)]
-    steps = [(0, 1, 1, [(a, 0), (b, 0)]) for a, b in zip(values, values[1:])] + [(0, 1, 1, [(values[-1], 0)])]
+    steps = [Launch(0, 1, 1, [(a, 0), (b, 0)]) for a, b in zip(values, values[1:])] + [Launch(0, 1, 1, [(values[-1], 0)])]
     layout = Layout(steps, 0, [], replaceable=[(k, (b, 0), (a, 0)) for k, (a, b) in enumerate(zip(values, values[1:]))])
     assert layout.size == 64 and len(set(layout.at.values())) == 1
 
 
 def test_residuals_are_overwritten_in_place():
     residuals, made = Parts(0, [(0, M)], M, full=True), [Temporary(M), Temporary(M)]
-    steps = [(0, 1, 1, [(0, 0), (made[0], 0)]), (0, 1, 1, [(made[0], 0), (made[1], 0)]), (0, 1, 1, [(made[1], 0)])]
+    steps = [Launch(0, 1, 1, [(0, 0), (made[0], 0)]), Launch(0, 1, 1, [(made[0], 0), (made[1], 0)]), Launch(0, 1, 1, [(made[1], 0)])]
     layout = Layout(steps, 1, [], None, residuals, replaceable=[(0, (made[0], 0), (0, 0)), (1, (made[1], 0), (made[0], 0))])
     assert layout.at == {made[0]: (0, 0), made[1]: (0, 0)} and not layout.size
 
 
 def test_only_kernels_that_read_where_they_write_work_in_place():
-    from rushlight._src.compiler.pipeline import compile_graph
+    from rushlight._src.compiler.segment import compile_graph
     from rushlight._src.core.kinds import P
     from rushlight._src.core.meta import Meta
     from rushlight._src.graph.graph import Graph

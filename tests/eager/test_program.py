@@ -8,8 +8,8 @@ import rushlight as torch
 from rushlight import nn
 from rushlight._src.compiler import memory
 from rushlight._src.compiler.llvm.builder import Module
-from rushlight._src.eager import program
-from rushlight._src.eager.program import chunk_of
+from rushlight._src.compiler import assembler as program
+from rushlight._src.compiler.assembler import chunk_of
 from rushlight.nn import functional as F
 
 from ..whole import whole, whole_module

@@ -61,8 +61,8 @@ def test_aot_fusion_kernels_and_timing(caplog):
     with settings.set(cache="0"):
         for name, pattern in [("aot", r"compiled keeps \(.*\); its backward:\ndef program"), ("fusion", r"nodes -> \d+ kernels"), ("kernels", r"k[0-9a-f]{12}: ")]:
             torch._dynamo.reset()
-            from rushlight._src.compiler import pipeline
-            pipeline.made.clear()
+            from rushlight._src.compiler import segment
+            segment.made.clear()
             assert any(re.search(pattern, text) for text in lines(caplog, name, lambda: f(x))), name
 
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 import heapq
 import itertools
 
-from ..aot.joint import active_nodes, carries_gradient, differentiate
-from ..aot.partition import partition
-from ..compiler.schedule import bytes_of_work
-from ..compiler.simplify import simplify
+from ..aot.joint import carries_gradient
+from ..compiler.pipeline import CUTTING, Compilation, run
 from ..core.interpret import Suspended, recording
 from ..core.native import Op, held, mine
 from ..core.native.scopes import GRAD, PUSHED, STACK
@@ -21,7 +19,6 @@ from ..core.overriding import DisableTorchFunction
 from ..core.tensor import Tensor
 from ..core.runtime import holds
 from ..eager.plan import NUMBER_METAS, Arguments, backward_operator, calls_mask
-from ..graph.graph import Graph, splice
 from ..transforms.level import Level, Wrapped, map_results
 from ..transforms.trace import Trace
 
@@ -237,26 +234,19 @@ def linearise(op: Op, given, names, wanted, scalars: int) -> Linearised:
         outputs = [r.node for r in (results if several else [results])]
         made = Linearised(len(outputs), several)
         sources = [arguments.tensors[k] for k in wanted if carries_gradient(arguments.tensors[k].meta)]
-        inputs, nodes = list(trace.inputs), list(trace.nodes)
-        active = active_nodes(nodes, sources)
-        made.carrying = tuple(k for k, n in enumerate(outputs) if n in active)
-        cotangents = [trace.input(outputs[k].meta, "g") for k in made.carrying]
-        gradients = differentiate(nodes, [outputs[k] for k in made.carrying], cotangents, sources)
-        found = [(s, g.node) for s, g in zip(sources, gradients) if g is not None]
+        c = run(CUTTING, Compilation(op.name, trace, outputs, sources=sources))
     if arguments.conditions.tests:
         made.holds = holds(arguments.conditions.text)
-    if not found:
-        made.carrying = ()
+    d = c.derivative
+    if d is None:
         return made
-    count = len(outputs)
-    joint = simplify(splice(Graph(trace.inputs, trace.nodes, [*outputs, *(g for _, g in found)])), count)
-    cut = partition(joint, joint.outputs[:count], [c.node for c in cotangents], joint.outputs[count:], work=bytes_of_work)
-    seen = [*inputs, *joint.outputs[:count], *cut.extras]
-    made.residuals = tuple(seen.index(n) for n in cut.residuals)
-    made.reached = tuple(arguments.tensors.index(s) for s, _ in found)
-    made.backward = backward_operator(f"{op.name}.backward", cut.backward)
-    if cut.extras:
-        made.forward = backward_operator(f"{op.name}.forward", cut.forward)
+    seen = [*c.given, *d.results, *d.cut.extras]
+    made.carrying = tuple(d.carrying)
+    made.residuals = tuple(seen.index(n) for n in d.cut.residuals)
+    made.reached = tuple(arguments.tensors.index(s) for s, _ in d.found)
+    made.backward = backward_operator(f"{op.name}.backward", d.backward)
+    if d.cut.extras:
+        made.forward = backward_operator(f"{op.name}.forward", c.graph)
     if op.facts.get("random"):
         for part in filter(None, (made.forward, made.backward)):
             part.facts["random"] = True

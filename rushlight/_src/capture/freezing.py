@@ -5,7 +5,7 @@
     t1 = _batch_norm_eval(t0, mean, var, ..)
 
 Nodes whose arguments are all known become values; a batch norm that follows a convolution or a linear layer goes into its weights; templates
-pack known weights once (``eager/program.py``). Parameters that change afterwards are not looked at again.
+pack known weights once (``compiler/outline.py``). Parameters that change afterwards are not looked at again.
 """
 from __future__ import annotations
 

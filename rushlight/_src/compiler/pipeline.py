@@ -1,185 +1,324 @@
-"""The way from a Graph to a Program: read this first.
+"""The way from a traced call to launches: read this first.
 
-1. ``graph.splice`` opens operators until only primitives are left.
-2. ``lower.Reader`` says what the element of any node is, as an Expr.
-3. ``fuse.Fuser`` groups reductions, scatters and outputs into clusters, each one Kernel.
-4. ``tile.arrange`` merges axes and picks the vector axis; ``kernel.parametrise`` turns numbers into slots.
-5. ``llvm.emit`` writes the machine code, unless a kernel of the same text has been compiled before.
+``STAGES`` is the whole of it, in order.  Those of ``DERIVING`` and ``PLANNING`` run once for a call, or once for all sizes of a family, on a
+Compilation; those of ``BINDING`` run for each set of sizes, on a Binding.  Every stage says what it takes and leaves; ``RUSHLIGHT_LOGS=stages`` shows how
+large each leaves the program and how long it took, and under the setting ``verify`` what it left is checked.
 """
 from __future__ import annotations
 
-import logging
+import time
+from logging import DEBUG
+from typing import Callable, NamedTuple
 
-from ..core.expr import Facts
-from ..core.meta import Meta, product
-from ..core.progress import progress
+from ..aot.joint import active_nodes, carries_gradient, differentiate, lay_out
+from ..core.kinds import P
+from ..core.log import logger
+from ..core.meta import Meta
+from ..core.settings import settings
+from ..graph import verify as check
 from ..graph.graph import Graph, Node, Store, splice
-from .fuse import Fuser
-from .kernel import Buffer, walk
-from .lower import Place, Reader, scalar_input
-from .program import Bound, Program, Step, Temporary
-from .tile import arrange, split
+from . import memory
+from .assembler import Assembler
+from .complex_lowering import in_pairs
+from .launch import decode
+from .outline import Binding, Outline
+from .partition import Partition, partition
+from .products import joined_products
+from .recompute import recomputed
+from .residuals import ResidualBuffer, dense, worthwhile
+from .simplify import simplify
+from .turned import resolved
 
-fusion_log = logging.getLogger("rushlight.fusion")
-
-
-def compile_graph(graph: Graph, name: str, outputs: list[Meta] | None = None, inputs: list[Meta] | None = None) -> Program:
-    """Compiles a program of primitives.
-
-    ``outputs`` are the Metas of the memory of its fresh outputs (those that are not Stores; default: their own), ``inputs``
-    those of its inputs' memory where it differs from the nodes'.  Raises NotLowerable for a program with a node that
-    kernels cannot compute.
-    """
-    return Compilation(splice(graph).prune(), outputs, inputs).run(name)
-
-
-made: dict = {}  # fingerprint: (Program, its words); layers of a model repeat
-MOST_MADE = 4096
-
-
-def compile_once(graph: Graph, name: str, outputs: list[Meta], inputs: list[Meta]) -> tuple[Program, Bound | None]:
-    """As ``compile_graph``, with what ``bind`` makes of it (None for symbolic sizes); programs of the same form are compiled once."""
-    key, known = fingerprint(graph, outputs, inputs), Facts.known_programs(made)
-    found = known.get(key)
-    if found is None:
-        program = compile_graph(graph, name, outputs, inputs)
-        progress.step()
-        if len(known) >= MOST_MADE:
-            known.clear()
-        found = known[key] = program, None if program.symbolic else program.bind()
-    return found
-
-
-def fingerprint(graph: Graph, outputs, inputs) -> tuple:
-    """Equal for graphs that differ in names only."""
-    numbers = {node: k for k, node in enumerate([*graph.inputs, *graph.nodes])}
-
-    def form(value):
-        if isinstance(value, Node):
-            return numbers[value]
-        if isinstance(value, tuple):
-            return tuple(map(form, value))
-        return type(value), repr(value) if type(value) is float else value
-
-    nodes = tuple((n.op, tuple(map(form, n.args)), tuple((k, form(v)) for k, v in n.params.items()), n.meta) for n in graph.nodes)
-    given = tuple((n.meta, n.weak) for n in graph.inputs)
-    results = tuple((numbers[o.node], numbers[o.into]) if isinstance(o, Store) else numbers[o] for o in graph.outputs)
-    return nodes, given, results, tuple(outputs), tuple(inputs)
+log, aot_log = logger("stages"), logger("aot")
 
 
 class Compilation:
-    """One program being compiled: its buffers, and the clusters found so far."""
+    """One program on its way.  Stages read and replace what it holds.
 
-    def __init__(self, graph: Graph, outputs, inputs):
-        self.graph, self.reader, self.temporaries, self.scalars = graph, Reader(graph), [], {}
-        self.fuser = Fuser(self.reader, self.new_temporary)
-        for k, node in enumerate(graph.inputs):
-            self.enter(node, k, node.meta if inputs is None else inputs[k])
-        fresh = [o for o in graph.outputs if not isinstance(o, Store)]
-        self.metas = [o.meta for o in fresh] if outputs is None else list(outputs)
-        self.targets = [(node, Place(Buffer(f"out{k}", meta.dtype, "output", k), meta.strides))
-                        for k, (node, meta) in enumerate(zip(fresh, self.metas))]
-        self.into = [o for o in graph.outputs if isinstance(o, Store)]
+    ``trace``: of the call; ``outputs``: the nodes of its results; ``stores``: what it writes into its inputs.  ``sources``: the inputs whose gradients are
+    wanted.  ``target``: the input that the only result replaces, of an operator in place.  ``captured``: gradients are laid out as the parameters they
+    belong to.  ``writable``: somebody writes into the first result next.  ``viewing``: it makes no values, so that nothing is kept.
 
-    def enter(self, node: Node, number: int, meta: Meta):
-        """An input: memory, or a run-time number."""
-        if node.weak:
-            self.reader.places[node] = scalar_input(node)
-            self.scalars[node.name] = number
-        else:
-            buffer = Buffer(node.name, node.dtype, "input", number)
-            self.reader.places[node] = Place(buffer, meta.strides)
+    ``graph``: the program as it is now, ``derivative``: what is known of its backward program (None without one), ``buffer``: the residuals that share memory.
+    ``metas``: of its fresh outputs' memory; ``spent``: the input that nobody reads afterwards; ``held``: addresses of inputs that are always the same.
+    """
 
-    def new_temporary(self, node: Node) -> Buffer:
-        """Memory for a node's value."""
-        return self.scratch(node.dtype, product(node.shape))
+    def __init__(self, name: str, trace, outputs, *, stores=(), sources=(), target: Node | None = None, captured=False, writable=False, viewing=False,
+                 spent: Node | None = None, held=None):
+        self.name, self.trace, self.outputs, self.stores, self.sources, self.target = name, trace, list(outputs), list(stores), list(sources), target
+        self.captured, self.writable, self.viewing, self.spent, self.held = captured, writable, viewing, spent, held
+        self.given, self.nodes = list(trace.inputs), list(trace.nodes)  # before there are cotangents and gradients
+        written = [Store(self.outputs[0], target)] if target is not None else [*self.outputs, *self.stores]
+        self.graph = Graph(self.given, self.nodes, written).prune()
+        self.derivative: Derivative | None = None
+        self.buffer = ResidualBuffer()
+        self.metas: list[Meta] = []
+        self.assembler: Assembler | None = None
 
-    def scratch(self, dtype, size) -> Buffer:
-        buffer = Buffer(f"tmp{len(self.temporaries)}", dtype, "temporary", len(self.temporaries))
-        self.temporaries.append(Temporary(buffer, size))
-        return buffer
+    def size(self) -> str:
+        if self.assembler is not None and self.assembler.items:
+            return f"{len(self.assembler.items)} items"
+        return f"{len(self.graph.nodes)} nodes"
 
-    def run(self, name: str) -> Program:
-        pending = list(self.targets)
-        for node in self.graph.nodes:
-            kind = node.op.kind.name
-            if kind == "reduce":
-                self.fuser.reduction(node)
-            elif kind == "scatter":
-                self.scatter(node)
-            elif kind == "scan":
-                self.scan(node)
-            for target in [t for t in pending if t[0] is node]:
-                if self.reader.places.get(node) is not target[1]:
-                    self.fuser.output(*target)
-                pending.remove(target)
-        for target in pending:  # inputs returned as they are
-            self.fuser.output(*target)
-        self.store_into()
-        kernels = [arrange(c.kernel()) for c in self.fuser.clusters if c.stores or c.closed]
-        steps = [Step(part, self.scalars) for kernel in kernels for part in split(kernel, self.scratch)]
-        fusion_log.debug("%s: %d nodes -> %d kernels", name, len(self.graph.nodes), len(steps))
-        return Program(name, steps, len(self.graph.inputs), self.metas, self.temporaries, self.reader.checked)
+    @property
+    def stream(self):
+        """The inputs that are the random stream's seed and position."""
+        return getattr(self.trace, "stream", ())
 
-    def store_into(self):
-        """Outputs that go into an input's memory, after everything that still reads it; through temporaries if they must be."""
-        self.into = [o for o in self.into if self.reader.places.get(o.node) is not self.reader.places[o.into]]
-        places = [self.reader.places[o.into] for o in self.into]
-        before, placed = [(c, len(c.stores)) for c in self.fuser.clusters], dict(self.reader.places)
-        homes = [self.fuser.output(o.node, place) for o, place in zip(self.into, places)]
-        if not any(map(self.hazard, homes, places)):
-            return
-        kept = dict(before)
-        self.fuser.clusters = [c for c, _ in before]
-        for cluster, count in kept.items():
-            del cluster.stores[count:]
-        self.reader.places = placed  # results that the first attempt brought to memory are not there any more
-        temporaries = [Place(self.new_temporary(o.node), Meta.of(o.node.shape, o.node.dtype).strides) for o in self.into]
-        for output, temporary in zip(self.into, temporaries):
-            self.fuser.output(output.node, temporary)
-        for output, temporary, place in zip(self.into, temporaries, places):
-            self.reader.places[output.node] = temporary
-            self.fuser.output(output.node, place)
 
-    def hazard(self, cluster, place) -> bool:
-        """Whether anything reads memory that a store has changed: another element, a later stage, or a later kernel.
+class Derivative:
+    """The backward program of a Compilation, on its way.
 
-        Within a stage all values are computed before the first store, so reading the element that is stored is safe.
-        """
-        at = next(s.at for _, _, s in reversed(cluster.stores) if s.buffer is place.buffer)
-        for c in self.fuser.clusters[self.fuser.clusters.index(cluster):]:
-            values = [r.value for _, r in c.reductions] + [s.value for _, _, s in (*c.stores, *((0, 0, u) for u in c.updates))]
-            values += [r.value for r in (c.scan or ())[:1]]
-            for value in values:
-                for load in walk(value, "load"):
-                    if load.arg is place.buffer and not (c is cluster and load.args[0] is at and not c.reductions):
-                        return True
-        return False
+    ``carrying``: the numbers of results that carry a gradient; ``cotangents``: the inputs for theirs; ``found``: pairs of a source and its gradient.
+    Later: ``whole``, the program with operators that carry their bodies; ``joint``, of primitives, with ``results`` and ``gradients`` in it; ``cut``; the ``backward``
+    program; ``again``: that from the inputs; ``lost``: inputs kept as they were before they are written, for that; ``extras``: residuals that the forward program
+    returns one by one; ``at``: the place of the residual buffer among the residuals.
+    """
 
-    def memory(self, node: Node) -> Place:
-        """The memory of an output, or a temporary."""
-        place = next((t for n, t in self.targets if n is node), None)
-        return place or Place(self.new_temporary(node), Meta.of(node.shape, node.dtype).strides)
+    def __init__(self, carrying, cotangents, found):
+        self.carrying, self.cotangents, self.found = carrying, cotangents, found
+        self.again: Partition | None = None
+        self.lost, self.at = [], None
 
-    def scan(self, node: Node):
-        place = self.memory(node)
-        self.fuser.scanned(node, place)
-        self.reader.places[node] = place
-        self.reader.reset()
 
-    def scatter(self, node: Node):
-        """A copy of x, then updates in order, parallel over the dimensions that are not indexed."""
-        x, positions, source = node.args[:3]
-        dim = node.params["dim"]
-        place = self.reader.places[x] if any(o.node is node and o.into is x for o in self.into) else self.memory(node)
-        if place is not self.reader.places.get(x):
-            self.fuser.output(x, place, alone=True)
-        if node.op.name.endswith("put"):
-            rank = len(positions.shape)
-            shape = (*x.shape[:dim], *positions.shape, *x.shape[dim + 1:])
-            indexed = range(dim, dim + rank)
-        else:
-            shape, indexed = tuple(positions.shape), range(dim, dim + 1)
-        self.fuser.update(node, place, shape, indexed)
-        self.reader.places[node] = place
-        self.reader.reset()
+class Stage(NamedTuple):
+    """``run`` changes what it is given, as its docstring says (before -> after); ``verify`` raises AssertionError if that broke a rule."""
+
+    name: str
+    run: Callable
+    verify: Callable
+
+
+# --- the backward program ----------------------------------------------------------------------------------------------------------
+def derive(c: Compilation):
+    """A traced program -> with inputs for cotangents, and gradients behind its results; unchanged where no gradient is wanted, or none arrives."""
+    sources = [n for n in c.sources if carries_gradient(n.meta)]
+    active = active_nodes(c.nodes, sources)
+    carrying = [k for k, n in enumerate(c.outputs) if n in active]
+    if not carrying:
+        return
+    cotangents = [c.trace.input(dense(c.outputs[k].meta), "g") for k in carrying]
+    gradients = differentiate(c.nodes, [c.outputs[k] for k in carrying], cotangents, sources)
+    found = [(s, g.node) for s, g in zip(sources, gradients) if g is not None]
+    if found:
+        c.derivative = Derivative(carrying, [x.node for x in cotangents], found)
+        c.graph = Graph(c.trace.inputs, c.trace.nodes, [*c.outputs, *c.stores, *(g for _, g in found)])
+
+
+def open_up(c: Compilation):
+    """Operators that carry their bodies -> primitives, simplified by rules."""
+    d, whole = c.derivative, c.graph
+    if d is None:
+        c.graph = whole if c.trace.simple or c.viewing else simplify(splice(whole))
+        return
+    d.whole, c.graph = whole, simplify(splice(whole), len(c.outputs))
+    first = len(c.outputs) + len(c.stores)
+    d.results, d.gradients = c.graph.outputs[:len(c.outputs)], c.graph.outputs[first:]
+    if c.captured:
+        lay_out(c.graph, d.gradients, [s for s, _ in d.found])
+
+
+def cut(c: Compilation):
+    """Results and gradients in one program -> a forward program that returns residuals, too, and a backward program that takes them."""
+    d = c.derivative
+    if d is None:
+        return
+    joint, first = c.graph, len(c.outputs) + len(c.stores)
+    gone = tuple(store.into for store in c.stores) if c.target is None else (c.target,)
+    left = d.results[:1] if c.writable else ()  # programs write into it next, as by relu(inplace=True): other values are kept
+    d.joint, d.cut = joint, partition(joint, d.results, d.cotangents, d.gradients, joint.outputs[len(c.outputs):first], c.viewing, (*gone, *left))
+    d.backward = simplify(d.cut.backward) if any(n.op is P.after for n in joint.nodes) else d.cut.backward
+    c.graph = d.cut.forward
+
+
+def derive_again(c: Compilation):
+    """A backward program that takes residuals -> a second one beside it, from the inputs alone by the rules of operators, which gradients of gradients run."""
+    d = c.derivative
+    if d is None:
+        return
+    gone = [store.into for store in c.stores]
+    if d.cut.extras or not gone and c.target is None and any(n.inside is not None for n in d.whole.nodes):
+        d.again = partition(d.whole, c.outputs, d.cotangents, d.whole.outputs[len(c.outputs) + len(c.stores):], from_inputs=True)
+        d.lost = [n for n in gone if n in d.again.residuals and n not in d.results]
+    if c.target is None:
+        c.graph = Graph(c.graph.inputs, c.graph.nodes, [*c.graph.outputs, *d.lost])
+    else:  # the call itself keeps it as it was before, with the history that gradients of gradients need
+        d.cut = d.cut.without(c.target)
+        forward = d.cut.forward
+        c.graph = Graph(forward.inputs, forward.nodes, [Store(forward.outputs[0], c.target), *forward.outputs[1:]])
+
+
+def share_buffer(c: Compilation):
+    """Residuals each in memory of their own -> many of them in one buffer, which the backward program opens."""
+    d = c.derivative
+    if d is None:
+        return
+    aot_log.debug("%s keeps (%s); its backward:\n%s", c.name, ", ".join(n.name for n in d.cut.residuals), d.backward)
+    c.buffer = worthwhile(d.cut.extras) if c.target is None and not c.viewing else c.buffer
+    d.extras = [*(n for n in d.cut.extras if n not in set(c.buffer.nodes)), *d.lost]
+    if c.buffer:
+        d.backward, d.at = c.buffer.opened(d.backward)
+        before = c.graph.outputs[:len(c.outputs) + len(c.stores)]
+        c.graph = Graph(c.graph.inputs, c.graph.nodes, [*before, *d.extras, *c.buffer.nodes])
+
+
+# --- the program -------------------------------------------------------------------------------------------------------------------
+def give_memory(c: Compilation):
+    """Fresh outputs -> each with the Meta of the memory it gets, the residual buffer last."""
+    fresh = [o for o in c.graph.outputs if not isinstance(o, Store)]
+    c.metas = [dense(n.meta) for n in fresh[:len(fresh) - len(c.buffer.nodes)]] + [c.buffer.meta] * bool(c.buffer)
+
+
+def recompute(c: Compilation):
+    """A whole training step, which computes its gradients itself -> its backward part reads only what is worth keeping."""
+    c.graph = recomputed(c.graph)
+
+
+def join_products(c: Compilation):
+    """Sums of products -> one product of joined operands, where that moves fewer bytes."""
+    c.graph = joined_products(c.graph)
+
+
+def resolve(c: Compilation):
+    """Inputs that are seen conjugated or negated -> the numbers in memory, with these operations written out."""
+    c.graph = resolved(c.graph)
+
+
+def lower_complex(c: Compilation):
+    """Complex numbers -> pairs of real ones, wherever a rule says how."""
+    c.graph = in_pairs(c.graph)
+
+
+def place(c: Compilation):
+    """A program -> with what is known of where its values lie: inputs, results, and views of these."""
+    c.assembler = Assembler(c.graph, c.name, c.metas, c.stream, c.buffer.offsets, c.spent, c.held)
+
+
+def claim(c: Compilation):
+    """Contractions and what else templates compute -> calls, each with the prologue and the epilogue that are computed along."""
+    c.assembler.claim()
+
+
+def schedule(c: Compilation):
+    """Calls -> an order of these, and which values between them are kept, computed together."""
+    c.assembler.schedule()
+
+
+def order_writes(c: Compilation):
+    """Writes into inputs at the end -> each as soon as nothing reads what is there."""
+    c.assembler.order_writes()
+
+
+def assemble(c: Compilation):
+    """A schedule -> items: templates' problems with where their operands lie, and kernels of what lies between (``segment.py``)."""
+    c.assembler.assemble()
+    c.outline = Outline(c.assembler)
+
+
+# --- for each set of sizes ---------------------------------------------------------------------------------------------------------
+def bind(b: Binding):
+    """Items, with symbols for sizes -> Launches with numbers; templates choose blocks and kernels now."""
+    b.bind()
+
+
+def lay_out_memory(b: Binding):
+    """Launches on temporaries -> on places in one arena, and in what results will overwrite."""
+    b.lay_out()
+
+
+def encode(b: Binding):
+    """Launches -> the integers that ``program_run`` walks."""
+    b.encode()
+
+
+# --- what has to hold ----------------------------------------------------------------------------------------------------------------
+def well_formed(name: str):
+    """The check that both programs keep the rules of ``graph.verify``."""
+    def verify(c: Compilation):
+        check.verify(c.graph, f"{name} of {c.name}")
+        if c.derivative is not None and hasattr(c.derivative, "backward"):
+            check.verify(c.derivative.backward, f"{name} of the backward of {c.name}")
+    return verify
+
+
+def all_computed(c: Compilation):
+    """Every result has a place that an item writes, or that was there before."""
+    missing = [n.name for n in c.graph.result_nodes() if n not in c.assembler.places]
+    assert not missing, f"{c.name}: nothing computes {', '.join(missing)}"
+
+
+def all_known(b: Binding):
+    """Slots name inputs, outputs, temporaries, the stream or the error flag."""
+    values = {*range(-1, len(b.outline.given) + len(b.outline.outputs)), *b.outline.stream, b.FLAG}
+    for launch, label in zip(b.launches, b.labels):
+        unknown = [v for v, _ in launch.slots if v not in values and not b.is_temporary(v)]
+        assert not unknown, f"{b.name}: {label} reads {unknown}"
+
+
+def apart(b: Binding):
+    """Temporaries that live at the same time do not overlap in the arena."""
+    own = [(value, at) for value, (whole, at) in b.layout.places.items() if whole == b.layout.arena and value not in b.layout.overlaid]
+    memory.verify([b.layout.lives[value] for value, _ in own], [at for _, at in own])
+
+
+def read_back(b: Binding):
+    """The words mean the launches."""
+    assert list(decode(b.code.block)) == b.placed, b.name
+
+
+def whole(name: str, run) -> Stage:
+    """A stage after which the program is a Graph that keeps the rules."""
+    return Stage(name, run, well_formed(name))
+
+
+CUTTING = (
+    whole("derive", derive),
+    whole("open", open_up),
+    whole("cut", cut),
+)
+DERIVING = (
+    *CUTTING,
+    whole("derive again", derive_again),
+    whole("share buffer", share_buffer),
+)
+PLANNING = (
+    whole("give memory", give_memory),
+    whole("recompute", recompute),
+    whole("join products", join_products),
+    whole("resolve", resolve),
+    whole("lower complex", lower_complex),
+    whole("place", place),
+    whole("claim", claim),
+    whole("schedule", schedule),
+    whole("order writes", order_writes),
+    Stage("assemble", assemble, all_computed),
+)
+BINDING = (
+    Stage("bind", bind, all_known),
+    Stage("lay out", lay_out_memory, apart),
+    Stage("encode", encode, read_back),
+)
+STAGES = DERIVING + PLANNING + BINDING
+
+
+def run(stages, work):
+    """Runs stages on a Compilation or a Binding, one after another."""
+    checked, logged = settings.verify, log.isEnabledFor(DEBUG)
+    for stage in stages:
+        began = time.perf_counter()
+        stage.run(work)
+        if logged:
+            log.debug("%s: %s: %s, %.2f ms", work.name, stage.name, work.size(), 1e3 * (time.perf_counter() - began))
+        if checked:
+            stage.verify(work)
+    return work
+
+
+def outlined(c: Compilation) -> Outline:
+    """The Outline of a Compilation that has been derived."""
+    return run(PLANNING, c).outline
+
+
+def code_of(outline: Outline, sizes=None, mixed=False):
+    """The program of an Outline for these values of its symbols; ``mixed``: large outputs may lie among its temporaries, and in what is spent."""
+    return run(BINDING, Binding(outline, sizes or {}, mixed)).code

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ..core.expr import INFINITY, Expr, evaluate, extent_of
 from ..core.meta import product
 from .kernel import Buffer, Kernel, parametrise, replaceable
+from .launch import Launch
 from .llvm import jit
 from .llvm.emit import emit, lanes_of, parts, unrolling
 from .llvm.features import host
@@ -96,14 +97,13 @@ class Step:
             found += (-1, block), (-1, blocks)
         return found + [(number_of(None), 0)] if self.kernel.flag else found
 
-    def words(self, symbols: dict, number_of) -> list:
-        """[address, extent, grain, slots, (source, number)...] for these sizes."""
+    def launch(self, symbols: dict, number_of) -> Launch:
+        """The launch for these sizes."""
         def known(e):
             return evaluate(e, symbols) if isinstance(e, Expr) else e
 
         extent, grain, *blocks = self.geometry(*map(known, self.extents()))
-        slots = self.slots(number_of, *blocks)
-        return [self.address, extent, grain, len(slots), *(word for source, number in slots for word in (source, known(number)))]
+        return Launch(self.address, extent, grain, tuple((source, known(number)) for source, number in self.slots(number_of, *blocks)))
 
     def split(self, rows, lanes, inner):
         """(lanes of a unit, units per outer index): whole rows where there are many, cache-sized blocks where not."""
@@ -119,10 +119,10 @@ class Step:
 
 @dataclass
 class Bound:
-    """A program for certain sizes: ``words`` for ``program_run``, bytes of each temporary; for each step the pairs of values of which the first,
+    """A program for certain sizes: its launches, bytes of each temporary; for each launch the pairs of values of which the first,
     written, may lie where the second lies.  Values are in the order inputs, fresh outputs, temporaries, error flag."""
 
-    words: list
+    launches: list
     temporaries: list
     replaceable: list
 
@@ -152,8 +152,6 @@ class Program:
     def bind(self, symbols: dict | None = None) -> Bound:
         """The program for these values of its symbols (Exprs or names)."""
         symbols, number_of = dict(symbols or {}), self.number_of
-        words = [len(self.steps)]
-        for step in self.steps:
-            words += step.words(symbols, number_of)
+        launches = [step.launch(symbols, number_of) for step in self.steps]
         sizes = [max(1, evaluate(t.size, symbols)) * t.buffer.dtype.itemsize for t in self.temporaries]
-        return Bound(words, sizes, [[(number_of(a), number_of(b)) for a, b in step.replaceable] for step in self.steps])
+        return Bound(launches, sizes, [[(number_of(a), number_of(b)) for a, b in step.replaceable] for step in self.steps])

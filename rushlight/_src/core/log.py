@@ -12,6 +12,7 @@ from .settings import settings
 LOGS = {
     "plans": "each new plan: an operator, and what it does for these arguments",
     "graph": "the program a plan traced, as Python",
+    "stages": "each stage of a compilation: how large it leaves the program, and how long it took",
     "aot": "forward and backward programs, and what crosses between them",
     "fusion": "how many kernels the nodes became",
     "kernels": "each kernel's loops, and what runs by templates or NumPy",

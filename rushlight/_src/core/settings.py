@@ -102,6 +102,7 @@ class Settings:
     check = Setting("RUSHLIGHT_CHECK", "", one_of("accuracy", "minify"), "Whether compiled graphs are compared with eager ones: accuracy raises where they "
                     "differ, minify also writes a small script that shows it.")
     as_torch = Setting("RUSHLIGHT_AS_TORCH", False, switch, "Whether `import torch` means Rushlight in every process of Python that starts; read once, by rushlight.pth.")
+    verify = Setting("RUSHLIGHT_VERIFY", False, switch, "Whether every stage of a compilation is followed by a check of what it left.")
     debug = Setting("RUSHLIGHT_DEBUG", "", str, "Folder into which every stage of each compilation is written; read once, at import.")
     torch_logs = Setting("TORCH_LOGS", "", str, "What is logged, by PyTorch's names with commas: +name for everything, -name for nothing.")
     logs = Setting("RUSHLIGHT_LOGS", "", str, "What is logged, by names of rushlight.logging.LOGS with commas, or all.")

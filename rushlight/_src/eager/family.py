@@ -20,10 +20,10 @@ from ..core.op import in_parts
 from ..core.native import Op
 from ..core.native.objects import PYTHON
 from ..graph.graph import Graph
+from ..graph.settling import settled_graph
 from ..core.tensor import Tensor
 from ..core.runtime import holds
 from .numbers import scalar_bits
-from .program import settled_graph
 
 log = logger("dynamic")
 LEAST = 2           # what a symbol may be at least: sizes 0 and 1 have meanings of their own

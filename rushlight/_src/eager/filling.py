@@ -10,15 +10,17 @@ import ctypes
 import dataclasses
 import operator
 
+from ..compiler.items import Generated, Templated
+from ..compiler.launch import CONSTANT, Launch
 from ..compiler.llvm import jit
 from ..compiler.memory import ALIGNMENT
+from ..compiler.outline import LONG
+from ..compiler.places import FLAG, Temporary
 from ..core.expr import Expr, Printer
 from ..core.meta import PLAIN, Meta, Size
 from ..core.native import Plan
 from ..core.native.allocator import SMALL
 from ..core.tensor import check_size
-from .layout import Temporary
-from .program import FLAG, LONG, Generated, Templated
 
 SPELLED = frozenset(("size", "const", "number", "sum", "product", "//", "%", "max", "min", "<", "==", "logical_and", "logical_or", "logical_not"))  # what Python computes of sizes
 MOST_WORDS = 4000  # of a program that is written out
@@ -29,7 +31,7 @@ class Unfillable(Exception):
 
 
 class Filled:
-    """The words of a program, with what its kernels need to stay alive.  As ``program.Code`` for those who run it."""
+    """The words of a program, with what its kernels need to stay alive.  As ``compiler.code.Code`` for those who run it."""
 
     __slots__ = ("block", "keep")
 
@@ -47,15 +49,12 @@ def templated(plan, problem, more, places: dict, arena: int, at: int):
     for name, size in made.temporaries.items():
         places[name] = arena, at
         at += aligned(size)
-    words = []
-    for step in made.steps:
-        words += step.kernel, step.extent, step.grain, len(step.slots)
-        for kind, *slot in step.slots:
-            if kind == "const":
-                words += -1, slot[0]
-            else:
-                value, offset = places[slot[0]]
-                words += value, offset + slot[1]
+
+    def place(name, offset):
+        value, start = places[name]
+        return value, start + offset
+
+    words = [word for step in made.steps for word in step.launch(place).words]
     jit.settle()
     return len(made.steps), words, at, made.keep
 
@@ -196,20 +195,19 @@ class Program:
         for step in program.steps:
             extents = ", ".join("None" if e is None else number(e) for e in step.extents())
             geometry = self.writer.line(f"{self.writer.constant(step.geometry)}({extents})", "g")
-            words = [str(step.address), f"{geometry}[0]", f"{geometry}[1]"]
             slots = step.slots(program.number_of, 2, 3)
             geometric = len(slots) - bool(step.kernel.flag) - 2 if step.lane_size is not None else len(slots)
-            words.append(str(len(slots)))
+            texts = []
             for k, (source, constant) in enumerate(slots):
-                if source == -1:
-                    words += "-1", f"{geometry}[{constant}]" if geometric <= k < geometric + 2 else number(constant)
+                if source == CONSTANT:
+                    texts.append((str(CONSTANT), f"{geometry}[{constant}]" if geometric <= k < geometric + 2 else number(constant)))
                 else:
-                    value, offset = values[source]
-                    words += self.place(value, offset)
-            self.add(words)
+                    texts.append(self.place(*values[source]))
+            self.add(Launch(str(step.address), f"{geometry}[0]", f"{geometry}[1]", tuple(texts)))
 
-    def add(self, words: list):
-        """One step."""
+    def add(self, launch: Launch):
+        """One launch."""
+        words = list(map(str, launch.words))
         self.steps, self.count = self.steps + 1, self.count + len(words)
         if self.count > MOST_WORDS:
             raise Unfillable("a program of many words")

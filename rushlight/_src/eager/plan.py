@@ -14,14 +14,12 @@ from logging import DEBUG
 import numpy as np
 
 from ..aot.alias import Recording
-from ..aot.block import Block, dense, worthwhile
-from ..aot.joint import active_nodes, carries_gradient, differentiate, lay_out
-from ..aot.partition import partition
-from ..aot.recompute import recomputed
+from ..aot.joint import active_nodes, carries_gradient
+from ..compiler.code import Code
 from ..compiler.llvm import jit
-from ..compiler.products import joined_products
-from ..compiler.schedule import bytes_of_work
-from ..compiler.simplify import simplify
+from ..compiler.pipeline import DERIVING, Compilation, code_of, outlined, run
+from ..compiler.reference import failures as raised
+from ..compiler.residuals import dense
 from ..core import advice, collector, failures, interpret
 from ..core.dtypes import INTEGER, bool_, dtype, float64, int32, int64, meant, uint64
 from ..core.errors import OutOfMemoryError
@@ -40,7 +38,7 @@ from ..core.settings import settings
 from ..core.overriding import DISPATCH, FUNCTION, NOBODY, Dispatch, answered, overriding
 from ..core.targets import check_cast, check_distinct, check_shape, is_expanded
 from ..core.tensor import alias, check_size, empty_of
-from ..graph.graph import Graph, Node, Store, splice
+from ..graph.graph import Graph, Node, Store
 from ..graph.regions import Lengthened, shortened
 from ..graph.views import shown, view_of_input
 from ..ops.expanded import write_changes
@@ -48,9 +46,8 @@ from ..ops.shape import region
 from ..transforms.trace import Trace, Traced, ValueNeeded, traced
 from . import family, joins, numbers, regions, store
 from .destination import check_exact, into_out, reads_apart, refuse_gradient, shared
-from .program import Code, assemble
 
-log, graph_log, aot_log, output_log = logger("plans"), logger("graph"), logger("aot"), logger("output")
+log, graph_log, output_log = logger("plans"), logger("graph"), logger("output")
 NUMBER_METAS = {float: Meta.of((), float64), int: Meta.of((), int64), bool: Meta.of((), bool_)}
 planning = guarded("plans", threading.RLock())  # plans are made by one thread at a time
 
@@ -303,7 +300,7 @@ class Draft:
         if self.outline is not None:
             for meta in settled(self.outline.outputs, sizes) if sizes else self.outline.outputs:
                 check_size(meta)
-            install(plan, self.outline.code(sizes, self.mixed))
+            install(plan, code_of(self.outline, sizes, self.mixed))
         if self.derived is not None and sizes:
             plan.derived, plan.spending = self.open_backward(tuple(sizes))
             plan.constants = tuple(sizes.values())
@@ -591,7 +588,7 @@ def view_plan(op, trace, arguments, node, source, meta, offset, mask) -> Draft:
     plan.outputs, plan.itemsizes = (node.meta.turning(meta.turned),), (node.meta.itemsize,)
     plan.apart = int(bool(op.facts.get("detaches")))
     if mask and not op.facts.get("detaches"):
-        attach_backward(plan, op, trace, arguments, [node], mask)
+        attach_backward(plan, run(DERIVING, compilation(op, trace, arguments, [node], mask, viewing=True)), arguments)
     return plan
 
 
@@ -611,23 +608,23 @@ def passing_plan(op, trace, arguments, outputs, several) -> Draft:
     return plan
 
 
+def compilation(op, trace, arguments, outputs, mask, **more) -> Compilation:
+    """What the compiler is asked for; ``mask``: the bits of tensor arguments that want a gradient."""
+    sources = [n for k, n in enumerate(arguments.tensors) if mask & gradient_bit(k)]
+    return Compilation(op.name, trace, outputs, sources=sources, captured=bool(op.facts.get("captured")), writable=bool(op.facts.get("writable")), **more)
+
+
 def run_plan(op, trace, arguments, outputs, several, mask, stores=()) -> Draft:
     plan = Draft(op, RUN)
-    given, graph, block = list(trace.inputs), None, Block()
-    if mask and not op.facts.get("detaches"):
-        graph, block = attach_backward(plan, op, trace, arguments, outputs, mask, stores)
-    whole = graph or Graph(given, trace.nodes, [*outputs, *stores]).prune()
-    graph_log.debug("%s\n%s", op.name, whole)
-    graph = whole if graph or trace.simple else simplify(splice(whole))
-    fresh = [o for o in graph.outputs if not isinstance(o, Store)]
-    metas = [dense(n.meta) for n in fresh[:len(fresh) - len(block.nodes)]] + [block.meta] * bool(block)
-    plan.extra = len(metas) - len(outputs)
-    plan.several, plan.random = int(several), trace.drawn
-    spent, held = op.facts.get("spends"), op.facts.get("held", ())
+    given, spent, held = list(trace.inputs), op.facts.get("spends"), op.facts.get("held", ())
     held = dict(zip(arguments.tensors[len(arguments.tensors) - len(held):], map(address_bits, held)))
-    graph = joined_products(recomputed(graph, bytes_of_work, simplify))
-    plan.outline = assemble(graph, op.name, metas, trace.stream, block.offsets, None if spent is None else given[spent], held)
-    plan.mixed = True
+    made = compilation(op, trace, arguments, outputs, 0 if op.facts.get("detaches") else mask, stores=stores, spent=None if spent is None else given[spent], held=held)
+    run(DERIVING, made)
+    attach_backward(plan, made, arguments)
+    graph_log.debug("%s\n%s", op.name, made.graph)
+    plan.outline, plan.mixed = outlined(made), True
+    plan.extra = len(made.metas) - len(outputs)
+    plan.several, plan.random = int(several), trace.drawn
     if spent is not None:
         plan.source = arguments.tensors.index(given[spent])
     return plan
@@ -733,7 +730,7 @@ def install(plan: Plan, code: Code):
     plan.temporaries, plan.inside, plan.reused = tuple(code.temporaries), code.inside, code.reused
     plan.code, plan.code_owner, plan.long = code.address, code, int(code.long)
     if output_log.isEnabledFor(DEBUG):
-        from .host import written
+        from ..compiler.host import written
         output_log.debug("%s\n%s", plan.op.name, written(code, plan.op.name))
     plan.large = int(calls.MOST + len(code.outputs) + len(code.temporaries) + 4 > calls.ROOM)
 
@@ -753,84 +750,43 @@ def into_plan(op, trace, arguments, result, target, mask) -> Draft:
     plan.apart = int(bool(op.facts.get("moves")) or reads_apart(stored, target))
     if stored.dtype is not target.dtype or stored is target:
         stored = P.convert(result, dtype=target.dtype).node
-    given, graph = list(trace.inputs), None
-    if mask:
-        graph, _ = attach_backward(plan, op, trace, arguments, [stored], mask, overwritten=target)
-    if graph is None:
-        graph = Graph(given, trace.nodes, [stored]).prune()
-    extras = graph.outputs[1:]
-    plan.extra = len(extras)
-    graph = Graph(graph.inputs, graph.nodes, [Store(graph.outputs[0], target), *extras])
-    graph_log.debug("%s\n%s", op.name, graph)
-    plan.outline = assemble(simplify(splice(graph)), op.name, [dense(n.meta) for n in extras])
+    made = run(DERIVING, compilation(op, trace, arguments, [stored], mask, target=target))
+    attach_backward(plan, made, arguments)
+    graph_log.debug("%s\n%s", op.name, made.graph)
+    plan.outline = outlined(made)
+    plan.extra = len(made.metas)
     return plan
 
 
 # --- the derived backward -------------------------------------------------------------------------------------------------------
-def attach_backward(plan: Draft, op: Op, trace: Trace, arguments: Arguments, outputs, mask, stores=(), overwritten=None):
-    """Derives the backward operator of a traced call.  Returns the forward program with what the backward needs as extra
-    outputs (None where no result carries a gradient), the last of them those of a Block.  ``overwritten``: the argument that
-    the result replaces."""
-    sources = [n for k, n in enumerate(arguments.tensors) if mask & gradient_bit(k) and carries_gradient(n.meta)]
-    forward_nodes, forward_inputs = list(trace.nodes), list(trace.inputs)
-    active = active_nodes(forward_nodes, sources)
-    carrying = [k for k, n in enumerate(outputs) if n in active]
-    if not carrying:
-        return None, Block()
-    cotangents = [trace.input(dense(outputs[k].meta), "g") for k in carrying]
-    gradients = differentiate(forward_nodes, [outputs[k] for k in carrying], cotangents, sources)
-    found = [(s, g.node) for s, g in zip(sources, gradients) if g is not None]
-    if not found:
-        return None, Block()
-    cot_nodes = [c.node for c in cotangents]
-    whole = Graph(trace.inputs, trace.nodes, [*outputs, *stores, *(g for _, g in found)])
-    joint = simplify(splice(whole), len(outputs))
-    first = len(outputs) + len(stores)
-    results, grads = joint.outputs[:len(outputs)], joint.outputs[first:]
-    if op.facts.get("captured"):
-        lay_out(joint, grads, [s for s, _ in found])
-    gone = tuple(store.into for store in stores) if overwritten is None else (overwritten,)
-    work = None if plan.kind == VIEW else bytes_of_work  # a view runs no program that could compute more for later
-    left = results[:1] if op.facts.get("writable") else ()  # programs write into it next, as by relu(inplace=True): other values are kept
-    cut = partition(joint, results, cot_nodes, grads, joint.outputs[len(outputs):first], work, (*gone, *left))
-    again = None
-    if cut.extras or not gone and any(n.inside is not None for n in trace.nodes):  # gradients of gradients: from the inputs, by the rules of operators
-        again = partition(whole, outputs, cot_nodes, whole.outputs[first:])
-    if overwritten is not None:  # the call itself keeps it as it was before, with the history that gradients of gradients need
-        gone, cut = (), cut.without(overwritten)
-    lost = [n for n in gone if again is not None and n in again.residuals and n not in results]  # kept as they were before the writes
-    block = worthwhile(cut.extras) if plan.kind == RUN else Block()
-    extras = [*(n for n in cut.extras if n not in set(block.nodes)), *lost]
-    plan.wanted = tuple(arguments.tensors.index(s) for s, _ in found)
-    plan.cotangents = tuple(carrying)
-    stream = getattr(trace, "stream", ())
-    values = {n: k for k, n in enumerate(forward_inputs)}
-    made = {n: k for k, n in reversed(list(enumerate([*results, *extras])))}
-    backward = simplify(cut.backward) if any(n.op is P.after for n in joint.nodes) else cut.backward
-    backward, at = (backward, None) if not block else block.opened(backward)
-    residuals = [n for n in cut.residuals if n not in set(block.nodes)]
+def attach_backward(plan: Draft, made: Compilation, arguments: Arguments):
+    """Gives a plan the operator that its steps run backward, if the Compilation has derived one."""
+    d = made.derivative
+    if d is None:
+        return
+    plan.wanted = tuple(arguments.tensors.index(s) for s, _ in d.found)
+    plan.cotangents = tuple(d.carrying)
+    values = {n: k for k, n in enumerate(made.given)}
+    kept = {n: k for k, n in reversed(list(enumerate([*d.results, *d.extras])))}
 
     def code(node):
-        if node in made:
-            return ~made[node]
-        if node in stream:
-            return SEED_VALUE if node is stream[0] else POSITION_VALUE
+        if node in kept:
+            return ~kept[node]
+        if node in made.stream:
+            return SEED_VALUE if node is made.stream[0] else POSITION_VALUE
         if node.is_scalar:
             return (FLOAT_VALUE if node.dtype is float64 else INTEGER_VALUE) + values[node]
         return arguments.tensors.index(node)
 
-    saves = [*map(code, residuals)]
-    forward = Graph(cut.forward.inputs, cut.forward.nodes, [*cut.forward.outputs, *lost]) if lost else cut.forward
-    if block:
-        saves.insert(at, ~(len(results) + len(extras)))
-        forward = Graph(forward.inputs, forward.nodes, [*forward.outputs[:len(joint.outputs) - len(grads)], *extras, *block.nodes])
+    shared = set(made.buffer.nodes)
+    saves = [code(n) for n in d.cut.residuals if n not in shared]
+    if shared:
+        saves.insert(d.at, ~(len(d.results) + len(d.extras)))
     plan.saves, used, pure, chosen = tuple(saves), len(saves), None, ()
-    aot_log.debug("%s keeps (%s); its backward:\n%s", op.name, ", ".join(n.name for n in cut.residuals), backward)
-    if again is not None:
-        plan.saves += tuple(c for c in map(code, again.residuals) if c not in plan.saves)
-        pure, chosen = again.backward, [plan.saves.index(code(n)) for n in again.residuals]
-    give_backward(plan, backward, used, pure, chosen, at)
-    return forward, block
+    if d.again is not None:
+        plan.saves += tuple(c for c in map(code, d.again.residuals) if c not in plan.saves)
+        pure, chosen = d.again.backward, [plan.saves.index(code(n)) for n in d.again.residuals]
+    give_backward(plan, d.backward, used, pure, chosen, d.at)
 
 
 def give_backward(plan, backward, used: int, pure, chosen, spends=None, symbols=()):
@@ -1035,8 +991,6 @@ def normalise(value):
 
 def failed(plan: Plan, args, flag: int):
     """Raises what a program reported: an error inside a NumPy step, one that the flag names, or an index out of range."""
-    from .reference import failures as raised
-
     pending, raised.pending = raised.pending, None
     kind = plan.op.facts.get("out_of_range", IndexError)
     if isinstance(pending, MemoryError):

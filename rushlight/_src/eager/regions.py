@@ -13,14 +13,14 @@ from __future__ import annotations
 import bisect
 import copy as copying
 
-from ..aot.block import Block, part_of
-from ..aot.partition import downstream
+from ..compiler.partition import downstream
+from ..compiler.places import Temporary
+from ..compiler.residuals import ResidualBuffer, part_of
 from ..core.kinds import P
 from ..core.native.objects import FLOAT_VALUE, INTEGER_VALUE, SEED_VALUE
 from ..graph.graph import Graph, Node
 from ..graph.regions import Lengthened, Region, entries_of, in_demand
 from ..graph.repetition import COPIED, Book, Irregular, Longer, find
-from .layout import Temporary
 
 
 class Call:
@@ -161,7 +161,7 @@ class Lengthening:
         more = range(len(self.node_of), len(self.old.outputs) - bool(self.kept))
         self.extras = Book((thing, len(self.fresh) + k) for k, thing in enumerate(self.longer.spread([("out", k) for k in more])))
         self.blocks = self.longer.spread([("kept", k) for k in range(len(self.kept))])
-        self.block = Block(Node("kept", None, meta=self.old.kept_metas[number]) for (_, number), _ in self.blocks)
+        self.block = ResidualBuffer(Node("kept", None, meta=self.old.kept_metas[number]) for (_, number), _ in self.blocks)
         self.offsets = Book(zip(self.blocks, self.block.offsets))
 
     def code(self, thing, copy: int) -> int:

@@ -15,8 +15,11 @@ import logging
 import zlib
 from pathlib import Path
 
+from ..compiler.code import Code
+from ..compiler.launch import starts
 from ..compiler.llvm import jit, pool
 from ..compiler.llvm.features import host
+from ..compiler.reference import address_of, callback
 from ..core import cache, devices, dtypes
 from ..core.encoding import Damaged, Unsaveable, decode, encode, register
 from ..core.log import logger
@@ -29,8 +32,6 @@ from ..graph.regions import Lengthened
 from ..graph.save import from_rows, load, rows, save, text_of
 from ..ops import attention
 from .family import Settling
-from .program import Code
-from .reference import address_of, callback
 
 log = logger("cache")
 KIND = "plan"
@@ -132,14 +133,6 @@ def deferred(graph):
 
 
 # --- code ------------------------------------------------------------------------------------------------------------------------
-def kernels_in(words):
-    """The positions in a program's words that hold the addresses of kernels."""
-    at = 1
-    while at < len(words):
-        yield at
-        at += 4 + 2 * words[at + 3]
-
-
 def reference(address: int, code: Code):
     """How another process finds a kernel.  Unsaveable for one that was not cached."""
     if address in code.callbacks:
@@ -154,7 +147,7 @@ def reference(address: int, code: Code):
 def code_rows(code: Code) -> tuple:
     """Code as plain values: each kernel's address replaced by the number of its reference."""
     words, references = array.array("q", code.block), {}
-    for at in kernels_in(words):
+    for at in starts(words):
         words[at] = references.setdefault(words[at], len(references))
     return words.tobytes(), [reference(a, code) for a in references], code.tables, code.outputs, code.temporaries, code.long, code.labels, code.names
 
@@ -174,7 +167,7 @@ def code_from(saved: tuple):
             address = address_of(keep[-1])
             callbacks[address] = part, *metas
         addresses.append(address)
-    for at in kernels_in(words):
+    for at in starts(words):
         words[at] = addresses[words[at]]
     for at, table in tables.items():
         words[at] = table.ctypes.data

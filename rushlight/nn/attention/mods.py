@@ -159,7 +159,7 @@ class Mods:
 
     def by_numpy(self, function, scores, captured):
         from ..._src.core.dtypes import FROM_NUMPY
-        from ..._src.eager.reference import evaluate
+        from ..._src.compiler.reference import evaluate
 
         arrays = [*scores, *captured]
         key = function.__name__, tuple((a.shape, a.dtype) for a in arrays)

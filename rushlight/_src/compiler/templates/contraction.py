@@ -6,6 +6,7 @@ from typing import Callable
 
 import numpy as np
 
+from ..launch import CONSTANT, Launch
 from ..llvm import tiles
 from ..llvm.builder import constant
 from ..llvm.features import host
@@ -208,6 +209,10 @@ class Step:
     slots: tuple
     fills: str = ""
 
+    def launch(self, place):
+        """The Launch; ``place(name, offset)`` gives the value and the number of a slot so many bytes into an operand or temporary."""
+        return Launch(self.kernel, self.extent, self.grain, tuple([(CONSTANT, slot[1]) if slot[0] == "const" else place(*slot[1:]) for slot in self.slots]))
+
 
 @dataclass(frozen=True)
 class Contraction:
@@ -221,14 +226,6 @@ class Contraction:
     temporaries: dict
     keep: tuple = ()  # tables that the slots point into
 
-    def code(self, values):
-        """The steps as words of a program; `values` gives the index of each operand and temporary in the value table.
-
-        The count of steps that a program starts with is left to the caller, who may join several contractions.
-        """
-        words = []
-        for step in self.steps:
-            words += [step.kernel, step.extent, step.grain, len(step.slots)]
-            for slot in step.slots:
-                words += [-1, slot[1]] if slot[0] == "const" else [values[slot[1]], slot[2]]
-        return words
+    def launches(self, values):
+        """The launches of the steps; `values` gives the number of each operand and temporary."""
+        return [step.launch(lambda name, offset: (values[name], offset)) for step in self.steps]

@@ -13,6 +13,7 @@ import time
 from ...core import cache
 from ...core.log import logger
 from ...core.settings import settings
+from ..launch import encode
 from ..llvm import jit, pool
 from ..llvm.features import host
 
@@ -120,7 +121,7 @@ def bound(plan, operands):
         ctypes.memset(buffer, 0x3C, len(buffer))  # about 0.01 in every floating type
     names = {name: k for k, name in enumerate((*operands, *plan.temporaries))}
     values = (ctypes.c_int64 * len(buffers))(*(-(-ctypes.addressof(b) // 64) * 64 for b in buffers))
-    words = [len(plan.steps), *plan.code(names)]
+    words = encode(plan.launches(names))
     code = (ctypes.c_int64 * len(words))(*words)
     jit.settle()
     run = pool.caller("program_run")

@@ -5,9 +5,9 @@ and the operands by name.  Operands and results lie in rows.
 """
 from __future__ import annotations
 
-from ..core.kinds import P
-from ..core.meta import product
-from ..ops import fft, nibbles, sort  # noqa: F401 - declares the primitives named below
+from ...core.kinds import P
+from ...core.meta import product
+from ...ops import fft, nibbles, sort  # noqa: F401 - declares the primitives named below
 from . import linear
 
 
@@ -24,7 +24,7 @@ def in_rows(meta) -> bool:
 
 def selects_along_rows(node) -> bool:
     """Whether elements are put in order along the last dimension, by a kernel."""
-    from ..compiler.templates.select import DTYPES, MOST_PLACES
+    from ..templates.select import DTYPES, MOST_PLACES
 
     x = node.args[0]
     sizes = (*x.shape, *node.meta[0].shape)
@@ -32,7 +32,7 @@ def selects_along_rows(node) -> bool:
 
 
 def plan_selection(assembler, node, targets):
-    from ..compiler.templates.select import Selection, plan_selection
+    from ..templates.select import Selection, plan_selection
 
     x = assembler.operand(node.args[0], in_rows)
     rows, size = product(node.args[0].shape[:-1]), node.args[0].shape[-1]
@@ -48,7 +48,7 @@ def transforms(node) -> bool:
 
 
 def plan_transform(assembler, node, targets):
-    from ..compiler.templates.fourier import COMPLEX, HALF, REAL, Fourier, plan_fourier
+    from ..templates.fourier import COMPLEX, HALF, REAL, Fourier, plan_fourier
 
     x = node.args[0]
     dim = node.params["dims"][0] if node.op is P.fft else node.params["dim"]
@@ -64,7 +64,7 @@ def streams_nibbles(node) -> bool:
 
 
 def plan_nibbles(assembler, node, targets):
-    from ..compiler.templates.nibbles import Nibbles, plan_nibbles
+    from ..templates.nibbles import Nibbles, plan_nibbles
 
     x, weight, scales = node.args
     depth = x.shape[1]

@@ -7,16 +7,10 @@ from __future__ import annotations
 
 import bisect
 
-from ..compiler import memory
 from ..core.native.allocator import SMALL
 from ..core.native.blocks import HEADER, PAGE, block_bytes
-
-
-class Temporary:
-    """A value of so many bytes in the arena, alive from the first to the last step that names it."""
-
-    def __init__(self, nbytes):
-        self.nbytes = nbytes
+from . import memory
+from .places import Temporary
 
 
 class Parts:
@@ -49,13 +43,13 @@ class Layout:
     writes and what it reads that may lie in the same place, (value, offset) each.
     """
 
-    def __init__(self, steps, first: int, results, block: Parts | None = None, spent: Parts | None = None, mixed=False, known=int, replaceable=()):
+    def __init__(self, launches, first: int, results, block: Parts | None = None, spent: Parts | None = None, mixed=False, known=int, replaceable=()):
         self.first, self.arena, self.block, self.spent = first, first + len(results), block, spent
         self.lives: dict = {}
         large = {first + k: meta.nbytes for k, meta in enumerate(results) if meta.nbytes > SMALL} if mixed else {}
         watched = {parts.value: parts for parts in (block, spent) if parts is not None}
-        for k, (*_, slots) in enumerate(steps):
-            for value, offset in slots:
+        for k, launch in enumerate(launches):
+            for value, offset in launch.slots:
                 if isinstance(value, Temporary):
                     if value not in self.lives:
                         self.lives[value] = memory.Life(max(known(value.nbytes), memory.ALIGNMENT), k, k)
@@ -68,7 +62,7 @@ class Layout:
         self.overlaid: dict = {}  # temporaries that lie where others lay: those, or places in the spent input
         self.total = sum(life.size for value, life in self.lives.items() if isinstance(value, Temporary))
         for step, written, read in replaceable:
-            self.overlay(step, steps[step][3], written, read)
+            self.overlay(step, launches[step].slots, written, read)
         self.arrange()
         self.places.update((value, self.places.get(root, root)) for value, root in self.overlaid.items())
         self.at = {value: place for value, place in self.places.items() if isinstance(value, Temporary)}

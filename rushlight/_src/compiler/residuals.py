@@ -1,4 +1,4 @@
-"""What a forward program keeps for its backward, in one block of memory: the backward program lays its temporaries where what it has
+"""What a forward program keeps for its backward, in one buffer: the backward program lays its temporaries where what it has
 read already lay, so that memory is given back while it runs."""
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ALIGNMENT = 64
 WORTHWHILE = 1 << 20  # bytes from which values share a block
 
 
-class Block:
+class ResidualBuffer:
     """``nodes``: the values that share a block; ``offsets``: where each lies, in bytes; ``meta``: the block as a tensor of bytes."""
 
     def __init__(self, nodes=()):
@@ -40,10 +40,10 @@ class Block:
         return Graph(inputs, nodes, [made.get(n, n) for n in backward.outputs]), first
 
 
-def worthwhile(extras) -> Block:
-    """The Block of those extra outputs of a forward program that can share one; empty where that saves little."""
-    found = Block(n for n in extras if n.op is not None)
-    return found if len(found.nodes) > 1 and guess(found.meta.nbytes) >= WORTHWHILE else Block()
+def worthwhile(extras) -> ResidualBuffer:
+    """The ResidualBuffer of those extra outputs of a forward program that can share one; empty where that saves little."""
+    found = ResidualBuffer(n for n in extras if n.op is not None)
+    return found if len(found.nodes) > 1 and guess(found.meta.nbytes) >= WORTHWHILE else ResidualBuffer()
 
 
 def part_of(meta: Meta, offset: int) -> dict:

@@ -4,13 +4,13 @@ from __future__ import annotations
 from ..core.kinds import P
 from ..graph.graph import Graph, Node, Store, map_nodes
 from .partition import Costs, ancestors, at_once, downstream, read_by
+from .simplify import simplify
 
 
-def recomputed(graph: Graph, work, simplify) -> Graph:
+def recomputed(graph: Graph) -> Graph:
     """An equal program whose backward pass, which is all that comes ``after`` something, reads only what is worth keeping.
 
-    ``work(node)`` tells how many bytes could be moved while one element of a node is computed; ``simplify`` is run on the backward pass
-    alone, which must not share anything else with the forward pass.
+    The backward pass is simplified by itself: it must not share anything else with the forward pass.
     """
     seeds = [n for n in graph.nodes if n.op is P.after]
     if not seeds:
@@ -18,7 +18,7 @@ def recomputed(graph: Graph, work, simplify) -> Graph:
     backward, results = downstream(graph.nodes, seeds), graph.result_nodes()
     early, late = [n for n in results if n not in backward], list(dict.fromkeys(n for n in results if n in backward))
     needed = read_by(graph.nodes, backward, late)
-    crossing = Costs(graph.nodes, backward, {*graph.inputs, *early}, work).cut(ancestors(graph.nodes, needed), needed)
+    crossing = Costs(graph.nodes, backward, {*graph.inputs, *early}).cut(ancestors(graph.nodes, needed), needed)
     order = [n for n in (*graph.inputs, *graph.nodes) if n in crossing]
     first = Graph(graph.inputs, [n for n in graph.nodes if n not in backward], [*early, *order]).prune()
     second = simplify(at_once(Graph(order, [n for n in graph.nodes if n not in crossing], late).prune()))

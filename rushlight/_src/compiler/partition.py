@@ -9,6 +9,7 @@ from ..core.meta import product
 from ..graph.graph import Graph, Node, map_nodes
 from ..graph.views import operands
 from .flow import ENDLESS, Network
+from .schedule import bytes_of_work
 
 KEPT = ("contract", "foreign", "scatter", "scan")  # never computed again
 SEVERAL = 4  # contractions, from which on a program is a whole model's
@@ -35,11 +36,11 @@ class Partition:
         return Partition(kept, self.backward, self.residuals, [n for n in self.extras if n is not node])
 
 
-def partition(joint: Graph, outputs, cotangents, gradients, stores=(), work=None, changed=()) -> Partition:
+def partition(joint: Graph, outputs, cotangents, gradients, stores=(), from_inputs=False, changed=()) -> Partition:
     """Splits a program of primitives that computes ``outputs``, ``stores`` and, from ``cotangents``, ``gradients``.
 
-    What the backward reads crosses, or is computed again from what crosses, whatever moves fewer bytes: ``work(node)`` tells how many
-    bytes could be moved while one element of a node is computed.  Without ``work`` everything is computed again from the inputs.
+    What the backward reads crosses, or is computed again from what crosses, whatever moves fewer bytes; ``from_inputs``: everything is computed
+    again from the inputs.
     Inputs and outputs that are ``changed`` (or written by ``stores``) cannot cross as they are: what is needed of them becomes an extra output.
     """
     changed = {*changed, *(store.into for store in stores)}
@@ -47,11 +48,11 @@ def partition(joint: Graph, outputs, cotangents, gradients, stores=(), work=None
     backward = downstream(joint.nodes, cotangents)
     needed = read_by(joint.nodes, backward, gradients)
     upstream = ancestors(joint.nodes, needed)
-    if work is None:
+    if from_inputs:
         crossing = {n for n in given if n in upstream}
     else:
         free = {*given, *outputs} - changed
-        crossing = Costs(joint.nodes, backward, free, work).cut(upstream, needed)
+        crossing = Costs(joint.nodes, backward, free).cut(upstream, needed)
     order = [n for n in (*joint.inputs, *joint.nodes) if n in crossing]
     visible = {*given, *outputs} - changed
     extras = [n for n in order if n not in visible]
@@ -124,8 +125,8 @@ class Costs:
     once more if it is computed again.  In whole models room is dear: what they keep is what most of their memory is for.
     """
 
-    def __init__(self, nodes, backward: set, free: set, work):
-        self.free, self.work = free, work
+    def __init__(self, nodes, backward: set, free: set):
+        self.free = free
         forward = [n for n in nodes if n not in backward]
         self.stored = operands(forward) | crossroads(forward)
         self.room = DEAR if sum(n.op.kind.name == "contract" for n in forward) >= SEVERAL else 1
@@ -156,7 +157,7 @@ class Costs:
             return 2 * guess(product(node.args[0].shape)) * node.args[0].meta.itemsize  # read, and what is read is computed
         elements = guess(product(node.shape))
         written = elements * node.meta.itemsize if node in self.wanted else 0
-        return int(elements * self.work(node)) + written
+        return int(elements * bytes_of_work(node)) + written
 
     def cut(self, upstream: set, needed: set) -> set:
         """The values that cross."""

@@ -6,16 +6,17 @@ import itertools
 import struct
 import weakref
 
-from ..compiler.llvm import pool
 from ..core import failures
 from ..core.native import Tensor
 from ..core.tensor import address, empty
+from .launch import CONSTANT, Launch, encode
+from .llvm import pool
 
 _numbers = itertools.count()
 programs: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # number in a text: the code it was written from
 
 HEADER = """from rushlight import {dtypes}
-from rushlight._src.eager.host import Place, attached, empty, workspace
+from rushlight._src.compiler.host import Place, attached, empty, workspace
 """
 
 
@@ -41,18 +42,14 @@ def written(code, name: str) -> str:
 
 def calls(code, values):
     """Each step as a call: its kernel by number, then what fills its slots."""
-    at = 1
-    for k in range(code.block[0]):
-        extent, grain, count = code.block[at + 1:at + 4]
-        pairs = code.block[at + 4:at + 4 + 2 * count]
-        slots = [shown(values, value, number) for value, number in zip(pairs[::2], pairs[1::2])]
-        yield f"launch({', '.join([str(k), *slots])}, extent={extent}, grain={grain})  # {code.labels[k]}"
-        at += 4 + 2 * count
+    for k, launch in enumerate(code.launches):
+        slots = [shown(values, *slot) for slot in launch.slots]
+        yield f"launch({', '.join([str(k), *slots])}, extent={launch.extent}, grain={launch.grain})  # {code.labels[k]}"
 
 
 def shown(values, value: int, number: int) -> str:
     """What fills a slot: a constant, a value, or a place some bytes into one."""
-    if value == -1:
+    if value == CONSTANT:
         return str(number)
     return f"Place({values[value]}, {number})" if number else values[value]
 
@@ -95,15 +92,11 @@ def attached(number: int):
     code = programs.get(number)
     if code is None:
         raise LookupError(f"this process has no program {number}: the text runs where it was written, while the compiled function lives")
-    starts, at = [], 1
-    for _ in range(code.block[0]):
-        starts.append(at)
-        at += 4 + 2 * code.block[at + 3]
-    runner = pool.caller("program_run")
+    launches, runner = code.launches, pool.caller("program_run")
 
     def launch(step, *slots, extent, grain):
-        pairs = [part for slot in slots for part in (-1, word(slot))]
-        block = (ctypes.c_int64 * (5 + len(pairs)))(1, code.block[starts[step]], extent, grain, len(slots), *pairs)
+        words = encode([Launch(launches[step].kernel, extent, grain, tuple((CONSTANT, word(slot)) for slot in slots))])
+        block = (ctypes.c_int64 * len(words))(*words)
         runner(ctypes.addressof(block), ctypes.addressof((ctypes.c_int64 * 1)()))
 
     return launch

@@ -1,10 +1,11 @@
 """Linear algebra by kernels: which calls there are kernels for, and what their templates are asked for."""
 from __future__ import annotations
 
-from ..core.failures import BATCHED
-from ..core.kinds import P
-from ..core.meta import Meta, product, row_major
-from ..ops import factor
+from ...core.failures import BATCHED
+from ...core.kinds import P
+from ...core.meta import Meta, product, row_major
+from ...ops import factor
+from ..places import FLAG, Place
 
 FLOATS = ("float32", "float64")
 MOST_TURNED = 400  # rows of a symmetric matrix whose eigenvectors are found as fast as by LAPACK
@@ -40,8 +41,8 @@ def factors(node) -> bool:
     """Whether there are kernels for factors and systems: of complex matrices those that are eliminated in one piece."""
     if not node.args[0].dtype.is_complex:
         return suits(node)
-    from ..compiler.templates.linear import MOST_PAIRED
-    from ..compiler.llvm.features import host
+    from ..templates.linear import MOST_PAIRED
+    from ..llvm.features import host
 
     a = node.args[0]
     return all(0 not in n.shape for n in node.used) and 2 * a.shape[-1] <= MOST_PAIRED * host().lanes(a.dtype.itemsize // 2)
@@ -51,7 +52,7 @@ def substitutes(node) -> bool:
     """Whether there are kernels for triangular systems: of complex ones those that are solved in one piece."""
     if not node.args[0].dtype.is_complex:
         return suits(node)
-    from ..compiler.templates.linear import BLOCK
+    from ..templates.linear import BLOCK
 
     return all(0 not in n.shape for n in node.used) and node.args[0].shape[-1] <= BLOCK and node.args[1].dtype is node.args[0].dtype
 
@@ -69,13 +70,11 @@ def reported(node, kind: int) -> int:
 
 
 def flag():
-    from .program import FLAG, Place
-
     return Place(FLAG, None)
 
 
 def plan_lu(assembler, node, targets):
-    from ..compiler.templates.linear import Factors, plan_factors
+    from ..templates.linear import Factors, plan_factors
 
     a = node.args[0]
     packed, pivots, info = targets
@@ -83,7 +82,7 @@ def plan_lu(assembler, node, targets):
 
 
 def plan_cholesky(assembler, node, targets):
-    from ..compiler.templates.linear import Factors, plan_factors
+    from ..templates.linear import Factors, plan_factors
 
     a = node.args[0]
     problem = Factors(count(a), *a.shape[-2:], a.dtype.name, False, reported(node, factor.NOT_POSITIVE))
@@ -91,7 +90,7 @@ def plan_cholesky(assembler, node, targets):
 
 
 def plan_triangular(assembler, node, targets):
-    from ..compiler.templates.linear import Triangle, plan_triangle
+    from ..templates.linear import Triangle, plan_triangle
 
     a, b = node.args
     place = assembler.operand(a, rows_or_columns)
@@ -102,7 +101,7 @@ def plan_triangular(assembler, node, targets):
 
 
 def plan_solution(assembler, node, targets):
-    from ..compiler.templates.linear import System, plan_system
+    from ..templates.linear import System, plan_system
 
     a, *b = node.args
     operands = {"a": assembler.operand(a, in_rows), "x": targets[0], "info": targets[1], "flag": flag()}
@@ -113,7 +112,7 @@ def plan_solution(assembler, node, targets):
 
 
 def plan_qr(assembler, node, targets):
-    from ..compiler.templates.linear import Orthogonal, plan_orthogonal
+    from ..templates.linear import Orthogonal, plan_orthogonal
 
     a = node.args[0]
     problem = Orthogonal(count(a), *a.shape[-2:], a.dtype.name, node.params["mode"])
@@ -121,7 +120,7 @@ def plan_qr(assembler, node, targets):
 
 
 def plan_reflections(assembler, node, targets):
-    from ..compiler.templates.linear import Orthogonal, plan_orthogonal
+    from ..templates.linear import Orthogonal, plan_orthogonal
 
     a = node.args[0]
     return plan_orthogonal, Orthogonal(count(a), *a.shape[-2:], a.dtype.name, "raw"), {"a": assembler.operand(a, in_rows), "packed": targets[0], "scales": targets[1]}
@@ -133,7 +132,7 @@ def turns(node) -> bool:
 
 
 def plan_eigenvalues(assembler, node, targets):
-    from ..compiler.templates.linear import Eigen, plan_eigen
+    from ..templates.linear import Eigen, plan_eigen
 
     a = node.args[0]
     names = ("values", "vectors") if node.op is P.eigh else ("values",)
@@ -150,7 +149,7 @@ def rotates(node) -> bool:
 
 
 def plan_singular_values(assembler, node, targets):
-    from ..compiler.templates.linear import Singular, plan_singular
+    from ..templates.linear import Singular, plan_singular
 
     a = node.args[0]
     names = ("u", "values", "vh") if node.op is P.svd else ("values",)
@@ -160,7 +159,7 @@ def plan_singular_values(assembler, node, targets):
 
 
 def plan_row_order(assembler, node, targets):
-    from ..compiler.templates.linear import Order, plan_order
+    from ..templates.linear import Order, plan_order
 
     pivots = node.args[0]
     problem = Order(product(pivots.shape[:-1]), node.params["size"], pivots.shape[-1], factor.NO_PIVOT + BATCHED * (len(pivots.shape) > 1))

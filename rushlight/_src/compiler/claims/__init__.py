@@ -1,0 +1,1 @@
+"""Which primitives templates claim: what a call asks of its template, and where its operands lie."""

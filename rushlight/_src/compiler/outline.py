@@ -1,0 +1,130 @@
+"""Outlines: programs of which all is decided but sizes, and what makes code of them."""
+from __future__ import annotations
+
+import ctypes
+from collections import Counter
+
+from ..core.kinds import P
+from ..core.log import logger
+from ..core.meta import settled
+from .assembler import Assembler
+from .code import Code
+from .items import Templated
+from .layout import Layout, Parts, spendable
+from .launch import CONSTANT, HEAD, Launch, encode, starts
+from .llvm import jit, pool
+from .places import FLAG, Temporary
+from .templates.contraction import Table
+
+memory_log = logger("memory")
+LONG = 1 << 21  # multiplications from which other threads may run meanwhile
+
+
+class Outline:
+    """A program of which all is decided but its sizes."""
+
+    def __init__(self, made: Assembler):
+        self.name, self.items, self.work, self.outputs, self.stream, self.given, self.held = made.name, made.items, made.work, made.outputs, made.stream, made.given, made.held
+        self.written = {k for k, node in enumerate(made.given) if any(o.into is node for o in made.stores)}  # inputs that do not stay as they are
+        self.spent, self.read = None, []  # the input that nobody reads afterwards, and the (offset, bytes) of what lies in it
+        if made.spent is not None:
+            self.spent = made.given.index(made.spent)
+            self.read = [(p.params["offset"], p.meta.nbytes) for p in made.graph.nodes if p.op is P.part and p.args[0] is made.spent]
+        kept = [place for _, place in made.targets if place.value == len(self.given) + made.alone]  # what lies in the last output
+        self.kept, self.kept_metas = [(place.offset, place.meta.nbytes) for place in kept], [place.meta for place in kept]
+
+
+class Binding:
+    """An Outline becoming Code, for given sizes: its launches, an arena for its temporaries, its words (``pipeline.BINDING``).
+
+    ``mixed``: large outputs may lie among temporaries, and in what is spent.
+    """
+
+    FLAG = FLAG
+
+    def __init__(self, outline: Outline, sizes: dict, mixed: bool):
+        self.outline, self.sizes, self.mixed, self.name = outline, sizes, mixed, outline.name
+        self.replaceable, self.launches, self.labels, self.keep, self.callbacks = [], [], [], [], {}
+
+    def size(self) -> str:
+        return f"{len(self.launches)} launches"
+
+    def is_temporary(self, value) -> bool:
+        return isinstance(value, Temporary)
+
+    def bind(self):
+        """Makes the launches of all items."""
+        rights = [item.right(self) for item in self.outline.items if type(item) is Templated]
+        self.uses, self.fillings = Counter(right for right in rights if right is not None), {}
+        for item in self.outline.items:
+            item.write(self)
+
+    def known(self, value):
+        """A value with numbers in place of symbols."""
+        return settled(value, self.sizes) if self.sizes else value
+
+    def launch(self, launch: Launch, label: str, replaceable=()):
+        """Adds a launch; ``replaceable``: pairs of what it writes and of what may lie in the same place."""
+        self.replaceable += [(len(self.launches), *pair) for pair in replaceable]
+        self.launches.append(launch)
+        self.labels.append(label)
+
+    def once(self, launch: Launch, fixed, unused) -> bool:
+        """Runs a launch now that makes a temporary of nothing but inputs that are always the same: packing of known weights."""
+        held = self.outline.held
+        made = {value for value, _ in launch.slots if value in unused}
+        if not made or not all(value == CONSTANT or value in made or value in held for value, _ in launch.slots):
+            return False
+        for temporary in made:
+            buffer = ctypes.create_string_buffer(temporary.nbytes + 64)
+            self.keep.append(buffer)
+            fixed[temporary] = -(-ctypes.addressof(buffer) // 64) * 64
+        slots = tuple((CONSTANT, number + (0 if value == CONSTANT else fixed.get(value) or held[value])) for value, number in launch.slots)
+        words = encode([launch._replace(slots=slots)])
+        code = (ctypes.c_int64 * len(words))(*words)
+        jit.settle()
+        pool.caller("program_run")(ctypes.addressof(code), ctypes.addressof(code))
+        return True
+
+    def filled(self, launch: Launch, name: str, temporaries: dict, unused) -> bool:
+        """Whether an earlier launch has filled a temporary as this one would: that is taken instead."""
+        own = temporaries[name]
+        if any(value in unused and value is not own or value in self.outline.written for value, _ in launch.slots):
+            return False
+        key = launch.kernel, launch.extent, tuple((None if value is own else value, number) for value, number in launch.slots)
+        temporaries[name] = self.fillings.setdefault(key, own)
+        return temporaries[name] is not own
+
+    def lay_out(self):
+        """Places temporaries, and large results if they may lie among them: all values of the launches get numbers."""
+        outline, self.outputs = self.outline, self.known(self.outline.outputs)
+        self.layout = layout = Layout(self.launches, len(outline.given), self.outputs, self.kept(), self.spent(), self.mixed, self.known, self.replaceable)
+        if layout.at:
+            memory_log.debug("%s: %s", outline.name, layout)
+        after = layout.arena + bool(layout.size)
+        numbers = {node: after + k for k, node in enumerate(outline.stream)}
+        numbers[FLAG] = after + len(outline.stream)
+
+        def placed(value, number):
+            place, offset = layout.at[value] if isinstance(value, Temporary) else (numbers.get(value, value), 0)
+            return place, number + offset
+
+        self.placed = [launch._replace(slots=tuple([placed(*slot) for slot in launch.slots])) for launch in self.launches]
+
+    def encode(self):
+        """Writes the words of the program."""
+        outline, size, words = self.outline, self.layout.size, encode(self.placed)
+        tables = {at + HEAD + 2 * k + 1: number.array for at, launch in zip(starts(words), self.launches) for k, (_, number) in enumerate(launch.slots) if type(number) is Table}
+        names = tuple(n.name for n in outline.given), tuple(n.name for n in outline.stream)
+        long = max(map(self.known, outline.work), default=0) > LONG
+        self.code = Code(words, self.outputs, [size] if size else [], self.keep, long, self.labels, names, self.callbacks, tables, self.layout)
+
+    def spent(self) -> Parts | None:
+        """What is read of the input that nobody reads afterwards."""
+        number = self.outline.spent
+        return None if number is None else Parts(number, self.known(self.outline.read), spendable(self.known(self.outline.given[number].meta.nbytes)), full=True)
+
+    def kept(self) -> Parts | None:
+        """What is written of the output that holds a block."""
+        parts = self.known(self.outline.kept)
+        return Parts(len(self.outline.given) + len(self.outputs) - 1, parts, self.outputs[-1].nbytes) if parts else None

@@ -1,0 +1,70 @@
+"""What has to hold of every program between stages: values before their use, results as operators say, writes that do not meet."""
+from __future__ import annotations
+
+from ..core.expr import Expr
+from ..core.meta import Meta
+from .graph import Graph, Node, Store, map_nodes
+
+
+class Malformed(AssertionError):
+    """A stage left a program that breaks a rule."""
+
+
+def verify(graph: Graph, after: str = ""):
+    """Raises Malformed, which names the stage it came ``after``, unless
+
+    - every value is an input or was computed before it is read (uses);
+    - every primitive's result has the shape and dtype that its kind gives for its arguments (types; where sizes are numbers);
+    - what is stored into an input has its shape, and no input is stored into twice (effects).
+    """
+    def refuse(what: str):
+        raise Malformed(f"after {after or 'this'}: {what}\n{graph}")
+
+    known = set(graph.inputs)
+    for node in graph.nodes:
+        for used in node.used:
+            if used not in known:
+                refuse(f"{node.name} reads {used.name} before it is computed")
+        if node in known:
+            refuse(f"{node.name} is computed twice")
+        known.add(node)
+        expected = result_of(node)
+        if expected is not None and not alike(expected, node.meta):
+            refuse(f"{node.name} is {node.meta}, but {node.op.name} gives {expected}")
+    written = set()
+    for output in graph.outputs:
+        result = output.node if isinstance(output, Store) else output
+        if result not in known:
+            refuse(f"the result {result.name} is not computed")
+        if isinstance(output, Store):
+            if output.into not in graph.inputs and output.into not in known:
+                refuse(f"{output.into.name}, which is stored into, is no input")
+            if output.into in written:
+                refuse(f"{output.into.name} is stored into twice")
+            if tuple(output.into.shape) != tuple(result.shape):
+                refuse(f"{result.name} of shape {tuple(result.shape)} is stored into {output.into.name} of shape {tuple(output.into.shape)}")
+            written.add(output.into)
+
+
+def result_of(node: Node):
+    """The Meta, or Metas, that a primitive gives for its arguments; None where sizes are symbols, or the node is no plain primitive."""
+    if node.op.kind is None or node.inside is not None or symbolic((node.meta, node.args, *node.params.values())):
+        return None
+    return node.op.kind.meta(node.op, *map_nodes(node.args, lambda n: n.meta), **node.params)
+
+
+def symbolic(value) -> bool:
+    if isinstance(value, Node):
+        value = value.meta
+    if isinstance(value, Meta):
+        return any(isinstance(size, Expr) for size in (*value.shape, *value.strides))
+    if isinstance(value, (tuple, list)):
+        return any(map(symbolic, value))
+    return isinstance(value, Expr)
+
+
+def alike(expected, found) -> bool:
+    """Whether two Metas, or tuples of them, have the same shapes and dtypes."""
+    if isinstance(expected, tuple):
+        return isinstance(found, tuple) and len(expected) == len(found) and all(map(alike, expected, found))
+    return isinstance(found, Meta) and tuple(expected.shape) == tuple(found.shape) and expected.dtype is found.dtype
