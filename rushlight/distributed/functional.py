@@ -3,10 +3,20 @@ from __future__ import annotations
 
 from .._src.core.native import Tensor
 from .._src.core.op import OPS
-from .collectives import RedOpType, check_list, check_op, check_root, check_tensor
+from .._src.core.errors import OneProcessError
+from .collectives import check_tensor, check_tensors, rank_in
 from .membership import chosen
+from .reduction import NAMED, RedOpType, check_op
 
-NAMED = {"sum": RedOpType.SUM, "avg": RedOpType.AVG, "product": RedOpType.PRODUCT, "min": RedOpType.MIN, "max": RedOpType.MAX, "band": RedOpType.BAND, "bor": RedOpType.BOR, "bxor": RedOpType.BXOR}
+
+def check_list(values, name):
+    check_tensors(values, name)
+    if len(values) != 1:
+        raise RuntimeError(f"invalid {name}: {len(values)} tensors for a group of size 1")
+
+
+def check_root(group, rank, group_rank, name):
+    rank_in(chosen(), rank, group_rank, name, "collective")
 
 
 class AsyncCollectiveTensor(Tensor):
@@ -17,7 +27,9 @@ def given(tensor, group, op=None):
     """The tensor, after the checks that all collectives make."""
     check_tensor(tensor, "tensor")
     group = group[0] if isinstance(group, tuple) else group
-    chosen(group.get_group() if hasattr(group, "get_group") else None if isinstance(group, (list, str)) else group)
+    found = chosen(group.get_group() if hasattr(group, "get_group") else None if isinstance(group, (list, str)) else group)
+    if found is not None and found.size() > 1:
+        raise OneProcessError(f"a collective with a result in a group of {found.size()}", "a group of one", "use torch.distributed's functions")
     if op is not None:
         check_op(tensor, NAMED[op.lower()] if isinstance(op, str) else op)
     return tensor

@@ -1,113 +1,28 @@
-"""The group of one process: who is in it, and how it comes about."""
+"""Which processes belong together: how they find one another, and the groups they form."""
 from __future__ import annotations
 
 import datetime
 import os
 from urllib.parse import urlparse
 
-from .._src.core.errors import OneProcessError
-from .stores import DEFAULT_TIMEOUT, FileStore, HashStore, PrefixStore, Store, TCPStore
+from .backends import Backend, backend_of, by_device, maker
+from .process_group import ProcessGroup
+from .stores import DEFAULT_TIMEOUT, FileStore, PrefixStore, Store
+from .tcp_store import TCPStore
+from .worlds import GroupMember, here
 
 default_pg_timeout = DEFAULT_TIMEOUT
-BACKENDS = ("gloo", "mpi", "nccl", "ucc", "xccl", "fake", "undefined")
-HERE = ("gloo", "fake")
 HANDLERS = {}  # scheme of an address -> function (url, rank=, world_size=) that gives (store, rank, world size) triples
-
-
-def refuse_more(size: int):
-    if size > 1:
-        raise OneProcessError(f"a group of {size} processes", "world_size=1", "tensors do not travel between processes yet; one process uses all processors of the machine")
-
-
-class Backend(str):
-    """The name of what carries messages: ``"gloo"``."""
-
-    UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL, FAKE = "undefined", "gloo", "nccl", "ucc", "mpi", "xccl", "fake"
-    backend_list = list(BACKENDS)
-
-    def __new__(cls, name: str):
-        if not isinstance(name, str):
-            raise ValueError(f"Backend constructor parameter must be string-ish, not {type(name).__name__}")
-        return str.__new__(cls, name.lower())
-
-
-class ProcessGroup:
-    """Processes that exchange tensors: this one."""
-
-    def __init__(self, backend: Backend, store: Store, name: str, desc: str = "undefined"):
-        self._backend, self._store, self.group_name, self.group_desc = backend, store, name, desc
-
-    def rank(self) -> int:
-        return 0
-
-    def size(self) -> int:
-        return 1
-
-    def name(self) -> str:
-        return str(self._backend)
-
-    def get_group_store(self):
-        return self._store
-
-    def set_timeout(self, timeout: datetime.timedelta):
-        self._store.set_timeout(timeout)
-
-    def shutdown(self):
-        """Nothing is open."""
-
-    abort = shutdown
-
-
-class GroupMember:
-    """What a process is handed for a group to which it does not belong."""
-
-    NON_GROUP_MEMBER = -100
-
-
-class Groups(type):
-    """``group.WORLD`` is the group of now."""
-
-    @property
-    def WORLD(cls):
-        return World.default
-
-    @WORLD.setter
-    def WORLD(cls, value):
-        World.default = value
-
-
-class group(metaclass=Groups):
-    """The groups that have names."""
-
-    NON_GROUP_MEMBER = GroupMember.NON_GROUP_MEMBER
-
-
-class World:
-    """What this process belongs to."""
-
-    default: ProcessGroup | None = None
-    groups: list = []
-    count = 0
 
 
 def chosen(given=None) -> ProcessGroup | None:
     """The group that is meant; None for one to which this process does not belong.  ValueError before ``init_process_group``."""
     if given is GroupMember.NON_GROUP_MEMBER:
         return None
-    found = World.default if given is None else given
+    found = here().default if given is None else given
     if found is None:
         raise ValueError("Default process group has not been initialized, please make sure to call init_process_group.")
     return found
-
-
-def backend_of(text: str | None) -> Backend:
-    """The backend for tensors of the CPU in ``"gloo"`` or ``"cpu:gloo,cuda:nccl"``.  RuntimeError for one that is not here, AssertionError for an unknown one."""
-    named = dict(part.split(":", 1) for part in text.split(",")) if text and ":" in text else {"cpu": text or "gloo"}
-    name = Backend(named.get("cpu") or next(iter(named.values())))
-    assert name in Backend.backend_list, f"Unknown backend type {name}"
-    if name not in HERE:
-        raise RuntimeError(f"Distributed package doesn't have {name.upper()} built in")
-    return name
 
 
 def from_environment(name: str) -> int | str:
@@ -124,6 +39,7 @@ def rendezvous(url: str, rank: int = -1, world_size: int = -1, **kwargs):
         return
     query = dict(part.split("=", 1) for part in parsed.query.split("&") if part)
     rank, world_size = int(query.get("rank", rank)), int(query.get("world_size", world_size))
+    timeout = kwargs.get("timeout") or DEFAULT_TIMEOUT
     if parsed.scheme == "env":
         rank = int(from_environment("RANK")) if rank == -1 else rank
         world_size = int(from_environment("WORLD_SIZE")) if world_size == -1 else world_size
@@ -135,8 +51,20 @@ def rendezvous(url: str, rank: int = -1, world_size: int = -1, **kwargs):
                 raise ValueError(f"Error initializing torch.distributed using {parsed.scheme}:// rendezvous: {name} parameter missing")
     else:
         raise RuntimeError(f"No rendezvous handler for {parsed.scheme}://")
-    refuse_more(world_size)
-    yield FileStore(parsed.path, world_size) if parsed.scheme == "file" else TCPStore(host, port, world_size, rank == 0), rank, world_size
+    yield store_at(parsed, host, port, rank, world_size, timeout), rank, world_size
+
+
+def store_at(parsed, host, port, rank, world_size, timeout):
+    """The store of an address.  A launcher that keeps a store there says so by TORCHELASTIC_USE_AGENT_STORE."""
+    if parsed.scheme == "file":
+        store = FileStore(parsed.path, world_size)
+        store.set_timeout(timeout)
+        return store
+    kept = parsed.scheme == "env" and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    store = TCPStore(host, port, world_size, rank == 0 and not kept, timeout, multi_tenant=True, wait_for_workers=not kept)
+    if kept:
+        return PrefixStore(f"/worker/attempt_{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+    return store
 
 
 def register_rendezvous_handler(scheme: str, handler):
@@ -146,10 +74,18 @@ def register_rendezvous_handler(scheme: str, handler):
     HANDLERS[scheme] = handler
 
 
-def init_process_group(backend=None, init_method=None, timeout=None, world_size=-1, rank=-1, store=None, group_name="", pg_options=None, device_id=None, _ranks=None):
-    """Makes this process a group of size 1: by ``store``, by an address (``file://``, ``tcp://localhost:port``), or by the environment.
+def checked_timeout(timeout):
+    if timeout is not None and not isinstance(timeout, datetime.timedelta):
+        raise TypeError(f"Expected timeout argument to be of type datetime.timedelta, got {timeout}")
+    return timeout
 
-    OneProcessError for a larger world, ValueError where there is a group already or the environment says too little.
+
+def init_process_group(backend=None, init_method=None, timeout=None, world_size=-1, rank=-1, store=None, group_name="", pg_options=None, device_id=None, _ranks=None):
+    """Makes this process a member of the group of all: by ``store``, by an address (``file://``, ``tcp://host:port``), or by the environment.
+
+    ``backend``: "gloo", "mpi", or one for each kind of device ("cpu:gloo,cuda:nccl"); ``timeout``: how long exchanges may take (a timedelta).
+    Returns once all ``world_size`` processes are here.  ValueError where there is a group already or the environment says too little,
+    DistStoreError or DistNetworkError where the others do not come.
 
     >>> import rushlight as torch
     >>> import rushlight.distributed as dist
@@ -160,118 +96,216 @@ def init_process_group(backend=None, init_method=None, timeout=None, world_size=
     (tensor([1., 1.]), 1)
     >>> dist.destroy_process_group()
     """
-    if World.default is not None:
+    world = here()
+    if world.default is not None:
         raise ValueError("trying to initialize the default process group twice!")
     assert store is None or init_method is None, "Cannot specify both init_method and store."
+    timeout = checked_timeout(timeout) or DEFAULT_TIMEOUT
+    owned = None
     if store is not None:
         assert world_size > 0, "world_size must be positive if using store"
         assert rank >= 0, "rank must be non-negative if using store"
+    elif str(backend).lower() == "mpi":
+        from .mpi import joined
+        store, rank, world_size = joined()
     else:
-        store, rank, world_size = next(iter(rendezvous(init_method or "env://", rank, world_size)))
-    name = backend_of(backend)
-    refuse_more(world_size)
-    if rank != 0:
-        raise ValueError(f"rank {rank} of a world of size {world_size}: ranks count from 0")
-    if timeout is not None:
-        store.set_timeout(timeout)
-    World.default = enter(name, store, group_name or "0", "default_pg")
+        store, rank, world_size = next(iter(rendezvous(init_method or "env://", rank, world_size, timeout=timeout)))
+        owned = store
+    try:
+        name = backend_of(backend)
+        if not 0 <= rank < world_size:
+            raise ValueError(f"rank {rank} of a world of size {world_size}: ranks count from 0")
+        world.default = enter(name, backend, store, rank, range(world_size), group_name or "0", "default_pg", timeout)
+    except BaseException:
+        shut(owned)
+        raise
+    world.owned = owned
 
 
-def enter(backend, store, name, desc) -> ProcessGroup:
+def shut(store):
+    """Closes a store that ``init_process_group`` has opened."""
+    while isinstance(store, PrefixStore):
+        store = store.underlying_store
+    if hasattr(store, "close"):
+        store.close()
+
+
+def enter(name, text, store: Store, rank: int, ranks, group_name: str, desc: str, timeout) -> ProcessGroup:
     """A group more."""
-    World.count += 1
-    made = ProcessGroup(backend, PrefixStore(name, store), name, desc)
-    World.groups.append(made)
+    world = here()
+    world.count += 1
+    made = ProcessGroup(name, PrefixStore(group_name, store), rank, len(ranks), group_name, desc, ranks, timeout, maker(name))
+    made.devices = by_device(text)
+    made.base_store = store
+    world.add(made)
     return made
 
 
 def new_group(ranks=None, timeout=None, backend=None, pg_options=None, use_local_synchronization=False, group_desc=None, device_id=None, sort_ranks=True):
-    """A group of some ranks: ``[0]``, or None for all.  ValueError for ranks that there are not."""
-    world = chosen()
-    if ranks is not None and len(ranks) > 1:
+    """A group of some ranks of the world (None: of all).  All processes of the world call this, in the same order; with ``use_local_synchronization`` the members alone.
+
+    ``GroupMember.NON_GROUP_MEMBER`` for who is not in it.  ValueError for ranks that there are not, RuntimeError for one that is given twice.
+    """
+    world, whole = here(), chosen()
+    size = whole.size()
+    ranks = list(range(size)) if ranks is None else sorted(ranks) if sort_ranks else list(ranks)
+    if len(ranks) > size:
         raise ValueError("the new group's world size should be less or equal to the world size set by init_process_group")
-    if ranks is not None and any(rank != 0 for rank in ranks):
+    if any(not 0 <= rank < size for rank in ranks):
         raise ValueError("the new group's rank should be within the world_size set by init_process_group")
-    if ranks is not None and not len(ranks):
+    if len(set(ranks)) != len(ranks):
+        raise ValueError("the new group's rank list should not contain duplicate values")
+    mine = whole.rank()
+    if use_local_synchronization:
+        name = f"{'_'.join(map(str, ranks))}:{world.names_given.setdefault(tuple(ranks), 0)}"
+        world.names_given[tuple(ranks)] += 1
+    else:
+        name = str(world.count)
+    if mine not in ranks:
+        world.count += not use_local_synchronization
         return GroupMember.NON_GROUP_MEMBER
-    return enter(backend_of(backend) if backend else world._backend, world._store, str(World.count), group_desc or "undefined")
+    kind = backend_of(backend) if backend else whole._backend
+    timeout = checked_timeout(timeout) or whole.timeout
+    made = enter(kind, backend or str(kind), whole.base_store, ranks.index(mine), ranks, name, group_desc or "undefined", timeout)
+    world.count -= use_local_synchronization
+    return made
 
 
 def new_subgroups(group_size=None, group=None, timeout=None, backend=None, pg_options=None, group_desc=None):
-    """(the group of this process, all groups) where each has ``group_size`` ranks, which is 1."""
-    if group_size not in (None, 1):
-        raise ValueError("group_size must divide the world size: 1")
-    made = new_group([0], timeout, backend, pg_options, group_desc=group_desc)
-    return made, [made]
+    """(the group of this process, all groups) where each has ``group_size`` neighbouring ranks.  ValueError where that does not divide the world's size."""
+    size = get_world_size()
+    group_size = size if group_size is None else group_size
+    if group_size <= 0:
+        raise ValueError(f"The arg 'group_size' ({group_size}) must be positive")
+    if size < group_size:
+        raise ValueError(f"The arg 'group_size' ({group_size}) must not exceed the world size ({size})")
+    if size % group_size:
+        raise ValueError(f"The world size ({size}) must be divisible by 'group_size={group_size}'")
+    lists = [list(range(first, first + group_size)) for first in range(0, size, group_size)]
+    return new_subgroups_by_enumeration(lists, timeout, backend, pg_options, group_desc)
 
 
 def new_subgroups_by_enumeration(ranks_per_subgroup_list, timeout=None, backend=None, pg_options=None, group_desc=None):
-    """(the group of this process, all groups), one for each list of ranks."""
+    """(the group of this process, all groups), one for each list of ranks.  ValueError where a rank is in two of them."""
+    if ranks_per_subgroup_list is None or len(ranks_per_subgroup_list) == 0:
+        raise ValueError("The arg 'ranks_per_subgroup_list' cannot be empty")
+    every = [rank for ranks in ranks_per_subgroup_list for rank in ranks]
+    if len(set(every)) != len(every):
+        raise ValueError("A rank cannot be in more than one subgroup")
     made = [new_group(ranks, timeout, backend, pg_options, group_desc=group_desc) for ranks in ranks_per_subgroup_list]
     return next((g for g in made if isinstance(g, ProcessGroup)), None), made
 
 
+def split_group(parent_pg=None, split_ranks=None, timeout=None, pg_options=None, group_desc=None):
+    """The group of this process among groups that a group is cut into by lists of its ranks; None for who is in no list.  ValueError for no lists."""
+    whole = chosen(parent_pg)
+    if not split_ranks:
+        raise ValueError("split_ranks cannot be None or empty")
+    mine = None
+    for ranks in split_ranks:
+        if len(ranks) > whole.size() or len(set(ranks)) != len(ranks) or any(not 0 <= rank < whole.size() for rank in ranks):
+            raise ValueError(f"invalid split_ranks {ranks} of a group of size {whole.size()}")
+    world = here()
+    world.count += 1
+    for number, ranks in enumerate(split_ranks):
+        ranks = sorted(ranks)
+        if whole.rank() in ranks:
+            name = f"{whole.group_name}:split:{world.count}:{number}"
+            mine = enter(whole._backend, str(whole._backend), whole._store, ranks.index(whole.rank()), [whole.ranks[r] for r in ranks], name,
+                         group_desc or f"{whole.group_desc}:split", timeout or whole.timeout)
+            world.count -= 1
+    return mine
+
+
 def destroy_process_group(group=None):
-    """Leaves a group; without one, all of them."""
-    assert group is not None or World.default is not None, "Process group cannot be None"
-    if group is None or group is World.default:
-        World.default, World.count = None, 0
-        World.groups.clear()
-    elif group in World.groups:
-        World.groups.remove(group)
-    else:
+    """Leaves a group; without one, all of them.  ValueError for one that has been left already."""
+    world = here()
+    if group is GroupMember.NON_GROUP_MEMBER:
+        return
+    assert group is not None or world.default is not None, "Process group cannot be None"
+    if group is not None and group not in world.groups:
         raise ValueError("Invalid process group specified")
+    if group is None or group is world.default:
+        for each in reversed(world.groups):
+            each.shutdown()
+        shut(world.owned)
+        world.__init__()
+    else:
+        group.shutdown()
+        world.leave(group)
+
+
+def _abort_process_group(group=None):
+    """Leaves all groups (or one) at once; what is under way fails."""
+    world = here()
+    for each in list(world.groups) if group in (None, world.default) else [group]:
+        each.abort()
+        world.leave(each)
+    if group in (None, world.default):
+        shut(world.owned)
+        world.__init__()
 
 
 def is_initialized() -> bool:
-    return World.default is not None
+    return here().default is not None
 
 
 def get_rank(group=None) -> int:
-    """0; -1 for a group to which this process does not belong.  ValueError before ``init_process_group``."""
-    return -1 if chosen(group) is None else 0
+    """This process's rank in a group; -1 for a group to which it does not belong.  ValueError before ``init_process_group``."""
+    found = chosen(group)
+    return -1 if found is None else found.rank()
 
 
 def get_world_size(group=None) -> int:
-    """1; -1 for a group to which this process does not belong.  ValueError before ``init_process_group``."""
-    return -1 if chosen(group) is None else 1
+    """How many processes a group has; -1 for one to which this process does not belong.  ValueError before ``init_process_group``."""
+    found = chosen(group)
+    return -1 if found is None else found.size()
 
 
 def get_backend(group=None) -> Backend:
-    return Backend(chosen(group)._backend)
+    """The backend of a group, for tensors of the CPU.  ValueError for a group to which this process does not belong."""
+    found = chosen(group)
+    if found is None:
+        raise ValueError("Invalid process group specified")
+    return Backend(found._backend)
 
 
 def get_backend_config(group=None) -> str:
-    return f"cpu:{chosen(group)._backend}"
+    return ",".join(f"{device}:{name}" for device, name in chosen(group).devices.items())
 
 
 def get_default_backend_for_device(device) -> str:
     """"gloo", which carries tensors of the CPU.  ValueError for other devices."""
-    if str(device).partition(":")[0] != "cpu":
+    kind = str(device).partition(":")[0]
+    if kind not in Backend.default_device_backend_map:
         raise ValueError(f"Default backend not registered for device : {device}")
-    return "gloo"
+    return Backend.default_device_backend_map[kind]
 
 
 def get_process_group_ranks(group=None) -> list:
-    return [0] if chosen(group) else []
+    """The ranks, in the world, of a group's processes."""
+    found = chosen(group)
+    return [] if found is None else list(found.ranks)
 
 
 def get_global_rank(group, group_rank: int) -> int:
     """The rank in the world of a rank in a group.  ValueError where there is none."""
-    if group_rank != 0:
+    found = chosen(group)
+    if found is None or not 0 <= group_rank < found.size():
         raise ValueError(f"Group rank {group_rank} is not part of group {group}")
-    return 0
+    return found.ranks[group_rank]
 
 
 def get_group_rank(group, global_rank: int) -> int:
     """The rank in a group of a rank in the world.  ValueError where there is none."""
-    if global_rank != 0:
+    found = chosen(group)
+    if found is None or global_rank not in found.ranks:
         raise ValueError(f"Global rank {global_rank} is not part of group {group}")
-    return 0
+    return found.ranks.index(global_rank)
 
 
 def get_pg_count() -> int:
-    return len(World.groups)
+    return len(here().groups)
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
@@ -281,3 +315,19 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
     if fallback_rank is None:
         raise RuntimeError("LOCAL_RANK is not in the environment. Consider passing fallback_rank to allow `get_node_local_rank` to work, assuming you are not running in a multi-device context.")
     return int(fallback_rank)
+
+
+def _set_pg_timeout(timeout: datetime.timedelta, group=None):
+    """How long the exchanges of a group may take from now on."""
+    found = chosen(group)
+    if found is None:
+        raise ValueError("Invalid process group specified")
+    found.set_timeout(checked_timeout(timeout))
+
+
+def _resolve_process_group(group_name: str) -> ProcessGroup:
+    """The group of a name.  ValueError where there is none."""
+    found = here().names.get(group_name)
+    if found is None:
+        raise ValueError(f"there is no group {group_name!r}")
+    return found

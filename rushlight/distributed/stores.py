@@ -1,7 +1,10 @@
-"""Stores: keys with bytes for values, by which processes find one another.  One process keeps them in its own memory, or in a file."""
+"""Stores: keys with bytes for values, by which processes find one another."""
 from __future__ import annotations
 
+import contextlib
 import datetime
+import fcntl
+import os
 import pickle
 import threading
 import time
@@ -34,75 +37,77 @@ def as_bytes(value) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode()
 
 
+def milliseconds(time: datetime.timedelta) -> int:
+    return int(time.total_seconds() * 1000)
+
+
 class Store:
-    """Keys and values, shared by the threads of this process."""
+    """Keys and values.  ``ask`` is the one entry that a kind of store defines.
+
+    ``get``, ``wait`` and the like wait for keys that are not there until the timeout; DistStoreError then.
+    """
 
     def __init__(self):
-        self.values, self.changed, self.timeout = {}, threading.Condition(), DEFAULT_TIMEOUT
+        self.timeout = DEFAULT_TIMEOUT
+
+    def ask(self, kind: str, *given, timeout=None):
+        """The answer to a question of ``Table`` once it has one."""
+        raise NotImplementedError
 
     def set(self, key: str, value):
-        with self.changed:
-            self.write(key, as_bytes(value))
-
-    def read(self) -> dict:
-        return self.values
-
-    def write(self, key: str, value: bytes):
-        self.values[key] = value
-        self.changed.notify_all()
+        self.ask("set", key, as_bytes(value))
 
     def get(self, key: str) -> bytes:
         """The value of a key, once there is one; DistStoreError after the timeout."""
-        self.wait([key])
-        return self.read()[key]
+        return self.ask("get", key)
 
     def wait(self, keys, timeout=None):
         """Waits until all keys have values; DistStoreError after the timeout."""
-        end = time.monotonic() + (timeout or self.timeout).total_seconds()
-        with self.changed:
-            while not self.check(keys):
-                if (left := end - time.monotonic()) <= 0:
-                    raise DistStoreError("Wait timeout")
-                self.changed.wait(min(left, 0.1))
+        self.ask("wait", *keys, timeout=timeout)
 
     def check(self, keys) -> bool:
-        known = self.read()
-        return all(key in known for key in keys)
+        return self.ask("check", *keys)
 
     def add(self, key: str, amount: int) -> int:
         """Adds to the number under a key, 0 at first; the sum."""
-        with self.changed:
-            total = int(self.read().get(key, b"0")) + amount
-            self.write(key, as_bytes(total))
-        return total
+        return self.ask("add", key, int(amount))
 
     def append(self, key: str, value):
-        with self.changed:
-            self.write(key, self.read().get(key, b"") + as_bytes(value))
+        self.ask("append", key, as_bytes(value))
 
     def compare_set(self, key: str, expected, desired) -> bytes:
         """Sets a key whose value is ``expected`` (or that has none, where that is empty); the value it has then."""
-        with self.changed:
-            if self.read().get(key, b"") == as_bytes(expected):
-                self.write(key, as_bytes(desired))
-            return self.read().get(key, as_bytes(expected))
+        return self.ask("compare_set", key, as_bytes(expected), as_bytes(desired))
 
     def delete_key(self, key: str) -> bool:
-        with self.changed:
-            return self.read().pop(key, None) is not None
+        return self.ask("delete_key", key)
 
     def num_keys(self) -> int:
-        return len(self.read())
+        return self.ask("num_keys")
 
     def list_keys(self) -> list:
-        return list(self.read())
+        return self.ask("list_keys")
 
     def multi_get(self, keys) -> list:
         return [self.get(key) for key in keys]
 
     def multi_set(self, keys, values):
-        for key, value in zip(keys, values):
+        for key, value in zip(keys, values, strict=True):
             self.set(key, value)
+
+    def queue_push(self, key: str, value):
+        """Puts a value at the end of the queue under a key."""
+        self.ask("queue_push", key, as_bytes(value))
+
+    def queue_pop(self, key: str, block: bool = True) -> bytes:
+        """Takes the first value of a queue, once there is one; QueueEmptyError where there is none and it is not to wait."""
+        found = self.ask("queue_pop", key) if block else self.ask("queue_take", key)
+        if found is None:
+            raise QueueEmptyError("queue is empty")
+        return found
+
+    def queue_len(self, key: str) -> int:
+        return self.ask("queue_len", key)
 
     def set_timeout(self, timeout: datetime.timedelta):
         self.timeout = timeout
@@ -110,62 +115,179 @@ class Store:
     def has_extended_api(self) -> bool:
         return True
 
+    def clone(self):
+        """Another handle of the same store."""
+        return self
+
+    def late(self, kind: str, given, timeout):
+        """Raises what a question without an answer in time raises."""
+        keys = ", ".join(f"/{key}" for key in (given if kind == "wait" else given[:1]))
+        raise DistStoreError(f"wait timeout after {milliseconds(timeout or self.timeout)}ms, keys: {keys}")
+
+
+class Table:
+    """Keys and values in memory.  Each method answers at once; None says that the answer must wait for a key."""
+
+    def __init__(self):
+        self.values, self.queues = {}, {}
+
+    def set(self, key, value):
+        self.values[key] = value
+        return True
+
+    def get(self, key):
+        return self.values.get(key)
+
+    def wait(self, *keys):
+        return True if self.check(*keys) else None
+
+    def check(self, *keys):
+        return all(key in self.values or self.queues.get(key) for key in keys)
+
+    def add(self, key, amount):
+        total = int(self.values.get(key, b"0")) + amount
+        self.values[key] = as_bytes(total)
+        return total
+
+    def append(self, key, value):
+        self.values[key] = self.values.get(key, b"") + value
+        return True
+
+    def compare_set(self, key, expected, desired):
+        if key not in self.values and expected or key in self.values and self.values[key] != expected:
+            return self.values.get(key, expected)
+        self.values[key] = desired
+        return desired
+
+    def delete_key(self, key):
+        return self.values.pop(key, None) is not None
+
+    def num_keys(self):
+        return len(self.values)
+
+    def list_keys(self):
+        return list(self.values)
+
+    def queue_push(self, key, value):
+        self.queues.setdefault(key, []).append(value)
+        return True
+
+    def queue_pop(self, key):
+        return self.queues[key].pop(0) if self.queues.get(key) else None
+
+    def queue_take(self, key):
+        return (self.queue_pop(key),)
+
+    def queue_len(self, key):
+        return len(self.queues.get(key, ()))
+
+
+def unpacked(answer):
+    """An answer that may itself be None comes as a tuple of it."""
+    return answer[0] if isinstance(answer, tuple) else answer
+
 
 class HashStore(Store):
-    """A store in memory."""
+    """A store in memory, shared by the threads of this process."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.changed = Table(), threading.Condition()
+
+    def ask(self, kind, *given, timeout=None):
+        end = time.monotonic() + (timeout or self.timeout).total_seconds()
+        with self.changed:
+            while (answer := getattr(self.table, kind)(*given)) is None:
+                if (left := end - time.monotonic()) <= 0:
+                    self.late(kind, given, timeout)
+                self.changed.wait(left)
+            self.changed.notify_all()
+        return unpacked(answer)
 
 
 class FileStore(Store):
-    """A store in a file: each change is a line more."""
+    """A store in a file, whose every line is a change.  The last of ``world_size`` processes removes the file when it closes its store."""
 
     def __init__(self, file_name: str, world_size: int = -1):
         super().__init__()
-        self.path = str(file_name)
+        self.path, self.world_size, self.seen, self.table = str(file_name), world_size, 0, Table()
         Path(self.path).touch()
+        self.open = True
+        self.ask("add", COUNT, 1)
 
-    def read(self) -> dict:
-        known = {}
-        with open(self.path, "rb") as file:
-            for line in file:
-                key, value = bytes.fromhex(line.split()[0].decode()).decode(), line.split()[1:]
-                known[key] = bytes.fromhex(value[0].decode()) if value else b""
-        return known
+    @contextlib.contextmanager
+    def locked(self):
+        with open(self.path, "a+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield file
 
-    def write(self, key: str, value: bytes):
-        with open(self.path, "ab") as file:
-            file.write(f"{key.encode().hex()} {value.hex()}\n".encode())
+    def ask(self, kind, *given, timeout=None):
+        end = time.monotonic() + (timeout or self.timeout).total_seconds()
+        pause = 0.001
+        while True:
+            with self.locked() as file:
+                self.follow(file)
+                answer = getattr(self.table, kind)(*given)
+                if answer is not None and kind in CHANGES:
+                    line = pickle.dumps((kind, given)).hex().encode() + b"\n"
+                    file.write(line)
+                    self.seen += len(line)
+            if answer is not None:
+                return unpacked(answer)
+            if time.monotonic() > end:
+                self.late(kind, given, timeout)
+            time.sleep(pause)
+            pause = min(pause * 2, 0.05)
 
-    def delete_key(self, key: str) -> bool:
-        raise RuntimeError("deleteKey not implemented for FileStore")
+    def follow(self, file):
+        """Makes the changes of other processes."""
+        file.seek(self.seen)
+        for line in file:
+            kind, given = pickle.loads(bytes.fromhex(line.decode()))
+            getattr(self.table, kind)(*given)
+            self.seen += len(line)
+
+    def close(self):
+        """Leaves the store."""
+        if self.open:
+            self.open = False
+            if os.path.exists(self.path) and self.ask("add", COUNT, -1) == 0 and self.world_size > 0:
+                os.unlink(self.path)
+
+    def __del__(self):
+        if getattr(self, "open", False):
+            self.close()
 
 
-class TCPStore(HashStore):
-    """A store at an address: here the process that asks is the one that keeps it."""
-
-    def __init__(self, host_name: str, port: int = 0, world_size: int | None = None, is_master: bool = False, timeout=DEFAULT_TIMEOUT, wait_for_workers: bool = True,
-                 multi_tenant: bool = False, master_listen_fd: int | None = None, use_libuv: bool = True):
-        from .membership import refuse_more
-        refuse_more(world_size or 1)
-        super().__init__()
-        self.host, self.port, self.timeout = host_name, port, timeout
+COUNT = "efcount/"
+CHANGES = ("set", "add", "append", "compare_set", "delete_key", "queue_push", "queue_pop", "queue_take")
 
 
 class PrefixStore(Store):
     """A store whose keys have a prefix in another one."""
 
     def __init__(self, prefix: str, store: Store):
-        self.prefix, self.underlying_store, self.changed, self.timeout = f"{prefix}/", store, store.changed, store.timeout
+        super().__init__()
+        self.prefix, self.underlying_store = prefix, store
 
-    def read(self) -> dict:
-        return {key.removeprefix(self.prefix): value for key, value in self.underlying_store.read().items() if key.startswith(self.prefix)}
+    @property
+    def timeout(self):
+        return self.underlying_store.timeout
 
-    def write(self, key: str, value: bytes):
-        self.underlying_store.write(self.prefix + key, value)
+    @timeout.setter
+    def timeout(self, value):
+        if hasattr(self, "underlying_store"):
+            self.underlying_store.timeout = value
 
-    def delete_key(self, key: str) -> bool:
-        return self.underlying_store.delete_key(self.prefix + key)
+    def ask(self, kind, *given, timeout=None):
+        if kind in ("num_keys", "list_keys"):
+            keys = [key.removeprefix(f"{self.prefix}/") for key in self.underlying_store.list_keys() if key.startswith(f"{self.prefix}/")]
+            return keys if kind == "list_keys" else len(keys)
+        named = given if kind in ("wait", "check") else given[:1]
+        return self.underlying_store.ask(kind, *(f"{self.prefix}/{key}" for key in named), *given[len(named):], timeout=timeout)
 
 
 def copied(value):
     """An object as it would arrive from another process."""
     return pickle.loads(pickle.dumps(value))
+

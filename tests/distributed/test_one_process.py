@@ -132,7 +132,9 @@ def test_refusals(options, monkeypatch):
     assert raised[0] is raised[1]
 
 
-def test_more_than_one_process_is_refused():
-    with pytest.raises(NotImplementedError, match="error 1002"):
-        ours.init_process_group("gloo", store=ours.HashStore(), rank=0, world_size=2)
+def test_others_that_do_not_come():
+    with pytest.raises(ours.DistStoreError, match="wait timeout"):
+        store = ours.HashStore()
+        store.set_timeout(datetime.timedelta(milliseconds=50))
+        ours.init_process_group("gloo", store=store, rank=0, world_size=2, timeout=datetime.timedelta(milliseconds=50))
     assert not ours.is_initialized() and os.environ.get("RANK") is None

@@ -1,0 +1,100 @@
+"""What carries messages, by name."""
+from __future__ import annotations
+
+from .arena import ArenaEngine
+from .engine import Engine
+from .memory import arena_for
+
+
+def local_engine(store, rank: int, size: int, timeout: float) -> Engine:
+    """The engine "gloo": memory that all ranks see."""
+    arena = arena_for(store, rank, size)
+    if arena is None:
+        from .sockets import SocketEngine
+        return SocketEngine(store, rank, size, timeout)
+    return ArenaEngine(arena, rank, size, timeout)
+
+
+class FakeEngine(Engine):
+    """Nobody is asked: each rank gets what it gives, as if all others gave the same shapes and nothing arrived ("fake", for plans of large groups)."""
+
+    def __init__(self, store, rank, size, timeout):
+        self.rank, self.size, self.timeout = rank, size, timeout
+
+    def nothing(self, *given):
+        return 0
+
+    all_reduce = reduce = broadcast = all_gather = gather = scatter = reduce_scatter = all_to_all = barrier = send = receive = close = abort = nothing
+
+
+MAKERS = {"gloo": local_engine, "fake": FakeEngine}  # name of a backend -> function (store, rank, size, seconds) that gives its engine
+KNOWN = ["undefined", "gloo", "nccl", "xccl", "ucc", "mpi", "fake"]
+
+
+class Backend(str):
+    """The name of what carries messages: ``"gloo"``.  ValueError for what is no text."""
+
+    UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL, FAKE = "undefined", "gloo", "nccl", "ucc", "mpi", "xccl", "fake"
+    backend_list = KNOWN
+    default_device_backend_map = {"cpu": "gloo"}
+
+    def __new__(cls, name: str):
+        if not isinstance(name, str):
+            raise ValueError(f"Backend constructor parameter must be string-ish, not {type(name).__name__}")
+        return str.__new__(cls, name.lower())
+
+    @classmethod
+    def register_backend(cls, name: str, func, extended_api: bool = False, devices=None):
+        """Has ``func(store, rank, size, timeout)`` make engines (``engine.Engine``) for groups of a new backend.  AssertionError where there is one already."""
+        assert name.lower() not in MAKERS, f"{name.upper()} c10d backend already exist"
+        assert name.lower() not in KNOWN or name.lower() in ("mpi", "nccl", "ucc", "xccl"), f"{name.upper()} c10d backend already exist"
+        if name.lower() not in KNOWN:
+            KNOWN.append(name.lower())
+        setattr(cls, name.upper(), name.lower())
+        for device in [devices] if isinstance(devices, str) else devices or ["cpu"]:
+            cls.default_device_backend_map.setdefault(device, name.lower())
+        MAKERS[name.lower()] = func
+
+
+def available(name: str) -> bool:
+    """Whether groups of a backend can be made."""
+    if name.lower() == "mpi":
+        from .mpi import is_available
+        return is_available()
+    return name.lower() in MAKERS
+
+
+def maker(name: str):
+    """What makes the engines of a backend."""
+    if name == "mpi" and available("mpi"):
+        from .mpi import MPIEngine
+        return MPIEngine
+    return MAKERS[name]
+
+
+def by_device(text: str | None) -> dict:
+    """Backends by kind of device in ``"gloo"`` or ``"cpu:gloo,cuda:nccl"``.  ValueError for what does not read so."""
+    if not text:
+        return {"cpu": Backend("gloo")}
+    if ":" not in text:
+        return {"cpu": Backend(text)}
+    found = {}
+    for part in str(text).split(","):
+        device, colon, name = part.partition(":")
+        if not colon or not name or ":" in name:
+            raise ValueError(f"The custom backend string argument is invalid: {text}.\n                Custom backend string is an experimental feature where the backend string must be in the format:\n"
+                             '                "<device_type1>:<backend1>,<device_type2>:<backend2>...". e.g. \'cpu:gloo,cuda:nccl\'')
+        if device in found:
+            raise ValueError(f"Duplicate device type {device}             in backend string: {text}")
+        found[device] = Backend(name)
+    return found
+
+
+def backend_of(text: str | None) -> Backend:
+    """The backend for tensors of the CPU.  RuntimeError for one that is not here, AssertionError for an unknown one."""
+    named = by_device(text)
+    name = named.get("cpu") or next(iter(named.values()))
+    assert name in KNOWN, f"Unknown backend type {name}"
+    if not available(name):
+        raise RuntimeError(f"Distributed package doesn't have {name.upper()} built in")
+    return name

@@ -1,0 +1,85 @@
+"""What a backend has to offer: exchanges between ranks of one group over dense memory, each done when it returns."""
+from __future__ import annotations
+
+import time
+
+
+class Region:
+    """Dense memory: where it begins, its bytes, and what its elements are."""
+
+    __slots__ = ("address", "nbytes", "name", "itemsize")
+
+    def __init__(self, address: int, nbytes: int, name: str = "uint8", itemsize: int = 1):
+        self.address, self.nbytes, self.name, self.itemsize = address, nbytes, name, itemsize
+
+    def part(self, begin: int, nbytes: int) -> Region:
+        return Region(self.address + begin, nbytes, self.name, self.itemsize)
+
+
+class Engine:
+    """Carries messages of one group.  ``rank`` and ``size``: who this process is in it; ``timeout``: seconds that a wait may take.
+
+    Regions of all ranks have equal sizes unless it is said otherwise; a mismatch raises RuntimeError in every rank.
+    ``kind`` of a reduction is one of ``kernels.combine``, with the factor ``scale``.
+    """
+
+    rank, size, timeout = 0, 1, 1800.0
+
+    def all_reduce(self, memory: Region, kind: str, scale: float):
+        """Reduces the regions of all ranks in place."""
+        raise NotImplementedError
+
+    def reduce(self, memory: Region, kind: str, scale: float, root: int):
+        """``all_reduce`` whose result only ``root`` is sure to have."""
+        self.all_reduce(memory, kind, scale)
+
+    def broadcast(self, memory: Region, root: int):
+        raise NotImplementedError
+
+    def all_gather(self, targets: list, memory: Region):
+        """Copies the region of rank k to ``targets[k]``, in every rank."""
+        raise NotImplementedError
+
+    def gather(self, targets: list | None, memory: Region, root: int):
+        """``all_gather`` in the rank ``root`` alone."""
+        raise NotImplementedError
+
+    def scatter(self, target: Region, sources: list | None, root: int):
+        """Copies ``sources[k]`` of ``root`` to the target of rank k."""
+        raise NotImplementedError
+
+    def reduce_scatter(self, target: Region, sources: list, kind: str, scale: float):
+        """The reduction of all ranks' ``sources[k]``, in the target of rank k."""
+        raise NotImplementedError
+
+    def all_to_all(self, targets: list, sources: list):
+        """Copies ``sources[k]`` of each rank r to ``targets[r]`` of rank k; sizes may differ from pair to pair."""
+        raise NotImplementedError
+
+    def barrier(self):
+        raise NotImplementedError
+
+    def send(self, memory: Region, peer: int, tag: int):
+        raise NotImplementedError
+
+    def receive(self, memory: Region, peer: int | None, tag: int) -> int:
+        """Fills the region with the next message of ``peer`` (None: of whoever sends first) that has the tag; who sent it."""
+        raise NotImplementedError
+
+    def stop_receiving(self):
+        """Has ``receive`` give up what it waits for."""
+
+    def close(self):
+        """Leaves: others who wait for this rank are told."""
+
+    abort = close
+
+
+class Deadline:
+    """A time by which something has to happen."""
+
+    def __init__(self, seconds: float):
+        self.seconds, self.end = seconds, time.monotonic() + seconds
+
+    def passed(self) -> bool:
+        return time.monotonic() >= self.end

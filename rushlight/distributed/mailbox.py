@@ -1,0 +1,167 @@
+"""Messages between two ranks, through a ring of bytes that both see.  A message is a tag, a length, and its bytes."""
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+import time
+
+from .engine import Deadline, Region
+from .kernels import LINE
+from .stores import DistBackendError
+
+HEADER = struct.Struct("<qq")
+FULL = 1 << 32
+
+
+class Ring:
+    """One direction of a pair.  ``written`` and ``read`` count bytes, and wrap around with their words."""
+
+    def __init__(self, engine, source: int, target: int):
+        self.engine, self.peer = engine, target if source == engine.rank else source
+        self.written = engine.arena.ring_of(source, target)
+        self.read, self.data, self.room = self.written + LINE, self.written + 2 * LINE, engine.arena.ring
+        self.lock, self.kept = threading.Lock(), []
+
+    def count(self, word: int) -> int:
+        return ctypes.c_uint32.from_address(word).value
+
+    def available(self) -> int:
+        """Bytes that were written and not read."""
+        return (self.count(self.written) - self.count(self.read)) % FULL
+
+    def wait(self, word: int, value: int):
+        """Waits until a count has come to ``value``."""
+        engine, limit = self.engine, None
+        value = ctypes.c_int32(value % FULL).value
+        while not engine.reached(word, value, engine.spins, engine.napping):
+            limit = limit or Deadline(engine.timeout)
+            if engine.broken is not None:
+                raise DistBackendError(str(engine.broken))
+            state = engine.arena.state_of(self.peer)
+            if state != "here" and not engine.reached(word, value, 0, engine.napping):
+                raise DistBackendError(f"Connection closed by peer: rank {self.peer} of the group {'has left it' if state == 'left' else 'has ended'}")
+            if limit.passed():
+                raise DistBackendError(f"Timed out waiting {int(limit.seconds * 1000)}ms for {'send' if word == self.read else 'recv'} operation to complete: rank {self.peer} of the group has not come")
+
+    def put(self, address: int, nbytes: int):
+        """Writes bytes, as the reader makes room for them."""
+        while nbytes:
+            written = self.count(self.written)
+            free = self.room - (written - self.count(self.read)) % FULL
+            if not free:
+                self.wait(self.read, written - self.room + min(nbytes, self.room // 4))
+                continue
+            at = written % self.room
+            piece = min(nbytes, free, self.room - at)
+            ctypes.memmove(self.data + at, address, piece)
+            self.engine.publish(self.written, ctypes.c_int32((written + piece) % FULL).value)
+            address, nbytes = address + piece, nbytes - piece
+
+    def take(self, address: int, nbytes: int):
+        """Reads bytes, as they come."""
+        while nbytes:
+            read = self.count(self.read)
+            there = (self.count(self.written) - read) % FULL
+            if not there:
+                self.wait(self.written, read + 1)
+                continue
+            at = read % self.room
+            piece = min(nbytes, there, self.room - at)
+            ctypes.memmove(address, self.data + at, piece)
+            self.engine.publish(self.read, ctypes.c_int32((read + piece) % FULL).value)
+            address, nbytes = address + piece, nbytes - piece
+
+    def send(self, memory: Region, tag: int):
+        with self.lock:
+            self.put_bytes(HEADER.pack(tag, memory.nbytes))
+            self.put(memory.address, memory.nbytes)
+
+    def put_bytes(self, data: bytes):
+        buffer = ctypes.create_string_buffer(data, len(data))
+        self.put(ctypes.addressof(buffer), len(data))
+
+    def take_bytes(self, count: int) -> bytes:
+        buffer = ctypes.create_string_buffer(count)
+        self.take(ctypes.addressof(buffer), count)
+        return buffer.raw
+
+    def from_kept(self, memory: Region, tag: int) -> bool:
+        """Fills the region with a message that came before it was asked for; whether there was one."""
+        for k, (kept, data) in enumerate(self.kept):
+            if kept == tag:
+                del self.kept[k]
+                fits(memory, len(data), self.peer)
+                ctypes.memmove(memory.address, data, len(data))
+                return True
+        return False
+
+    def next(self, memory: Region, tag: int) -> bool:
+        """Reads one message: into the region if it has the tag, else it is kept; whether it had."""
+        found, nbytes = HEADER.unpack(self.take_bytes(HEADER.size))
+        if found == tag and nbytes == memory.nbytes:
+            self.take(memory.address, nbytes)
+            return True
+        data = self.take_bytes(nbytes)
+        if found == tag:
+            fits(memory, nbytes, self.peer)
+        self.kept.append((found, data))
+        return False
+
+    def receive(self, memory: Region, tag: int):
+        with self.lock:
+            if self.from_kept(memory, tag):
+                return
+            while not self.next(memory, tag):
+                pass
+
+
+def fits(memory: Region, nbytes: int, peer: int):
+    """RuntimeError for a message of another length than what is to receive it."""
+    if nbytes != memory.nbytes:
+        raise RuntimeError(f"a message of {nbytes} bytes from rank {peer} of the group does not fit a tensor of {memory.nbytes} bytes")
+
+
+class Mailboxes:
+    """The rings of one rank, made when they are first used."""
+
+    def __init__(self, engine):
+        self.engine, self.rings, self.guard = engine, {}, threading.Lock()
+
+    def ring(self, source: int, target: int) -> Ring:
+        with self.guard:
+            found = self.rings.get((source, target))
+            if found is None:
+                found = self.rings[source, target] = Ring(self.engine, source, target)
+            return found
+
+    def send(self, memory: Region, peer: int, tag: int):
+        self.ring(self.engine.rank, peer).send(memory, tag)
+
+    def receive(self, memory: Region, peer: int | None, tag: int) -> int:
+        if peer is not None:
+            self.ring(peer, self.engine.rank).receive(memory, tag)
+            return peer
+        return self.receive_any(memory, tag)
+
+    def receive_any(self, memory: Region, tag: int) -> int:
+        """The next message of anyone: looks at all rings in turn."""
+        limit, pause = Deadline(self.engine.timeout), 1e-5
+        others = [rank for rank in range(self.engine.size) if rank != self.engine.rank]
+        while True:
+            for peer in others:
+                ring = self.ring(peer, self.engine.rank)
+                if ring.lock.acquire(blocking=False):
+                    try:
+                        if ring.from_kept(memory, tag) or ring.available() and ring.next(memory, tag):
+                            return peer
+                    finally:
+                        ring.lock.release()
+            if self.engine.broken is not None:
+                raise DistBackendError(str(self.engine.broken))
+            if limit.passed():
+                raise DistBackendError(f"Timed out waiting {int(limit.seconds * 1000)}ms for recv operation to complete: no rank of the group has sent")
+            if all(self.engine.arena.state_of(peer) != "here" for peer in others):
+                raise DistBackendError("Connection closed by peer: all other ranks of the group have left it or ended")
+            time.sleep(pause)
+            pause = min(pause * 2, 1e-3)

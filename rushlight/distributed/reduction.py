@@ -1,0 +1,61 @@
+"""What reductions over processes combine by."""
+from __future__ import annotations
+
+import enum
+
+
+class RedOpType(enum.Enum):
+    """What reductions combine by."""
+
+    SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = range(9)
+
+    def __repr__(self):
+        return f"<RedOpType.{self.name}: {self.value}>"
+
+
+class Premultiplied:
+    """A sum of tensors that each process first multiplies by its own factor (a number, or a tensor of one element)."""
+
+    def __init__(self, factor):
+        self.factor, self.name = factor, "PREMUL_SUM"
+
+    def __eq__(self, other):
+        return other is RedOpType.PREMUL_SUM or isinstance(other, Premultiplied) and other.factor is self.factor
+
+    __hash__ = None
+
+
+class ReduceOp:
+    """What reductions over processes combine by."""
+
+    RedOpType = RedOpType
+    SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = RedOpType
+
+    def __new__(cls, op=RedOpType.SUM):
+        return op
+
+
+def _make_nccl_premul_sum(factor) -> Premultiplied:
+    """A sum of tensors that are first multiplied by a factor."""
+    return Premultiplied(factor)
+
+
+NAMED = {op.name.lower(): op for op in RedOpType}
+BITWISE = (RedOpType.BAND, RedOpType.BOR, RedOpType.BXOR)
+
+
+def check_op(tensor, op):
+    """RuntimeError for what cannot reduce the tensor's elements, TypeError for what is no reduction."""
+    if not isinstance(op, (RedOpType, Premultiplied)):
+        raise TypeError(f"Invalid reduction {op!r}: expected a torch.distributed.ReduceOp")
+    if op in BITWISE and (tensor.is_floating_point() or tensor.is_complex()):
+        raise RuntimeError(f"Cannot use ReduceOp.{op.name} with non-integral dtype")
+    if tensor.is_complex() and not supports_complex(op):
+        raise ValueError(f"all_reduce does not support {op} on complex tensors")
+    if op is RedOpType.PREMUL_SUM:
+        raise RuntimeError("ReduceOp.PREMUL_SUM wants a factor: torch.distributed._make_nccl_premul_sum(factor)")
+
+
+def supports_complex(reduceOp) -> bool:
+    """Whether a reduction combines complex numbers."""
+    return reduceOp not in (RedOpType.MAX, RedOpType.MIN, RedOpType.PRODUCT, *BITWISE)

@@ -1,0 +1,53 @@
+"""Tensors as dense memory that engines read and write."""
+from __future__ import annotations
+
+from .._src.autograd.mode import no_grad
+from .._src.core.op import OPS
+from .._src.core.tensor import address
+from .engine import Region
+from .kernels import TYPES
+
+REAL = {"complex64": ("float32", 4), "complex128": ("float64", 8)}
+
+
+def dense(tensor):
+    """The tensor itself where its elements lie one after the other in order, else a copy that does.  RuntimeError for a tensor without data."""
+    if tensor.device.type != "cpu":
+        raise RuntimeError(f"No backend type associated with device type {tensor.device.type}")
+    if tensor.is_sparse or tensor.is_nested:
+        raise RuntimeError("collectives take dense tensors: a sparse or nested one goes by its parts (values(), offsets())")
+    plain = tensor.detach()
+    return plain if tensor.is_contiguous() and not tensor._meta.turned else OPS["contiguous"](plain.resolve_conj().resolve_neg())
+
+
+def region(tensor) -> Region:
+    """The memory of a dense tensor, to be copied."""
+    return Region(address(tensor), tensor.numel() * tensor.itemsize, tensor.dtype.name, tensor.itemsize)
+
+
+def reducible(tensor) -> Region:
+    """The memory of a dense tensor, to be reduced: complex numbers are pairs of real ones.  RuntimeError for a dtype that has no sum."""
+    name, itemsize = REAL.get(tensor.dtype.name, (tensor.dtype.name, tensor.itemsize))
+    if name not in TYPES:
+        raise RuntimeError(f"Invalid scalar type: {tensor.dtype} is stored, not computed with")
+    return Region(address(tensor), tensor.numel() * tensor.itemsize, name, itemsize)
+
+
+def parts(tensor, count: int) -> list:
+    """The memory of a dense tensor, cut into equal parts."""
+    whole = region(tensor)
+    each = whole.nbytes // count
+    return [whole.part(k * each, each) for k in range(count)]
+
+
+def touched(tensor):
+    """The tensor's elements change: what has been saved of it for a backward is no longer what it was."""
+    if tensor._storage.version >= 0:
+        tensor._storage.version += 1
+
+
+def bring_back(target, source):
+    """Copies what an exchange has put into a dense copy into the tensor that it is a copy of."""
+    if source._storage is not target._storage:
+        with no_grad():
+            OPS["copy_"](target, source)

@@ -1,0 +1,52 @@
+"""A world of threads: each stands for a process, has a rank and groups of its own, and exchanges tensors with the others.  For tests without processes."""
+from __future__ import annotations
+
+import datetime
+import threading
+
+from .membership import _abort_process_group, destroy_process_group, init_process_group
+from .stores import HashStore
+from .worlds import OF_THREAD, World
+
+MINUTE = datetime.timedelta(seconds=60)
+
+
+def run(world_size: int, function, *args, timeout=MINUTE, backend: str = "gloo") -> list:
+    """What ``function(rank, *args)`` returns in each of ``world_size`` threads, which form a group; it may call all of ``torch.distributed``.
+
+    Where it raises in a thread, the others' exchanges fail, and the first error is raised here.
+
+    >>> import rushlight as torch
+    >>> from rushlight import distributed as dist
+    >>> def total(rank):
+    ...     x = torch.tensor([float(rank + 1)])
+    ...     dist.all_reduce(x)
+    ...     return x.item()
+    >>> run(3, total)
+    [6.0, 6.0, 6.0]
+    """
+    store, results, errors = HashStore(), [None] * world_size, []
+    store.set_timeout(timeout)
+
+    def live(rank: int):
+        OF_THREAD.world = World()
+        try:
+            init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=timeout)
+            results[rank] = function(rank, *args)
+            if OF_THREAD.world.default is not None:
+                destroy_process_group()
+        except BaseException as error:  # noqa: BLE001 - raised where the threads are joined
+            errors.append(error)
+            if OF_THREAD.world.default is not None:
+                _abort_process_group()
+        finally:
+            del OF_THREAD.world
+
+    threads = [threading.Thread(target=live, args=(rank,), name=f"rank {rank}") for rank in range(world_size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return results

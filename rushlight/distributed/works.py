@@ -1,0 +1,170 @@
+"""Exchanges that are under way: what they are waited for by, and the thread that runs them one after the other."""
+from __future__ import annotations
+
+import collections
+import threading
+
+from ..futures import Future
+from .stores import DistBackendError
+
+
+class Work:
+    """An exchange.  ``result``: the tensors it gives; without ``run`` it is done when it is handed out."""
+
+    def __init__(self, result=None, run=None, timeout=None):
+        self._result, self.run, self.timeout, self.error, self.source = result, run, timeout, None, None
+        self.finished = None if run is None else threading.Event()
+        self.future, self.guard = None, threading.Lock()
+
+    def execute(self):
+        """Runs the exchange in the calling thread; what it raises is raised where the exchange is waited for."""
+        try:
+            self.source = self.run()
+        except BaseException as error:  # noqa: BLE001 - handed to whoever waits
+            self.error = error
+        self.run = None
+        with self.guard:
+            self.finished.set()
+            future = self.future
+        if future is not None:
+            self.fill(future)
+
+    def fill(self, future):
+        if self.error is None:
+            future.set_result(self._result)
+        else:
+            future.set_exception(self.error if isinstance(self.error, Exception) else RuntimeError(str(self.error)))
+
+    def wait(self, timeout=None) -> bool:
+        """Waits until the exchange is done.  Its error where it failed, RuntimeError after ``timeout`` (a timedelta)."""
+        if self.finished is not None:
+            limit = timeout.total_seconds() if timeout is not None and timeout.total_seconds() > 0 else None
+            if not self.finished.wait(limit):
+                raise DistBackendError(f"Timed out waiting {int(limit * 1000)}ms for an operation to complete")
+            if self.error is not None:
+                raise self.error
+        return True
+
+    def is_completed(self) -> bool:
+        return self.finished is None or self.finished.is_set()
+
+    def is_success(self) -> bool:
+        return self.is_completed() and self.error is None
+
+    def exception(self):
+        """What the exchange failed with; None while it runs or where it did not fail."""
+        return self.error
+
+    def synchronize(self):
+        self.wait()
+
+    def result(self):
+        self.wait()
+        return self._result
+
+    def source_rank(self) -> int:
+        """The rank, in the group, that sent what ``irecv`` without a source received.  RuntimeError for other exchanges."""
+        if not isinstance(self.source, int):
+            raise RuntimeError("sourceRank() may only be called on work objects that correspond to a recv or recv-from-any call.")
+        return self.source
+
+    _source_rank = source_rank
+
+    def get_future(self) -> Future:
+        """A Future of the list of result tensors."""
+        with self.guard:
+            if self.future is None:
+                self.future = Future()
+                ready = self.is_completed()
+            else:
+                ready = False
+        if ready:
+            self.fill(self.future)
+        return self.future
+
+    def get_future_result(self) -> Future:
+        return self.get_future()
+
+
+class Together(Work):
+    """Several exchanges as one."""
+
+    def __init__(self, works=()):
+        super().__init__()
+        self.works = list(works)
+
+    def append(self, work):
+        if work is not None:
+            self.works.append(work)
+
+    def wait(self, timeout=None) -> bool:
+        for work in self.works:
+            work.wait(timeout)
+        return True
+
+    def is_completed(self) -> bool:
+        return all(work.is_completed() for work in self.works)
+
+    def is_success(self) -> bool:
+        return all(work.is_success() for work in self.works)
+
+    def exception(self):
+        return next((work.error for work in self.works if work.error is not None), None)
+
+
+class Line:
+    """Exchanges in their order: run at once by who asks where nothing is under way, else by a thread of the line's own."""
+
+    def __init__(self, name: str):
+        self.name, self.waiting, self.changed = name, collections.deque(), threading.Condition()
+        self.busy, self.closed, self.thread = False, False, None
+
+    def run(self, work: Work):
+        """Runs an exchange for a caller who waits for it."""
+        with self.changed:
+            alone = not self.busy and not self.waiting and not self.closed
+            self.busy = self.busy or alone
+        if not alone:
+            return self.submit(work).wait()
+        try:
+            work.execute()
+        finally:
+            with self.changed:
+                self.busy = False
+                self.changed.notify_all()
+        return work.wait()
+
+    def submit(self, work: Work) -> Work:
+        """Has the line's thread run an exchange.  RuntimeError once the line is closed."""
+        with self.changed:
+            if self.closed:
+                raise RuntimeError(f"{self.name} has been destroyed")
+            self.waiting.append(work)
+            if self.thread is None:
+                self.thread = threading.Thread(target=self.serve, name=self.name, daemon=True)
+                self.thread.start()
+            self.changed.notify_all()
+        return work
+
+    def serve(self):
+        while True:
+            with self.changed:
+                while self.busy or not self.waiting and not self.closed:
+                    self.changed.wait()
+                if not self.waiting:
+                    return
+                work = self.waiting.popleft()
+                self.busy = True
+            work.execute()
+            with self.changed:
+                self.busy = False
+                self.changed.notify_all()
+            del work
+
+    def close(self):
+        """Ends the thread once what was submitted has run."""
+        with self.changed:
+            self.closed = True
+            self.changed.notify_all()
+        if self.thread is not None and self.thread is not threading.current_thread():
+            self.thread.join()

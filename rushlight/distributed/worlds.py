@@ -1,0 +1,57 @@
+"""What a process belongs to; a thread that stands for a process (``threads.py``) has a world of its own."""
+from __future__ import annotations
+
+import threading
+
+
+class World:
+    """The groups of a process.  ``default``: the one of all processes; ``count``: how many have been made; ``names``: groups by name; ``names_given``: how many groups of
+    the same ranks there have been; ``owned``: the store that ``init_process_group`` opened."""
+
+    def __init__(self):
+        self.default, self.groups, self.count, self.names, self.names_given, self.owned = None, [], 0, {}, {}, None
+
+    def enter(self):
+        """The calling thread belongs to this world from now on: a thread that works for one that stands for a process."""
+        OF_THREAD.world = self
+
+    def add(self, group):
+        self.groups.append(group)
+        self.names[group.group_name] = group
+
+    def leave(self, group):
+        self.groups.remove(group)
+        self.names.pop(group.group_name, None)
+
+
+PROCESS = World()
+OF_THREAD = threading.local()
+
+
+def here() -> World:
+    """The world of the calling thread: that of the process, but in threads that stand for processes."""
+    return getattr(OF_THREAD, "world", None) or PROCESS
+
+
+class Groups(type):
+    """``group.WORLD`` is the group of now."""
+
+    @property
+    def WORLD(cls):
+        return here().default
+
+    @WORLD.setter
+    def WORLD(cls, value):
+        here().default = value
+
+
+class GroupMember(metaclass=Groups):
+    """What a process is handed for a group to which it does not belong."""
+
+    NON_GROUP_MEMBER = -100
+
+
+class group(metaclass=Groups):
+    """The groups that have names."""
+
+    NON_GROUP_MEMBER = GroupMember.NON_GROUP_MEMBER

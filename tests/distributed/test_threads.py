@@ -1,0 +1,198 @@
+"""Groups of several members, each a thread with a world of its own: what collectives and messages do."""
+import datetime
+import functools
+import operator
+
+import pytest
+
+import rushlight as torch
+from rushlight import distributed as dist
+from rushlight.distributed import threads
+from rushlight.distributed.kernels import TYPES
+
+SECOND = datetime.timedelta(seconds=1)
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+SHAPES = {"one": (1,), "odd": (37,), "rows": (3, 1000), "larger than a slot": (300_000,), "nothing": (0,)}
+
+
+def given(rank, shape, dtype):
+    """The tensor of a rank: small numbers, exact in all dtypes."""
+    numel = torch.Size(shape).numel()
+    return ((torch.arange(numel) * 7 + rank * 3) % 5).reshape(shape).to(dtype)
+
+
+OPS = {"SUM": sum, "PRODUCT": lambda xs: functools.reduce(operator.mul, xs), "MIN": lambda xs: functools.reduce(torch.minimum, xs), "MAX": lambda xs: functools.reduce(torch.maximum, xs),
+       "BAND": lambda xs: functools.reduce(operator.and_, xs), "BOR": lambda xs: functools.reduce(operator.or_, xs), "BXOR": lambda xs: functools.reduce(operator.xor, xs)}
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_reductions_of_all_dtypes(size):
+    def member(rank):
+        for name in TYPES:
+            for op in OPS:
+                if name == "bool" or op.startswith("B") and name in FLOATS or name.startswith("uint") and name != "uint8":
+                    continue
+                dtype = getattr(torch, name)
+                x = given(rank, (37,), dtype)
+                dist.all_reduce(x, getattr(dist.ReduceOp, op))
+                assert torch.equal(x, OPS[op]([given(r, (37,), dtype) for r in range(size)]).to(dtype)), (name, op)
+        truth = torch.tensor([rank == 0, True, False])
+        dist.all_reduce(truth)
+        return truth.tolist()
+    assert threads.run(size, member) == [[True, True, False]] * size
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("size", [2, 3])
+def test_collectives(size, shape):
+    def member(rank):
+        make = functools.partial(given, shape=shape, dtype=torch.float32)
+        everyone, total = [make(r) for r in range(size)], sum(make(r) for r in range(size))
+        x = make(rank)
+        dist.all_reduce(x)
+        average = make(rank)
+        dist.all_reduce(average, dist.ReduceOp.AVG)
+        sent = make(rank)
+        dist.broadcast(sent, 1)
+        reduced = make(rank)
+        dist.reduce(reduced, 1)
+        found = [torch.empty(shape) for _ in range(size)]
+        dist.all_gather(found, make(rank))
+        whole = torch.empty(size, *shape)
+        dist.all_gather_into_tensor(whole, make(rank))
+        collected = [torch.empty(shape) for _ in range(size)] if rank == 1 else None
+        dist.gather(make(rank), collected, 1)
+        part = torch.empty(shape)
+        dist.scatter(part, [make(r + 1) for r in range(size)] if rank == 0 else None, 0)
+        share = torch.empty(shape)
+        dist.reduce_scatter(share, [make(rank + k) for k in range(size)])
+        share_of_whole = torch.empty(shape)
+        dist.reduce_scatter_tensor(share_of_whole, torch.stack([make(rank + k) for k in range(size)]))
+        exchanged = [torch.empty(shape) for _ in range(size)]
+        dist.all_to_all(exchanged, [make(rank * size + k) for k in range(size)])
+        expected_share = sum(make(r + rank) for r in range(size))
+        pairs = [(x, total), (sent, everyone[1]), (reduced, total if rank == 1 else everyone[rank]), (whole, torch.stack(everyone)), (part, make(rank + 1)),
+                 (share, expected_share), (share_of_whole, expected_share), (torch.stack(found), whole), (torch.stack(exchanged), torch.stack([make(r * size + rank) for r in range(size)]))]
+        assert all(torch.equal(a, b) for a, b in pairs) and torch.allclose(average, total / size)
+        assert collected is None or torch.equal(torch.stack(collected), whole)
+    threads.run(size, member)
+
+
+def test_splits_strides_and_whole_numbers():
+    def member(rank):
+        output, splits = torch.empty(3 if rank == 0 else 6, 2, dtype=torch.int64), [1, 2] if rank == 0 else [2, 4]
+        dist.all_to_all_single(output, torch.arange(6).reshape(3, 2) + 100 * rank if rank == 0 else torch.arange(12).reshape(6, 2) + 100, [1, 2] if rank == 0 else [2, 4], splits)
+        turned = torch.arange(6.0).reshape(2, 3).t()
+        dist.all_reduce(turned)
+        every_other = torch.ones(3, 4)
+        dist.all_reduce(every_other[:, ::2])
+        complex_sum = torch.tensor([1 + 1j * rank])
+        dist.all_reduce(complex_sum)
+        return output[:, 0].tolist(), turned.tolist(), every_other[0].tolist(), complex_sum.tolist()
+    turned, rest = [[0.0, 6.0], [2.0, 8.0], [4.0, 10.0]], [2.0, 1.0, 2.0, 1.0]
+    assert threads.run(2, member) == [([0, 100, 102], turned, rest, [2 + 1j]), ([2, 4, 104, 106, 108, 110], turned, rest, [2 + 1j])]
+
+
+def test_messages():
+    def member(rank):
+        large, small, found = torch.full((300_000,), rank + 1.0), torch.tensor([float(rank)]), []
+        works = [dist.isend(large, 1 - rank, tag=1), dist.isend(small, 1 - rank, tag=2)]
+        a, b = torch.empty(1), torch.empty(300_000)
+        assert dist.recv(a, 1 - rank, tag=2) == 1 - rank and dist.recv(b, tag=1) == 1 - rank  # in the other order, and from anyone
+        for work in works:
+            work.wait()
+        p, q = torch.empty(2), torch.full((2,), rank + 5.0)
+        for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, q, 1 - rank), dist.P2POp(dist.irecv, p, 1 - rank)]):
+            work.wait()
+        objects = [None, None]
+        if rank:
+            dist.send_object_list([{"a": 1}, "text"], 0)
+        else:
+            found.append(dist.recv_object_list(objects))
+        return a.item(), b[-1].item(), p.tolist(), objects, found
+    assert threads.run(2, member) == [(1.0, 2.0, [6.0, 6.0], [{"a": 1}, "text"], [1]), (0.0, 1.0, [5.0, 5.0], [None, None], [])]
+
+
+def test_objects_and_groups():
+    def member(rank):
+        every, some, one = [None] * 3, [None] * 3 if rank == 2 else None, [None]
+        dist.all_gather_object(every, {"rank": rank})
+        dist.gather_object("x" * rank, some, dst=2)
+        dist.scatter_object_list(one, [10, 20, 30] if rank == 1 else None, src=1)
+        told = ["a", 1] if rank == 0 else [None, None]
+        dist.broadcast_object_list(told, src=0)
+        pair = dist.new_group([2, 0])
+        x = torch.tensor([rank + 1.0])
+        dist.all_reduce(x, group=pair)
+        mine, all_of_them = dist.new_subgroups(1)
+        with dist._coalescing_manager():
+            y, z = torch.ones(2), torch.ones(3)
+            dist.all_reduce(y)
+            dist.all_reduce(z)
+        return every[2], some, one[0], told, x.item(), dist.get_rank(pair), dist.get_process_group_ranks(mine), len(all_of_them), y.tolist()
+    found = threads.run(3, member)
+    assert [f[1] for f in found] == [None, None, ["", "x", "xx"]] and [f[2] for f in found] == [10, 20, 30] and [f[4] for f in found] == [4.0, 2.0, 4.0]
+    assert [f[5] for f in found] == [0, -1, 1] and all(f[0] == {"rank": 2} and f[3] == ["a", 1] and f[7] == 3 and f[8] == [3.0, 3.0] for f in found)
+    assert [f[6] for f in found] == [[0], [1], [2]]
+
+
+def test_works():
+    def member(rank):
+        x, y = torch.ones(3), torch.ones(2)
+        first, second = dist.all_reduce(x, async_op=True), dist.all_reduce(y, async_op=True)
+        doubled = second.get_future().then(lambda future: future.value()[0] * 2).wait()
+        return first.wait(), first.is_completed(), first.is_success(), x.tolist(), doubled.tolist(), second.result()[0] is y
+    assert threads.run(2, member) == [(True, True, True, [2.0] * 3, [4.0] * 2, True)] * 2
+
+
+MISTAKES = {
+    "sizes": lambda rank: dist.all_reduce(torch.ones(2 + rank)),
+    "dtypes": lambda rank: dist.all_reduce(torch.ones(4, dtype=torch.float32 if rank else torch.int32)),
+    "collectives": lambda rank: dist.barrier() if rank else dist.all_reduce(torch.ones(1)),
+    "roots": lambda rank: dist.broadcast(torch.ones(2), rank),
+    "splits": lambda rank: dist.all_to_all([torch.ones(2), torch.ones(3)], [torch.ones(1), torch.ones(2)]),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_ranks_that_do_not_do_the_same_are_told(name):
+    with pytest.raises(RuntimeError, match="do not do the same|rank . of the group"):
+        threads.run(2, MISTAKES[name])
+
+
+def test_who_does_not_come_is_named():
+    def late(rank):
+        if rank == 0:
+            dist.all_reduce(torch.ones(2))
+
+    def monitored(rank):
+        if rank != 1:
+            dist.monitored_barrier(timeout=SECOND / 5)
+    with pytest.raises(RuntimeError, match="rank 1 of the group has left it"):
+        threads.run(2, late)
+    with pytest.raises(RuntimeError, match="Rank 1 failed to pass monitoredBarrier in 200 ms|rank 0"):
+        threads.run(3, monitored)
+
+
+def test_timeouts():
+    def member(rank):
+        if rank == 0:
+            with pytest.raises(RuntimeError, match="Timed out waiting 200ms"):
+                dist.recv(torch.empty(1), 1)
+            with pytest.raises(RuntimeError, match="Timed out waiting 200ms"):
+                dist.all_reduce(torch.ones(1))
+        else:
+            import time
+            time.sleep(0.6)
+    threads.run(2, member, timeout=SECOND / 5)
+
+
+def test_no_thread_stays_behind():
+    import threading
+
+    def member(rank):
+        dist.all_reduce(torch.ones(1), async_op=True).wait()
+        dist.irecv(torch.empty(1), 1 - rank)
+    before = threading.active_count()
+    threads.run(2, member)
+    assert threading.active_count() == before
