@@ -2,6 +2,7 @@
 
 LLVM's bindings hold a lock while they work.  An exception of a handler that comes just then would leave it locked for ever.
 """
+import sys
 import threading
 from _imp import lock_held
 from _thread import allocate_lock, start_new_thread
@@ -51,8 +52,9 @@ def apart(function, *given):
     """What a function gives, called by a thread in which no signal handler runs: the caller waits for another one, if it is the main thread.
 
     Not where a finder is asked for a module: Python then lets no other thread import anything, and the one that is waited for might have to.
+    Nor while Python ends: then no other thread runs any more.
     """
-    if threading.current_thread() is not threading.main_thread() or lock_held():
+    if threading.current_thread() is not threading.main_thread() or lock_held() or sys.is_finalizing():
         return function(*given)
     call = Call(function, given)
     begin(call.run)

@@ -650,8 +650,6 @@ def computed(op: str, args):
 
 def apply(op: str, *args, dtype=None, arg=None) -> Expr:
     """A scalar operation; numbers among the arguments take the dtype of the Exprs beside them."""
-    from . import rules  # rules build Exprs, so they import this file
-
     like = next((a.dtype for a in reversed(args) if isinstance(a, Expr)), dtype)
     args = tuple(a if isinstance(a, Expr) else number(a, like) for a in args)
     result = dtype or (bool_ if op in COMPARISONS else args[-1].dtype)
@@ -856,3 +854,6 @@ def show(*roots, names=None) -> list[str]:
     for e in expressions:
         name_shared(e)
     return lines + [printer.text(e) for e in roots]
+
+
+from . import rules  # noqa: E402 - rules build Exprs, so they import this file; here and not where they are used, since nothing can be imported while Python ends

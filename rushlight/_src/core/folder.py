@@ -8,6 +8,7 @@ import contextlib
 import errno
 import hmac
 import logging
+import io
 import os
 import stat
 import time
@@ -84,7 +85,7 @@ def create(path, *parts):
     try:
         if hasattr(os, "fchmod"):
             os.fchmod(handle, 0o600)  # the umask may have taken more
-        with os.fdopen(handle, "wb") as file:
+        with io.open(handle, "wb") as file:  # os.fdopen imports, which cannot be done while Python ends, when no builtin is called open either
             file.writelines(parts)
     except BaseException:
         os.unlink(path)

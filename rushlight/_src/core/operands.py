@@ -9,6 +9,7 @@ import functools
 
 from .errors import OperandError
 from .native import Op, Tensor
+from .op import declared_scalars
 
 TENSOR, INT, PLACES, INTS, FLAG, FLOAT, TEXT = "Tensor", "int", "int or tuple of ints", "tuple of ints", "bool", "float", "str"
 NAMES = {
@@ -33,7 +34,6 @@ BEYOND = 1 << 63
 def parameters(op: Op) -> tuple:
     """({name: (kind of what it takes, whether None may stand)}, names by position, and which takes all further arguments) of an operator.
     Run-time numbers, and parameters that are annotated ``object``, take what the body makes of them."""
-    from .op import declared_scalars
     scalars, found, order, last = declared_scalars(op), {}, [], None
     for k, parameter in enumerate(op.signature.parameters.values()):
         kind = KINDS.get(parameter.name)

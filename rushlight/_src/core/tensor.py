@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from . import dtypes
 from .advice import warn
-from .devices import device as Device, meta as meta_device
+from .devices import device as Device, meta as meta_device, placed
 from .epoch import Epoch
 from .errors import DimensionError, InferenceTensorError, NegativeSizeError, OutOfMemoryError
 from .interpret import is_idle, is_inference_mode_enabled, top
@@ -22,8 +22,6 @@ def attach(function):
 
 def empty(shape, dtype, strides=None, device=None) -> Tensor:
     """A tensor with undefined contents."""
-    from .devices import placed
-
     shape = tuple(shape)
     if any(size < 0 for size in shape):
         raise NegativeSizeError(f"a size is negative in {list(shape)}", "sizes of 0 or more")

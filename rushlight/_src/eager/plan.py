@@ -21,6 +21,7 @@ from ..compiler.pipeline import DERIVING, Compilation, code_of, outlined, run
 from ..compiler.reference import failures as raised
 from ..compiler.residuals import dense
 from ..core import advice, collector, failures, interpret
+from ..core.devices import meta as meta_device
 from ..core.dtypes import INTEGER, bool_, dtype, float64, int32, int64, meant, uint64
 from ..core.errors import OutOfMemoryError
 from ..core.expr import Expr
@@ -572,7 +573,6 @@ def noted_write(tensor):
 
 def without_data(meta: Meta) -> Meta:
     """How a tensor of the meta device looks."""
-    from ..core.devices import meta as meta_device
     return Meta(tuple(meta.shape), meta.strides, meta.dtype, meta_device)
 
 
@@ -1019,7 +1019,6 @@ def activate():
     import weakref
 
     from ..core.devices import device
-    from ..core.dtypes import dtype
     from ..core.meta import Size
 
     state.tensor = state.parameter = Tensor

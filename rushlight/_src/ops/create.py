@@ -6,7 +6,7 @@ import math
 
 from ..core.advice import deprecated
 from ..core import devices, dtypes
-from ..core.dtypes import FLOATING, INTEGER, float64, int64
+from ..core.dtypes import FLOATING, INTEGER, float32, float64, int64
 from ..core.errors import NegativeSizeError, OperandError
 from ..core.expr import Expr, estimated
 from ..core.interpret import top
@@ -14,7 +14,7 @@ from ..core.kinds import MOST_KNOWN, P, layout_kept
 from ..core.meta import channels_last_strides, row_major
 from ..core.op import OPS, Scalar, op
 from ..core.tensor import Tensor, empty as empty_tensor
-from .promotion import as_dtype, check_number, real
+from .promotion import as_dtype, check_number, number_category, real
 from .shape import check_rank, sizes_of
 
 
@@ -27,13 +27,42 @@ def filled(value: Scalar, size, dtype):
     return P.full(shape=tuple(size), value=value, dtype=dtype)
 
 
+SPLIT = (1 << 27) + 1.0  # a double times this, rounded, tells its upper half
+
+
+def in_halves(x):
+    """A float64 as a sum of two of 26 bits."""
+    far = P.mul(x, SPLIT)
+    high = P.sub(far, P.sub(far, x))
+    return high, P.sub(x, high)
+
+
+def fused(k, step, start):
+    """start + k * step of float64, rounded once but for rare ties."""
+    product = P.mul(k, step)
+    (a, b), (c, d) = in_halves(k), in_halves(step)
+    lost = P.add(P.add(P.add(P.sub(P.mul(a, c), product), P.mul(a, d)), P.mul(b, c)), P.mul(b, d))
+    total = P.add(start, product)
+    part = P.sub(total, start)
+    lost = P.add(lost, P.add(P.sub(start, P.sub(total, part)), P.sub(product, part)))
+    return P.add(total, P.where(P.eq(P.mul(lost, 0.0), 0.0), lost, 0.0))  # halves of numbers near the largest overflow
+
+
 @op(method=False, name="_range")
 def spaced(start: Scalar, step: Scalar, count, dtype):
-    """start + k * step for k below count."""
+    """start + k * step for k below count.  With a step that is no whole number, floats are rounded where PyTorch rounds them: there 32 bytes are made of
+    their first element, while two such groups are left."""
+    broken = any(number_category(v) == FLOATING for v in (start, step))
     wide = dtype if dtype.category != FLOATING or dtype is float64 else float64
-    k = P.iota(size=count, dtype=wide)
-    out = P.add(P.mul(k, as_dtype(step, wide)), as_dtype(start, wide))
-    return out if wide is dtype else P.convert(out, dtype=dtype)
+    start, step = as_dtype(start, wide), as_dtype(step, wide)
+    if not broken or dtype not in (float32, float64):
+        out = P.add(P.mul(P.iota(size=count, dtype=wide), step), start)
+        return out if wide is dtype else P.convert(out, dtype=dtype)
+    along = fused if dtype is float64 else lambda k, step, start: P.convert(P.add(P.mul(k, step), start), dtype=float32)
+    k, size = P.iota(size=count, dtype=int64), 32 // dtype.itemsize
+    first = P.where(P.lt(k, estimated(count // (2 * size)) * 2 * size), P.sub(k, P.remainder(k, size)), k)
+    base = along(P.convert(first, dtype=float64), step, start)
+    return along(P.convert(P.sub(k, first), dtype=float64), step, P.convert(base, dtype=float64) if dtype is float32 else base)
 
 
 def whole(value):
@@ -248,15 +277,19 @@ def point_count(name, steps):
 
 @op(method=False, name="_linspace")
 def evenly(start: Scalar, end: Scalar, count, dtype):
-    """``count`` points from start to end, both included; symmetric in rounding."""
+    """``count`` points from start to end, both included; symmetric in rounding, and rounded where PyTorch rounds: ends and step in the dtype, each point once."""
     wide = dtype if dtype.is_complex else float64
-    start, end = as_dtype(start, wide), as_dtype(end, wide)
+    rounded = (lambda v: P.convert(P.convert(v, dtype=dtype), dtype=float64)) if dtype is float32 else lambda v: v
+    start, end = rounded(as_dtype(start, wide)), rounded(as_dtype(end, wide))
     k = P.iota(size=count, dtype=float64)
     if wide is not float64:
         k = P.convert(k, dtype=wide)
     last = complex(count - 1) if dtype.is_complex else count - 1.0
-    step = P.div(P.sub(end, start), last if count > 1 else 1.0)
-    low, high = P.add(P.mul(k, step), start), P.sub(end, P.mul(P.sub(last, k), step))
+    step = rounded(P.div(rounded(P.sub(end, start)), last if count > 1 else 1.0))
+    if dtype is float64:
+        low, high = fused(k, step, start), fused(P.sub(last, k), P.neg(step), end)
+    else:
+        low, high = P.add(P.mul(k, step), start), P.sub(end, P.mul(P.sub(last, k), step))
     first = P.lt(P.iota(size=count, dtype=int64), estimated(count // 2) if count > 1 else 1)
     out = P.where(first, low, high)
     return P.convert(out, dtype=dtype) if out.dtype is not dtype else out

@@ -10,6 +10,7 @@ import threading
 import time
 
 from ...core.forking import guarded
+from .bindings import bindings
 from .builder import MANY_STREAMS
 from .features import host
 
@@ -22,8 +23,7 @@ _idle = []  # contexts with their target machines that no thread uses now
 @contextlib.contextmanager
 def tools():
     """A context, and the target machines made in it by level, for this thread alone."""
-    import llvmlite.binding as llvm
-
+    llvm = bindings()
     try:
         own = _idle.pop()
     except IndexError:
@@ -36,8 +36,7 @@ def tools():
 
 def generate(text, level, context, machines):
     """The bytes of an object file.  RuntimeError, with LLVM's words, for malformed IR."""
-    import llvmlite.binding as llvm
-
+    llvm = bindings()
     started = time.perf_counter()
     with llvm.parse_assembly(text, context) as module, loops.agreed(wants_search(text)):
         image = emitted(machine_of(level, machines), module)
@@ -54,8 +53,7 @@ def machine_of(level, machines):
 
 
 def new_machine(level):
-    import llvmlite.binding as llvm
-
+    llvm = bindings()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()
@@ -67,8 +65,7 @@ def new_machine(level):
 
 def emitted(machine, module):
     """The object file of a module.  llvmlite lets one thread at a time into LLVM, which needs that for what threads share only."""
-    import llvmlite.binding as llvm
-
+    llvm = bindings()
     with llvm.ffi.OutputString() as wrong:
         buffer = emit_function()(machine, module, 1, wrong)
         if not buffer:
@@ -82,8 +79,7 @@ def emitted(machine, module):
 @functools.cache
 def emit_function():
     """llvmlite's function that emits an object file, without its lock."""
-    import llvmlite.binding as llvm
-
+    llvm = bindings()
     found = ctypes.CDLL(llvm.ffi.lib._name).LLVMPY_TargetMachineEmitToMemory
     found.restype = llvm.ffi.LLVMMemoryBufferRef
     return found
@@ -96,8 +92,7 @@ def wants_search(text) -> bool:
 
 
 def switch_search(on):
-    import llvmlite.binding as llvm
-
+    llvm = bindings()
     llvm.set_option("rushlight", f"-disable-lsr={int(not on)}")
 
 

@@ -12,6 +12,7 @@ import functools
 import hashlib
 import itertools
 import logging
+import sys
 import threading
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from ...core import cache
 from ...core.apart import apart
 from ...core.forking import guarded
 from . import jumps
+from .bindings import bindings
 from .compile_queue import CompileQueue
 from .features import host
 from .generate import generate, machine_of, new_machine, tools
@@ -47,8 +49,7 @@ def _forever(thing):
 def _linker():
     global _engine
     if _engine is None:
-        import llvmlite.binding as llvm
-
+        llvm = bindings()
         # the engine owns its machine: machines must not be shared with it
         _engine = _forever(llvm.create_lljit_compiler(new_machine(1), use_jit_link=True))
     return _engine
@@ -68,8 +69,7 @@ def compile_object(text, level=1, passes=None):
 
 def _compiled(text, level, passes):
     """(object file, its assembly where that is logged)."""
-    import llvmlite.binding as llvm
-
+    llvm = bindings()
     with tools() as (context, machines):
         if passes is None and not assembly_log.isEnabledFor(logging.DEBUG):
             return generate(text, level, context, machines), None
@@ -99,8 +99,7 @@ def link(image, exports, imports=None):
 
 
 def _link_by_llvm(image, exports, imports):
-    import llvmlite.binding as llvm
-
+    llvm = bindings()
     library = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
     for name, address in imports.items():
         library.import_symbol(name, address)
@@ -211,7 +210,7 @@ def _load(key, make_text, exports, imports, level):
     found = _loaded.get(digest, {})
     if not all(name in found for name in exports):
         image = cache.get("object", digest)
-        if image is None and _is_ahead() and not imports and jumps.possible() and not assembly_log.isEnabledFor(logging.DEBUG):
+        if image is None and _is_ahead() and not sys.is_finalizing() and not imports and jumps.possible() and not assembly_log.isEnabledFor(logging.DEBUG):
             return _begin(key, digest, make_text(), exports, level)
         if image is None:
             image = compile_object(make_text(), level)
