@@ -5,6 +5,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
@@ -15,6 +17,7 @@ def run(name, *options):
     return done.stdout
 
 
+@pytest.mark.long
 def test_digits_learns_in_one_epoch(tmp_path):
     accuracy = re.search(r"accuracy ([\d.]+)%", run("digits.py", "--epochs", "1", "--picture", tmp_path / "mistakes.png"))
     assert float(accuracy[1]) > 80

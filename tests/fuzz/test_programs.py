@@ -4,15 +4,16 @@ import pytest
 from . import programs
 
 
-@pytest.mark.parametrize("first", range(0, 200, 50))
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.long) for first in range(50, 200, 50))])
 def test_random_programs(first):
     for seed in range(first, first + 50):
         report = programs.check(seed)
         assert report is None, report
 
 
-def test_random_programs_in_kernels():
-    for seed in range(2000, 2012):
+@pytest.mark.parametrize("first, count", [(2000, 3), pytest.param(2003, 9, marks=pytest.mark.long)])
+def test_random_programs_in_kernels(first, count):
+    for seed in range(first, first + count):
         report = programs.check(seed, "rushlight")
         assert report is None, report
 
