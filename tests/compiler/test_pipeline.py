@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 import rushlight as torch
-from rushlight._src.compiler import pipeline
+from rushlight._src.compiler import math, pipeline
 from rushlight._src.compiler.launch import Launch, decode, encode, starts
 from rushlight._src.core.kinds import P
 from rushlight._src.core.meta import Meta
@@ -24,6 +24,12 @@ def test_words_mean_launches(launches):
     words = encode(launches)
     assert list(decode(words)) == launches
     assert [words[at] for at in starts(words)] == [launch.kernel for launch in launches]
+
+
+def test_the_processor_writes_the_operations_that_every_device_writes():
+    from rushlight._src.compiler.llvm.scalars import INSTRUCTIONS
+
+    assert set(INSTRUCTIONS) == math.INSTRUCTIONS
 
 
 def test_every_stage_says_what_it_takes_and_leaves():

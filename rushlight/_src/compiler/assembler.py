@@ -11,9 +11,7 @@ from ..core.settings import settings
 from ..graph.graph import Graph, Node, Store
 from ..graph.regions import counted, number_in
 from ..graph.views import in_memory, is_part, through_views
-from .claims.attention import SEVERAL
-from .claims.contractions import PLANNERS, WITH_EPILOGUES, has_rows, is_contiguous, plannable, times_packed
-from .claims.natives import NATIVE
+from ..ops import flash, prims  # noqa: F401 - declare the primitives named below
 from .epilogue import Epilogues, FusedEpilogue
 from .items import ByNumpy, Generated, Templated
 from .lower import NotLowerable, obstacle
@@ -23,9 +21,10 @@ from .prologue import Prologues, shown
 from .residuals import dense
 from .schedule import Schedule
 from .segment import compile_once
-from .templates.contraction import NO_EPILOGUE
+from .target import Claim, Target
 
 log, fusion_log = logger("kernels"), logger("fusion")
+DRAWING = (P.random_bits, P.attention, P.attention_gradient)  # what takes places in the random stream
 MOST_PIECES = 8  # targets of one set of kernels, of what is joined
 
 
@@ -36,8 +35,8 @@ class Assembler:
     the Facts that are noted on the way.
     """
 
-    def __init__(self, graph: Graph, name: str, outputs: list[Meta], stream, block=(), spent=None, held=None):
-        self.graph, self.name, self.outputs, self.stream, self.spent = graph, name, outputs, stream, spent
+    def __init__(self, graph: Graph, name: str, outputs: list[Meta], target: Target, stream=(), block=(), spent=None, held=None):
+        self.target, self.graph, self.name, self.outputs, self.stream, self.spent = target, graph, name, outputs, stream, spent
         self.items, self.work = [], []  # what is to be done in order; how many multiplications, or elements, of each
         self.given = [n for n in graph.inputs if n not in stream]
         self.held = {k: held[node] for k, node in enumerate(self.given) if node in held} if held else {}
@@ -62,7 +61,7 @@ class Assembler:
 
     def counts(self, node: Node) -> bool:
         """Whether a node is a place further on in a random stream."""
-        return counted(node) is not None and all(user.op is P.random_bits or user.op in SEVERAL for user in self.users.get(node, ()))
+        return counted(node) is not None and all(user.op in DRAWING for user in self.users.get(node, ()))
 
     def claim(self):
         """Decides what templates compute, and what along."""
@@ -195,27 +194,28 @@ class Assembler:
     def calls(self) -> dict:
         """Contractions and what only NumPy computes, each with what its step computes along."""
         found = [n for n in self.graph.nodes if n.op.kind.name == "contract" or not is_part(n) and n.op not in IN_MEMORY and (obstacle(n) or reads_nothing(n))]
+        self.claims = {node: claim for node in found if (claim := self.target.claim(node)) and (settings.kernels or claim.heavy)}
         epilogues = Epilogues(self.graph, self.users, found)
-        return {node: epilogues.of(node) if node.op in WITH_EPILOGUES and plannable(node) and settings.kernels else FusedEpilogue((node,)) for node in found}
+        return {node: epilogues.of(node) if node in self.claims and self.claims[node].output and settings.kernels else FusedEpilogue((node,)) for node in found}
+
+    def times_packed(self, node: Node, number: int) -> int:
+        """How often a call's template packs each element of an argument; 0 where it does not, or there is none."""
+        claim = self.claims.get(node)
+        return claim.times_packed(node, number) if claim else 0
 
     def prologues_of(self, calls: dict) -> dict:
         """What contractions compute while they pack: {contraction: {number of an argument: its FusedPrologue}}."""
         if not settings.kernels:
             return {}
-        prologues = Prologues(self.graph, self.users, calls, times_packed)
-        found = {node: prologues.of(node) for node in calls if node.op in PLANNERS}
+        prologues = Prologues(self.graph, self.users, calls, self.times_packed)
+        found = {node: prologues.of(node) for node in calls if node in self.claims and self.claims[node].computed}
         return {node: own for node, own in found.items() if own}
 
     def land(self, node: Node, fused: FusedEpilogue):
         """The steps of a call."""
-        if node.op.kind.name == "contract" and plannable(node):
-            self.contract(node, fused)
-            return
-        if node.op in SEVERAL:
-            self.call(node, SEVERAL[node.op], has_rows)
-            return
-        if node.op in NATIVE and settings.kernels and NATIVE[node.op].suits(node):
-            self.call(node, NATIVE[node.op].plan, is_contiguous)
+        claim = self.claims.get(node)
+        if claim is not None:
+            (self.contract if claim.output or claim.computed else self.call)(node, claim, fused)
             return
         parts = [n for n in self.users.get(node, ()) if is_part(n)] if isinstance(node.meta, tuple) else [node]
         needed = {node, *parts}
@@ -227,35 +227,32 @@ class Assembler:
         self.by_numpy(part, targets)
         self.places.update(targets)
 
-    def contract(self, node: Node, fused: FusedEpilogue):
-        """Steps of a template."""
-        homes = {n: self.home(n, is_contiguous) for n in fused.stored}
-        output, epilogue, beside = PLANNERS[node.op].output, NO_EPILOGUE, {}
-        if fused.inside:
-            epilogue, names = fused.epilogue(node, output)
-            beside = {name: homes.get(n) or self.operand(n, is_contiguous) for name, n in names.items()}
-            fusion_log.debug("%s: %s computes %s", self.name, node.name, fused)
-        root = fused.stored[0]
-        prologues = self.prologues.get(node, {})
-        for prologue in prologues.values():
-            fusion_log.debug("%s: %s computes %s", self.name, node.name, prologue)
-        plan, problem, operands = PLANNERS[node.op].plan(self, node, homes[root], root.dtype.name, prologues)
-        more = (epilogue,) if prologues or node.op in WITH_EPILOGUES else ()
+    def contract(self, node: Node, claim: Claim, fused: FusedEpilogue):
+        """The steps of a template that may compute a prologue and an epilogue along."""
+        homes = {n: self.home(n, claim.lies) for n in fused.stored}
+        epilogue, names = fused.emitted(node, claim.output, self.target)
+        beside = {name: homes.get(n) or self.operand(n, claim.lies) for name, n in names.items()}
+        root, prologues = fused.stored[0], self.prologues.get(node, {})
+        along = (*prologues.values(), *([fused] if fused.inside else ()))
+        for computed in along:
+            fusion_log.debug("%s: %s computes %s", self.name, node.name, computed)
+        plan, problem, operands = claim.plan(self, node, [homes[root]], prologues)
+        more = (epilogue,) if prologues or claim.output else ()
         if prologues:
-            more += tuple(prologues[k].prologue() if k in prologues else None for k in range(PLANNERS[node.op].computed))
-        after = "".join(f" and {computed}" for computed in (*prologues.values(), *([fused] if fused.inside else ())))
+            more += tuple(prologues[k].emitted(self.target) if k in prologues else None for k in range(claim.computed))
+        after = "".join(f" and {computed}" for computed in along)
         self.add(node, root.shape, plan, problem, more, {**operands, **beside}, after)
         self.work.append(product(root.shape) * node.args[1].shape[-1])
         self.places.update(homes)
 
-    def call(self, node: Node, planner, suits):
+    def call(self, node: Node, claim: Claim, fused: FusedEpilogue):
         """Steps of a template whose result may be several, each a part: attention, its gradient, and library calls with kernels of our own."""
         several = isinstance(node.meta, tuple)
         parts = [(part, part.params["index"]) for part in self.users.get(node, ())] if several else [(node, 0)]
         metas = node.meta if several else (node.meta,)
-        homes = {k: self.homes[part] for part, k in parts if part in self.homes and suits(self.homes[part].meta)}
+        homes = {k: self.homes[part] for part, k in parts if part in self.homes and claim.lies(self.homes[part].meta)}
         targets = [homes.get(k) or Place(Temporary(meta.nbytes), meta) for k, meta in enumerate(metas)]
-        plan, problem, operands = planner(self, node, targets)
+        plan, problem, operands = claim.plan(self, node, targets, {})
         self.add(node, metas[0].shape, plan, problem, (), operands)
         self.work.append(64 * sum(n.meta.numel for n in node.used))
         self.places.update((part, targets[k]) for part, k in parts)
@@ -309,7 +306,7 @@ class Assembler:
         """Adds the steps of generated kernels; False where some primitive has none."""
         fresh = [place for (_, place), into in zip(targets, written) if into is None]
         try:
-            program, bound = compile_once(part, self.name, [place.meta for place in fresh], [self.places[n].meta for n in part.inputs])
+            program, bound = compile_once(self.target, part, self.name, [place.meta for place in fresh], [self.places[n].meta for n in part.inputs])
         except NotLowerable as reason:
             log.debug("%s: by NumPy: %s", self.name, reason)
             return False

@@ -12,9 +12,10 @@ from ..core.kinds import P
 from ..core.meta import product
 from ..graph.graph import Graph, Node, Store
 from ..graph.views import in_memory, is_part, operands, through_views
+from ..ops import prims  # noqa: F401 - declares the primitives named below
 from .lower import Reader, stands_alone
 from .schedule import own_work
-from .templates.expression import Operand, Stored, expression_epilogue, leaf
+from .target import Operand, Stored, Target, leaf
 
 COLUMNS = (P.matmul, P.int_matmul, P.int_conv)  # whose last dimension is that of output features
 MOST_NODES = 48     # of an epilogue
@@ -33,8 +34,10 @@ class FusedEpilogue:
     def __str__(self):
         return f"{len(self.inside) - 1} operations after it, reading {', '.join(self.reads.values()) or 'nothing'}"
 
-    def epilogue(self, contraction: Node, output: str):
-        """The Epilogue that computes the epilogue, and the names that its operands and further outputs have there: {name: node}."""
+    def emitted(self, contraction: Node, output: str, target: Target):
+        """(what the target's template computes, the names that its operands and further outputs have there: {name: node})."""
+        if not self.inside:
+            return target.epilogue(None, (), (output, self.stored[0].dtype), (), None), {}
         reader, names, given = Reader(Graph()), {}, []
         reader.places[contraction] = sums = leaf("sums", contraction.dtype)
         for k, (node, along) in enumerate(self.reads.items()):
@@ -44,7 +47,7 @@ class FusedEpilogue:
         values = [reader.read(node, (0,) * len(node.shape)) for node in self.stored]
         further = [Stored(f"s{k}", node.dtype, value) for k, (node, value) in enumerate(zip(self.stored[1:], values[1:]))]
         names.update((f"s{k}", node) for k, node in enumerate(self.stored[1:]))
-        return expression_epilogue(values[0], tuple(given), (output, self.stored[0].dtype), tuple(further), sums), names
+        return target.epilogue(values[0], tuple(given), (output, self.stored[0].dtype), tuple(further), sums), names
 
 
 class Epilogues:

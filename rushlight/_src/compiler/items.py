@@ -8,9 +8,7 @@ from ..graph.graph import Graph
 from ..graph.settling import settled_graph
 from .launch import CONSTANT, Launch
 from .places import FLAG, Place, Temporary
-from .reference import address_of, callback
 from .segment import fingerprint
-from .templates.matmul import Matmul
 
 log = logger("kernels")
 
@@ -62,9 +60,8 @@ class ByNumpy:
 
     def write(self, code):
         part, metas = settled_graph(self.part, code.sizes) if code.sizes else self.part, code.known(self.metas)
-        kernel = callback(part, *metas)
+        address, kernel = code.outline.target.fallback(part, *metas)
         code.keep.append(kernel)
-        address = address_of(kernel)
         code.callbacks[address] = part, *metas
         slots = *((value, code.known(offset)) for value, offset in self.values), (FLAG, 0)
         code.launch(Launch(address, 1, 1, slots), f"NumPy: {len(part.nodes)} nodes")
@@ -112,10 +109,10 @@ class Templated:
 
     def right(self, code):
         """What tells the right operand of a product apart from others; None of other templates, and where the program writes into the operand."""
-        p = self.problem
-        if type(p) is not Matmul or p.sums[0] != 1:
+        shared = getattr(self.problem, "shared", None)
+        if shared is None:
             return None
         places = [(name, place.value, code.known(place.offset)) for name, place in self.operands.items() if name[0] == "b"]
         if any(value in code.outline.written for _, value, _ in places):
             return None
-        return *places, code.known((p.columns, p.depth, p.batch, p.b, p.b_parts)), p.dtype, p.b_dtype, self.more[2:3]
+        return *places, code.known(shared), self.more[2:3]

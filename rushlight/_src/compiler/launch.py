@@ -28,6 +28,15 @@ class Launch(NamedTuple):
         return [self.kernel, self.extent, self.grain, len(self.slots), *(word for slot in self.slots for word in slot)]
 
 
+class Table(int):
+    """The address of an array that kernels read; another process has it elsewhere."""
+
+    def __new__(cls, array):
+        made = super().__new__(cls, array.ctypes.data)
+        made.array = array
+        return made
+
+
 HEAD = 4  # words of a launch before its slots
 
 

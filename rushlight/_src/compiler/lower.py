@@ -12,7 +12,6 @@ from ..core.narrow import as_held
 from ..graph.graph import Graph, Node
 from . import math
 from .kernel import Buffer
-from .llvm.scalars import INSTRUCTIONS, OF_FLOATS
 
 
 class NotLowerable(Exception):
@@ -81,9 +80,9 @@ def obstacle(node: Node) -> str:
     name, kind = node.op.name.split(".")[-1], computing_dtype(node)
     if node.op.kind.passes:
         return ""
-    if name not in INSTRUCTIONS and not (kind.is_floating_point and math.known(name)):
+    if name not in math.INSTRUCTIONS and not (kind.is_floating_point and math.known(name)):
         return f"no instructions for {name} of {kind}"
-    return f"{name} of integers" if name in OF_FLOATS and not kind.is_floating_point else ""
+    return f"{name} of integers" if name in math.OF_FLOATS and not kind.is_floating_point else ""
 
 
 def stands_alone(node: Node) -> bool:

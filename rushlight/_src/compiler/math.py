@@ -491,6 +491,12 @@ def hypot(x, y):
     return where(apply("logical_or", apply("eq", a, math.inf), apply("eq", b, math.inf)), number(math.inf, x.dtype), size)
 
 
+INSTRUCTIONS = frozenset("""
+    abs add as_stored bitcast bitwise_and bitwise_not bitwise_or bitwise_xor ceil convert copysign div eq floor
+    floor_divide fma fmod ge gt isnan le left_shift logical_and logical_not logical_or logical_xor lt maximum minimum
+    mul ne neg reciprocal remainder right_shift round shift_right_logical sign sqrt sub table trunc where whole
+""".split())  # operations that every device writes itself; the others are expanded to these
+OF_FLOATS = frozenset(("reciprocal", "div", "sqrt", "copysign"))  # of these, those with no meaning for whole numbers
 COSTLY = frozenset(EXPANSIONS) | frozenset(scalar.HOME)
 COSTLY_WORK = 8  # operations that one of these is, about
 LONG_WORK = 100  # and one of those in ``ops/scalar``

@@ -8,13 +8,10 @@ from ..core.kinds import P
 from ..core.log import logger
 from ..core.meta import settled
 from .assembler import Assembler
-from .code import Code
 from .items import Templated
 from .layout import Layout, Parts, spendable
-from .launch import CONSTANT, HEAD, Launch, encode, starts
-from .llvm import jit, pool
+from .launch import CONSTANT, Launch, Table
 from .places import FLAG, Temporary
-from .templates.contraction import Table
 
 memory_log = logger("memory")
 LONG = 1 << 21  # multiplications from which other threads may run meanwhile
@@ -25,6 +22,7 @@ class Outline:
 
     def __init__(self, made: Assembler):
         self.name, self.items, self.work, self.outputs, self.stream, self.given, self.held = made.name, made.items, made.work, made.outputs, made.stream, made.given, made.held
+        self.target = made.target
         self.written = {k for k, node in enumerate(made.given) if any(o.into is node for o in made.stores)}  # inputs that do not stay as they are
         self.spent, self.read = None, []  # the input that nobody reads afterwards, and the (offset, bytes) of what lies in it
         if made.spent is not None:
@@ -80,10 +78,7 @@ class Binding:
             self.keep.append(buffer)
             fixed[temporary] = -(-ctypes.addressof(buffer) // 64) * 64
         slots = tuple((CONSTANT, number + (0 if value == CONSTANT else fixed.get(value) or held[value])) for value, number in launch.slots)
-        words = encode([launch._replace(slots=slots)])
-        code = (ctypes.c_int64 * len(words))(*words)
-        jit.settle()
-        pool.caller("program_run")(ctypes.addressof(code), ctypes.addressof(code))
+        self.outline.target.now(launch._replace(slots=slots))
         return True
 
     def filled(self, launch: Launch, name: str, temporaries: dict, unused) -> bool:
@@ -107,17 +102,17 @@ class Binding:
 
         def placed(value, number):
             place, offset = layout.at[value] if isinstance(value, Temporary) else (numbers.get(value, value), 0)
-            return place, number + offset
+            return place, number if type(number) is Table else number + offset
 
         self.placed = [launch._replace(slots=tuple([placed(*slot) for slot in launch.slots])) for launch in self.launches]
 
     def encode(self):
-        """Writes the words of the program."""
-        outline, size, words = self.outline, self.layout.size, encode(self.placed)
-        tables = {at + HEAD + 2 * k + 1: number.array for at, launch in zip(starts(words), self.launches) for k, (_, number) in enumerate(launch.slots) if type(number) is Table}
+        """Has the target write the program."""
+        outline, size = self.outline, self.layout.size
         names = tuple(n.name for n in outline.given), tuple(n.name for n in outline.stream)
         long = max(map(self.known, outline.work), default=0) > LONG
-        self.code = Code(words, self.outputs, [size] if size else [], self.keep, long, self.labels, names, self.callbacks, tables, self.layout)
+        self.code = outline.target.code(self.placed, self.outputs, temporaries=[size] if size else [], keep=self.keep, long=long, labels=self.labels, names=names,
+                                        callbacks=self.callbacks, layout=self.layout)
 
     def spent(self) -> Parts | None:
         """What is read of the input that nobody reads afterwards."""

@@ -27,6 +27,7 @@ from .products import joined_products
 from .recompute import recomputed
 from .residuals import ResidualBuffer, dense, worthwhile
 from .simplify import simplify
+from .target import target_of
 from .turned import resolved
 
 log, aot_log = logger("stages"), logger("aot")
@@ -36,20 +37,21 @@ class Compilation:
     """One program on its way.  Stages read and replace what it holds.
 
     ``trace``: of the call; ``outputs``: the nodes of its results; ``stores``: what it writes into its inputs.  ``sources``: the inputs whose gradients are
-    wanted.  ``target``: the input that the only result replaces, of an operator in place.  ``captured``: gradients are laid out as the parameters they
+    wanted.  ``into``: the input that the only result replaces, of an operator in place.  ``captured``: gradients are laid out as the parameters they
     belong to.  ``writable``: somebody writes into the first result next.  ``viewing``: it makes no values, so that nothing is kept.
 
     ``graph``: the program as it is now, ``derivative``: what is known of its backward program (None without one), ``buffer``: the residuals that share memory.
-    ``metas``: of its fresh outputs' memory; ``spent``: the input that nobody reads afterwards; ``held``: addresses of inputs that are always the same.
+    ``device``: the Target it is compiled for.  ``metas``: of its fresh outputs' memory; ``spent``: the input that nobody reads afterwards; ``held``: addresses of inputs that are always the same.
     """
 
-    def __init__(self, name: str, trace, outputs, *, stores=(), sources=(), target: Node | None = None, captured=False, writable=False, viewing=False,
+    def __init__(self, name: str, trace, outputs, *, stores=(), sources=(), into: Node | None = None, captured=False, writable=False, viewing=False,
                  spent: Node | None = None, held=None):
-        self.name, self.trace, self.outputs, self.stores, self.sources, self.target = name, trace, list(outputs), list(stores), list(sources), target
+        self.name, self.trace, self.outputs, self.stores, self.sources, self.into = name, trace, list(outputs), list(stores), list(sources), into
         self.captured, self.writable, self.viewing, self.spent, self.held = captured, writable, viewing, spent, held
         self.given, self.nodes = list(trace.inputs), list(trace.nodes)  # before there are cotangents and gradients
-        written = [Store(self.outputs[0], target)] if target is not None else [*self.outputs, *self.stores]
+        written = [Store(self.outputs[0], into)] if into is not None else [*self.outputs, *self.stores]
         self.graph = Graph(self.given, self.nodes, written).prune()
+        self.device = target_of(self.outputs[0].meta.device if self.outputs and isinstance(self.outputs[0].meta, Meta) else None)
         self.derivative: Derivative | None = None
         self.buffer = ResidualBuffer()
         self.metas: list[Meta] = []
@@ -124,7 +126,7 @@ def cut(c: Compilation):
     if d is None:
         return
     joint, first = c.graph, len(c.outputs) + len(c.stores)
-    gone = tuple(store.into for store in c.stores) if c.target is None else (c.target,)
+    gone = tuple(store.into for store in c.stores) if c.into is None else (c.into,)
     left = d.results[:1] if c.writable else ()  # programs write into it next, as by relu(inplace=True): other values are kept
     d.joint, d.cut = joint, partition(joint, d.results, d.cotangents, d.gradients, joint.outputs[len(c.outputs):first], c.viewing, (*gone, *left))
     d.backward = simplify(d.cut.backward) if any(n.op is P.after for n in joint.nodes) else d.cut.backward
@@ -137,15 +139,15 @@ def derive_again(c: Compilation):
     if d is None:
         return
     gone = [store.into for store in c.stores]
-    if d.cut.extras or not gone and c.target is None and any(n.inside is not None for n in d.whole.nodes):
+    if d.cut.extras or not gone and c.into is None and any(n.inside is not None for n in d.whole.nodes):
         d.again = partition(d.whole, c.outputs, d.cotangents, d.whole.outputs[len(c.outputs) + len(c.stores):], from_inputs=True)
         d.lost = [n for n in gone if n in d.again.residuals and n not in d.results]
-    if c.target is None:
+    if c.into is None:
         c.graph = Graph(c.graph.inputs, c.graph.nodes, [*c.graph.outputs, *d.lost])
     else:  # the call itself keeps it as it was before, with the history that gradients of gradients need
-        d.cut = d.cut.without(c.target)
+        d.cut = d.cut.without(c.into)
         forward = d.cut.forward
-        c.graph = Graph(forward.inputs, forward.nodes, [Store(forward.outputs[0], c.target), *forward.outputs[1:]])
+        c.graph = Graph(forward.inputs, forward.nodes, [Store(forward.outputs[0], c.into), *forward.outputs[1:]])
 
 
 def share_buffer(c: Compilation):
@@ -154,7 +156,7 @@ def share_buffer(c: Compilation):
     if d is None:
         return
     aot_log.debug("%s keeps (%s); its backward:\n%s", c.name, ", ".join(n.name for n in d.cut.residuals), d.backward)
-    c.buffer = worthwhile(d.cut.extras) if c.target is None and not c.viewing else c.buffer
+    c.buffer = worthwhile(d.cut.extras) if c.into is None and not c.viewing else c.buffer
     d.extras = [*(n for n in d.cut.extras if n not in set(c.buffer.nodes)), *d.lost]
     if c.buffer:
         d.backward, d.at = c.buffer.opened(d.backward)
@@ -191,7 +193,7 @@ def lower_complex(c: Compilation):
 
 def place(c: Compilation):
     """A program -> with what is known of where its values lie: inputs, results, and views of these."""
-    c.assembler = Assembler(c.graph, c.name, c.metas, c.stream, c.buffer.offsets, c.spent, c.held)
+    c.assembler = Assembler(c.graph, c.name, c.metas, c.device, c.stream, c.buffer.offsets, c.spent, c.held)
 
 
 def claim(c: Compilation):

@@ -14,7 +14,7 @@ from ..graph.graph import Graph, Node, Store
 from ..graph.views import in_memory, is_part
 from .lower import Reader, same_shape, stands_alone
 from .schedule import below_views, bytes_of_work
-from .templates.expression import expression_prologue, leaf
+from .target import Target, leaf
 
 MOST_NODES = 24  # of a prologue
 MOST_LEAVES = 6  # tensors that it reads
@@ -40,13 +40,13 @@ class FusedPrologue:
     def __str__(self):
         return f"{len(self.inside)} operations before it, reading {', '.join(str(node.meta) for node in self.reads)}"
 
-    def prologue(self):
-        """The Prologue that computes the operand from its leaves."""
+    def emitted(self, target: Target):
+        """What the target's template computes where it packs the operand."""
         reader, leaves = Reader(Graph()), []
         for k, node in enumerate(self.reads):
             reader.places[node] = found = leaf(f"e{k}", node.dtype)
             leaves.append(found)
-        return expression_prologue(reader.read(self.operand, (0,) * len(self.operand.shape)), tuple(leaves))
+        return target.prologue(reader.read(self.operand, (0,) * len(self.operand.shape)), tuple(leaves))
 
 
 def shown(meta: Meta, views):

@@ -1,10 +1,10 @@
-"""The way from a Graph to a Program: read this first.
+"""From what lies between template calls, a Graph of primitives, to a Program of kernels.
 
 1. ``graph.splice`` opens operators until only primitives are left.
 2. ``lower.Reader`` says what the element of any node is, as an Expr.
 3. ``fuse.Fuser`` groups reductions, scatters and outputs into clusters, each one Kernel.
-4. ``tile.arrange`` merges axes and picks the vector axis; ``kernel.parametrise`` turns numbers into slots.
-5. ``llvm.emit`` writes the machine code, unless a kernel of the same text has been compiled before.
+4. The target arranges each kernel: it merges axes, picks those of vectors or threads, splits large sums; ``kernel.parametrise`` turns numbers into slots.
+5. The target writes and compiles code, unless a kernel of the same text has been compiled before.
 """
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from ..graph.graph import Graph, Node, Store, splice
 from .fuse import Fuser
 from .kernel import Buffer, walk
 from .lower import Place, Reader, scalar_input
-from .program import Bound, Program, Step, Temporary
-from .tile import arrange, split
+from .program import Bound, Program, Temporary
+from .target import Target, processor
 
 fusion_log = logging.getLogger("rushlight.fusion")
 
 
-def compile_graph(graph: Graph, name: str, outputs: list[Meta] | None = None, inputs: list[Meta] | None = None) -> Program:
+def compile_graph(graph: Graph, name: str, outputs: list[Meta] | None = None, inputs: list[Meta] | None = None, target: Target | None = None) -> Program:
     """Compiles a program of primitives.
 
     ``outputs`` are the Metas of the memory of its fresh outputs (those that are not Stores; default: their own), ``inputs``
-    those of its inputs' memory where it differs from the nodes'.  Raises NotLowerable for a program with a node that
+    those of its inputs' memory where it differs from the nodes'.  ``target``: default the processor.  Raises NotLowerable for a program with a node that
     kernels cannot compute.
     """
-    return Segment(splice(graph).prune(), outputs, inputs).run(name)
+    return Segment(splice(graph).prune(), outputs, inputs, target or processor()).run(name)
 
 
 made: dict = {}  # fingerprint: (Program, its words); layers of a model repeat
 MOST_MADE = 4096
 
 
-def compile_once(graph: Graph, name: str, outputs: list[Meta], inputs: list[Meta]) -> tuple[Program, Bound | None]:
+def compile_once(target: Target, graph: Graph, name: str, outputs: list[Meta], inputs: list[Meta]) -> tuple[Program, Bound | None]:
     """As ``compile_graph``, with what ``bind`` makes of it (None for symbolic sizes); programs of the same form are compiled once."""
-    key, known = fingerprint(graph, outputs, inputs), Facts.known_programs(made)
+    key, known = (target, *fingerprint(graph, outputs, inputs)), Facts.known_programs(made)
     found = known.get(key)
     if found is None:
-        program = compile_graph(graph, name, outputs, inputs)
+        program = compile_graph(graph, name, outputs, inputs, target)
         progress.step()
         if len(known) >= MOST_MADE:
             known.clear()
@@ -70,8 +70,8 @@ def fingerprint(graph: Graph, outputs, inputs) -> tuple:
 class Segment:
     """One program being compiled: its buffers, and the clusters found so far."""
 
-    def __init__(self, graph: Graph, outputs, inputs):
-        self.graph, self.reader, self.temporaries, self.scalars = graph, Reader(graph), [], {}
+    def __init__(self, graph: Graph, outputs, inputs, target: Target):
+        self.target, self.graph, self.reader, self.temporaries, self.scalars = target, graph, Reader(graph), [], {}
         self.fuser = Fuser(self.reader, self.new_temporary)
         for k, node in enumerate(graph.inputs):
             self.enter(node, k, node.meta if inputs is None else inputs[k])
@@ -116,8 +116,8 @@ class Segment:
         for target in pending:  # inputs returned as they are
             self.fuser.output(*target)
         self.store_into()
-        kernels = [arrange(c.kernel()) for c in self.fuser.clusters if c.stores or c.closed]
-        steps = [Step(part, self.scalars) for kernel in kernels for part in split(kernel, self.scratch)]
+        kernels = [c.kernel() for c in self.fuser.clusters if c.stores or c.closed]
+        steps = [self.target.step(part, self.scalars) for kernel in kernels for part in self.target.parts(kernel, self.scratch)]
         fusion_log.debug("%s: %d nodes -> %d kernels", name, len(self.graph.nodes), len(steps))
         return Program(name, steps, len(self.graph.inputs), self.metas, self.temporaries, self.reader.checked)
 

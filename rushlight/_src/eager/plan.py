@@ -750,7 +750,7 @@ def into_plan(op, trace, arguments, result, target, mask) -> Draft:
     plan.apart = int(bool(op.facts.get("moves")) or reads_apart(stored, target))
     if stored.dtype is not target.dtype or stored is target:
         stored = P.convert(result, dtype=target.dtype).node
-    made = run(DERIVING, compilation(op, trace, arguments, [stored], mask, target=target))
+    made = run(DERIVING, compilation(op, trace, arguments, [stored], mask, into=target))
     attach_backward(plan, made, arguments)
     graph_log.debug("%s\n%s", op.name, made.graph)
     plan.outline = outlined(made)

@@ -17,9 +17,8 @@ from pathlib import Path
 
 from ..compiler.code import Code
 from ..compiler.launch import starts
-from ..compiler.llvm import jit, pool
-from ..compiler.llvm.features import host
 from ..compiler.reference import address_of, callback
+from ..compiler.target import processor
 from ..core import cache, devices, dtypes
 from ..core.encoding import Damaged, Unsaveable, decode, encode, register
 from ..core.log import logger
@@ -51,7 +50,7 @@ def sources() -> str:
 def surroundings() -> str:
     """What decides how a plan comes out, apart from the call."""
     chosen = settings.kernels, settings.max_autotune, settings.regions
-    return f"{sources()} {host().fingerprint} {host().second_cache} {pool.get_num_threads()} {chosen} {dtypes.Defaults.floating} {devices.preferred()} {attention.kernels.allowed}"
+    return f"{sources()} {processor().fingerprint()} {chosen} {dtypes.Defaults.floating} {devices.preferred()} {attention.kernels.allowed}"
 
 
 def entry(op: Op, key):
@@ -138,7 +137,7 @@ def reference(address: int, code: Code):
     if address in code.callbacks:
         part, inputs, outputs = code.callbacks[address]
         return rows(part), inputs, outputs
-    found = jit.origin(address)
+    found = processor().reference(address)
     if found is None:
         raise Unsaveable("a kernel that is not cached")
     return found
@@ -158,7 +157,7 @@ def code_from(saved: tuple):
     words, addresses, keep, callbacks = array.array("q", data), [], [], {}
     for one in references:
         if type(one[0]) is str:
-            address = jit.fetch(*one)
+            address = processor().load(one)
             if address is None:
                 raise LookupError("the cache lost one of its kernels")
         else:

@@ -6,6 +6,7 @@ from ...core.meta import Meta
 from ...graph.graph import Node
 from ...ops import flash  # noqa: F401 - declares the primitives named below
 from ..places import FLAG, Place
+from ..target import Claim
 from .contractions import has_rows, is_contiguous
 
 
@@ -47,14 +48,14 @@ def attention_problem(assembler, q, k, v, mask, blocks, captured, starts, seed, 
                      causal, kind, mask_strides, modification=mods and mods.template, drop=drop, longest=longest, **gradients), operands
 
 
-def plan_attention(assembler, node: Node, targets):
+def plan_attention(assembler, node: Node, targets, prologues):
     from ..templates import attention
 
     problem, operands = attention_problem(assembler, *node.args, **node.params, out=targets[0].meta)
     return attention.plan_attention, problem, {**operands, "out": targets[0], "lse": targets[1]}
 
 
-def plan_attention_gradient(assembler, node: Node, targets):
+def plan_attention_gradient(assembler, node: Node, targets, prologues):
     from ..templates import attention
 
     given = {name: assembler.operand(n, has_rows) for name, n in zip(("grad", "out", "lse"), node.args)}
@@ -64,4 +65,8 @@ def plan_attention_gradient(assembler, node: Node, targets):
     return attention.plan_attention_backward, problem, {**operands, **given, **dict(zip(names, targets))}
 
 
-SEVERAL = {P.attention: plan_attention, P.attention_gradient: plan_attention_gradient}
+def always(node: Node) -> bool:
+    return True
+
+
+ATTENTION = {P.attention: Claim(always, plan_attention, has_rows, heavy=True), P.attention_gradient: Claim(always, plan_attention_gradient, has_rows, heavy=True)}

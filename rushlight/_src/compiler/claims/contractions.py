@@ -6,7 +6,7 @@ from ...core.kinds import P
 from ...core.meta import Meta, row_major
 from ...graph.graph import Node
 from ...ops import prims  # noqa: F401 - declares the primitives named below
-from ..places import Place
+from ..target import Claim
 from ..templates.conv import Convolution, packs, plan_conv, plan_conv_input_grad, plan_conv_weight_grad, plan_pixels
 from ..templates.matmul import Matmul, packings, plan_matmul
 
@@ -33,8 +33,8 @@ def windows_match(x_shape, w_shape, g_shape, p) -> bool:
                for size, k, n, s, pad, d in zip(x_shape[2:], w_shape[2:], g_shape[2:], p["stride"], p["padding"], p["dilation"]))
 
 
-def plan_product(assembler, node: Node, target: Place, dtype: str, prologues):
-    shape, operands, strides, parts = node.shape, {"c": target}, [], []
+def plan_product(assembler, node: Node, targets, prologues):
+    shape, operands, strides, parts = node.shape, {"c": targets[0]}, [], []
     if 0 in prologues:
         shape = (*prologues[0].operand.shape[:-1], shape[-1])  # of which the rows may have several dimensions
     for k, name in enumerate("ab"):
@@ -44,7 +44,7 @@ def plan_product(assembler, node: Node, target: Place, dtype: str, prologues):
         strides.append(found[0])
         parts.append(tuple((*own, 0) for own in found) if k in prologues else ())
     problem = Matmul(tuple(shape[:-2]), shape[-2], shape[-1], node.args[0].shape[-1], *strides,
-                     row_major(shape), node.args[0].dtype.name, dtype, a_parts=parts[0], b_parts=parts[1])
+                     row_major(shape), node.args[0].dtype.name, targets[0].meta.dtype.name, a_parts=parts[0], b_parts=parts[1])
     return plan_matmul, problem, operands
 
 
@@ -95,52 +95,41 @@ def is_contiguous(meta: Meta) -> bool:
     return meta.contiguous
 
 
-def plan_forward(assembler, node: Node, target: Place, dtype: str, prologues):
+def plan_forward(assembler, node: Node, targets, prologues):
     x, strides, parts = images(assembler, node, 0, "x", prologues)
     w = assembler.operand(node.args[1], is_contiguous)
     problem = convolution(node.args[0].shape, node.args[1].shape, strides, row_major(node.shape), node, x_parts=parts)
-    return plan_conv, problem, {**x, "weight": w, "y": target}
+    return plan_conv, problem, {**x, "weight": w, "y": targets[0]}
 
 
-def plan_input(assembler, node: Node, target: Place, dtype: str, prologues):
+def plan_input(assembler, node: Node, targets, prologues):
     g, strides, parts = images(assembler, node, 0, "y", prologues)
     w = assembler.operand(node.args[1], is_contiguous)
     problem = convolution(node.shape, node.args[1].shape, row_major(node.shape), strides, node, y_parts=parts)
-    return plan_conv_input_grad, problem, {**g, "weight": w, "x": target}
+    return plan_conv_input_grad, problem, {**g, "weight": w, "x": targets[0]}
 
 
-def plan_weight(assembler, node: Node, target: Place, dtype: str, prologues):
+def plan_weight(assembler, node: Node, targets, prologues):
     g, g_strides, g_parts = images(assembler, node, 0, "y", prologues)
     x, x_strides, x_parts = images(assembler, node, 1, "x", prologues)
     problem = convolution(node.args[1].shape, node.shape, x_strides, g_strides, node, x_parts, g_parts)
-    return plan_conv_weight_grad, problem, {**x, **g, "weight": target}
+    return plan_conv_weight_grad, problem, {**x, **g, "weight": targets[0]}
 
 
-def plan_int_conv(assembler, node: Node, target: Place, dtype: str, prologues):
+def plan_int_conv(assembler, node: Node, targets, prologues):
     (image, weight), p = node.args, node.params
     x, w = assembler.operand(image, lambda meta: has_rows(meta) or meta.shape[-1] == 1), assembler.operand(weight)
     x_strides, y_strides = ((strides[0], 1, *strides[1:-1]) for strides in (x.meta.strides, row_major(node.shape)))
     problem = Convolution(image.shape[0], image.shape[-1], weight.shape[0], tuple(image.shape[1:-1]), tuple(weight.shape[2:]), p["stride"], p["padding"], p["dilation"],
-                          p["groups"], image.dtype.name, x_strides, y_strides, w=tuple(w.meta.strides), b_dtype=weight.dtype.name, out_dtype=dtype, border=p["border"])
-    return plan_pixels, problem, {"x": x, "weight": w, "y": target}
+                          p["groups"], image.dtype.name, x_strides, y_strides, w=tuple(w.meta.strides), b_dtype=weight.dtype.name, out_dtype=targets[0].meta.dtype.name, border=p["border"])
+    return plan_pixels, problem, {"x": x, "weight": w, "y": targets[0]}
 
 
-class Planner:
-    """``plan(assembler, node, target, dtype of the target, prologues)`` gives what plans a problem, the problem, and its operands; ``output`` is
-    the target's name.  The first ``computed`` arguments may be computed: ``packings(node, number)`` tells how often the template packs one of
-    them, 0 if it does not."""
-
-    def __init__(self, plan, output, computed=0, packings=None):
-        self.plan, self.output, self.computed, self.packings = plan, output, computed, packings
+def extended(name: str, plan, computed=0, packings=None) -> Claim:
+    """A contraction whose template computes an epilogue along with the result of this name."""
+    return Claim(plannable, plan, is_contiguous, name, computed, packings, heavy=True)
 
 
-PLANNERS = {P.matmul: Planner(plan_product, "c", 2, product_packings), P.int_matmul: Planner(plan_product, "c"),
-            P.conv: Planner(plan_forward, "y", 1, image_packings), P.conv_input: Planner(plan_input, "x", 1, image_packings),
-            P.conv_weight: Planner(plan_weight, "weight", 2, image_packings), P.int_conv: Planner(plan_int_conv, "y")}
-WITH_EPILOGUES = (P.matmul, P.int_matmul, P.conv, P.conv_input, P.int_conv)
-
-
-def times_packed(node: Node, number: int) -> int:
-    """How often a call's template packs each element of an argument, and so could compute it; 0 where it cannot."""
-    planner = PLANNERS.get(node.op)
-    return planner.packings(node, number) if planner and number < planner.computed and plannable(node) else 0
+CONTRACTIONS = {P.matmul: extended("c", plan_product, 2, product_packings), P.int_matmul: extended("c", plan_product),
+                P.conv: extended("y", plan_forward, 1, image_packings), P.conv_input: extended("x", plan_input, 1, image_packings),
+                P.conv_weight: Claim(plannable, plan_weight, is_contiguous, "", 2, image_packings, heavy=True), P.int_conv: extended("y", plan_int_conv)}

@@ -73,7 +73,7 @@ def flag():
     return Place(FLAG, None)
 
 
-def plan_lu(assembler, node, targets):
+def plan_lu(assembler, node, targets, prologues):
     from ..templates.linear import Factors, plan_factors
 
     a = node.args[0]
@@ -81,7 +81,7 @@ def plan_lu(assembler, node, targets):
     return plan_factors, Factors(count(a), *a.shape[-2:], a.dtype.to_real().name, True, parts=parts(a)), {"a": assembler.operand(a, in_rows), "packed": packed, "pivots": pivots, "info": info, "flag": flag()}
 
 
-def plan_cholesky(assembler, node, targets):
+def plan_cholesky(assembler, node, targets, prologues):
     from ..templates.linear import Factors, plan_factors
 
     a = node.args[0]
@@ -89,7 +89,7 @@ def plan_cholesky(assembler, node, targets):
     return plan_factors, problem, {"a": assembler.operand(a, in_rows), "packed": targets[0], "info": targets[1], "flag": flag()}
 
 
-def plan_triangular(assembler, node, targets):
+def plan_triangular(assembler, node, targets, prologues):
     from ..templates.linear import Triangle, plan_triangle
 
     a, b = node.args
@@ -100,7 +100,7 @@ def plan_triangular(assembler, node, targets):
     return plan_triangle, problem, {"a": place, "b": assembler.operand(b, in_rows), "x": targets[0]}
 
 
-def plan_solution(assembler, node, targets):
+def plan_solution(assembler, node, targets, prologues):
     from ..templates.linear import System, plan_system
 
     a, *b = node.args
@@ -111,7 +111,7 @@ def plan_solution(assembler, node, targets):
     return plan_system, System(count(a), a.shape[-1], b[0].shape[-1] if b else 0, a.dtype.to_real().name, reported(node, kind), parts(a)), operands
 
 
-def plan_qr(assembler, node, targets):
+def plan_qr(assembler, node, targets, prologues):
     from ..templates.linear import Orthogonal, plan_orthogonal
 
     a = node.args[0]
@@ -119,7 +119,7 @@ def plan_qr(assembler, node, targets):
     return plan_orthogonal, problem, {"a": assembler.operand(a, in_rows), "q": targets[0], "r": targets[1]}
 
 
-def plan_reflections(assembler, node, targets):
+def plan_reflections(assembler, node, targets, prologues):
     from ..templates.linear import Orthogonal, plan_orthogonal
 
     a = node.args[0]
@@ -131,7 +131,7 @@ def turns(node) -> bool:
     return suits(node) and (node.op is P.eigvalsh or node.args[0].shape[-1] <= MOST_TURNED)
 
 
-def plan_eigenvalues(assembler, node, targets):
+def plan_eigenvalues(assembler, node, targets, prologues):
     from ..templates.linear import Eigen, plan_eigen
 
     a = node.args[0]
@@ -148,7 +148,7 @@ def rotates(node) -> bool:
     return suits(node) and rows <= most and columns <= most and (node.op is P.svdvals or not node.params["full"] or rows == columns)
 
 
-def plan_singular_values(assembler, node, targets):
+def plan_singular_values(assembler, node, targets, prologues):
     from ..templates.linear import Singular, plan_singular
 
     a = node.args[0]
@@ -158,7 +158,7 @@ def plan_singular_values(assembler, node, targets):
     return plan_singular, problem, {"a": assembler.operand(a, in_rows), "flag": flag(), **dict(zip(names, targets))}
 
 
-def plan_row_order(assembler, node, targets):
+def plan_row_order(assembler, node, targets, prologues):
     from ..templates.linear import Order, plan_order
 
     pivots = node.args[0]

@@ -1,6 +1,6 @@
 """Library calls that native kernels compute (linear algebra: linear.py): which they are, and what their templates are asked for.
 
-``NATIVE[op].suits(node)`` tells whether there is a kernel for a call; ``NATIVE[op].plan(assembler, node, targets)`` gives what plans a problem, the problem,
+``NATIVE[op].suits(node)`` tells whether there is a kernel for a call; ``NATIVE[op].plan(assembler, node, targets, prologues)`` gives what plans a problem, the problem,
 and the operands by name.  Operands and results lie in rows.
 """
 from __future__ import annotations
@@ -8,14 +8,8 @@ from __future__ import annotations
 from ...core.kinds import P
 from ...core.meta import product
 from ...ops import fft, nibbles, sort  # noqa: F401 - declares the primitives named below
+from ..target import Claim
 from . import linear
-
-
-class Native:
-    """A kind of call with a kernel."""
-
-    def __init__(self, suits, plan):
-        self.suits, self.plan = suits, plan
 
 
 def in_rows(meta) -> bool:
@@ -31,7 +25,7 @@ def selects_along_rows(node) -> bool:
     return x.dtype.name in DTYPES and node.params["dim"] == len(x.shape) - 1 and all(0 < s < MOST_PLACES for s in sizes)
 
 
-def plan_selection(assembler, node, targets):
+def plan_selection(assembler, node, targets, prologues):
     from ..templates.select import Selection, plan_selection
 
     x = assembler.operand(node.args[0], in_rows)
@@ -47,7 +41,7 @@ def transforms(node) -> bool:
     return x.dtype.name in ("float32", "float64", "complex64", "complex128") and len(node.params.get("dims", (0,))) == 1 and 0 not in (*x.shape, *node.shape)
 
 
-def plan_transform(assembler, node, targets):
+def plan_transform(assembler, node, targets, prologues):
     from ..templates.fourier import COMPLEX, HALF, REAL, Fourier, plan_fourier
 
     x = node.args[0]
@@ -63,7 +57,7 @@ def streams_nibbles(node) -> bool:
     return all(0 not in n.shape for n in node.used)
 
 
-def plan_nibbles(assembler, node, targets):
+def plan_nibbles(assembler, node, targets, prologues):
     from ..templates.nibbles import Nibbles, plan_nibbles
 
     x, weight, scales = node.args
@@ -73,11 +67,16 @@ def plan_nibbles(assembler, node, targets):
     return plan_nibbles, problem, {**operands, "out": targets[0]}
 
 
-TRANSFORM = Native(transforms, plan_transform)
-NATIVE = {P.fft: TRANSFORM, P.rfft: TRANSFORM, P.irfft: TRANSFORM,
-          **dict.fromkeys((P.sort, P.topk), Native(selects_along_rows, plan_selection)),
-          **dict.fromkeys((P.eigh, P.eigvalsh), Native(linear.turns, linear.plan_eigenvalues)),
-          **dict.fromkeys((P.svd, P.svdvals), Native(linear.rotates, linear.plan_singular_values)),
-          P.nibble_matmul: Native(streams_nibbles, plan_nibbles),
-          P.row_order: Native(linear.has_exchanges, linear.plan_row_order),
-          **{op: Native(suits, plan) for op, (suits, plan) in linear.PLANS.items()}}
+def native(suits, plan) -> Claim:
+    """A call with a kernel whose results lie in rows."""
+    return Claim(suits, plan, in_rows)
+
+
+TRANSFORM = native(transforms, plan_transform)
+LIBRARY = {P.fft: TRANSFORM, P.rfft: TRANSFORM, P.irfft: TRANSFORM,
+          **dict.fromkeys((P.sort, P.topk), native(selects_along_rows, plan_selection)),
+          **dict.fromkeys((P.eigh, P.eigvalsh), native(linear.turns, linear.plan_eigenvalues)),
+          **dict.fromkeys((P.svd, P.svdvals), native(linear.rotates, linear.plan_singular_values)),
+          P.nibble_matmul: native(streams_nibbles, plan_nibbles),
+          P.row_order: native(linear.has_exchanges, linear.plan_row_order),
+          **{op: native(suits, plan) for op, (suits, plan) in linear.PLANS.items()}}

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import hashlib
 
+from ..math import OF_FLOATS
 from .builder import constant
 from .types import bf16, f16, f32, f64, i1, i8, i16, i32, i64, vector
 
@@ -198,7 +199,6 @@ INSTRUCTIONS = {
     "whole": lambda b, x, e: b.cast("fptosi", x[0], x[0].type.with_element(COMPUTED[e.dtype.name])),
     "bitcast": lambda b, x, e: b.bitcast(x[0], x[0].type.with_element(COMPUTED[e.dtype.name])),
 }
-OF_FLOATS = frozenset(("reciprocal", "div", "sqrt", "copysign"))  # with no meaning for whole numbers
 
 
 def operation(b, e, x):

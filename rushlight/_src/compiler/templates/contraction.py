@@ -6,7 +6,7 @@ from typing import Callable
 
 import numpy as np
 
-from ..launch import CONSTANT, Launch
+from ..launch import CONSTANT, Launch, Table
 from ..llvm import tiles
 from ..llvm.builder import constant
 from ..llvm.features import host
@@ -177,15 +177,6 @@ NO_EPILOGUE = Epilogue()
 def written_slots(names, numbers, sources):
     """A kernel's slots in its order of names: operands and temporaries from `sources`, the rest constants."""
     return tuple([sources[name] if name in sources else ("const", numbers[name]) for name in names])
-
-
-class Table(int):
-    """The address of an array that kernels read; another process has it elsewhere."""
-
-    def __new__(cls, array):
-        made = super().__new__(cls, array.ctypes.data)
-        made.array = array
-        return made
 
 
 def table(offsets, keep):

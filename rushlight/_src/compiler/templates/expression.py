@@ -1,46 +1,16 @@
 """Epilogues and prologues written as Exprs: what happens to a contraction's sums, with other tensors as operands, before they are stored, and
 what its operands are computed from."""
 
-from dataclasses import dataclass
-
 from ...core.dtypes import float32
-from ...core.expr import Expr, show
+from ...core.expr import show
 from .. import math
 from ..llvm import scalars
 from ..llvm.builder import constant
 from ..llvm.scalars import COMPUTED, STORED
 from ..llvm.types import i64, ptr, vector
+from ..target import leaf
 from .contraction import Epilogue
 from .elements import Prologue
-
-
-def leaf(name, dtype=float32) -> Expr:
-    """What stands for the sums ("sums", in the type they are computed in) or for an operand in an epilogue's Expr.
-
-    Example:
-        >>> leaf("sums").dtype
-        torch.float32
-    """
-    return Expr("scalar", (), name, dtype)
-
-
-@dataclass(frozen=True)
-class Operand:
-    """A tensor that an epilogue reads: its name, dtype, and what it has a number for: "row" (a channel of a convolution),
-    "column" (a feature of a linear layer), "element" (the output, which it then is laid out as), or "one" for a single number."""
-
-    name: str
-    dtype: object
-    along: str
-
-
-@dataclass(frozen=True)
-class Stored:
-    """A further output of the same layout: its name, dtype, and the Expr that goes there."""
-
-    name: str
-    dtype: object
-    value: Expr
 
 
 def expression_epilogue(expr, operands=(), out=("c", float32), further=(), given=leaf("sums")):

@@ -6,6 +6,7 @@ Kernels know dtypes, layouts and register tiles but no sizes, so a new shape cos
 import functools
 from dataclasses import dataclass, replace
 
+from ..launch import Table
 from ..llvm import pool
 from ..llvm.features import host
 from . import blocked, combine, dot, unpacked
@@ -14,7 +15,7 @@ from .portions import ALONE, NO_BATCH, batch_slots, grain, moved, product, renam
 from .registers import FEW, register_tile
 from .tune import pick, planned
 from .blocked import ACROSS, ALONG, BATCH_DIMS, PACKED, TABLE, layout
-from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, Step, Table, numbers, tile_numbers, unpaired, written_slots
+from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, Step, numbers, tile_numbers, unpaired, written_slots
 from .elements import Layout, Prologue, distance
 
 
@@ -42,6 +43,11 @@ class Matmul:
     a_parts: tuple = ()
     b_parts: tuple = ()
     uses: int = 1
+
+    @property
+    def shared(self):
+        """What tells the form in which B is packed; None where each product packs it its own way."""
+        return (self.columns, self.depth, self.batch, self.b, self.b_parts, self.dtype, self.b_dtype) if self.sums[0] == 1 else None
 
 
 def plan_matmul(problem, epilogue=NO_EPILOGUE, a_from=None, b_from=None):
