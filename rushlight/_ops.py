@@ -174,6 +174,8 @@ class Namespace:
         if self.name == "profiler":
             entering = import_module(f"{__package__}.profiler.entering")
             return OpOverloadPacket(self.name, name, None, vars(entering)[name]) if name in vars(entering) else None
+        if self.name == "_c10d_functional" and f"{self.name}.{name}" in OPS:
+            return OpOverloadPacket(self.name, name, OPS[f"{self.name}.{name}"])
         if self.name not in ("aten", "prims", "prim"):
             return None
         found = operator_named(name) if self.name == "aten" else OPS.get(f"prims.{name}")

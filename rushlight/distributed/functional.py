@@ -1,43 +1,56 @@
-"""Collectives that return what they give, and through which gradients flow: in a group of one each is the identity."""
+"""Collectives that return what they give, and through which gradients flow (``torch.distributed._functional_collectives``, ``torch.distributed.nn.functional``).
+
+They are operators (``_src/ops/collective.py``): within compiled programs they are nodes, as any operator is.
+"""
 from __future__ import annotations
 
 from .._src.core.native import Tensor
 from .._src.core.op import OPS
-from .._src.core.errors import OneProcessError
 from .collectives import check_tensor, check_tensors, rank_in
-from .membership import chosen
-from .reduction import NAMED, RedOpType, check_op
+from .membership import _resolve_process_group, chosen
+from .process_group import ProcessGroup
+from .reduction import RedOpType, check_op
+from .worlds import GroupMember, here
 
-
-def check_list(values, name):
-    check_tensors(values, name)
-    if len(values) != 1:
-        raise RuntimeError(f"invalid {name}: {len(values)} tensors for a group of size 1")
-
-
-def check_root(group, rank, group_rank, name):
-    rank_in(chosen(), rank, group_rank, name, "collective")
+NAMESPACE = "_c10d_functional"
 
 
 class AsyncCollectiveTensor(Tensor):
-    """A result that may not have arrived: none here is one, since nothing travels."""
+    """A result that may not have arrived: none here is one, since a collective returns what has arrived."""
 
 
-def given(tensor, group, op=None):
-    """The tensor, after the checks that all collectives make."""
-    check_tensor(tensor, "tensor")
-    group = group[0] if isinstance(group, tuple) else group
-    found = chosen(group.get_group() if hasattr(group, "get_group") else None if isinstance(group, (list, str)) else group)
-    if found is not None and found.size() > 1:
-        raise OneProcessError(f"a collective with a result in a group of {found.size()}", "a group of one", "use torch.distributed's functions")
-    if op is not None:
-        check_op(tensor, NAMED[op.lower()] if isinstance(op, str) else op)
-    return tensor
+def resolved(group) -> ProcessGroup:
+    """A group, given as itself, its name, a list of ranks, or a mesh of one dimension (or a mesh and which of its dimensions)."""
+    if isinstance(group, tuple) and len(group) == 2 and hasattr(group[0], "get_group"):
+        return group[0].get_group(group[1])
+    if hasattr(group, "get_group"):
+        return group.get_group()
+    if isinstance(group, str):
+        return _resolve_process_group(group)
+    if isinstance(group, (list, tuple)):
+        ranks = [rank for part in group for rank in (part if isinstance(part, (list, tuple)) else [part])]
+        for each in here().groups:
+            if each.ranks == ranks:
+                return each
+        raise ValueError(f"there is no group of the ranks {ranks}: make one with new_group")
+    found = chosen(group)
+    if found is None:
+        raise ValueError("a collective with a result in a group to which this process does not belong")
+    return found
 
 
-def copied(tensor, group, op=None):
-    """A new tensor with what all processes give."""
-    return given(tensor, group, op).clone()
+def called(name: str, tensor, *given):
+    check_tensor(tensor, "self")
+    return OPS[f"{NAMESPACE}.{name}"](tensor, *given)
+
+
+def along(tensor, dim: int):
+    """The tensor with a dimension moved to the front, whose parts are then rows; and what moves it back."""
+    check_tensor(tensor, "self")
+    dim = dim % max(tensor.dim(), 1)
+    if dim == 0:
+        return tensor, lambda result: result
+    return tensor.movedim(dim, 0), lambda result: result.movedim(0, dim)
 
 
 def wait_tensor(tensor):
@@ -46,102 +59,180 @@ def wait_tensor(tensor):
 
 
 def all_reduce(self, reduceOp: str, group, tag: str = ""):
-    """The sum (or another ``reduceOp``) over the group, as a new tensor."""
-    return copied(self, group, reduceOp)
+    """The reduction ("sum", "avg", ...) over the group, as a new tensor."""
+    return called("all_reduce", self, reduceOp.lower(), resolved(group).group_name)
 
 
 def broadcast(self, src: int, group, tag: str = ""):
-    """The tensor of one process, as a new tensor."""
-    check_root(group, src, None, "src")
-    return copied(self, group)
+    """The tensor of the process ``src`` of the world, as a new tensor."""
+    group = resolved(group)
+    return called("broadcast", self, rank_in(group, src, None, "src", "broadcast"), group.group_name)
 
 
 def all_gather_tensor(self, gather_dim: int, group, tag: str = ""):
     """The tensors of all processes, joined along a dimension."""
-    return copied(self, group)
+    group = resolved(group)
+    moved, back = along(self, gather_dim)
+    return back(called("all_gather_into_tensor", moved, group.size(), group.group_name))
 
 
 def reduce_scatter_tensor(self, reduceOp: str, scatter_dim: int, group, tag: str = ""):
-    """This process's part along a dimension of the sum over the group."""
-    return copied(self, group, reduceOp)
+    """This process's part along a dimension of the reduction over the group.  AssertionError where that does not divide."""
+    group = resolved(group)
+    moved, back = along(self, scatter_dim)
+    assert self.size(scatter_dim) % group.size() == 0, f"input dimension {scatter_dim} ({self.size(scatter_dim)}) must be a multiple of group_size {group.size()}"
+    return back(called("reduce_scatter_tensor", moved, reduceOp.lower(), group.size(), group.group_name))
 
 
 def all_to_all_single(self, output_split_sizes, input_split_sizes, group, tag: str = ""):
     """Rows for each process, exchanged.  RuntimeError where sizes are not those of the tensor."""
-    for sizes in (output_split_sizes, input_split_sizes):
-        if sizes is not None and sum(sizes) != self.size(0):
-            raise RuntimeError(f"Split sizes {list(sizes)} do not add up to {self.size(0)} rows")
-    return copied(self, group)
+    group = resolved(group)
+    check_tensor(self, "self")
+    given, taken = input_split_sizes, output_split_sizes
+    if given is None or taken is None:
+        assert given is None and taken is None, "output_split_sizes and input_split_sizes must either be specified together or both set to None"
+        if self.size(0) % group.size():
+            raise RuntimeError("Tensor's dim 0 does not divide equally across group size")
+        given = taken = [self.size(0) // group.size()] * group.size()
+    return called("all_to_all_single", self, tuple(taken), tuple(given), group.group_name)
 
 
 def permute_tensor(self, src_dst, group, tag: str = ""):
-    """The tensor of the process that sends to this one."""
-    return copied(self, group)
+    """The tensor of the process that sends to this one: rank k of the group sends to ``src_dst[k]``."""
+    group = resolved(group)
+    rank, rows = group.rank(), [0] * group.size()
+    given, taken = list(rows), list(rows)
+    given[src_dst[rank]] = self.size(0)
+    taken[list(src_dst).index(rank)] = self.size(0)
+    return called("all_to_all_single", self, tuple(taken), tuple(given), group.group_name)
 
 
-all_gather_tensor_autograd, reduce_scatter_tensor_autograd, all_to_all_single_autograd = all_gather_tensor, reduce_scatter_tensor, all_to_all_single
+def all_gather_tensor_autograd(self, gather_dim: int, group, tag: str = ""):
+    """``all_gather_tensor``, through which gradients flow."""
+    return all_gather_tensor(self, gather_dim, group, tag)
+
+
+def reduce_scatter_tensor_autograd(self, reduceOp: str, scatter_dim: int, group, tag: str = ""):
+    """``reduce_scatter_tensor``, through which gradients flow."""
+    return reduce_scatter_tensor(self, reduceOp, scatter_dim, group, tag)
+
+
+def all_to_all_single_autograd(self, output_split_sizes, input_split_sizes, group, tag: str = ""):
+    """``all_to_all_single``, through which gradients flow."""
+    return all_to_all_single(self, output_split_sizes, input_split_sizes, group, tag)
 
 
 def all_reduce_coalesced(self, reduceOp: str, group, tag: str = "") -> list:
-    return [copied(t, group, reduceOp) for t in self]
+    return [all_reduce(t, reduceOp, group) for t in self]
 
 
 def all_gather_into_tensor_coalesced(self, group, tag: str = "") -> list:
-    return [copied(t, group) for t in self]
+    return [all_gather_tensor(t, 0, group) for t in self]
 
 
 def reduce_scatter_tensor_coalesced(inputs, reduceOp: str, scatter_dim, group, tag: str = "") -> list:
-    return [copied(t, group, reduceOp) for t in inputs]
+    return [reduce_scatter_tensor(t, reduceOp, dim, group) for t, dim in zip(inputs, scatter_dim, strict=True)]
 
 
 # torch.distributed.nn.functional
 
+def name_of(op) -> str:
+    if not isinstance(op, RedOpType):
+        raise TypeError(f"Invalid reduction {op!r}: expected a torch.distributed.ReduceOp")
+    return op.name.lower()
+
+
+def member(group) -> ProcessGroup:
+    found = chosen(group)
+    if found is None or group is GroupMember.NON_GROUP_MEMBER:
+        raise ValueError("a collective with a result in a group to which this process does not belong")
+    return found
+
+
 def nn_all_reduce(tensor, op=RedOpType.SUM, group=None):
-    """The sum over the group, as a new tensor."""
-    return copied(tensor, group, op)
+    """The reduction over the group, as a new tensor."""
+    check_tensor(tensor, "tensor")
+    check_op(tensor, op)
+    return all_reduce(tensor, name_of(op), member(group))
 
 
 def nn_all_gather(tensor, group=None) -> tuple:
     """The tensors of all processes."""
-    return (copied(tensor, group),)
+    group = member(group)
+    return tuple(all_gather_tensor(tensor.unsqueeze(0), 0, group).unbind(0))
 
 
 def nn_broadcast(tensor, src, group=None):
     """The tensor of one process."""
-    return broadcast(tensor, src, group)
+    return broadcast(tensor, src, member(group))
+
+
+def exchanged(tensor, given: list, taken: list, group):
+    """Whole tensors for each process: ``tensor`` holds them in its first dimension."""
+    return called("all_to_all_single", tensor, tuple(taken), tuple(given), group.group_name)
 
 
 def nn_gather(tensor, dst=0, group=None) -> tuple:
-    """The tensors of all processes, in the process ``dst``."""
-    check_root(group, dst, None, "dst")
-    return (copied(tensor, group),)
+    """The tensors of all processes, in the process ``dst``; zeros in the others."""
+    group = member(group)
+    root = rank_in(group, dst, None, "dst", "gather")
+    here, everyone = group.rank() == root, range(group.size())
+    found = exchanged(tensor.unsqueeze(0), [int(k == root) for k in everyone], [int(here)] * group.size(), group)
+    return tuple(found.unbind(0)) if here else tuple(tensor * 0 + found.sum() for _ in everyone)  # what was sent has a gradient
 
 
 def nn_scatter(tensors, src=0, group=None):
-    """This process's tensor of a list in the process ``src``."""
-    check_list(tensors, "tensors")
-    return broadcast(tensors[0], src, group)
+    """This process's tensor of the list in the process ``src``; lists elsewhere say what it is like."""
+    group = member(group)
+    check_tensors(tensors, "tensors")
+    root = rank_in(group, src, None, "src", "scatter")
+    if len(tensors) != group.size():
+        raise RuntimeError(f"scatter: {len(tensors)} tensors for a group of size {group.size()}")
+    rows = OPS["stack"](list(tensors))
+    source = rows if group.rank() == root else rows[:0]
+    return exchanged(source, [int(group.rank() == root)] * group.size(), [int(k == root) for k in range(group.size())], group)[0]
 
 
 def nn_reduce(tensor, dst, op=RedOpType.SUM, group=None):
-    """The sum over the group, in the process ``dst``."""
-    check_root(group, dst, None, "dst")
-    return copied(tensor, group, op)
+    """The reduction over the group, in the process ``dst``; the tensor itself in the others."""
+    group = member(group)
+    check_op(tensor, op)
+    root = rank_in(group, dst, None, "dst", "reduce")
+    if op is not RedOpType.SUM:
+        reduced = all_reduce(tensor, name_of(op), group)
+    else:
+        reduced = called("reduce", tensor, root, group.group_name)
+    return reduced if group.rank() == root else tensor.detach() + reduced * 0
 
 
 def nn_reduce_scatter(output, input_list, op=RedOpType.SUM, group=None):
-    """The sum over the group of the list's element for this process, written into ``output``."""
-    check_list(input_list, "input_list")
-    return OPS["copy_"](output, given(input_list[0], group, op))
+    """The reduction over the group of the lists' elements for this process, written into ``output``."""
+    group = member(group)
+    check_tensors(input_list, "input_list")
+    if len(input_list) != group.size():
+        raise RuntimeError(f"reduce_scatter: {len(input_list)} tensors for a group of size {group.size()}")
+    found = reduce_scatter_tensor(OPS["stack"](list(input_list)), name_of(op), 0, group)
+    return OPS["copy_"](output, found[0])
 
 
 def nn_all_to_all(output_tensor_list, input_tensor_list, group=None) -> tuple:
     """The tensors that processes have for this one, written into a list."""
-    check_list(input_tensor_list, "input_tensor_list")
-    check_list(output_tensor_list, "output_tensor_list")
-    return tuple(OPS["copy_"](target, given(source, group)) for target, source in zip(output_tensor_list, input_tensor_list))
+    group = member(group)
+    check_tensors(input_tensor_list, "input_tensor_list")
+    check_tensors(output_tensor_list, "output_tensor_list")
+    for name, values in (("input", input_tensor_list), ("output", output_tensor_list)):
+        if len(values) != group.size():
+            raise RuntimeError(f"all_to_all: an {name} list of {len(values)} tensors for a group of size {group.size()}")
+    given, taken = [t.numel() for t in input_tensor_list], [t.numel() for t in output_tensor_list]
+    found = exchanged(OPS["cat"]([t.reshape(-1) for t in input_tensor_list]), given, taken, group)
+    return tuple(OPS["copy_"](target, part.reshape(target.shape)) for target, part in zip(output_tensor_list, found.split(taken)))
 
 
 def nn_all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=None, group=None):
     """``all_to_all_single``, written into ``output``."""
-    return OPS["copy_"](output, all_to_all_single(input, output_split_sizes, input_split_sizes, group))
+    group = member(group)
+    sizes = [None if s is None else list(s) for s in (output_split_sizes, input_split_sizes)]
+    for k, tensor in enumerate((output, input)):
+        if sizes[k] is None and (sizes[1 - k] is not None):
+            sizes[k] = [tensor.size(0) // group.size()] * group.size()
+    return OPS["copy_"](output, all_to_all_single(input, *sizes, group))

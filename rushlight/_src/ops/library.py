@@ -7,7 +7,7 @@ from ..core.expr import Expr
 from ..core.native import Tensor
 from ..core.op import OPS
 from . import prims, elementwise, shape, reduce, scan, matmul, create, index, random, sort, inplace  # noqa: F401
-from . import activation, attention, bag, combine, conv, copies, ctc, distances, fft, fractional, grid, grouped, linalg, loss, masked, matrix, nibbles, norm, pool, recurrent, resample, rounding, samplers, special, statistics, windows  # noqa: F401
+from . import activation, attention, bag, collective, combine, conv, copies, ctc, distances, fft, fractional, grid, grouped, linalg, loss, masked, matrix, nibbles, norm, pool, recurrent, resample, rounding, samplers, special, statistics, windows  # noqa: F401
 
 inplace.derive()
 copies.derive()
