@@ -6,6 +6,7 @@ the others' slots.  Steps use the two slots in turns, so one meeting a step is e
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import struct
 import zlib
@@ -21,6 +22,14 @@ NAP = 0.05  # seconds after which a waiting rank looks whether the others live
 ALONE = 16384  # bytes up to which every rank reduces for itself
 SPINS = 4000
 copy = ctypes.memmove
+
+
+@functools.lru_cache(512)
+def heading(what: tuple) -> bytes:
+    """What a rank is about, as bytes: a sum over all of it, then as much of its text as there is room for."""
+    text = repr(what).encode()
+    shown = text[:HEAD - 6]
+    return struct.pack("<IH", zlib.crc32(text), len(shown)) + shown
 
 
 def refusal(rank: int, theirs, ours) -> str:
@@ -54,21 +63,24 @@ class ArenaEngine(Engine):
 
     def meet(self):
         """Waits until all ranks have come to this step.  RuntimeError once one of them cannot come any more, or after the timeout."""
-        value, late = ctypes.c_int32(self.step).value, None
-        limit = None
-        while late := self.meeting(self.words, self.rank, self.size, value, self.spins, self.napping):
-            limit = limit or Deadline(self.timeout)
-            self.look_after(late - 1, limit)
+        value = ctypes.c_int32(self.step).value
+        if self.meeting(self.words, self.rank, self.size, value, self.spins, self.napping):
+            return
+        limit, whole = Deadline(self.timeout), ctypes.c_int32(self.size * self.step & 0xFFFFFFFF).value
+        while not self.reached(self.words + self.size * LINE, whole, 0, self.napping):
+            self.look_after([rank for rank in range(self.size) if self.at(rank) - self.step < 0], limit)
 
-    def look_after(self, rank: int, limit: Deadline):
-        """Raises where a rank that is waited for is gone, or late."""
+    def look_after(self, ranks: list, limit: Deadline):
+        """Raises where ranks that are waited for are gone, or late."""
         if self.broken is not None:
             raise DistBackendError(str(self.broken))
-        state = self.arena.state_of(rank)
-        if state != "here" and self.at(rank) - self.step < 0:
-            self.fail(DistBackendError(f"Connection closed by peer: rank {rank} of the group {'has left it' if state == 'left' else 'has ended'}"))
+        for rank in ranks:
+            state = self.arena.state_of(rank)
+            if state != "here" and self.at(rank) - self.step < 0:
+                self.fail(DistBackendError(f"Connection closed by peer: rank {rank} of the group {'has left it' if state == 'left' else 'has ended'}"))
         if limit.passed():
-            self.fail(DistBackendError(f"Timed out waiting {int(limit.seconds * 1000)}ms for recv operation to complete: rank {rank} of the group has not come"))
+            late = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
+            self.fail(DistBackendError(f"Timed out waiting {int(limit.seconds * 1000)}ms for recv operation to complete: {late} of the group {'has' if len(ranks) == 1 else 'have'} not come"))
 
     def at(self, rank: int) -> int:
         """The step to which a rank has come, as it counts them."""
@@ -80,24 +92,17 @@ class ArenaEngine(Engine):
         self.arena.leave(self.rank, "failed")
         raise error
 
-    def agree(self, what: tuple, number: int = 0) -> list:
-        """Writes down what this rank is about, meets, and raises RuntimeError where another rank is about something else; the ranks' numbers."""
-        text = repr(what).encode()[:HEAD - 18]
-        head = struct.pack("<IqH", zlib.crc32(text), number, len(text)) + text
-        at = self.slot(self.rank) - HEAD
-        copy(at, head, len(head))
+    def agree(self, what: tuple):
+        """Writes down what this rank is about, meets, and raises RuntimeError where another rank is about something else."""
+        head = heading(what)
+        mine = self.slot(self.rank) - HEAD
+        copy(mine, head, len(head))
         self.meet()
-        numbers = []
-        mine = head[:4]
         for rank in range(self.size):
             at = self.slot(rank) - HEAD
-            found = ctypes.string_at(at, 14)
-            if found[:4] != mine:
-                length = struct.unpack_from("<H", found, 12)[0]
-                theirs = ctypes.string_at(at + 14, length).decode(errors="replace")
-                raise RuntimeError(refusal(rank, theirs, text.decode()))
-            numbers.append(struct.unpack_from("<q", found, 4)[0])
-        return numbers
+            if rank != self.rank and ctypes.string_at(at, 4) != head[:4]:
+                length, = struct.unpack("<H", ctypes.string_at(at + 4, 2))
+                raise RuntimeError(refusal(rank, ctypes.string_at(at + 6, length).decode(errors="replace"), head[6:].decode()))
 
     def first(self, begun: int, what: tuple):
         """Meets; at the first of several steps, also agrees."""
@@ -195,27 +200,38 @@ class ArenaEngine(Engine):
             combine(kind, target.name, target.itemsize, found, target.address + begin, count // target.itemsize, scale)
 
     def all_to_all(self, targets, sources):
-        itemsize = sources[0].itemsize
-        piece, _ = self.pieces(0, itemsize)
-        self.begin()
-        sizes = struct.pack(f"<{self.size}q", *(source.nbytes for source in sources))
-        copy(self.slot(self.rank), sizes, len(sizes))
-        most = max(self.agree(("all_to_all", sources[0].name), max(region.nbytes for region in (*targets, *sources))))
-        for rank, target in enumerate(targets):
-            if (found := ctypes.c_int64.from_address(self.slot(rank) + 8 * self.rank).value) != target.nbytes:
-                self.fail(RuntimeError(f"rank {rank} of the group sends {found} bytes to one that expects {target.nbytes}"))
-        for rank, source in enumerate(sources):
-            if rank == self.rank:
-                copy(targets[rank].address, source.address, source.nbytes)
-        for begin in range(0, most, piece):
+        piece, _ = self.pieces(0, sources[0].itemsize)
+        piece = (piece - 8 * self.size) // 64 * 64
+        table = [source.nbytes for source in sources]
+        most = max(*table, *(target.nbytes for target in targets), 1)
+        begin = 0
+        while begin < most:
             mine = self.begin()
             for rank, source in enumerate(sources):
                 if rank != self.rank and source.nbytes > begin:
                     copy(mine + rank * piece, source.address + begin, min(piece, source.nbytes - begin))
-            self.meet()
+            if begin:
+                self.meet()
+            else:
+                most = max(self.tables(mine + self.size * piece, table, targets, sources[0].name, self.size * piece))
+                copy(targets[self.rank].address, sources[self.rank].address, table[self.rank])
             for rank, target in enumerate(targets):
                 if rank != self.rank and target.nbytes > begin:
                     copy(target.address + begin, self.slot(rank) + self.rank * piece, min(piece, target.nbytes - begin))
+            begin += piece
+
+    def tables(self, place, table, targets, name, offset):
+        """Tells all ranks how much each sends to each; all those sizes.  RuntimeError where a rank expects another size."""
+        row = struct.pack(f"<{self.size}q", *table)
+        copy(place, row, len(row))
+        self.agree(("all_to_all", name))
+        found = []
+        for rank, target in enumerate(targets):
+            sizes = struct.unpack(f"<{self.size}q", ctypes.string_at(self.slot(rank) + offset, len(row)))
+            if sizes[self.rank] != target.nbytes:
+                self.fail(RuntimeError(f"rank {rank} of the group sends {sizes[self.rank]} bytes to one that expects {target.nbytes}"))
+            found += sizes
+        return found
 
     def barrier(self):
         self.begin()

@@ -75,24 +75,31 @@ def write_reached(module):
     return f
 
 
-def write_meet(module, publish, reached):
-    """meet(words, rank, size, value, spins, until): publishes ``value``, then waits for the others; 0, or 1 + the rank of one who is not there yet."""
+def write_meet(module, reached):
+    """meet(words, rank, size, value, spins, until): notes that the rank has come to step ``value``, and waits until all have; 1 if so, 0 where some are late.
+
+    After a word for each rank comes one that counts all arrivals: only it is slept on, and who completes it wakes the others.
+    """
     f = module.function("meet", [("words", ptr), ("rank", i64), ("size", i64), ("value", i32), ("spins", i64), ("until", ptr)], i64)
     words, rank, size, value, spins, until = f.parameters
-    f.call(publish, [f.offset(words, f.mul(rank, LINE)), value])
+    f.atomic_store(value, f.offset(words, f.mul(rank, LINE)))
+    count = f.offset(words, f.mul(size, LINE))
+    whole = f.mul(f.cast("trunc", size, i32), value)
+    now = f.add(f.atomic_update("add", count, constant(i32, 1), "seq_cst"), 1)
 
-    def wait(values):
-        there = f.call(reached, [f.offset(words, f.mul(values[0], LINE)), value, spins, until], i64)
-        return [f.add(values[0], there), there]
+    def wake():
+        sleepers = f.atomic_load(i32, f.offset(count, 4), "seq_cst")
+        f.when(f.compare("!=", sleepers, 0), lambda: system(f, count, 1, constant(i64, 1 << 30), constant(ptr, 0)))
+        return [constant(i64, 1)]
 
-    found, _ = f.while_loop([constant(i64, 0), constant(i64, 1)], lambda values: f.and_(f.compare("<", values[0], size), f.compare("!=", values[1], 0)), wait)
-    f.ret(f.select(f.compare("<", found, size), f.add(found, 1), constant(i64, 0)))
+    there, = f.when(f.compare("==", now, whole), wake, lambda: [f.call(reached, [count, whole, spins, until], i64)])
+    f.ret(there)
 
 
 def waiting_text() -> str:
     module = Module()
-    publish = write_publish(module)
-    write_meet(module, publish, write_reached(module))
+    write_publish(module)
+    write_meet(module, write_reached(module))
     return module.text()
 
 
@@ -105,7 +112,7 @@ class TimeSpec(ctypes.Structure):
 @functools.cache
 def waiting():
     """(publish, meet, reached) as functions that let other Python threads run."""
-    found = jit.build(f"distributed: waiting 2 {futex_number()}", waiting_text, ["publish", "meet", "reached"])
+    found = jit.build(f"distributed: waiting 3 {futex_number()}", waiting_text, ["publish", "meet", "reached"])
     kinds = {"publish": (None, ctypes.c_void_p, ctypes.c_int32),
              "meet": (ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p),
              "reached": (ctypes.c_int64, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)}

@@ -16,7 +16,7 @@ from .stores import Store
 
 STATES = ("", "here", "left", "failed")
 PAGE = 4096
-LARGEST_SLOT, SMALLEST_SLOT, ALL_SLOTS = 1 << 19, 1 << 16, 1 << 22
+LARGEST_SLOT, SMALLEST_SLOT, ALL_SLOTS = 1 << 21, 1 << 16, 1 << 24
 LARGEST_RING, SMALLEST_RING, ALL_RINGS = 1 << 18, 1 << 14, 1 << 24
 WITHIN: dict = {}  # token -> the arena of a group whose ranks are threads of this process
 GUARD = threading.Lock()
@@ -32,7 +32,7 @@ def share_of(whole: int, parts: int, least: int, most: int) -> int:
 
 
 class Arena:
-    """Mapped memory: a word for each rank, its state, its slots, and a ring of bytes for each pair of ranks.
+    """Mapped memory: a word for each rank and one for all, states, slots, and a ring of bytes for each pair of ranks.
 
     A rank of another process holds a lock on its own byte of the file: the system lets go of it however the process ends.
     """
@@ -41,7 +41,7 @@ class Arena:
         self.size, self.descriptor, self.separate, self.pid = size, descriptor, separate, os.getpid()
         self.slot = share_of(ALL_SLOTS, size, SMALLEST_SLOT, LARGEST_SLOT)
         self.ring = share_of(ALL_RINGS, size * size, SMALLEST_RING, LARGEST_RING)
-        states, slots = rounded(size * LINE), 2 * rounded(size * LINE)
+        states, slots = rounded((size + 1) * LINE), 2 * rounded((size + 1) * LINE)
         rings = slots + 2 * size * self.slot
         self.memory = mmap.mmap(descriptor, self.length(size))
         self.words = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
@@ -50,7 +50,7 @@ class Arena:
     @staticmethod
     def length(size: int) -> int:
         slot, ring = share_of(ALL_SLOTS, size, SMALLEST_SLOT, LARGEST_SLOT), share_of(ALL_RINGS, size * size, SMALLEST_RING, LARGEST_RING)
-        return 2 * rounded(size * LINE) + 2 * size * slot + size * size * (ring + 2 * LINE)
+        return 2 * rounded((size + 1) * LINE) + 2 * size * slot + size * size * (ring + 2 * LINE)
 
     def ring_of(self, source: int, target: int) -> int:
         """Where the ring lies by which a rank sends to another: how much was written, how much was read, then the bytes."""

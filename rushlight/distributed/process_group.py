@@ -93,6 +93,8 @@ class ProcessGroup:
 
     @property
     def engine(self) -> Engine:
+        if self.engine_ is not None:
+            return self.engine_
         with self.guard:
             if self.engine_ is None:
                 self.engine_ = self.make(self._store, self._rank, self._size, self.options._timeout.total_seconds())
@@ -107,13 +109,13 @@ class ProcessGroup:
         self.sequence += line is None
         for tensor in result:
             touched(tensor)
-        work = Work(result, run)
+        line = line or self.line
         if self.coalescing is not None:
-            self.coalescing.append((line or self.line).submit(work))
+            self.coalescing.append(line.submit(Work(result, run)))
             return None
         if async_op:
-            return (line or self.line).submit(work)
-        (line or self.line).run(work)
+            return line.submit(Work(result, run))
+        line.call(run)
         return None
 
     def line_of(self, kind: str, peer) -> Line:

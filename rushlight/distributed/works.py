@@ -121,18 +121,37 @@ class Line:
 
     def run(self, work: Work):
         """Runs an exchange for a caller who waits for it."""
-        with self.changed:
-            alone = not self.busy and not self.waiting and not self.closed
-            self.busy = self.busy or alone
-        if not alone:
+        if not self.enter():
             return self.submit(work).wait()
         try:
             work.execute()
         finally:
-            with self.changed:
-                self.busy = False
-                self.changed.notify_all()
+            self.leave()
         return work.wait()
+
+    def call(self, function):
+        """``function()``, in its turn."""
+        if self.enter():
+            try:
+                function()
+            finally:
+                self.leave()
+        else:
+            self.submit(Work(None, function)).wait()
+
+    def enter(self) -> bool:
+        """Whether nothing is under way: the caller then has the line until ``leave()``."""
+        with self.changed:
+            if self.busy or self.waiting or self.closed:
+                return False
+            self.busy = True
+            return True
+
+    def leave(self):
+        with self.changed:
+            self.busy = False
+            if self.thread is not None:
+                self.changed.notify_all()
 
     def submit(self, work: Work) -> Work:
         """Has the line's thread run an exchange.  RuntimeError once the line is closed."""
