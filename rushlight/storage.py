@@ -8,7 +8,7 @@ import numpy as np
 from ._src.compat.absent import absent
 from ._src.core.later import later
 from ._src.core.advice import deprecated
-from ._src.core.convert import InProcess, UntypedStorage
+from ._src.core.convert import NOT_AVAILABLE, InProcess, UntypedStorage
 from ._src.core.dtypes import BY_NAME, Defaults, bool_, type_name, uint8
 from ._src.core.exchange import from_numpy, tensor
 from ._src.core.meta import Meta
@@ -38,9 +38,9 @@ class TypedStorage(InProcess):
         if wrap_storage is not None:
             self.elements = elements_of(wrap_storage._tensor, dtype)
         elif args and not isinstance(args[0], int):
-            self.elements = tensor(args[0], dtype=dtype)
+            self.elements = tensor(args[0], dtype=dtype, device=device)
         else:
-            self.elements = OPS["empty"]((args[0] if args else 0,), dtype=dtype)
+            self.elements = OPS["empty"]((args[0] if args else 0,), dtype=dtype, device=device)
 
     dtype = property(lambda self: self.elements.dtype)
     device = property(lambda self: self.elements.device)
@@ -69,8 +69,12 @@ class TypedStorage(InProcess):
 
     __len__ = size
 
+    def resize_(self, size: int):
+        """Another number of elements; those after the former ones are undefined."""
+        self.elements = elements_of(self.untyped().resize_(size * self.element_size())._tensor, self.dtype)
+
     def __getitem__(self, index):
-        found = self.elements[index]
+        found = self.with_data(text=NOT_AVAILABLE).elements[index]
         return found.item() if isinstance(index, int) else typed(found)
 
     def __setitem__(self, index, value):
@@ -80,7 +84,7 @@ class TypedStorage(InProcess):
         return iter(self.tolist())
 
     def tolist(self) -> list:
-        return self.elements.tolist()
+        return self.with_data(text=NOT_AVAILABLE).elements.tolist()
 
     def fill_(self, value):
         """Every element set to one value."""
@@ -89,6 +93,7 @@ class TypedStorage(InProcess):
 
     def copy_(self, source, non_blocking=False):
         """The elements of another storage, converted."""
+        source.with_data()
         self.elements.copy_(source.elements if isinstance(source, TypedStorage) else source.bytes.view(self.dtype))
         return self
 
@@ -117,7 +122,17 @@ def typed(elements: Tensor) -> TypedStorage:
 
 def elements_of(source: Tensor, dtype) -> Tensor:
     """All elements of a dtype in the memory under a tensor."""
-    return wrap(source._storage, 0, Meta.of((source._storage.nbytes // dtype.itemsize,), dtype), dtype.itemsize)
+    return wrap(source._storage, 0, Meta.of((source._storage.nbytes // dtype.itemsize,), dtype, source.device), dtype.itemsize)
+
+
+def _dtype_to_storage_type_map() -> dict:
+    """The name of the class of storages of each dtype."""
+    return {found: f"{type_name(found)}Storage" for found in BY_NAME.values()}
+
+
+def _storage_type_to_dtype_map() -> dict:
+    """The dtype of each class of storages, by its name."""
+    return {name: found for found, name in _dtype_to_storage_type_map().items()}
 
 
 def storage(self) -> TypedStorage:

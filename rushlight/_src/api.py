@@ -152,13 +152,21 @@ def _storage(self):
     return storage(self)
 
 
-Tensor.storage = _storage
+def _storage_type(self):
+    """The class of the storage of this tensor's elements."""
+    from .. import storage
+    return getattr(storage, storage._dtype_to_storage_type_map()[self.dtype])
+
+
+Tensor.storage, Tensor.storage_type = _storage, _storage_type
 
 
 def _set(self, source=None, storage_offset=0, size=None, stride=None):
     """The storage of another tensor taken over, or a storage: all of it as a vector, or sizes and strides from an offset."""
     if isinstance(source, InProcess):
         dtype = getattr(source, "dtype", self.dtype)
+        if dtype is not self.dtype:
+            raise RuntimeError(f"Expected a Storage of type {self.dtype} or an UntypedStorage, but got type {dtype} for argument 1 'storage'")
         room = source.nbytes() // dtype.itemsize
         size = (room - storage_offset,) if size is None else size
         source = wrap(source.tensor()._storage, 0, Meta.of((room,), dtype), dtype.itemsize)

@@ -1,9 +1,7 @@
 """What is made of the parts that a checkpoint's pickle keeps of tensors."""
 from __future__ import annotations
 
-import copyreg
-
-from .core.convert import OWN, layout, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
+from .core.convert import OWN, layout, slots_of, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
 from .core.dtypes import bool_
 from .core.errors import CorruptFileError
 from .core.meta import CONJUGATED, NEGATED, Meta
@@ -87,8 +85,7 @@ def with_state(made: Tensor, state):
 def attributes(tensor: Tensor):
     """The attributes that a user gave a tensor; a pair of them and the values of ``__slots__``, where its class has some."""
     found = {name: value for name, value in vars(tensor).items() if name not in OWN and name != "_wraps"}
-    kind = type(tensor)
-    slots = {} if kind.__module__.startswith("rushlight") else {name: getattr(tensor, name) for name in copyreg._slotnames(kind) if hasattr(tensor, name)}
+    slots = slots_of(tensor)
     return (found, slots) if slots else found
 
 

@@ -21,6 +21,11 @@ class OptState(enum.Enum):
 READY, UNSCALED, STEPPED = OptState
 
 
+def ready() -> OptState:
+    """Where every optimizer begins: a function with a name, since scalers are pickled."""
+    return READY
+
+
 class GradScaler:
     """Scales losses, skips steps whose gradients overflowed, and finds the scale that just does not (Micikevicius et al. 2018).
 
@@ -44,7 +49,7 @@ class GradScaler:
         self._forget()
 
     def _forget(self):
-        self._stages, self._found = defaultdict(lambda: READY), {}
+        self._stages, self._found = defaultdict(ready), {}
 
     # --- scaling ----------------------------------------------------------------------------------------------------------------------
     def scale(self, outputs):

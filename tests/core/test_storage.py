@@ -1,4 +1,6 @@
 """Storages, of bytes and (deprecated) of elements."""
+import pickle
+
 import pytest
 import torch
 
@@ -28,3 +30,34 @@ def test_as_in_torch(name):
 def test_deprecation():
     with pytest.warns(UserWarning, match="untyped_storage"):
         rushlight.ones(1).storage()
+
+
+def test_storages_without_data():
+    x = rushlight.ones(4, 5, device="meta")
+    for storage in (x.untyped_storage(), rushlight.UntypedStorage(80, device="meta"), rushlight.TypedStorage([1, 2, 3], dtype=rushlight.int16, device="meta")):
+        assert storage.device.type == "meta" and storage.data_ptr() == 0 and storage.nbytes() in (6, 80)
+        for read in (lambda s: s[0], lambda s: s.tolist(), lambda s: s.cpu(), lambda s: rushlight.UntypedStorage(s.nbytes()).copy_(s.untyped())):
+            with pytest.raises(NotImplementedError, match="Not available|Cannot copy out"):
+                read(storage)
+        with pytest.raises(RuntimeError, match="only available on CPU"):
+            storage.share_memory_()
+        storage.resize_(10)
+        assert storage.size() == 10
+
+
+def test_tensors_of_storages():
+    x = rushlight.tensor([1.5, -2.0, 3.25], dtype=rushlight.float64)
+    assert rushlight.tensor(x.untyped_storage(), dtype=rushlight.float64).tolist() == x.tolist()
+    assert rushlight.UntypedStorage([1, 2, 255]).tolist() == [1, 2, 255]
+    with pytest.warns(UserWarning, match="storage"):
+        held = x.storage()
+    assert rushlight.tensor(held, dtype=rushlight.float64).tolist() == x.tolist()
+    with pytest.raises(RuntimeError, match="Expected a Storage of type"):
+        rushlight.tensor(held, dtype=rushlight.float32)
+    held.resize_(5)
+    assert len(held) == 5 and held.tolist()[:3] == x.tolist()
+    assert rushlight.storage._storage_type_to_dtype_map()["FloatStorage"] is rushlight.float32
+
+
+def test_scalers_are_pickled():
+    assert pickle.loads(pickle.dumps(rushlight.amp.GradScaler("cpu", init_scale=3.0))).get_scale() == 3.0

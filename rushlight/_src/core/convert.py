@@ -1,6 +1,8 @@
 """Conversions users call on tensors: ``to``, ``float()``, ``cpu()``, printing, pickling and the like."""
 from __future__ import annotations
 
+import copy
+import copyreg
 import ctypes
 
 import numpy as np
@@ -12,6 +14,7 @@ from .meta import Meta, Size, span
 from .interpret import recording
 from .native import UNCOUNTED, Tensor, allocate, wrap
 from .op import OPS
+from .overriding import DISPATCH, kind_of
 from .tensor import alias, attach, blank, borrowed, empty, empty_of
 
 
@@ -197,6 +200,8 @@ def new(self, *args, size=None):
 
 def _data(self):
     """The same memory without history, and with a version counter of its own: writes through it go unnoticed."""
+    if self.__class__ is not Tensor and kind_of(self.__class__) & DISPATCH:
+        return self.detach()
     out = alias(self)
     if self._storage is not None and self.device.type != "meta":
         out._storage = borrowed(self._storage.address, self._storage.nbytes, self._storage)
@@ -255,6 +260,12 @@ def copied_memory(tensor: Tensor, memo: dict):
     return found, tensor._offset, tensor._meta
 
 
+def slots_of(tensor) -> dict:
+    """What the slots hold that a user's subclass declares."""
+    kind = tensor.__class__
+    return {} if kind.__module__.startswith("rushlight") else {name: getattr(tensor, name) for name in copyreg._slotnames(kind) if hasattr(tensor, name)}
+
+
 OWN = ("_post_accumulate_hooks", "gradient_hook")  # attributes that copies do not have: they belong to one place in the graph
 
 
@@ -271,7 +282,9 @@ def __deepcopy__(self, memo):
         out = blank(self.__class__)
         out._storage, out._offset, out._meta, out.itemsize = storage, offset, meta, meta.itemsize
     out._needs_grad = self._needs_grad
-    out.__dict__.update(__import__("copy").deepcopy({k: v for k, v in self.__dict__.items() if k not in OWN}, memo))
+    out.__dict__.update(copy.deepcopy({k: v for k, v in self.__dict__.items() if k not in OWN}, memo))
+    for name, value in slots_of(self).items():
+        setattr(out, name, copy.deepcopy(value, memo))
     if self._gradient is not None:
         out._gradient = __deepcopy__(self._gradient, memo)
     memo[id(self)] = out
@@ -297,10 +310,12 @@ def rebuild(kind, array, dtype, requires_grad, attributes, turned=0):
 @attach
 def __copy__(self):
     """Another tensor over the same memory, a leaf with the same attributes and without a gradient of its own yet."""
-    out = alias(self)
-    out._needs_grad = self._needs_grad
+    out = alias(self) if self.__class__ is Tensor else blank(self.__class__)
     if self.__class__ is not Tensor:
-        out.__class__ = self.__class__
+        out._storage, out._offset, out._meta, out.itemsize = self._storage, self._offset, self._meta, self.itemsize
+    out._needs_grad = self._needs_grad
+    for name, value in slots_of(self).items():
+        setattr(out, name, value)
     out.__dict__.update({k: v for k, v in self.__dict__.items() if k not in OWN})
     return out
 
@@ -317,12 +332,19 @@ def __reduce_ex__(self, protocol):
 
 
 class InProcess:
-    """What all storages answer alike: memory of this process, on the CPU."""
+    """What all storages answer alike: memory of this process, on the CPU, or none on the device meta."""
 
     _cdata = property(lambda self: id(self.tensor()._storage))  # the same for storages that are one
+    is_meta = property(lambda self: self.device.type == "meta")
+
+    def with_data(self, error=NotImplementedError, text="Cannot copy out of meta tensor; no data!"):
+        """Itself; an error where it lies on the device meta."""
+        if self.is_meta:
+            raise error(text)
+        return self
 
     def cpu(self):
-        return self
+        return self.with_data()
 
     def is_shared(self) -> bool:
         """Whether other processes see this memory."""
@@ -333,8 +355,22 @@ class InProcess:
 
     def share_memory_(self):
         """Moves the memory to where child processes see it, too."""
-        self.tensor().share_memory_()
+        self.with_data(RuntimeError, "_share_fd_: only available on CPU").tensor().share_memory_()
         return self
+
+    def _write_file(self, file, is_real_file, save_size, element_size):
+        """Writes the bytes to a file, after how many elements they are if ``save_size``."""
+        data = self.with_data().untyped().bytes.numpy().tobytes()
+        file.write((len(data) // element_size).to_bytes(8, "little") + data if save_size else data)
+
+    def _share_fd_cpu_(self):
+        """Moves the memory to where other processes see it."""
+        return self.share_memory_()
+
+    _share_filename_cpu_ = _share_fd_cpu_
+
+
+NOT_AVAILABLE = "Not available for 'meta' device type"
 
 
 class UntypedStorage(InProcess):
@@ -343,7 +379,10 @@ class UntypedStorage(InProcess):
     is_cuda = is_sparse = is_hpu = False
 
     def __init__(self, tensor=0, *, device=None):
-        self._tensor = empty((tensor,), dtypes.uint8) if isinstance(tensor, int) else tensor
+        if isinstance(tensor, (list, tuple)):
+            from .exchange import tensor as made
+            tensor = made(tensor, dtype=dtypes.uint8, device=device)
+        self._tensor = empty((tensor,), dtypes.uint8, device=device) if isinstance(tensor, int) else tensor
 
     def tensor(self) -> Tensor:
         """A tensor over this memory."""
@@ -358,10 +397,10 @@ class UntypedStorage(InProcess):
     @property
     def bytes(self) -> Tensor:
         """The bytes as a uint8 tensor over the same memory."""
-        return wrap(self._tensor._storage, 0, Meta.of((self.nbytes(),), dtypes.uint8), 1)
+        return wrap(self._tensor._storage, 0, Meta.of((self.nbytes(),), dtypes.uint8, self._tensor.device), 1)
 
     def data_ptr(self):
-        return self._tensor._storage.address
+        return 0 if self.is_meta else self._tensor._storage.address
 
     @property
     def _cdata(self) -> int:
@@ -375,7 +414,7 @@ class UntypedStorage(InProcess):
     device = property(lambda self: self._tensor.device)
 
     def __getitem__(self, index):
-        found = self.bytes[index]
+        found = self.with_data(text=NOT_AVAILABLE).bytes[index]
         if not isinstance(index, slice):
             return int(found)
         part = borrowed(found._storage.address + found._offset, found.numel(), found._storage)
@@ -392,8 +431,8 @@ class UntypedStorage(InProcess):
     def copy_(self, source, non_blocking=False):
         """The bytes of another storage.  RuntimeError unless there are as many."""
         if source.nbytes() != self.nbytes():
-            raise RuntimeError(f"copy_: expected {self.nbytes()} bytes, but got {source.nbytes()}")
-        self.bytes.copy_(source.bytes)
+            raise RuntimeError(f"copy_: size does not match, expected {self.nbytes()} bytes, but got {source.nbytes()}")
+        self.bytes.copy_(source.with_data().bytes)
         return self
 
     def resizable(self) -> bool:
@@ -404,6 +443,9 @@ class UntypedStorage(InProcess):
         """Another number of bytes, for every tensor over this memory; those after the former ones are undefined.  What was there lives as long as the storage, since tensors and
         arrays may still look at it.  RuntimeError where the memory is borrowed."""
         storage = self._tensor._storage
+        if self.is_meta:
+            storage.nbytes = size
+            return self
         if not self.resizable():
             raise RuntimeError("Trying to resize storage that is not resizable")
         if size > storage.nbytes:
@@ -425,7 +467,7 @@ class UntypedStorage(InProcess):
         return self
 
     def tolist(self) -> list:
-        return self.bytes.tolist()
+        return self.with_data(text=NOT_AVAILABLE).bytes.tolist()
 
     def __eq__(self, other):
         return isinstance(other, UntypedStorage) and other.data_ptr() == self.data_ptr()

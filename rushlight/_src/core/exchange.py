@@ -64,6 +64,8 @@ def view_memory(tensor: Tensor, element) -> np.ndarray:
     meta = tensor._meta
     if meta.numel == 0:
         return np.empty(meta.shape, element)
+    if type(tensor) is not Tensor and "_wraps" in vars(tensor):
+        raise RuntimeError(f"{type(tensor).__name__} has no memory of its own to read: its class answers operators. Convert it to a plain tensor first.")
     interface = {"version": 3, "shape": tuple(meta.shape), "typestr": element.str, "data": (address(tensor), False),
                  "strides": tuple(s * meta.itemsize for s in meta.strides)}
     return np.asarray(Memory(tensor._storage, interface))
@@ -103,7 +105,7 @@ def item(self):
         raise RuntimeError(f"a Tensor with {self._meta.numel} elements cannot be converted to Scalar")
     if self._meta.device.type == "meta":
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
-    cell = CELLS.get(self._meta.dtype)
+    cell = CELLS.get(self._meta.dtype) if type(self) is Tensor else None
     if cell is not None and self._storage is not None and not self._meta.turned:
         return cell.from_address(address(self)).value
     return values_of(self).reshape(-1)[0].item()
@@ -235,6 +237,14 @@ def first_of(data):
     return data
 
 
+def held_by(storage, dtype) -> Tensor:
+    """The elements of a dtype that lie in a storage.  RuntimeError for a storage of another dtype."""
+    if getattr(storage, "dtype", dtype) is not dtype:
+        raise RuntimeError(f"Expected a Storage of type {dtype} or an UntypedStorage, but got type {storage.dtype} for argument 1 'storage'")
+    memory = storage.untyped().bytes
+    return wrap(memory._storage, 0, Meta.of((memory.numel() // dtype.itemsize,), dtype, memory.device), dtype.itemsize)
+
+
 @observed
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False, names=None) -> Tensor:
     """A tensor that copies ``data``: numbers, nested lists, an array or a tensor."""
@@ -249,6 +259,8 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     else:
         if hasattr(data, "__array__") and not isinstance(data, (list, tuple, int, float, bool, complex)):
             return tensor(np.asarray(data), dtype=dtype, device=device, requires_grad=requires_grad)
+        if hasattr(data, "untyped"):
+            return tensor(held_by(data, dtype or dtypes.Defaults.floating).clone(), device=device, requires_grad=requires_grad)
         if data is None or isinstance(data, (dict, set)):
             raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
         if isinstance(data, (str, bytes)):

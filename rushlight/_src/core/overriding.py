@@ -171,11 +171,14 @@ def default(cls, func, types, args=(), kwargs=None):
     outer, running.function = running.function, func
     try:
         with DisableTorchFunctionSubclass():
-            result = func(*args, **(kwargs or {}))
+            reads = kind_of(cls) & DISPATCH and getattr(func, "__name__", "") in READING
+            result = Dispatch.read(func, args, kwargs or {}) if reads else func(*args, **(kwargs or {}))
     finally:
         running.function = outer
     if func in UNCHANGED or kind_of(cls) & DISPATCH and interpret.top() is not None:
         return result  # under a transform a result is the transform's, and what answered for the class lies within it
+    if kind_of(cls) & DISPATCH and any(isinstance(a, cls) and "_wraps" in vars(a) for a in (*args, *(kwargs or {}).values())):
+        return result  # an instance over the memory of the result would wrap nothing
     return reclassed(result, cls)
 
 
