@@ -55,6 +55,7 @@ ELSEWHERE = {  # names of rooms that few programs enter
                   "cosine_embedding_loss", "triplet_margin_loss", "ctc_loss", "frobenius_norm", "native_dropout", "lstm", "gru", "rnn_tanh", "rnn_relu", "embedding_bag", "detach_", "smm", "hspmm", "hsmm",
                   "sspaddmm", "slice_copy"),
     "_lobpcg": ("lobpcg",),
+    "_src.core.quantized": ("qscheme", "per_tensor_affine", "per_channel_affine", "per_tensor_symmetric", "per_channel_symmetric", "per_channel_affine_float_qparams"),
     "_higher_order_ops": ("cond", "while_loop"),
     "_src.switches": ("get_float32_matmul_precision", "set_float32_matmul_precision", "get_num_threads", "set_num_threads", "get_num_interop_threads",
                  "set_num_interop_threads", "set_flush_denormal",

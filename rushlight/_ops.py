@@ -176,6 +176,9 @@ class Namespace:
             return OpOverloadPacket(self.name, name, None, vars(entering)[name]) if name in vars(entering) else None
         if self.name == "_c10d_functional" and f"{self.name}.{name}" in OPS:
             return OpOverloadPacket(self.name, name, OPS[f"{self.name}.{name}"])
+        if self.name == "quantized":
+            from ._src.ops.quantized_library import LIBRARY
+            return OpOverloadPacket(self.name, name, None, LIBRARY[name]) if name in LIBRARY else None
         if self.name not in ("aten", "prims", "prim"):
             return None
         found = operator_named(name) if self.name == "aten" else OPS.get(f"prims.{name}")

@@ -17,16 +17,17 @@ from types import FunctionType
 
 from ._src.core.convert import InProcess, UntypedStorage, layout
 from ._src.core.devices import device as Device
-from ._src.core.dtypes import BY_NAME, BYTES, NAMES, UNSIGNED, dtype as Dtype, uint8
+from ._src.core.dtypes import BY_NAME, BYTES, NAMES, UNSIGNED, dtype as Dtype, type_name, uint8
 from ._src.core.errors import CorruptFileError
 from ._src.core.exchange import to_numpy
 from ._src.core.files import replaced
 from ._src.core.meta import Meta, Size
 from ._src.core.native import Tensor, wrap
+from ._src.core.quantized import QSCHEMES, QUANTIZED, qscheme
 from ._src.core.tensor import empty
 from ._src.core.settings import settings
 from .nn.parameter import Parameter
-from ._src.restored import BUILDERS, LAYOUTS, REMEDY, TURNED, attributes, layout_named, rebuild_from_type, sparse_parts
+from ._src.restored import BUILDERS, LAYOUTS, REMEDY, TURNED, attributes, layout_named, quantizer_parts, rebuild_from_type, sparse_parts
 from ._src.weights import PLAIN, WeightsUnpickler, add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals, unsafe_names  # noqa: F401 - offered here
 
 DEFAULT_PROTOCOL = 2  # of pickle
@@ -34,6 +35,7 @@ MAP_LOCATION = Callable[[object, str], object] | Device | str | dict[str, str] |
 PIECE = 1 << 20  # bytes read at once, so that they are in the cache when they are summed and copied
 UNTYPED = (*UNSIGNED, *BYTES)  # dtypes that PyTorch writes beside their storages, which are of bytes
 STORAGES = {name + "Storage": BY_NAME[key] for key, name in NAMES.items() if BY_NAME[key] not in UNTYPED}
+STORAGES.update({"QUInt8Storage": uint8, "QInt8Storage": BY_NAME["int8"], "QInt32Storage": BY_NAME["int32"]})  # read as the whole numbers that they hold
 
 
 class GlobalName:
@@ -70,7 +72,7 @@ class Pickler(pickle._Pickler):
 
     def persistent_id(self, obj):
         if isinstance(obj, StorageReference):
-            kind = GlobalName("torch.storage", "UntypedStorage") if obj.dtype in UNTYPED else GlobalName("torch", NAMES[obj.dtype.name] + "Storage")
+            kind = GlobalName("torch.storage", "UntypedStorage") if obj.dtype in UNTYPED else GlobalName("torch", type_name(obj.dtype) + "Storage")
             return "storage", kind, obj.key, "cpu", obj.count
         return None
 
@@ -81,6 +83,8 @@ class Pickler(pickle._Pickler):
             return GlobalName("torch", "device"), (str(obj),)
         if type(obj) is Size:
             return GlobalName("torch", "Size"), (tuple(obj),)
+        if isinstance(obj, qscheme):
+            return GlobalName("torch", obj.name)
         if isinstance(obj, layout):
             return GlobalName("torch.serialization", "_get_layout"), (str(obj),)
         if isinstance(obj, Tensor):
@@ -117,6 +121,8 @@ class Pickler(pickle._Pickler):
         if obj.device.type == "meta":
             return GlobalName("torch._utils", "_rebuild_meta_tensor_no_storage"), (obj.dtype, tuple(obj.shape), tuple(obj.stride()), bool(obj._needs_grad))
         parts = self.reference(obj), obj._offset, tuple(obj.shape), tuple(obj.stride()), bool(obj._needs_grad), collections.OrderedDict()
+        if obj.is_quantized:
+            return GlobalName("torch._utils", "_rebuild_qtensor"), (*parts[:4], quantizer_parts(obj), *parts[4:])
         turned = ({name: True for name, bit in TURNED.items() if obj._turned & bit},) if obj._turned else ()
         if obj.dtype in UNTYPED:
             return GlobalName("torch._utils", "_rebuild_tensor_v3"), (*parts, obj.dtype, *turned)
@@ -124,7 +130,7 @@ class Pickler(pickle._Pickler):
 
     def reference(self, tensor, typed=True):
         """The reference to the storage under a tensor.  RuntimeError where another tensor sees it as another dtype: a file names one for each storage."""
-        storage, dtype = tensor._storage, tensor.dtype if typed else UNSIGNED[0]
+        storage, dtype = tensor._storage, tensor._meta.dtype if typed else UNSIGNED[0]
         key = self.keys.setdefault(id(storage), str(len(self.keys)))
         self.storages[key] = storage
         seen = uint8 if dtype in UNTYPED else dtype
@@ -205,7 +211,8 @@ BUILDER_NAMES = {function: name for name, function in BUILDERS.items()}
 ALLOWED = {**{("torch._utils", name): function for name, function in BUILDERS.items()}, ("torch._tensor", "_rebuild_from_type_v2"): rebuild_from_type,
            ("torch.storage", "UntypedStorage"): uint8, ("torch.serialization", "_get_layout"): layout_named, ("torch", "Tensor"): Tensor,
            ("torch", "Size"): Size, ("torch", "device"): Device, ("torch.nn.parameter", "Parameter"): Parameter,
-           **{("torch", name): dtype for name, dtype in STORAGES.items()}, **{("torch", name): dtype for name, dtype in BY_NAME.items()}}
+           **{("torch", name): dtype for name, dtype in STORAGES.items()}, **{("torch", name): dtype for name, dtype in BY_NAME.items()},
+           **{("torch", name): dtype for name, dtype in QUANTIZED.items()}, **{("torch", one.name): one for one in QSCHEMES}}
 
 
 def trusting(base):

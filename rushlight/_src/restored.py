@@ -7,6 +7,7 @@ from .core.errors import CorruptFileError
 from .core.meta import CONJUGATED, NEGATED, Meta
 from .core.native import Tensor, wrap
 from .core.op import OPS
+from .core.quantized import WHOLE, PerTensor, per_channel_affine, per_channel_affine_float_qparams, per_tensor_affine
 from ..nn.parameter import Parameter
 
 LAYOUTS = strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc
@@ -34,6 +35,27 @@ def rebuild_as(storage, offset, size, stride, requires_grad, hooks, dtype, metad
                                f"of {nbytes} bytes", "a storage that holds it all", REMEDY)
     tensor = wrap(memory._storage, offset + memory._offset * memory.itemsize // dtype.itemsize, meta, meta.itemsize)
     return tensor.requires_grad_() if requires_grad else tensor
+
+
+def quantizer_parts(tensor) -> tuple:
+    """What a quantized tensor's numbers mean, as files have it: the qscheme, scales, zero points, and which dimension they belong to."""
+    found = tensor._meta.dtype.scheme
+    if type(found) is PerTensor:
+        return found.kind, found.scale, found.zero_point
+    return found.kind, tensor.q_per_channel_scales(), tensor.q_per_channel_zero_points(), found.axis
+
+
+def rebuild_quantized(storage, offset, size, stride, parts, requires_grad=False, hooks=None):
+    """A quantized tensor over a storage of whole numbers.  CorruptFileError for one that would reach beyond it, or whose numbers mean nothing."""
+    whole = rebuild_tensor(storage, offset, size, stride)
+    base = next((base for base, found in WHOLE.items() if found is whole.dtype), None)
+    kind = parts[0] if type(parts) is tuple and parts else None
+    if base is None or kind not in (per_tensor_affine, per_channel_affine, per_channel_affine_float_qparams) or len(parts) != (3 if kind is per_tensor_affine else 4):
+        raise CorruptFileError(f"quantized numbers of {whole.dtype} by {parts}", "whole numbers, and a scheme with its scales and zero points", REMEDY)
+    if kind is per_tensor_affine:
+        return OPS["_with_meaning"](whole, float(parts[1]), int(parts[2]), base)
+    scales, zero_points, axis = parts[1:]
+    return OPS["_with_meanings"](whole, (tuple(scales.tolist()), tuple(zero_points.tolist()), int(axis), kind is per_channel_affine_float_qparams), base)
 
 
 def rebuild_meta(dtype, size, stride, requires_grad):
@@ -117,5 +139,5 @@ def rebuild_sparse(layout, parts):
     return sparse_compressed_tensor(*parts[:3], tuple(parts[3]), layout=layout)
 
 
-BUILDERS = {"_rebuild_tensor_v2": rebuild_tensor, "_rebuild_tensor_v3": rebuild_as, "_rebuild_meta_tensor_no_storage": rebuild_meta, "_rebuild_sparse_tensor": rebuild_sparse,
+BUILDERS = {"_rebuild_tensor_v2": rebuild_tensor, "_rebuild_tensor_v3": rebuild_as, "_rebuild_meta_tensor_no_storage": rebuild_meta, "_rebuild_qtensor": rebuild_quantized, "_rebuild_sparse_tensor": rebuild_sparse,
             "_rebuild_parameter": rebuild_parameter, "_rebuild_parameter_with_state": rebuild_parameter_with_state, "_rebuild_wrapper_subclass": rebuild_wrapper}

@@ -5,7 +5,7 @@ from ..core import overriding
 from ..core.interpret import Interpreter, Suspended, is_recording, recording
 from ..core.native import Op, Step, Tensor, calls, state
 from ..core.native.objects import FUNCTION
-from ..core.op import OPS
+from ..core.op import OPS, body_of
 from ..core.overriding import DISPATCH
 from ..._ops import overload_of
 
@@ -13,7 +13,7 @@ from ..._ops import overload_of
 def call(op: Op, args, kwargs, kinds):
     """The answer of the classes among the arguments, recorded for the backward pass."""
     if opened(op):
-        return op.body(*args, **kwargs)  # of simpler operators, each of which is answered
+        return body_of(op, args)(*args, **kwargs)  # of simpler operators, each of which is answered
     wanted = tensors_of((*args, *kwargs.values()))
     if not (is_recording() and any(t._needs_grad for t in wanted)) or op.facts.get("detaches"):
         return answered(op, args, kwargs, kinds)
@@ -109,7 +109,7 @@ class DispatchMode(Interpreter):
 
     def call(self, op: Op, args, kwargs):
         if opened(op):
-            return op.body(*args, **kwargs)
+            return body_of(op, args)(*args, **kwargs)
         kinds = overriding.overriding((*args, *kwargs.values()), DISPATCH)
         with Suspended(self):
             result = self.mode.__torch_dispatch__(overload_of(op, args, kwargs), kinds, tuple(args), kwargs)

@@ -8,7 +8,7 @@ from ..core.expr import INFINITY, Expr, Facts
 from ..core.interpret import Interpreter, Suspended, precision
 from ..core.meta import Meta, Size, dense_strides
 from ..core.native import Tensor, calls, mine
-from ..core.op import OPS
+from ..core.op import OPS, body_of
 from ..core.runtime import Conditions, Known
 from ..core.tensor import blank, empty_of
 from ..eager.plan import NUMBER_METAS, alias_of
@@ -204,7 +204,7 @@ def inference(op, args, kwargs, conditions=None) -> Inference:
     keywords = {k: enter(v) for k, v in kwargs.items()}
     nodes = [e.node for e in entered]
     with trace, precision(0):
-        results = op.body(*positional, **keywords) if op.kind is None else trace.call(op, positional, keywords)
+        results = body_of(op, positional)(*positional, **keywords) if op.kind is None else trace.call(op, positional, keywords)
     several = isinstance(results, (tuple, list))
     results = list(results) if several else [results]
     if any(not isinstance(r, Traced) or not isinstance(r._meta, Meta) for r in results):
@@ -334,7 +334,7 @@ class Recorder(Interpreter):
             return self.measure(op, tuple(map(self.entered, args)), {k: self.entered(v) for k, v in kwargs.items()})
         if op.facts.get("composite"):
             self.settings_read.update([op.facts["reads"]] if "reads" in op.facts else ())
-            return op.body(*args, **kwargs)
+            return body_of(op, args)(*args, **kwargs)
         otherwise = op.facts.get("otherwise")
         if otherwise is not None and (other := otherwise(*args[1:])) is not None:
             return other(args[0])

@@ -107,7 +107,7 @@ class Assembler:
             homes.setdefault(node, place)
             root = through_views(node)
             meta = in_memory(root)
-            if root.op is not None and root not in self.results and root.dtype is node.dtype and product(root.shape) == product(node.shape) and shown_as(node, root, meta) is place.meta:
+            if root.op is not None and root not in self.results and root.dtype.name == node.dtype.name and product(root.shape) == product(node.shape) and shown_as(node, root, meta) is place.meta:
                 homes.setdefault(root, Place(place.value, meta))
         for store in self.stores:
             if store.node not in homes and self.updates(store):

@@ -328,7 +328,7 @@ def __delitem__(self, key):
 @attach
 def __reduce_ex__(self, protocol):
     from .exchange import view_memory
-    return rebuild, (self.__class__, view_memory(self, self.dtype.numpy).copy(), self.dtype, self._needs_grad, dict(self.__dict__), self._meta.turned)
+    return rebuild, (self.__class__, view_memory(self, self.dtype.numpy).copy(), self._meta.dtype, self._needs_grad, dict(self.__dict__), self._meta.turned)
 
 
 class InProcess:

@@ -12,14 +12,17 @@ class dtype:
     Attributes: ``name``, ``itemsize`` (bytes), ``category`` (BOOL, INTEGER, FLOATING or COMPLEX), ``numpy`` (the NumPy
     dtype that stores the same bits: bfloat16 is stored as uint16), ``is_floating_point``, ``is_complex``, ``is_signed``,
     ``is_inexact`` (floating-point or complex: what gradients flow through), ``has_kernels`` (others are computed by NumPy's meaning).
+
+    Of quantized elements (``core/quantized.py``): ``scheme`` is what the whole numbers in memory mean (None for all others), ``shown`` the dtype that users see, ``name``
+    that of the whole numbers.
     """
 
-    __slots__ = ("name", "itemsize", "category", "numpy", "is_signed", "is_inexact", "rank", "has_kernels")
+    __slots__ = ("name", "itemsize", "category", "numpy", "is_signed", "is_inexact", "rank", "has_kernels", "scheme", "shown", "__weakref__")
 
     def __init__(self, name: str, category: int, storage: str, rank: int, is_signed: bool = True, has_kernels: bool = True):
         self.name, self.category, self.numpy = name, category, np.dtype(storage)
         self.itemsize, self.is_signed, self.rank, self.has_kernels = self.numpy.itemsize, is_signed, rank, has_kernels
-        self.is_inexact = category >= FLOATING
+        self.is_inexact, self.scheme, self.shown = category >= FLOATING, None, self
 
     is_floating_point = property(lambda self: self.category == FLOATING)
     is_complex = property(lambda self: self.category == COMPLEX)
@@ -28,9 +31,17 @@ class dtype:
     in_numpy = property(lambda self: self.category != FLOATING or self.numpy.kind == "f")
 
     def __repr__(self):
-        return f"torch.{self.name}"
+        return f"torch.{self.label}"
+
+    @property
+    def label(self) -> str:
+        """The name, and what quantized numbers mean."""
+        return self.name if self.scheme is None else f"{self.shown.name}{tuple(self.scheme)}"
 
     def __reduce__(self):
+        if self.scheme is not None:
+            from .quantized import quantized
+            return quantized, (self.shown, self.scheme)
         return "bool_" if self.name == "bool" else self.name  # its name in this module
 
     def to_real(self):
@@ -62,6 +73,7 @@ NAMED = float8_e8m0fnu, float4_e2m1fn_x2, complex32, *_ = (  # exist as names al
     dtype("float8_e8m0fnu", FLOATING, "uint8", 5), dtype("float4_e2m1fn_x2", FLOATING, "uint8", 5), dtype("complex32", COMPLEX, "uint32", 7),
     *(dtype(name, INTEGER, "uint8", 1, name.startswith(("int", "qint")), False) for name in (*(f"{kind}{bits}" for kind in ("int", "uint") for bits in range(1, 8)), "bits1x8", "bits2x4",
       "bits4x2", "bits8", "qint8", "quint8", "quint4x2", "quint2x4")), dtype("bits16", INTEGER, "uint16", 2, False, False), dtype("qint32", INTEGER, "int32", 3, has_kernels=False))
+globals().update({one.name: one for one in NAMED})  # pickles refer to them by name
 ALL = (bool_, uint8, int8, int16, int32, int64, *UNSIGNED, float16, bfloat16, *BYTES, float32, float64, complex64, complex128)
 BY_NAME = {d.name: d for d in ALL}
 ALIASES = {"half": float16, "float": float32, "double": float64, "short": int16, "int": int32, "long": int64,
@@ -241,4 +253,4 @@ NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16":
 
 def type_name(dtype) -> str:
     """PyTorch's old name of a dtype, as its messages use it."""
-    return NAMES.get(dtype.name, dtype.name)
+    return NAMES.get(dtype.name, dtype.name) if dtype.scheme is None else dtype.shown.name.replace("q", "Q").replace("i", "I").replace("Qu", "QU")

@@ -52,7 +52,7 @@ def to_numpy(tensor: Tensor) -> np.ndarray:
     if meta.turned:
         bit, remedy = ("conjugate", "conj") if tensor.is_conj() else ("negative", "neg")
         raise RuntimeError(f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.resolve_{remedy}().numpy() instead.")
-    if not meta.dtype.in_numpy:
+    if not meta.dtype.in_numpy or meta.dtype.scheme is not None:
         raise TypeError(f"Got unsupported ScalarType {dtypes.type_name(meta.dtype)}: NumPy has no such type; use .float() or .view({meta.dtype.numpy.name}) first")
     if meta.device.type == "meta":
         raise TypeError("can't convert a tensor on the meta device to numpy: it has no data")
@@ -92,6 +92,8 @@ def values_of(tensor: Tensor) -> np.ndarray:
     if tensor._storage is None:
         tensor = tensor.concrete()
     tensor, dtype = resolved(tensor), tensor._meta.dtype
+    if dtype.scheme is not None:
+        return dtype.scheme.values(view_memory(tensor, dtype.numpy))
     return to_numpy(tensor) if dtype.in_numpy else widen(view_memory(tensor, dtype.numpy), dtype)
 
 

@@ -174,7 +174,7 @@ class Meta:
 
     def __repr__(self):
         layout = "" if self.contiguous else f" strides {list(self.strides)}"
-        return f"{self.dtype.name}[{', '.join(map(str, self.shape))}]{layout}{TURNED[self.turned]}"
+        return f"{self.dtype.label}[{', '.join(map(str, self.shape))}]{layout}{TURNED[self.turned]}"
 
     def __reduce__(self):
         return Meta, (tuple(self.shape), self.strides, self.dtype, self.device, self.turned)

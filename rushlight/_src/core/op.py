@@ -9,7 +9,7 @@ import copyreg
 import functools
 import inspect
 
-from .native import Op
+from .native import Op, Tensor
 
 OPS: dict[str, Op] = {}
 MOST_RECENT = 512  # of each of the two generations of a Recent
@@ -77,6 +77,19 @@ def parameters(function):
 def named(name: str) -> Op:
     """The declared operator of this name; operators are pickled and copied as their names."""
     return OPS[name]
+
+
+def is_quantized(value) -> bool:
+    """Whether a value is a quantized tensor, or has one in it."""
+    if isinstance(value, Tensor):
+        return value._meta.dtype.scheme is not None
+    return isinstance(value, (tuple, list)) and any(map(is_quantized, value))
+
+
+def body_of(operator: Op, args):
+    """What an operator does: its body, or for quantized tensors its rule, if it has one."""
+    rule = operator.rules.get("quantized")
+    return rule if rule is not None and is_quantized(args) else operator.body
 
 
 def looked_up(self, name):

@@ -127,11 +127,24 @@ def __repr__(self, *, tensor_contents=None):
         usual = (dtypes.Defaults.floating, dtypes.int64, dtypes.bool_, dtypes.Defaults.floating.to_complex())
         if self.dtype not in usual:
             suffixes.append(f"dtype={self.dtype}")
+    if self._meta.dtype.scheme is not None:
+        if f"size={tuple(self.shape)}" not in suffixes:
+            suffixes.insert(0, f"size={tuple(self.shape)}")
+        suffixes += quantizer(self)
     if self._step is not None:
         suffixes.append(f"grad_fn=<{repr(self.grad_fn).split()[0][1:]}>")
     elif self._needs_grad:
         suffixes.append("requires_grad=True")
     return add_suffixes(prefix + body, suffixes, len(prefix))
+
+
+def quantizer(tensor) -> list[str]:
+    """How a quantized tensor's numbers are told."""
+    found = tensor._meta.dtype.scheme
+    told = [f"quantization_scheme={found.kind}"]
+    if hasattr(found, "scale"):
+        return [*told, f"scale={found.scale}", f"zero_point={found.zero_point}"]
+    return [*told, f"scale={tensor.q_per_channel_scales()}", f"zero_point={tensor.q_per_channel_zero_points()}", f"axis={found.axis}"]
 
 
 def add_suffixes(text, suffixes, indent):

@@ -97,7 +97,7 @@ def shape(self) -> Size:
 @attach
 @property
 def dtype(self) -> dtypes.dtype:
-    return self._meta.dtype
+    return self._meta.dtype.shown
 
 
 @attach

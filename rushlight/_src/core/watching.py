@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from .interpret import Interpreter, Suspended
 from .native import Op
+from .op import body_of
 
 
 class Watching(Interpreter):
@@ -11,7 +12,7 @@ class Watching(Interpreter):
     def call(self, op: Op, args, kwargs):
         def run():
             if op.facts.get("composite"):
-                return op.body(*args, **kwargs)
+                return body_of(op, args)(*args, **kwargs)
             with Suspended(self):
                 return op(*args, **kwargs)
 

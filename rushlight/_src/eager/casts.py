@@ -8,6 +8,7 @@ from ..core import interpret
 from ..core.dtypes import bfloat16, float16, float32
 from ..core.interpret import precision
 from ..core.native import Op, Tensor, mine, state
+from ..core.op import body_of
 
 PRECISIONS = {1: bfloat16, 2: float16}  # what ``mine.autocast`` stands for
 LOWERED = 1  # the class of operators that compute in half precision; others compute in float32
@@ -32,7 +33,7 @@ def cast(op: Op, args, names):
     positional = len(args) - len(names or ())
     named = dict(zip(names or (), args[positional:]))
     if op.autocast == PARTS:
-        return op.body(*args[:positional], **named)
+        return body_of(op, args)(*args[:positional], **named)
     target = PRECISIONS[mine.autocast] if op.autocast == LOWERED else float32
     with precision(0):
         if named.get("out") is not None:

@@ -31,7 +31,7 @@ from ..core.log import logger
 from ..core.meta import Meta, settled
 from ..core.native import Op, Plan, Tensor, calls, mine, state
 from ..core.native.objects import CHOICE, FLOAT_VALUE, INTEGER_VALUE, INTO, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE, VIEW
-from ..core.op import OPS, in_parts, keywords, make, respelled
+from ..core.op import OPS, body_of, in_parts, keywords, make, respelled
 from ..core.operands import BEYOND, check_operands
 from ..core.progress import progress
 from ..core.runtime import Conditions, Known, holds
@@ -328,10 +328,11 @@ def python_plan(op: Op, function) -> Draft:
 def call_body(op: Op):
     """Runs a composite operator's body on the tensors themselves."""
     def run(args, names):
+        body = body_of(op, args)
         if not names:
-            return op.body(*args)
+            return body(*args)
         positional = len(args) - len(names)
-        return op.body(*args[:positional], **dict(zip(names, args[positional:])))
+        return body(*args[:positional], **dict(zip(names, args[positional:])))
     return run
 
 
@@ -393,7 +394,7 @@ def planned(op: Op, args, names, mask, trace, arguments) -> Draft:
         return python_plan(op, call_of_numbers(op))
     with trace:
         if op.kind is None and not (mask and "vjp" in op.rules):
-            results = op.body(*arguments.args, **arguments.kwargs)
+            results = body_of(op, arguments.args)(*arguments.args, **arguments.kwargs)
         else:
             results = trace.call(op, arguments.args, arguments.kwargs)
         several = isinstance(results, (tuple, list))
@@ -519,7 +520,7 @@ def out_plan(op: Op, args, names, mask, scalars) -> Draft:
     if mask:
         refuse_gradient(op)
     with trace:
-        result = op.body(*arguments.args, **arguments.kwargs)
+        result = body_of(op, arguments.args)(*arguments.args, **arguments.kwargs)
         if not isinstance(result, Traced) or any(m.meta.device.type == "meta" for m in arguments.tensors) or tuple(result.shape) != tuple(out.shape):
             return python_plan(op, writing(op))
         check_exact(op, result._meta, out._meta)

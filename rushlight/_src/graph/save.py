@@ -13,6 +13,7 @@ from ..core.expr import Expr
 from ..core.meta import TURNED, Meta, Size
 from ..core.native import Op
 from ..core.op import OPS
+from ..core.quantized import QUANTIZED, SCHEMES, quantized
 from .graph import Graph, Node, Store
 
 PLAIN = (int, float, complex, bool, str, bytes, type(None), dtype, device, slice)
@@ -28,7 +29,7 @@ def text_of(value, numbers=None) -> str:
     """
     kind = type(value)
     if kind is Meta:
-        return f"<{tuple(value.shape)} {value.strides} {value.dtype.name} {value.device}{TURNED[value.turned]}>"
+        return f"<{tuple(value.shape)} {value.strides} {value.dtype.label} {value.device}{TURNED[value.turned]}>"
     if kind is Node and numbers is not None:
         return f"%{numbers[value]}"
     if kind in PLAIN:
@@ -117,10 +118,14 @@ def array_of(name, shape, data):
     return np.frombuffer(data, np.dtype(name)).reshape(shape).copy()
 
 
+def dtype_of(name, scheme=None):
+    return BY_NAME[name] if scheme is None else quantized(QUANTIZED[name], SCHEMES[len(scheme)](*scheme))
+
+
 register(Meta, b"M", lambda meta: (tuple(meta.shape), meta.strides, meta.dtype, meta.device, meta.turned), Meta)
 register(Size, b"z", lambda size: (tuple(size),), Size)
 register(Reference, b"R", lambda number: (int(number),), Reference)
-register(dtype, b"D", lambda one: (one.name,), BY_NAME.__getitem__)
+register(dtype, b"D", lambda one: (one.name,) if one.scheme is None else (one.shown.name, tuple(one.scheme)), dtype_of)
 register(device, b"@", lambda one: (one.type, one.index), device)
 register(Op, b"O", lambda op: (own(op).name,), OPS.__getitem__)
 register(np.ndarray, b"A", array_parts, array_of, shared=False)

@@ -7,10 +7,12 @@ from ..core.expr import Expr
 from ..core.native import Tensor
 from ..core.op import OPS
 from . import prims, elementwise, shape, reduce, scan, matmul, create, index, random, sort, inplace  # noqa: F401
-from . import activation, attention, bag, collective, combine, conv, copies, ctc, distances, fft, fractional, grid, grouped, linalg, loss, masked, matrix, nibbles, norm, pool, recurrent, resample, rounding, samplers, special, statistics, windows  # noqa: F401
+from . import activation, attention, bag, collective, combine, conv, copies, ctc, distances, fft, fractional, grid, grouped, linalg, loss, masked, matrix, nibbles, norm, pool, recurrent, quantized, resample, rounding, samplers, special, statistics, windows  # noqa: F401
 
 inplace.derive()
 copies.derive()
+
+from . import quantized_tensors  # noqa: E402, F401 - rules for operators that are there now
 
 ALIASES = {  # PyTorch's other names for one operator
     "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "negative": "neg", "absolute": "abs", "greater": "gt",

@@ -509,6 +509,19 @@ class Half(View):
 half = view("half", Half(lambda x, which: x.imag if which else x.real, None, None, None), lambda x, which: 0)
 
 
+class Meaning(View):
+    """The same whole numbers, quantized or not: what they stand for is another."""
+
+    def strided(self, op, x, dtype):
+        return Meta(tuple(x.shape), tuple(x.strides), dtype, x.device), 0
+
+    def vjp(self, op, g, y, x, dtype):
+        return [None]
+
+
+meaning = view("meaning", Meaning(lambda x, dtype: x, lambda s, dtype: tuple(s), lambda i, s, dtype: (i, None), None), lambda x, dtype: 0)
+
+
 def diagonal_alias(meta, row, column, length):
     a, b = meta.strides[-2:]
     return (*meta.strides[:-2], a + b), row * a + column * b
@@ -713,7 +726,7 @@ matmul = primitive("matmul", Contract(
 
 
 int_matmul = primitive("int_matmul", Contract(lambda a, b: np.matmul(a.astype(np.int32), b.astype(np.int32)), matmul_shape, lambda g, y, a, b: [None, None], int32),
-                       lambda a, b: 0, doc="int8 [*, m, k] @ [*, k, n] -> int32 [*, m, n], exactly.")
+                       lambda a, b: 0, doc="int8 or uint8 [*, m, k] @ [*, k, n] -> int32 [*, m, n], exactly.")
 
 
 def windows(x, kernel, stride, dilation):

@@ -652,7 +652,7 @@ def clone(input, *, memory_format=None):
         return channels_last(input)
     if memory_format is not None and memory_format.name == "contiguous_format":
         return P.copy(input)
-    return P.convert(input, dtype=input.dtype)
+    return P.convert(input, dtype=input._meta.dtype)
 
 
 @op(name="_to_dtype", method=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..core.kinds import P, is_tensor
 from ..core.meta import Meta, product
 from ..core.native import Op
-from ..core.op import OPS, bind
+from ..core.op import OPS, bind, body_of
 from ..core.tensor import Tensor
 from .level import READING, Level, Wrapped, derived, map_call, map_results, tensors_in
 
@@ -84,7 +84,7 @@ class Batch(Level):
     def composite(self, op, args, kwargs):
         """Its body; where that reads elements, the operator on one example after the other."""
         try:
-            return op.body(*args, **kwargs)
+            return body_of(op, args)(*args, **kwargs)
         except Unreadable:
             if op.facts.get("dynamic"):
                 raise RuntimeError(f"vmap: the shape of what {op.name} returns depends on the elements, which differ from example to example. Use an "
@@ -164,7 +164,7 @@ def make_batched(op: Op, mask, randomness, size) -> Op:
         if op.kind is not None:
             return primitive(level, op, bind(op, args, kwargs))
         with level:
-            results = op.body(*args, **kwargs)
+            results = body_of(op, args)(*args, **kwargs)
         return map_results(level.stacked, results)
 
     def vjp(g, y, *args):

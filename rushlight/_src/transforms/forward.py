@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..core.kinds import P, is_tensor
 from ..core.interpret import recording
 from ..core.native import Op
-from ..core.op import OPS, bind
+from ..core.op import OPS, bind, body_of
 from ..core.tensor import Tensor
 from ..graph.graph import Graph
 from .level import Level, Wrapped, derived, map_call, map_results, with_parameter
@@ -142,7 +142,7 @@ def make_forward(op: Op, mask) -> Op:
             results = ruled(op, bind(op, args, kwargs))
         else:
             with level:
-                results = op.body(*args, **kwargs)
+                results = body_of(op, args)(*args, **kwargs)
             results = [(r.value, r.tangent) if level.owns(r) else (r, None) for r in (results if isinstance(results, (tuple, list)) else [results])]
         return tuple(value for pair in results for value in with_zeros(*pair))
 

@@ -9,7 +9,7 @@ from ..core.interpret import Interpreter, Suspended, active
 from ..core.kinds import P
 from ..core.meta import product
 from ..core.native import Op
-from ..core.op import OPS, bind, declared_scalars, make
+from ..core.op import OPS, bind, body_of, declared_scalars, make
 from ..core.tensor import Tensor, blank
 from ..ops.promotion import as_dtype
 from ..ops.shape import turning
@@ -196,7 +196,7 @@ class Level(Interpreter):
 
     def composite(self, op: Op, args, kwargs):
         """An operator that is its body."""
-        return op.body(*args, **kwargs)
+        return body_of(op, args)(*args, **kwargs)
 
     def fresh(self, op: Op, model: Wrapped, *args, **kwargs):
         """A tensor made after one of this level, which may be written here: it is of this level, too."""
@@ -288,7 +288,7 @@ def written(op: Op) -> Op:
 
         def body(*args, **kwargs):
             target = list(bind(op, args, kwargs).values())[at]
-            result = op.body(*args, **kwargs)
+            result = body_of(op, args)(*args, **kwargs)
             if tuple(result.shape) != tuple(target.shape):
                 raise RuntimeError(f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.shape)}")
             return as_dtype(result, target.dtype) if result is not target else P.copy(target)

@@ -8,9 +8,10 @@ from ..core.interpret import Interpreter, Suspended, is_recording
 from ..core.kinds import P
 from ..core.meta import Meta
 from ..core.native import Op, mine
-from ..core.op import OPS, bind
+from ..core.op import OPS, bind, body_of
+from ..core.quantized import PerTensor
 from ..core.tensor import Tensor, blank
-from ..graph.graph import Graph, Node, map_nodes
+from ..graph.graph import Graph, Node, map_nodes, nodes_in
 from ..graph.views import view_of_input
 from ..core.runtime import Known, RunTime
 
@@ -109,7 +110,8 @@ class Trace(Interpreter):
         if op.facts.get("detaches"):
             lower_values(args, self)  # views are brought up to date now: what that takes is not part of the operator
         before = len(self.nodes)
-        results = self.closed(op, args, kwargs) if "vjp" in op.rules else op.body(*args, **kwargs)
+        body = body_of(op, args)
+        results = self.closed(op, args, kwargs) if "vjp" in op.rules and body is op.body else body(*args, **kwargs)
         if op.facts.get("detaches"):
             for node in self.nodes[before:]:
                 node.constant = True
@@ -132,6 +134,7 @@ class Trace(Interpreter):
         nodes = lower_values(args, self)
         if meta is None:
             meta = op.kind.meta(op, *metas_of(nodes), **params)
+            check_quantized(op, nodes, meta)
             if op.kind.computes and meta.dtype.is_byte:
                 raise NotImplementedError(f"{op.name.rpartition('.')[2]} is not implemented for {meta.dtype}, which stores numbers: convert to float32 to compute, and back")
         node = Node(self.fresh("t"), op, nodes, params, meta, inside, constant=not is_recording())
@@ -182,6 +185,18 @@ class Trace(Interpreter):
         if several:
             return tuple(self.emit(P.item, (Several(node),), {"index": k}, meta=m) for k, m in enumerate(meta))
         return traced(node)
+
+
+def check_quantized(op: Op, nodes, meta):
+    """NotImplementedError for a primitive that would compute with the whole numbers of quantized tensors, or fill them in, whatever they mean."""
+    found = [n.dtype for n in nodes_in(nodes) if n.dtype.scheme is not None]
+    if not found and (type(meta) is not Meta or meta.dtype.scheme is None):
+        return
+    moved = op.kind.name in ("view", "join", "gather") and op is not P.pad and all(type(one.scheme) is PerTensor for one in found)
+    same = op is P.convert and bool(found) and meta.dtype is found[0]
+    if op not in (P.copy, P.meaning) and not moved and not same:
+        raise NotImplementedError(f"Could not run '{op.name.rpartition('.')[2]}' with quantized tensors: it has no quantized form. Compute with dequantize(), or "
+                                  "with the whole numbers, int_repr()")
 
 
 def fitted(values):

@@ -44,8 +44,14 @@ def plan_product(assembler, node: Node, targets, prologues):
         strides.append(found[0])
         parts.append(tuple((*own, 0) for own in found) if k in prologues else ())
     problem = Matmul(tuple(shape[:-2]), shape[-2], shape[-1], node.args[0].shape[-1], *strides,
-                     row_major(shape), node.args[0].dtype.name, targets[0].meta.dtype.name, a_parts=parts[0], b_parts=parts[1])
+                     row_major(shape), node.args[0].dtype.name, targets[0].meta.dtype.name, b_dtype=other_sign(node), a_parts=parts[0], b_parts=parts[1])
     return plan_matmul, problem, operands
+
+
+def other_sign(node: Node) -> str:
+    """The dtype of a product's second operand where its bytes are of another sign than those of the first."""
+    first, second = (n.dtype for n in node.args)
+    return "" if first is second else second.name
 
 
 def product_packings(node: Node, number: int) -> int:

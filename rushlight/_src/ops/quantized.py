@@ -1,0 +1,270 @@
+"""Quantization: whole numbers of few bits that stand for others, x = (q - zero point) * scale, and contractions of them (Jacob and others 2018).
+
+Quantize and dequantize are elementwise, and fuse with what is around them.  A product or a convolution is one of whole numbers, exact in 32 bits; what makes a quantized
+result of its sums (``requantized``) is elementwise again, and so becomes its epilogue.
+"""
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.dtypes import float32, float64, int8, int32, uint8
+from ..core.kinds import P
+from ..core.meta import product
+from ..core.op import op
+from ..core.quantized import BOUNDS, WHOLE, PerChannel, PerTensor, qint32, quantized
+
+EXTREME = {whole: BOUNDS[base] for base, whole in WHOLE.items()}
+
+
+def reciprocal(scale: float) -> float:
+    """1 / scale as kernels see it: both are float32."""
+    return float(np.float32(1) / np.float32(scale))
+
+
+def whole(x):
+    """The numbers in memory of a quantized tensor."""
+    return P.meaning(x, dtype=WHOLE[x.dtype])
+
+
+def meaning(x, dtype):
+    """Whole numbers as a quantized tensor of this dtype."""
+    return P.meaning(x, dtype=dtype)
+
+
+def scheme_of(x) -> PerTensor:
+    """The scheme of a quantized tensor that has one scale.  RuntimeError for others."""
+    found = x._meta.dtype.scheme
+    if type(found) is not PerTensor:
+        raise RuntimeError(f"Expected a tensor quantized by one scale and one zero point (torch.per_tensor_affine), got {found.kind if found else x.dtype}")
+    return found
+
+
+def cut(x, low, high, dtype):
+    """Floats that are whole as whole numbers within bounds."""
+    return P.convert(P.minimum(P.maximum(x, float(low)), float(high)), dtype=dtype)
+
+
+def steps(x, scale, zero_point, base):
+    """A float32 tensor as whole numbers of one scale and zero point."""
+    inverse, wide = reciprocal(scale), float64 if base is qint32 else float32  # float32 does not hold the bounds of 32 bits
+    x = P.mul(x, inverse) if wide is float32 else P.convert(P.mul(x, inverse), dtype=wide)
+    return cut(P.round(P.add(x, float(zero_point)) if zero_point else x), *BOUNDS[base], WHOLE[base])
+
+
+def value(x):
+    """What a quantized tensor of one scale stands for, float32."""
+    scheme = scheme_of(x)
+    q = P.convert(whole(x), dtype=int32)
+    if x.dtype is qint32:  # differences of 32 bits could overflow
+        return P.mul(P.convert(P.sub(P.convert(q, dtype=float64), float(scheme.zero_point)), dtype=float32), scheme.scale)
+    return P.mul(P.convert(P.sub(q, scheme.zero_point) if scheme.zero_point else q, dtype=float32), scheme.scale)
+
+
+def stored(x, scale, zero_point, base):
+    """A float32 tensor quantized by one scale and zero point."""
+    return meaning(steps(x, scale, zero_point, base), quantized(base, PerTensor(scale, zero_point)))
+
+
+@op(method=False, autocast=None, name="_quantized")
+def quantize_tensor(input, scale, zero_point, dtype):
+    """A float32 tensor as a quantized one."""
+    return stored(input, scale, zero_point, dtype)
+
+
+@op(method=False, autocast=None, name="_quantized_channels")
+def quantize_channels(input, scales, zero_points, scheme, dtype):
+    """A float32 tensor quantized by a scale and a zero point each channel, [n] of float32 each; ``scheme``: the parts of the PerChannel."""
+    scheme = PerChannel(*scheme)
+    shape = tuple(input.shape[k] if k == scheme.axis else 1 for k in range(len(input.shape)))
+    scales, zero_points = P.reshape(scales, shape=shape), P.reshape(zero_points, shape=shape)
+    x = P.round(P.add(P.mul(input, P.reciprocal(scales)), zero_points))
+    return meaning(cut(x, *BOUNDS[dtype], WHOLE[dtype]), quantized(dtype, scheme))
+
+
+@op(method=False, autocast=None, name="_dequantized")
+def dequantize_tensor(input):
+    """What a quantized tensor of one scale stands for, float32."""
+    return value(input)
+
+
+@op(method=False, autocast=None, name="_dequantized_channels")
+def dequantize_channels(input, scales, zero_points):
+    """What a tensor quantized each channel stands for, [n] of float32 each -> float32."""
+    scheme = input._meta.dtype.scheme
+    shape = tuple(input.shape[k] if k == scheme.axis else 1 for k in range(len(input.shape)))
+    q = P.convert(whole(input), dtype=float32)
+    return P.mul(P.sub(q, P.reshape(zero_points, shape=shape)), P.reshape(scales, shape=shape))
+
+
+@op(method=False, autocast=None, name="_whole_numbers", view=True)
+def whole_numbers(input):
+    """The numbers in memory of a quantized tensor: the same memory."""
+    return whole(input)
+
+
+@op(method=False, autocast=None, name="_with_meaning", view=True)
+def with_meaning(input, scale, zero_point, dtype):
+    """Whole numbers as a quantized tensor of one scale: the same memory."""
+    return meaning(input, quantized(dtype, PerTensor(scale, zero_point)))
+
+
+@op(method=False, autocast=None, name="_with_meanings", view=True)
+def with_meanings(input, scheme, dtype):
+    """Whole numbers as a tensor quantized each channel: the same memory."""
+    return meaning(input, quantized(dtype, PerChannel(*scheme)))
+
+
+# --- contractions -----------------------------------------------------------------------------------------------------------------------
+def requantized(sums, shift, multiplier, offset, zero_point, low, base):
+    """Sums of products as whole numbers: round((sums + shift) * multiplier + offset) + zero_point, between ``low`` and the most that ``base`` holds.
+
+    int32 [*, n]; int32, float32 and float32 [n], of which shift and offset may be None.
+    """
+    x = P.mul(P.convert(sums if shift is None else P.add(sums, shift), dtype=float32), multiplier)
+    x = P.add(P.round(x if offset is None else P.add(x, offset)), float(zero_point))
+    return cut(x, low, BOUNDS[base][1], WHOLE[base])
+
+
+@op(method=False, autocast=None, name="_int8_operand")
+def int8_operand(weight):
+    """The whole weights [n, k] of a linear layer as the second factor of a product, int8 [k, n], and their sums, int32 [n]."""
+    return P.permute(weight, dims=(1, 0)), totals(weight)
+
+
+@op(method=False, autocast=None, name="_weight_sums")
+def weight_sums(weight):
+    """The sums of the whole weights [o, *] of each result, int32 [o]."""
+    return totals(weight)
+
+
+def totals(weight):
+    rest = tuple(range(1, len(weight.shape)))
+    return P.reshape(P.sum(P.convert(weight, dtype=int32), rest), shape=(weight.shape[0],))
+
+
+@op(method=False, autocast=None, name="_requantizing")
+def requantizing(total, scales, bias, x_scale, x_zero_point, scale):
+    """(shift, multiplier, offset) of ``requantized``: for weights of these sums and scales, [o] of int32 and float32, and a bias [o] or None."""
+    shift = P.mul(total, -x_zero_point)
+    multiplier = P.div(P.mul(scales, x_scale), scale)
+    return shift, multiplier, P.div(bias, scale) if bias is not None else P.mul(multiplier, 0.0)
+
+
+def unfolded(x, kernel, stride, padding, dilation, fill):
+    """The patches of images [n, *space, c], with ``fill`` around them: (a list of [n, *out, c], one a tap; the sizes of out)."""
+    rank = len(kernel)
+    if any(padding):
+        ends = (0, *padding, 0)
+        x = P.pad(x, low=ends, high=ends, inner=(0,) * (rank + 2), value=fill)
+    out = tuple((size - d * (k - 1) - 1) // s + 1 for size, k, s, d in zip(x.shape[1:-1], kernel, stride, dilation))
+    shape, step = (x.shape[0], *out, x.shape[-1]), (1, *stride, 1)
+    taps = [P.slice(x, starts=(0, *(a * d for a, d in zip(at, dilation)), 0), steps=step, shape=shape) for at in np.ndindex(*kernel)]
+    return taps, out
+
+
+def channels_last(x):
+    """[n, c, *space] -> [n, *space, c]."""
+    return P.permute(x, dims=(0, *range(2, len(x.shape)), 1))
+
+
+def channels_first(x):
+    """[n, *space, c] -> [n, c, *space]."""
+    rank = len(x.shape)
+    return P.permute(x, dims=(0, rank - 1, *range(1, rank - 1)))
+
+
+def depthwise_sums(taps, weight):
+    """Sums over taps alone: [n, *out, c] each, weights int8 [c, 1, *kernel] -> int32 [n, *out, c]."""
+    total, lines = None, P.reshape(weight, shape=(weight.shape[0], len(taps)))
+    for k, tap in enumerate(taps):
+        column = P.slice(lines, starts=(0, k), steps=(1, 1), shape=(weight.shape[0], 1))
+        part = P.mul(P.convert(tap, dtype=int32), P.reshape(P.convert(column, dtype=int32), shape=(weight.shape[0],)))
+        total = part if total is None else P.add(total, part)
+    return total
+
+
+def whole_convolution(x, weight, stride, padding, dilation, groups, border):
+    """The convolution of whole numbers: uint8 or int8 [n, *space, c], around which stands a number, and int8 [o, c / groups, *kernel] -> int32 [n, *out, o]."""
+    if groups == x.shape[-1] == weight.shape[0]:
+        return depthwise_sums(unfolded(x, weight.shape[2:], stride, padding, dilation, border)[0], weight)
+    return P.int_conv(x, weight, stride=tuple(stride), padding=tuple(padding), dilation=tuple(dilation), groups=groups, border=border)
+
+
+@op(method=False, autocast=None, name="_quantized_convolution")
+def quantized_convolution(input, weight, shift, multiplier, offset, stride, padding, dilation, groups, scale, zero_point, low, dtype):
+    """The convolution of a quantized tensor [n, c, *space] by whole weights as one of ``dtype`` [n, o, *out], channels last in memory; other values as
+    ``requantizing`` gives them."""
+    x, zero = whole(input), scheme_of(input).zero_point
+    sums = whole_convolution(channels_last(x), weight, stride, padding, dilation, groups, zero)
+    q = requantized(sums, shift if zero else None, multiplier, offset, zero_point, low, dtype)
+    return meaning(channels_first(q), quantized(dtype, PerTensor(scale, zero_point)))
+
+
+@op(method=False, autocast=None, name="_quantized_linear")
+def quantized_linear(input, factor, shift, multiplier, offset, scale, zero_point, low, dtype):
+    """The linear layer of a quantized tensor [*, k] as one of ``dtype`` [*, n]; other values as ``int8_operand`` and ``requantizing`` give them."""
+    x, zero = whole(input), scheme_of(input).zero_point
+    depth, columns = factor.shape
+    sums = P.int_matmul(P.reshape(x, shape=(product(x.shape[:-1]), depth)), factor)
+    q = requantized(sums, shift if zero else None, multiplier, offset, zero_point, low, dtype)
+    return meaning(P.reshape(q, shape=(*x.shape[:-1], columns)), quantized(dtype, PerTensor(scale, zero_point)))
+
+
+# --- pairs, and scales that are known at run time -------------------------------------------------------------------------------------------
+@op(method=False, autocast=None, name="_quantized_pair")
+def quantized_pair(input, other, operator, relu, scale, zero_point, dtype):
+    """The sum ("add") or product ("mul") of two quantized tensors as one of ``dtype``; below ``zero_point`` nothing with ``relu``."""
+    x = (P.add if operator == "add" else P.mul)(value(input), value(other))
+    return stored(P.maximum(x, 0.0) if relu else x, scale, zero_point, dtype)
+
+
+@op(method=False, autocast=None, name="_quantized_matmul")
+def quantized_matmul(input, other, scale, zero_point, dtype):
+    """The matrix product of two quantized tensors [*, m, k] @ [*, k, n] as one of ``dtype``: zero points are taken off the sums."""
+    a, b = scheme_of(input), scheme_of(other)
+    x, y = whole(input), whole(other)
+    sums = P.int_matmul(x, y)
+    depth, rank = x.shape[-1], len(x.shape)
+    if a.zero_point:
+        sums = P.sub(sums, P.mul(P.sum(P.convert(y, dtype=int32), (rank - 2,)), a.zero_point))
+    if b.zero_point:
+        sums = P.sub(sums, P.mul(P.sum(P.convert(x, dtype=int32), (rank - 1,)), b.zero_point))
+    if a.zero_point and b.zero_point:
+        sums = P.add(sums, depth * a.zero_point * b.zero_point)
+    return stored(P.mul(P.convert(sums, dtype=float32), a.scale * b.scale), scale, zero_point, dtype)
+
+
+def of_extremes(x, reduce_range):
+    """(1 / scale, scale, zero point) as float32 tensors of one element for the extremes of a float32 tensor and bytes from 0 to 255 (127 with a reduced range),
+    as FBGEMM chooses them."""
+    rank = len(x.shape)
+    most = 127.0 if reduce_range else 255.0
+    low = P.minimum(P.amin(x, tuple(range(rank))), 0.0)
+    high = P.maximum(P.amax(x, tuple(range(rank))), 0.0)
+    scale = P.convert(P.div(P.sub(P.convert(high, dtype=float64), P.convert(low, dtype=float64)), most), dtype=float32)
+    scale = P.where(P.eq(scale, 0.0), 0.1, scale)
+    tiny = P.lt(scale, 6.1e-5)
+    grown = P.div(6.1e-5, scale)
+    high = P.where(tiny, P.where(P.eq(low, 0.0), 6.1e-5 * most, P.mul(high, grown)), high)
+    low = P.where(tiny, P.where(P.eq(high, 0.0), -6.1e-5 * most, P.mul(low, grown)), low)
+    scale = P.where(tiny, 6.1e-5, scale)
+    wide = [P.convert(v, dtype=float64) for v in (low, high, scale)]
+    from_low, from_high = P.neg(P.div(wide[0], wide[2])), P.sub(most, P.div(wide[1], wide[2]))
+    by_low = P.lt(from_low, P.abs(P.sub(most, P.abs(P.div(wide[1], wide[2])))))
+    zero = P.minimum(P.maximum(P.round(P.where(by_low, from_low, from_high)), 0.0), most)
+    return P.reciprocal(scale), scale, P.convert(zero, dtype=float32)
+
+
+@op(method=False, autocast=None, name="_dynamic_linear")
+def dynamic_linear(input, factor, total, scales, bias, reduce_range):
+    """The linear layer of a float32 tensor [*, k], quantized by its own extremes: float32 [*, n]; other values as ``int8_operand`` gives them."""
+    inverse, scale, zero = of_extremes(input, reduce_range)
+    q = cut(P.round(P.add(P.mul(input, inverse), zero)), 0, 255, uint8)
+    depth, columns = factor.shape
+    rows = product(input.shape[:-1])
+    sums = P.int_matmul(P.reshape(q, shape=(rows, depth)), factor)
+    one = (1,)
+    shift = P.mul(P.convert(P.reshape(zero, shape=one), dtype=int32), total)
+    out = P.mul(P.convert(P.sub(sums, shift), dtype=float32), P.mul(scales, P.reshape(scale, shape=one)))
+    out = P.add(out, bias) if bias is not None else out
+    return P.reshape(out, shape=(*input.shape[:-1], columns))

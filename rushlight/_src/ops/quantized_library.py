@@ -1,0 +1,364 @@
+"""``torch.ops.quantized``: operators of quantized tensors by name, and weights prepared for them."""
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..core.dtypes import float32
+from ..core.interpret import top
+from ..core.op import OPS
+from ..core.quantized import BOUNDS, PerTensor, qint8
+from ..core.tensor import Tensor
+from .conv import spread
+from .quantized_tensors import numbers_of
+
+F = "nn.functional."
+LIBRARY: dict = {}  # name -> function
+
+
+def entry(*names):
+    """Enters a function in the library."""
+    def enter(function):
+        LIBRARY.update(dict.fromkeys(names, function))
+        return function
+    return enter
+
+
+def quantize(x, scale, zero_point, dtype):
+    return OPS["_quantized"](x, float(scale), int(zero_point), dtype)
+
+
+def real(x):
+    """What a tensor stands for, float32."""
+    return OPS["dequantize"](x)
+
+
+def scheme_of(x) -> PerTensor:
+    found = x._meta.dtype.scheme
+    if type(found) is not PerTensor:
+        raise RuntimeError(f"expected a tensor quantized by one scale and one zero point, got {x.dtype if found is None else found.kind}")
+    return found
+
+
+# --- weights ------------------------------------------------------------------------------------------------------------------------------
+class PackedWeight(NamedTuple):
+    """A layer's quantized weight and its bias, with what products read of them.
+
+    ``factor``: [k, n] of a linear layer, [o, c / groups, *kernel] of a convolution, int8; ``total``: its sums, ``scales``: [o]; None where zero points are not 0, and products are computed in float32.
+    ``known``: what ``requantizing`` found for scales of inputs and results.
+    """
+
+    qweight: Tensor
+    bias_values: Tensor | None
+    factor: Tensor | None
+    total: Tensor | None
+    scales: Tensor | None
+    known: dict
+    strides: tuple = ()
+    paddings: tuple = ()
+    output_paddings: tuple = ()
+    dilations: tuple = ()
+    group_count: int = 1
+    transposed: bool = False
+
+    def unpack(self):
+        """(weight, bias)"""
+        return self.qweight, self.bias_values
+
+    def weight(self):
+        return self.qweight
+
+    def bias(self):
+        return self.bias_values
+
+    def stride(self):
+        return list(self.strides)
+
+    def padding(self):
+        return list(self.paddings)
+
+    def output_padding(self):
+        return list(self.output_paddings)
+
+    def dilation(self):
+        return list(self.dilations)
+
+    def groups(self):
+        return self.group_count
+
+    def transpose(self):
+        return self.transposed
+
+    def __deepcopy__(self, memo):
+        return packed(self.qweight.clone(), self.bias_values, self.strides, self.paddings, self.output_paddings, self.dilations, self.group_count, self.transposed)
+
+    def __reduce__(self):
+        return packed, (self.qweight, self.bias_values, self.strides, self.paddings, self.output_paddings, self.dilations, self.group_count, self.transposed)
+
+
+def packed(weight, bias, strides=(), paddings=(), output_paddings=(), dilations=(), groups=1, transposed=False) -> PackedWeight:
+    """A PackedWeight.  RuntimeError for a weight that is not qint8."""
+    if not isinstance(weight, Tensor) or weight.dtype is not qint8:
+        raise RuntimeError(f"a quantized layer wants a weight of torch.qint8, got {getattr(weight, 'dtype', type(weight).__name__)}")
+    scheme, out, factor = weight._meta.dtype.scheme, weight.size(1 if transposed else 0), (None, None, None)
+    tensor_wide = type(scheme) is PerTensor
+    if not transposed and (scheme.zero_point == 0 if tensor_wide else scheme.axis == 0 and not any(scheme.zero_points)):
+        scales = numbers_of((scheme.scale,) * out if tensor_wide else scheme.scales, float32)
+        whole = OPS["int_repr"](weight)
+        factor = (*OPS["_int8_operand"](whole), scales) if weight.dim() == 2 else (whole, OPS["_weight_sums"](whole), scales)
+    bias = None if bias is None else bias.detach().to(float32)
+    return PackedWeight(weight, bias, *factor, {}, tuple(strides), tuple(paddings), tuple(output_paddings), tuple(dilations), groups, transposed)
+
+
+MOST_KNOWN = 64
+
+
+def requantizing(weight: PackedWeight, x, scale):
+    """(shift, multiplier, offset) for an input and the scale of the result."""
+    scheme = scheme_of(x)
+    given = weight.total, weight.scales, weight.bias_values, scheme.scale, scheme.zero_point, float(scale)
+    if top() is not None:
+        return OPS["_requantizing"](*given)
+    if given[3:] not in weight.known:
+        if len(weight.known) >= MOST_KNOWN:
+            weight.known.clear()
+        weight.known[given[3:]] = OPS["_requantizing"](*given)
+    return weight.known[given[3:]]
+
+
+@entry("linear_prepack", "linear_prepack_legacy")
+def linear_prepack(W, B=None):
+    """A linear layer's qint8 weight [n, k] and its bias [n], prepared."""
+    return packed(W, B)
+
+
+@entry("linear_unpack", "conv1d_unpack", "conv2d_unpack", "conv3d_unpack", "conv_transpose1d_unpack", "conv_transpose2d_unpack", "conv_transpose3d_unpack")
+def unpack(W_prepack):
+    """(weight, bias) of a prepared weight."""
+    return W_prepack.unpack()
+
+
+def least(dtype, zero_point, relu):
+    """The least whole number of a result."""
+    return max(BOUNDS[dtype][0], zero_point) if relu else BOUNDS[dtype][0]
+
+
+def linear_of(relu):
+    def linear(X, W_prepack, Y_scale_i, Y_zero_point_i):
+        scale, zero_point = float(Y_scale_i), int(Y_zero_point_i)
+        if W_prepack.factor is None:
+            out = OPS[F + "linear"](real(X), real(W_prepack.qweight), W_prepack.bias_values)
+            return quantize(OPS["relu"](out) if relu else out, scale, zero_point, X.dtype)
+        return OPS["_quantized_linear"](X, W_prepack.factor, *requantizing(W_prepack, X, scale), scale, zero_point, least(X.dtype, zero_point, relu), X.dtype)
+    linear.__doc__ = f"The linear layer{' and relu' if relu else ''} of a quantized tensor: [*, k] -> [*, n]."
+    return linear
+
+
+LIBRARY.update(linear=linear_of(False), linear_relu=linear_of(True))
+
+
+@entry("linear_leaky_relu")
+def linear_leaky_relu(X, W_prepack, Y_scale_i, Y_zero_point_i, negative_slope):
+    """The linear layer and a leaky relu of a quantized tensor."""
+    out = OPS[F + "linear"](real(X), real(W_prepack.qweight), W_prepack.bias_values)
+    return quantize(OPS[F + "leaky_relu"](out, negative_slope), Y_scale_i, Y_zero_point_i, X.dtype)
+
+
+def dynamic_of(relu):
+    def linear_dynamic(X, W_prepack, reduce_range=False):
+        if W_prepack.factor is None:
+            out = OPS[F + "linear"](X, real(W_prepack.qweight), W_prepack.bias_values)
+        else:
+            out = OPS["_dynamic_linear"](X, W_prepack.factor, W_prepack.total, W_prepack.scales, W_prepack.bias_values, bool(reduce_range))
+        return OPS["relu"](out) if relu else out
+    linear_dynamic.__doc__ = f"The linear layer{' and relu' if relu else ''} of a float32 tensor that is quantized by its own extremes: [*, k] -> [*, n]."
+    return linear_dynamic
+
+
+LIBRARY.update(linear_dynamic=dynamic_of(False), linear_relu_dynamic=dynamic_of(True))
+
+
+def prepack_of(rank, transposed):
+    if transposed:
+        def prepack(weight, bias, stride, padding, output_padding, dilation, groups):
+            sizes = (spread(v, rank, "size") for v in (stride, padding, output_padding, dilation))
+            return packed(weight, bias, *sizes, groups, True)
+    else:
+        def prepack(weight, bias, stride, padding, dilation, groups):
+            stride, padding, dilation = (spread(v, rank, "size") for v in (stride, padding, dilation))
+            return packed(weight, bias, stride, padding, (0,) * rank, dilation, groups)
+    prepack.__doc__ = "A convolution's qint8 weight and its bias, prepared."
+    return prepack
+
+
+def float_convolution(x, weight: PackedWeight):
+    """The convolution of a float32 tensor by what a weight stands for."""
+    rank = len(weight.strides)
+    if weight.transposed:
+        return OPS[f"{F}conv_transpose{rank}d"](x, real(weight.qweight), weight.bias_values, weight.strides, weight.paddings, weight.output_paddings,
+                                                weight.group_count, weight.dilations)
+    return OPS[f"{F}conv{rank}d"](x, real(weight.qweight), weight.bias_values, weight.strides, weight.paddings, weight.dilations, weight.group_count)
+
+
+def convolution_of(rank, relu):
+    def convolution(qx, packed_weight, output_scale, output_zero_point):
+        scale, zero_point, weight = float(output_scale), int(output_zero_point), packed_weight
+        if qx.dim() not in (rank + 1, rank + 2):
+            raise RuntimeError(f"quantized::conv{rank}d: expected an input of {rank + 2} dimensions, got {list(qx.shape)}")
+        if weight.factor is None:
+            out = float_convolution(real(qx), weight)
+            return quantize(OPS["relu"](out) if relu else out, scale, zero_point, qx.dtype)
+        single = qx.dim() == rank + 1
+        if qx.size(0 if single else 1) != weight.qweight.size(1) * weight.group_count:
+            raise RuntimeError(f"quantized::conv{rank}d: expected {weight.qweight.size(1) * weight.group_count} channels, got an input of {list(qx.shape)}")
+        x = qx.unsqueeze(0) if single else qx
+        out = OPS["_quantized_convolution"](x, weight.factor, *requantizing(weight, qx, scale), weight.strides, weight.paddings, weight.dilations, weight.group_count, scale,
+                                            zero_point, least(qx.dtype, zero_point, relu), qx.dtype)
+        return out.squeeze(0) if single else out
+    convolution.__doc__ = f"The convolution over {rank} dimensions{' and relu' if relu else ''} of a quantized tensor, channels last in memory: [n, c, *space] -> [n, o, *out]."
+    return convolution
+
+
+def transpose_of(rank):
+    def convolution(qx, packed_weight, output_scale, output_zero_point):
+        return quantize(float_convolution(real(qx), packed_weight), output_scale, output_zero_point, qx.dtype)
+    convolution.__doc__ = f"The transposed convolution over {rank} dimensions of a quantized tensor."
+    return convolution
+
+
+def dynamic_convolution(x, packed_weight, reduce_range=True):
+    """The convolution of a float32 tensor that is quantized by its own extremes."""
+    return float_convolution(real(OPS["_quantized_by_extremes"](x, bool(reduce_range))), packed_weight)
+
+
+def enter_convolutions():
+    for rank in (1, 2, 3):
+        LIBRARY.update({f"conv{rank}d": convolution_of(rank, False), f"conv{rank}d_relu": convolution_of(rank, True), f"conv{rank}d_prepack": prepack_of(rank, False),
+                        f"conv_transpose{rank}d": transpose_of(rank), f"conv_transpose{rank}d_prepack": prepack_of(rank, True),
+                        f"conv{rank}d_dynamic": dynamic_convolution, f"conv_transpose{rank}d_dynamic": dynamic_convolution})
+
+
+enter_convolutions()
+
+
+# --- elementwise, and what is computed in float32 ------------------------------------------------------------------------------------------
+def combined(operator, relu):
+    def run(qa, qb, scale, zero_point):
+        if not isinstance(qb, Tensor):
+            raise RuntimeError(f"quantized::{operator}: expected two quantized tensors, got a {type(qb).__name__}")
+        return OPS["_quantized_pair"](qa, qb, operator, bool(relu), float(scale), int(zero_point), qa.dtype)
+    run.__doc__ = f"{operator} of two quantized tensors{' and relu' if relu else ''}, quantized."
+    return run
+
+
+LIBRARY.update({name + ("_relu" if relu else ""): combined(name, relu) for name in ("add", "mul") for relu in (False, True)})
+
+
+@entry("matmul")
+def matmul(qa, qb, scale, zero_point):
+    """The matrix product of two quantized tensors, quantized."""
+    return OPS["_quantized_matmul"](qa, qb, float(scale), int(zero_point), qa.dtype)
+
+
+def scalar_of(operator, relu):
+    def run(qa, b):
+        found, number = scheme_of(qa), float(b)
+        low, high = BOUNDS[qa.dtype]
+        if operator == "mul":
+            out = scaled(qa, found, number, low, high)
+        else:
+            out = shifted(qa, found, round(number / found.scale), low, high)
+        return OPS["relu"](out) if relu else out
+    run.__doc__ = f"{operator} of a quantized tensor and a number{' and relu' if relu else ''}: another scale or zero point."
+    return run
+
+
+def scaled(qa, found, number, low, high):
+    """A quantized tensor times a number: the scale changes."""
+    if number > 0:
+        return OPS["_with_meaning"](OPS["_whole_numbers"](qa), found.scale * number, found.zero_point, qa.dtype).clone()
+    if number == 0:
+        return quantize(real(qa) * 0.0, 1.0, 0, qa.dtype)
+    return quantize(real(qa) * number, abs(number) * found.scale, high - found.zero_point + low, qa.dtype)
+
+
+def shifted(qa, found, steps, low, high):
+    """A quantized tensor and so many steps: the zero point changes, or the scale where it cannot."""
+    zero = found.zero_point - steps
+    if low <= zero <= high:
+        return OPS["_with_meaning"](OPS["_whole_numbers"](qa), found.scale, zero, qa.dtype).clone()
+    edge = low if zero < low else high
+    span = (high - low) + abs(zero - edge)
+    return quantize(real(qa) + steps * found.scale, span / (high - low) * found.scale, edge, qa.dtype)
+
+
+LIBRARY.update({f"{name}_scalar{'_relu' if relu else ''}": scalar_of(name, relu) for name in ("add", "mul") for relu in (False, True)})
+
+
+def joined(relu):
+    def cat(qx, dim, scale=None, zero_point=None):
+        found = scheme_of(qx[0])
+        scale, zero_point = found.scale if scale is None else float(scale), found.zero_point if zero_point is None else int(zero_point)
+        wanted = PerTensor(scale, zero_point)
+        parts = [x if scheme_of(x) == wanted and x.dtype is qx[0].dtype else quantize(real(x), scale, zero_point, qx[0].dtype) for x in qx]
+        out = OPS["cat"](parts, dim)
+        return OPS["relu"](out) if relu else out
+    cat.__doc__ = f"Quantized tensors side by side{' and relu' if relu else ''}, quantized in one way."
+    return cat
+
+
+LIBRARY.update(cat=joined(False), cat_relu=joined(True))
+
+
+def through(name, operator, order=()):
+    """An operator of quantized tensors that is computed in float32; its scale and zero point stand last, or at ``order``."""
+    def run(input, *args, **kwargs):
+        args = list(args)
+        scale = kwargs.pop("output_scale", None) if "output_scale" in kwargs else args.pop(order[0] if order else -2)
+        zero_point = kwargs.pop("output_zero_point", None) if "output_zero_point" in kwargs else args.pop(order[0] if order else -1)
+        return quantize(OPS[operator](real(input), *args, **kwargs), scale, zero_point, input.dtype)
+    run.__doc__ = f"{name} of a quantized tensor, quantized."
+    return run
+
+
+LIBRARY.update({name: through(name, operator, order) for name, operator, order in (
+    ("hardswish", F + "hardswish", ()), ("sigmoid", "sigmoid", ()), ("elu", F + "elu", (0,)), ("celu", F + "celu", (0,)), ("softmax", F + "softmax", ()),
+    ("layer_norm", F + "layer_norm", ()), ("group_norm", F + "group_norm", ()), ("prelu", F + "prelu", ()))})
+
+
+@entry("leaky_relu")
+def leaky_relu(qx, negative_slope, inplace, output_scale, output_zero_point):
+    """A leaky relu of a quantized tensor, quantized."""
+    return quantize(OPS[F + "leaky_relu"](real(qx), negative_slope), output_scale, output_zero_point, qx.dtype)
+
+
+@entry("instance_norm")
+def instance_norm(input, weight, bias, eps, output_scale, output_zero_point):
+    """An instance norm of a quantized tensor, quantized."""
+    out = OPS[F + "instance_norm"](real(input), None, None, weight, bias, True, 0.0, eps)
+    return quantize(out, output_scale, output_zero_point, input.dtype)
+
+
+@entry("relu6")
+def relu6(qx, inplace=False):
+    """relu6 of a quantized tensor."""
+    return OPS[F + "relu6"](qx)
+
+
+@entry("clamp")
+def clamp(qx, min=None, max=None):
+    """A quantized tensor cut off at numbers."""
+    return OPS["clamp"](qx, min, max)
+
+
+def normalized(relu):
+    def batch_norm(qx, weight, bias, mean, var, eps, output_scale, output_zero_point):
+        scale = OPS["rsqrt"](var + eps) if weight is None else weight * OPS["rsqrt"](var + eps)
+        shift = -mean * scale if bias is None else bias - mean * scale
+        shape = [1, -1] + [1] * (qx.dim() - 2)
+        out = real(qx) * scale.reshape(shape) + shift.reshape(shape)
+        return quantize(OPS["relu"](out) if relu else out, output_scale, output_zero_point, qx.dtype)
+    batch_norm.__doc__ = f"A batch norm by known statistics{' and relu' if relu else ''} of a quantized tensor, quantized."
+    return batch_norm
+
+
+LIBRARY.update({f"batch_norm{rank}{'_relu' if relu else ''}": normalized(relu) for rank in ("", "1d", "2d", "3d") for relu in (False, True)})
