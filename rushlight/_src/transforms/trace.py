@@ -189,7 +189,7 @@ class Trace(Interpreter):
 
 def check_quantized(op: Op, nodes, meta):
     """NotImplementedError for a primitive that would compute with the whole numbers of quantized tensors, or fill them in, whatever they mean."""
-    found = [n.dtype for n in nodes_in(nodes) if n.dtype.scheme is not None]
+    found = [n.dtype for n in nodes_in(nodes) if type(n.meta) is Meta and n.dtype.scheme is not None]
     if not found and (type(meta) is not Meta or meta.dtype.scheme is None):
         return
     moved = op.kind.name in ("view", "join", "gather") and op is not P.pad and all(type(one.scheme) is PerTensor for one in found)
