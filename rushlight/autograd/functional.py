@@ -1,7 +1,7 @@
 """Jacobians, Hessians and their products with vectors, for functions of a tensor or of several."""
 from __future__ import annotations
 
-from .._src.core.interpret import recording
+from .._src.core.interpret import is_idle, recording
 from .._src.core.native import Tensor
 from .._src.core.op import OPS
 from .._src.transforms.vmap import vmap
@@ -17,6 +17,12 @@ def as_tensors(value, argument, function) -> tuple:
         if not isinstance(element, Tensor):
             raise TypeError(f"The {argument} given to {function} must be either a Tensor or a tuple of Tensors, but got {type(element)}.")
     return value if isinstance(value, tuple) else (value,)
+
+
+def differentiable(inputs, function, create_graph) -> tuple:
+    """The inputs as a tuple; with ``create_graph`` those that want no gradient as leaves that do, so that results have a history."""
+    leaves = create_graph and is_idle()  # within a transform results depend on its tensors anyway
+    return tuple(x.detach().requires_grad_() if leaves and not x.requires_grad and x.dtype.is_inexact else x for x in as_tensors(inputs, "inputs", function))
 
 
 def returned(value, function):
@@ -36,33 +42,36 @@ class Run:
     def __init__(self, name, func, inputs, strict):
         self.name, self.strict = name, strict
         checked = lambda *xs: returned(func(*xs), name)
-        self.noted = Noted(name, checked, as_tensors(inputs, "inputs", name))
+        self.noted = Noted(name, checked, inputs, leaves=True)
         self.outputs = self.noted.outputs
         if strict:
             for k, place in enumerate(self.noted.places):
                 if place is None:
-                    raise RuntimeError(f"{name}: output {k} of the user-provided function does not depend on its inputs, which strict=True does not allow.")
+                    raise RuntimeError(f"Output {k} of the user-provided function does not require gradients. The outputs must be computed in a differentiable manner "
+                                       f"from the input when {name} runs in strict mode.")
 
     def pull(self, cotangents) -> tuple:
         found = self.noted.pull(cotangents)
         if self.strict and any(g is None for g in found):
-            raise RuntimeError(f"{self.name}: the outputs of the user-provided function are independent of input {found.index(None)}, which strict=True does "
-                               "not allow.")
+            raise RuntimeError(f"The output of the user-provided function is independent of input {found.index(None)}. This is not allowed in strict mode, in which "
+                               f"{self.name} runs.")
         return tuple(self.noted.filled(found))
 
 
-def checked_vector(v, wanted, name, what) -> tuple:
-    """The vector of a product, ones for the one-element default."""
+def checked_vector(v, wanted, name, what, several) -> tuple:
+    """The vector of a product, ones for the one-element default; ``several``: whether a tuple is wanted."""
     if v is None:
         if len(wanted) != 1 or wanted[0].numel() != 1:
-            raise RuntimeError(f"The vector v can only be None if the {what} is a single Tensor with a single element: {name} needs v here.")
+            raise RuntimeError(f"The vector v can only be None if the {what} a single Tensor with a single element: {name} needs v here.")
         return (OPS["ones_like"](wanted[0]),)
     v = as_tensors(v, "v", name)
+    if len(v) != 1 and not several:
+        raise RuntimeError(f"The given v should contain a single Tensor. {name} got {len(v)}.")
     if len(v) != len(wanted):
         raise RuntimeError(f"v is a tuple of invalid length: should be {len(wanted)} but got {len(v)}.")
     for k, (one, x) in enumerate(zip(v, wanted)):
         if tuple(one.shape) != tuple(x.shape):
-            raise RuntimeError(f"Entry {k} in v has invalid size: should be {list(x.shape)} but got {list(one.shape)}.")
+            raise RuntimeError(f"{f'Entry {k} in ' if several else ''}v has invalid size: should be {x.shape} but got {one.shape}.")
     return v
 
 
@@ -73,8 +82,8 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
     tensor([1., 1.])
     """
     with recording(create_graph):
-        run = Run("vjp", func, inputs, strict)
-        v = checked_vector(v, run.noted.values, "vjp", "user-provided function's output")
+        run = Run("vjp", func, differentiable(inputs, "vjp", create_graph), strict)
+        v = checked_vector(v, run.noted.values, "vjp", "user-provided function returns", isinstance(run.outputs, tuple))
         return run.outputs, like(inputs, run.pull(v))
 
 
@@ -85,10 +94,10 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
     tensor([1., 1.])
     """
     with recording(create_graph):
-        given = as_tensors(inputs, "inputs", "jvp")
-        v = checked_vector(v, given, "jvp", "input to the user-provided function")
+        given = differentiable(inputs, "jvp", create_graph)
+        v = checked_vector(v, given, "jvp", "input to the user-provided function is", isinstance(inputs, tuple))
         if strict:
-            Run("jvp", func, inputs, strict)
+            Run("jvp", func, given, strict)
         return push_forward(lambda *xs: returned(func(*xs), "jvp"), given, v)
 
 
@@ -113,12 +122,12 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
                            "`strict=False` or `vectorize=False`.")
     if strategy == "forward-mode" and not vectorize:
         raise NotImplementedError("torch.autograd.functional.jacobian: `strategy=\"forward-mode\"` needs `vectorize=True`.")
-    given = as_tensors(inputs, "inputs", "jacobian")
+    given = differentiable(inputs, "jacobian", create_graph)
     with recording(create_graph):
         if strategy == "forward-mode":
             found = jacfwd(func, tuple(range(len(given))))(*given)
             return found if isinstance(inputs, tuple) else first_of_each(found)
-        run = Run("jacobian", func, inputs, strict)
+        run = Run("jacobian", func, given, strict)
         values = run.noted.values
         units = basis(values)
         pull = lambda *rows: run.pull(rows)
@@ -147,7 +156,7 @@ def first_of_each(found):
 def scalar(func, name):
     """The function, whose output must be one tensor with one element."""
     def call(*args):
-        output = func(*args)
+        output = returned(func(*args), name)
         if not isinstance(output, Tensor):
             raise RuntimeError(f"The function given to {name} should return a single Tensor")
         if output.numel() != 1:
@@ -163,14 +172,14 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, out
     tensor([[6., 0.],
             [0., 6.]])
     """
-    given = as_tensors(inputs, "inputs", "hessian")
+    given = differentiable(inputs, "hessian", create_graph)
     call = scalar(func, "hessian")
 
     def gradient(*xs):
         with recording(1):
             return jacobian(call, xs if isinstance(inputs, tuple) else xs[0], create_graph=True, strict=strict)
 
-    return jacobian(gradient, given if isinstance(inputs, tuple) else inputs, create_graph=create_graph, strict=strict, vectorize=vectorize,
+    return jacobian(gradient, given if isinstance(inputs, tuple) else given[0], create_graph=create_graph, strict=strict, vectorize=vectorize,
                     strategy=outer_jacobian_strategy)
 
 
@@ -179,7 +188,7 @@ def gradient_of(func, name, count):
     call = scalar(func, name)
 
     def gradient(*xs):
-        noted = Noted(name, call, xs)
+        noted = Noted(name, call, xs, leaves=True)
         return tuple(noted.filled(noted.pull([OPS["ones_like"](noted.values[0])])))
 
     return gradient
@@ -204,9 +213,9 @@ def hvp(func, inputs, v=None, create_graph=False, strict=False):
 
 
 def hessian_product(name, func, inputs, v, create_graph, strict):
-    given = as_tensors(inputs, "inputs", name)
+    given = differentiable(inputs, name, create_graph)
     with recording(create_graph):
-        v = checked_vector(v, given, name, "input to the user-provided function")
+        v = checked_vector(v, given, name, "input to the user-provided function is", isinstance(inputs, tuple))
         value = scalar(func, name)(*given)
         run = Run(name, gradient_of(func, name, len(given)), given, strict)
         return value, like(inputs, run.pull(v))

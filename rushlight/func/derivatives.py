@@ -39,12 +39,13 @@ def checked_tensors(name, leaves, what, error=RuntimeError):
 
 # --- reverse ----------------------------------------------------------------------------------------------------------------------
 class Noted:
-    """A function that was run in reverse mode: what it returned, and how to carry cotangents back."""
+    """A function that was run in reverse mode: what it returned, and how to carry cotangents back.  ``leaves``: it may call ``requires_grad_()``."""
 
-    def __init__(self, name, func, primals, has_aux=False):
+    def __init__(self, name, func, primals, has_aux=False, leaves=False):
         self.leaves, self.spec = tree_flatten(primals)
         checked_tensors(name, self.leaves, "primals", ValueError)
         with Reverse() as level:
+            level.leaves = leaves
             inputs = [level.leaf(leaf) for leaf in self.leaves]
             results = func(*tree_unflatten(inputs, self.spec))
             results, aux = with_aux(name, results) if has_aux else (results, None)

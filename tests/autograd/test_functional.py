@@ -36,6 +36,9 @@ PROGRAMS = {
     "hessian vectorized": lambda t, f: f.hessian(mixed, (x(t, 3), x(t, 2)), vectorize=True),
     "hessian forward": lambda t, f: f.hessian(cubes, x(t, 3), vectorize=True, outer_jacobian_strategy="forward-mode").detach(),
     "vjp": lambda t, f: f.vjp(pair, (x(t, 3), x(t, 2)), (x(t, 3), x(t, 2))),
+    "recorded for inputs without gradients": lambda t, f: (lambda found: (found.requires_grad, found.detach()))(f.jacobian(cubes, x(t, 3), create_graph=True)),
+    "recorded Hessian": lambda t, f: (lambda found: (found.requires_grad, found.detach()))(f.hessian(cubes, x(t, 3), create_graph=True)),
+    "leaves made within": lambda t, f: f.vjp(lambda a: a.detach().requires_grad_().clone().sum() + a.sum(), x(t, 3)),
     "vjp default": lambda t, f: f.vjp(cubes, x(t, 3)),
     "jvp": lambda t, f: f.jvp(pair, (x(t, 3), x(t, 2)), (x(t, 3), x(t, 2))),
     "hvp": lambda t, f: f.hvp(cubes, x(t, 3), x(t, 3) + 1),
@@ -58,6 +61,8 @@ ERRORS = {
     "v": lambda t, f: f.vjp(t.sin, x(t, 3)),
     "v shape": lambda t, f: f.vjp(t.sin, x(t, 3), x(t, 2)),
     "v count": lambda t, f: f.jvp(pair, (x(t, 3), x(t, 2)), (x(t, 3),)),
+    "v count of one": lambda t, f: f.jvp(t.sin, x(t, 3), (x(t, 3), x(t, 3))), "outputs": lambda t, f: f.vhp(lambda a: 3, x(t, 3), x(t, 3)),
+    "strict, of leaves": lambda t, f: f.vjp(lambda a: a.detach().requires_grad_().clone().sum(), x(t, 3), strict=True),
     "strategy": lambda t, f: f.jacobian(t.sin, x(t, 3), strategy="x"),
     "forward, not vectorized": lambda t, f: f.jacobian(t.sin, x(t, 3), strategy="forward-mode"),
 }

@@ -70,12 +70,20 @@ class Tracked(Wrapped):
     def is_leaf(self):
         return self.place is None or self.place[0].pull is None
 
+    def requires_grad_(self, requires_grad=True):
+        if not self.level.leaves:
+            return super().requires_grad_(requires_grad)
+        if requires_grad and self.place is None:
+            self.place = Entry(None, (), 1), 0
+        return self
+
 
 class Reverse(Level):
     """One reverse derivative.  While it is active operators are recorded; below it the mode of outside holds."""
 
     kind = Tracked
     name = "grad"
+    leaves = False  # whether tensors may be made leaves of their own, as in programs that the engine differentiates
 
     def __enter__(self):
         self.outer = held(PUSHED | GRAD, self.outer, self)
